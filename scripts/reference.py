@@ -44,6 +44,12 @@ PYTHON: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("boardprof.trace.averages", "", "", ("FunctionEventAvg",)),
     ("boardprof.itt", "boardprof.itt: markers", "", ()),
     (
+        "boardprof.tune",
+        "boardprof.tune: measuring candidates",
+        "[Tune a kernel](tuning.md) shows how they are used.",
+        (),
+    ),
+    (
         "boardprof.trace.flops",
         "boardprof.trace.flops: operations of a call",
         "",

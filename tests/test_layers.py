@@ -179,6 +179,7 @@ ORDER = [
     "scaffold",
     "decode_again",
     "devices",
+    "tune",
     "run",
     "trace",
     "profiling",
@@ -266,6 +267,12 @@ def test_nothing_imports_the_interfaces_of_tvm_and_torch() -> None:
     known = {"profiling": {"boardprof"}, "trace": {"boardprof", "boardprof.itt"}}
     users = {name: {m for m in MODULES if imports(m) & ours(name)} - ours(name) for name in known}
     assert breaking({name: users[name] - known[name] for name in known}) == {}
+
+
+def test_tuning_is_a_room_of_its_own() -> None:
+    users = {module for module in MODULES if imports(module) & ours("tune")} - ours("tune")
+    assert users == {"boardprof.cli.tune"}
+    assert {m for m in MODULES if "optuna" in third_party(m)} == {"boardprof.tune.search"}
 
 
 # -- boards -----------------------------------------------------------------------------------

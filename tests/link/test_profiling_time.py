@@ -15,6 +15,7 @@ from boardprof.board.board import Board
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.firmware.build import build
 from boardprof.profiling import BenchmarkResult, time_evaluator
+from boardprof.tune import MeasureResult
 from tests.link.profiling_boards import LAYERS, native, rv32
 
 __all__ = ["native", "rv32"]
@@ -159,3 +160,19 @@ def test_what_cannot_be_called_before_a_repeat_is_told(native: Board) -> None:
         time_evaluator(native, "twice", f_preproc="relu")
     with pytest.raises(UsageError, match="takes u32; tick takes nothing"):
         time_evaluator(native, "tick", f_preproc="work")
+
+
+def test_metrics_give_what_a_tuner_takes(rv32: Board) -> None:
+    result = time_evaluator(rv32, "work", number=2, repeat=3, metrics="instructions")(1000)
+    assert isinstance(result, MeasureResult)
+    assert len(result.costs) == 3
+    assert result.cost == result.metrics["instructions"]
+    [direct] = {row["instructions"] for row in rv32.profile("work", 1000, repeat=1).calls}
+    assert result.costs == (float(direct.value),) * 3  # type: ignore[union-attr]
+
+
+def test_what_is_for_time_is_refused_with_metrics(native: Board) -> None:
+    with pytest.raises(UsageError, match="min_repeat_ms is for measuring time"):
+        time_evaluator(native, "work", min_repeat_ms=5, metrics="page-faults")
+    with pytest.raises(UsageError, match="is not a cost"):
+        time_evaluator(native, "work", metrics="all")

@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 from boardprof.board.board import Board
 from boardprof.board.functions import HostCall
 from boardprof.errors import UsageError
+from boardprof.measure.available_metrics import ALL
 from boardprof.measure.passes import check_range
 from boardprof.measure.placement import Placement
+from boardprof.measure.selection import is_duration, metric_names
 from boardprof.profiling.collector_selection import Module, board_of, check_device
 from boardprof.profiling.observed_calls import (
     MOST_CALLS,
@@ -24,6 +26,8 @@ from boardprof.profiling.observed_calls import (
     observed_value,
     time_long_enough,
 )
+from boardprof.report.calls import DURATION
+from boardprof.report.measure_result import MeasureError, MeasureResult, samples_of
 
 _LONGEST_MS = 1e9
 
@@ -94,6 +98,7 @@ class TimeEvaluator:
         repeats_to_cooldown: int,
         f_preproc: str | Callable[..., object],
         mask_interrupts: bool,
+        metrics: Sequence[str],
         opened: ExitStack,
     ) -> None:
         """Keep the checked settings; ``opened`` has the started board."""
@@ -107,17 +112,23 @@ class TimeEvaluator:
         self._repeats_to_cooldown = repeats_to_cooldown
         self._prepare = f_preproc
         self._masks = mask_interrupts
+        self._metrics = metrics
         self._opened = opened
 
-    def __call__(self, *args: object, **named: object) -> BenchmarkResult:
-        """Time the function.
+    def __call__(self, *args: object, **named: object) -> BenchmarkResult | MeasureResult:
+        """Time the function, or count the metrics that were asked for.
 
         In/out arrays begin each repeat with the caller's values. Afterwards they hold the result of
         one extra call.
 
+        Returns:
+            TVM's BenchmarkResult; with ``metrics``, the MeasureResult of a tuner.
+
         Raises:
             UsageError, DeviceError, LinkError: see ``Board.profile``.
         """
+        if self._metrics:
+            return self._measured(args, named)
         board, number = self._board, self._number
         results: list[float] = []
         call, placement = bound_call(board, self._function, args, named)
@@ -151,6 +162,27 @@ class TimeEvaluator:
                 stacklevel=2,
             )
         return BenchmarkResult(tuple(results))
+
+    def _measured(self, args: Sequence[object], named: Mapping[str, object]) -> MeasureResult:
+        began_s = time.monotonic()
+        measurement = self._board.measure(
+            self._function,
+            *args,
+            metrics=self._metrics,
+            warmup=1,
+            repeat=self._repeat,
+            number=self._number,
+            named=named,
+            mask_interrupts=self._masks,
+        )
+        samples = samples_of(measurement)
+        passed_s = time.monotonic() - began_s
+        medians = {name: statistics.median(each) for name, each in samples.items()}
+        first = self._metrics[0]
+        costs = tuple(samples[DURATION if is_duration(first) else first])
+        return MeasureResult(
+            costs, MeasureError.NO_ERROR, passed_s, time.time(), medians, run_s=passed_s
+        )
 
     def close(self) -> None:
         """Stop the board, if it was started for this."""
@@ -189,6 +221,7 @@ def time_evaluator(
     f_preproc: str | Callable[..., object] = "",
     *,
     mask_interrupts: bool = False,
+    metrics: str | Sequence[str] | None = None,
 ) -> TimeEvaluator:
     """Return an evaluator that times a function by the board's clock; names and defaults are TVM's.
 
@@ -220,6 +253,9 @@ def time_evaluator(
             host. Both get the arguments. A function of the board gets them at their places there,
             unless it takes none. The repeat begins with what a host function writes into arrays.
         mask_interrupts: mask interrupts within the windows; see ``Board.profile``.
+        metrics: one or several to count instead of time. The result is then that of a tuner
+            (`boardprof.tune.MeasureResult`), and the first one is the cost. A simulated clock is
+            enough, and there is no ``min_repeat_ms``, cool-down or ``f_preproc``.
 
     Raises:
         UsageError: the board has no real clock; a number is out of range; another device;
@@ -245,7 +281,14 @@ def time_evaluator(
     with ExitStack() as opened:
         board = board_of(mod, opened)
         check_device(board, dev)
-        check_time(board)
+        counted = metric_names(metrics) or []
+        if counted:
+            _check_plain(min_repeat_ms, cooldown_interval_ms, f_preproc)
+            if ALL in counted:
+                raise UsageError("`all` is not a cost.", hint='metrics=["instructions"]')
+            board.offer.passes(counted)
+        else:
+            check_time(board)
         board.link.flags(mask=mask_interrupts)
         function = board.measurable(func_name).info.name
         if isinstance(f_preproc, str) and f_preproc:
@@ -261,7 +304,19 @@ def time_evaluator(
             repeats_to_cooldown,
             f_preproc,
             mask_interrupts,
+            counted,
             opened.pop_all(),
+        )
+
+
+def _check_plain(min_repeat_ms: float, cooldown_ms: float, f_preproc: object) -> None:
+    """Refuse what applies to time only."""
+    given = {"min_repeat_ms": min_repeat_ms, "cooldown_interval_ms": cooldown_ms}
+    named = [name for name, value in {**given, "f_preproc": f_preproc}.items() if value]
+    if named:
+        raise UsageError(
+            f"{named[0]} is for measuring time, and cannot be combined with metrics.",
+            hint=f"leave out {named[0]}, or metrics",
         )
 
 

@@ -11,8 +11,8 @@
         print(result.cost, result.metrics, result.error)
 """
 
+from boardprof.report.measure_result import MeasureError, MeasureResult
 from boardprof.tune.candidate import Candidate
-from boardprof.tune.result import MeasureError, MeasureResult
 from boardprof.tune.runner import Runner
 
 __all__ = ["Candidate", "MeasureError", "MeasureResult", "Runner"]

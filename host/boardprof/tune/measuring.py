@@ -29,9 +29,7 @@ from boardprof.measure.counted_pass import CountedPass, PackedCall
 from boardprof.measure.passes import PassQueue, Rounds
 from boardprof.measure.placement import Placement
 from boardprof.measure.stack_check import paint_stack
-from boardprof.metrics import Count, Duration, raw_of
-from boardprof.report.assemble import assemble
-from boardprof.report.calls import PERTURBATION, SHARE
+from boardprof.report.measure_result import samples_of
 from boardprof.report.measurement import Measurement, Stack
 from boardprof.run.expectation import Expectation, check_outputs, outputs_of
 from boardprof.tune.result import FLASH, RAM, STACK
@@ -39,8 +37,6 @@ from boardprof_protocol.codes import MeasureFlag
 
 ArgumentValues = Sequence[object] | Mapping[str, object]
 """Arguments by position or by name. Texts of the command line are `ArgumentText`."""
-
-_NOT_PER_CALL = {"Count", SHARE, PERTURBATION, STACK}
 
 
 @dataclass(frozen=True)
@@ -233,18 +229,6 @@ class Measuring:
         if not self._calibrations:
             number = self._rounds.number
             self._calibrations = [each.calibration(call, number) for each in self._counted]
-
-
-def samples_of(measurement: Measurement) -> dict[str, list[float]]:
-    """Return a measurement's samples per call, by metric, as a Report has them."""
-    found: dict[str, list[float]] = {}
-    for row in assemble([measurement]).calls:
-        for name, metric in row.items():
-            if name in _NOT_PER_CALL or isinstance(metric, str):
-                continue
-            calls = measurement.number if isinstance(metric, Count | Duration) else 1
-            found.setdefault(name, []).append(float(raw_of(metric)) / calls)
-    return found
 
 
 # -- arrays ------------------------------------------------------------------------------------

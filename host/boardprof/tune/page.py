@@ -14,7 +14,8 @@ from boardprof import __version__
 from boardprof.render.html_facts import isolated
 from boardprof.render.layout import Column, Page, Table
 from boardprof.render.page_parts import asset, content_hash, page_html
-from boardprof.tune.result import FLASH, RAM, STACK, MeasureError
+from boardprof.report.measure_result import MeasureError
+from boardprof.tune.result import FLASH, RAM, STACK
 from boardprof.tune.search import FLAGS, Search, Trial
 
 _MOST_ROWS = 5
@@ -109,7 +110,7 @@ def trial_table(search: Search, trials: Sequence[Trial], first: Trial | None = N
     if first is not None and first.ok and first not in rows:
         rows.append(first)
         names.append(f"#{first.number} baseline")
-    sizes = [name for name in (FLASH, RAM, STACK) if any(name in each.metrics for each in rows)]
+    sizes = [n for n in (FLASH, RAM, STACK) if any(each.metrics.get(n) for each in rows)]
     metrics = list(dict.fromkeys([*search.goals, *sizes]))
     return Table(
         [

@@ -38,6 +38,7 @@ from boardprof.firmware.flash import check_flashable, flash
 from boardprof.firmware.versions import VersionBuilder
 from boardprof.history.candidates import keep_results, known_results
 from boardprof.history.report_lookup import history_path
+from boardprof.report.measure_result import MeasureError, MeasureResult
 from boardprof.toolchain.cache import digest
 from boardprof.tune.candidate import Candidate, as_candidate
 from boardprof.tune.images import Batch, ImageFactory, Job
@@ -45,8 +46,6 @@ from boardprof.tune.measuring import ArgumentValues, Measured, Measuring, Settin
 from boardprof.tune.result import (
     SHORT_NAMES,
     STACK,
-    MeasureError,
-    MeasureResult,
     error_number,
     result_from_text,
     result_to_text,

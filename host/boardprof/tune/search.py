@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from boardprof.errors import UsageError
 from boardprof.render.data_frame import MissingExtraError
+from boardprof.report.measure_result import MeasureError, MeasureResult
 from boardprof.tune.candidate import Candidate
-from boardprof.tune.result import MeasureError, MeasureResult
 from boardprof.tune.runner import Runner
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from boardprof.errors import UsageError
 from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.builder import build
 from boardprof.firmware.flash import flash
-from boardprof.tune.measuring import samples_of
-from boardprof.tune.result import SHORT_NAMES, MeasureResult
+from boardprof.report.measure_result import MeasureResult, samples_of
+from boardprof.tune.result import SHORT_NAMES
 from boardprof.tune.runner import Runner
 from boardprof.tune.search import Choice, Space
 

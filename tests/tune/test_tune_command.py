@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`boardprof tune`: what is tried, printed, written, resumed and refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from boardprof.tune import MeasureError
+from tests.cli.command import boardprof
+from tests.cli.test_flash import lab, serving
+
+SOURCE = """\
+#include <stdint.h>
+#ifndef TIMES
+#define TIMES 1
+#endif
+/* GREEDY takes room and does nothing else; BROKEN gives another output. */
+void triple(const int32_t x[8], int32_t y[8]) {
+#ifdef GREEDY
+    if (x == y) { for (int i = 0; i < 8; i++) y[i] = x[i] * GREEDY + GREEDY / 3; }
+#endif
+    for (int i = 0; i < 8; i++) y[i] = x[i] * (TIMES + 2);
+}
+"""
+
+ARGUMENTS = ("x=[8]:random(1)", "y=[8]:zeros")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "triple.c"
+    path.write_text(SOURCE)
+    return path
+
+
+def tuned(source: Path, *options: str | Path, code: int = 0) -> tuple[str, str, dict[str, Any]]:
+    """Return what was printed, notes, and the JSON."""
+    file = source.parent / "tuned.json"
+    done = boardprof(
+        *("tune", "-b", "native", f"{source}:triple", *ARGUMENTS, "--json", file, *options)
+    )
+    assert done.code == code, done.err
+    return done.out, done.err, json.loads(file.read_text()) if code == 0 else {}
+
+
+def test_the_smallest_right_candidate_wins(source: Path) -> None:
+    out, _, found = tuned(
+        *(source, "--param", "TIMES=1,2", "--flags", "-O3|-Os", "--minimise", "flash"),
+        *("--sampler", "grid"),
+    )
+    assert found["goals"] == ["Flash (bytes)"]
+    assert [each["choice"] for each in found["trials"]] == [
+        {"flags": "-O3", "TIMES": "1"},
+        {"flags": "-O3", "TIMES": "2"},
+        {"flags": "-Os", "TIMES": "1"},
+        {"flags": "-Os", "TIMES": "2"},
+    ]
+    errors = [each["error_no"] for each in found["trials"]]
+    assert errors == [0, MeasureError.WRONG_ANSWER, 0, MeasureError.WRONG_ANSWER]
+    assert found["best"] == 2
+    assert "2 of 4 have a wrong output, such as: y of triple on native differs" in out
+    assert re.search(r"(?m)^#2 +\d+ +\d+ +-Os +1$", out)
+
+
+def test_the_printed_command_measures_the_winner(source: Path) -> None:
+    out, _, found = tuned(source, "--flags", "-O3|-Os", "--minimise", "flash", "-D", "GREEDY=7")
+    [line] = [line.strip() for line in out.splitlines() if line.startswith("  boardprof run")]
+    assert line == found["command"]
+    words = shlex.split(line)
+    assert words[1:5] == ["run", "-b", "native", f"{source}:triple"]
+    assert "-D" in words
+    assert "--cflags=-Os" in words
+    done = boardprof(*words[1:])
+    assert done.code == 0
+    assert "triple" in done.out
+
+
+def test_several_goals_give_the_candidates_that_nothing_beats(source: Path) -> None:
+    out, _, found = tuned(
+        *(source, "--param", "GREEDY=9,10", "--flags", "-O3|-Os", "--sampler", "nsga2"),
+        *("--minimise", "flash", "--minimise", "ram", "--trials", "4"),
+    )
+    assert "Not beaten in all of Flash (bytes), RAM (bytes):" in out
+    flash = {each["number"]: each["metrics"]["Flash (bytes)"] for each in found["trials"]}
+    assert found["pareto"] == [found["best"]]
+    assert flash[found["best"]] == min(flash.values())
+
+
+def test_a_search_goes_on_where_it_ended(source: Path) -> None:
+    study = source.parent / "study.db"
+    options = ("--param", "GREEDY=1,2,3,4", "--minimise", "flash", "--study", study)
+    _, _, first = tuned(source, *options, "--trials", "2")
+    _, _, second = tuned(source, *options, "--trials", "3")
+    _, _, third = tuned(source, *options, "--trials", "3")
+    assert [len(each["trials"]) for each in (first, second, third)] == [2, 3, 3]
+    assert second["trials"][:2] == first["trials"]
+    assert third["trials"] == second["trials"]
+    assert len({each["choice"]["GREEDY"] for each in second["trials"]}) == 3
+    done = boardprof(
+        *("tune", "-b", "native", f"{source}:triple", *ARGUMENTS, "--param", "GREEDY=1,2"),
+        *("--minimise", "flash", "--study", study),
+    )
+    assert done.code == 2
+    assert "is a study with other alternatives" in done.err
+
+
+def test_every_choice_is_tried_once_and_then_the_search_ends(source: Path) -> None:
+    _, _, found = tuned(source, "--param", "GREEDY=1,2,3", "--minimise", "flash", "--trials", "50")
+    assert sorted(each["choice"]["GREEDY"] for each in found["trials"]) == ["1", "2", "3"]
+
+
+def test_a_constraint_is_kept(source: Path) -> None:
+    out, _, found = tuned(
+        *(source, "--flags", "-O2|-O3", "--minimise", "flash", "--constraint", "flash<=10"),
+    )
+    assert found["best"] is None
+    assert found["command"] is None
+    assert "No candidate has a right output within the limits." in out
+    assert "above a limit, such as: Flash (bytes) is" in out
+
+
+def test_a_page_has_the_history_of_trials(source: Path) -> None:
+    page = source.parent / "page.html"
+    tuned(source, "--flags", "-O0|-O3|-Os", "--minimise", "flash", "--html", page)
+    text = page.read_text()
+    assert text.count("<circle ") == 3
+    assert "triple on native" in text
+    assert "http" not in text.replace("http-equiv", "")
+    assert "<script" not in text
+
+
+def test_a_baseline_that_fails_is_an_error(source: Path) -> None:
+    done = boardprof(
+        *("tune", "-b", "native", f"{source}:triple", *ARGUMENTS, "--param", "TIMES=wrong,1"),
+    )
+    assert done.code == 7
+    assert "triple.c:" in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--param", "TIMES"), "'TIMES' is not a --param."),
+        (("--param", "TIMES=1,1"), "has a value twice"),
+        ((), "There is nothing to choose."),
+        (("--param", "TIMES=1,2", "--constraint", "stack"), "'stack' is not a --constraint."),
+        (("--param", "TIMES=1,2", "--minimise", "cycels"), "no metric 'cycels'"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    source: Path, options: tuple[str, ...], message: str
+) -> None:
+    done = boardprof("tune", "-b", "native", f"{source}:triple", *ARGUMENTS, *options)
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_without_optuna_it_says_what_to_install(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "optuna.py").write_text("raise ImportError\n")
+    done = boardprof(
+        *("tune", "-b", "native", f"{source}:triple", *ARGUMENTS, "--param", "TIMES=1,2"),
+        environment={"PYTHONPATH": str(tmp_path)},
+    )
+    assert done.code == 2
+    assert "pip install 'boardprof[tune]'" in done.err
+
+
+@pytest.mark.slow
+@pytest.mark.board("qemu-rv32")
+def test_on_an_exact_board_the_winner_costs_the_same_by_itself(source: Path) -> None:
+    file = source.parent / "tuned.json"
+    done = boardprof(
+        *("tune", "-b", "qemu-rv32", f"{source}:triple", *ARGUMENTS, "--json", file),
+        *("--flags", "-O1|-O3", "--constraint", "stack<=500"),
+    )
+    assert done.code == 0, done.err
+    found = json.loads(file.read_text())
+    assert found["goals"] == ["instructions"]
+    best = found["trials"][found["best"]]
+    assert found["cost_by_itself"] == best["metrics"]["instructions"]
+    assert best["metrics"]["Stack (bytes)"] <= 500
+    assert "By itself it takes" in done.out
+
+
+def test_a_board_at_a_port_is_flashed_with_each_image(tmp_path: Path) -> None:
+    path, file = tmp_path / "triple.c", tmp_path / "tuned.json"
+    path.write_text(SOURCE)
+    made = lab(tmp_path, "linux")
+    with serving(made, "{firmware}", "--pty"):
+        done = made.run(
+            *("tune", "-b", made.board, "-p", made.port, f"{path}:triple", *ARGUMENTS),
+            *("--param", "TIMES=1,*(volatile int*)8", "--flags", "-O1|-O2"),
+            *("--minimise", "time", "--json", file),
+        )
+    assert done.code == 0, done.err
+    found = json.loads(file.read_text())
+    errors = {each["choice"]["TIMES"]: each["error_no"] for each in found["trials"]}
+    assert errors == {"1": 0, "*(volatile int*)8": MeasureError.RUNTIME_DEVICE}
+    assert f"-p {made.port} --flash" in found["command"]
