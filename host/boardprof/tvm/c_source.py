@@ -11,9 +11,7 @@ from boardprof.errors import UsageError
 _PROLOGUE = "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <string.h>\n"
 
 _FUNCTION = re.compile(r"^TVM_DLL int32_t (\w+)\(([^)]*)\) \{\n(.*?)^\}\n", re.M | re.S)
-_ALLOCATED = re.compile(
-    r"TVMBackendAllocWorkspace\(\d+, \d+, \(uint64_t\)(\d+)ULL, -?\d+, -?\d+\)"
-)
+_ALLOCATED = re.compile(r"TVMBackendAllocWorkspace\(\d+, \d+, \(uint64_t\)(\d+)ULL, -?\d+, -?\d+\)")
 _CHECK = re.compile(r"^ *if \((?:\w+ == NULL|TVMBackendFreeWorkspace\([^;{]*)\) \{[^}]*\}\n", re.M)
 _RETURN = re.compile(r"\breturn (?:0|-1);")
 _FOREIGN = re.compile(r"\bTVM\w+")

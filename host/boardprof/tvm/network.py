@@ -44,7 +44,7 @@ class Network:
     """A network of static shapes as calls of C functions; `lower` makes it.
 
     Attributes:
-        mod: TVM's module, with operators fused; the TIR functions may be replaced by scheduled ones.
+        mod: TVM's module, with operators fused and made TIR functions.
         inputs: names of the inputs, in order.
         outputs: names of the outputs, in order.
         operators: in the order of execution.
@@ -144,8 +144,7 @@ class _Reader:
             return
         if not isinstance(value, tvm.ir.Call) or value.op != _CALL_TIR:
             raise UsageError(
-                f"{var.name_hint if hasattr(var, 'name_hint') else var.name}: {type(value).__name__} "
-                "is not a call of a TIR function.",
+                f"{var.name}: {type(value).__name__} is not a call of a TIR function.",
                 hint="use operators that relax.transform.LegalizeOps turns into TIR",
             )
         function, arguments = value.args[0], value.args[1]

@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+import types
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +22,8 @@ from tvm.s_tir import meta_schedule as ms
 
 from boardprof.boards.board_file import BoardSpec
 from boardprof.errors import UsageError
-from boardprof.tune import Candidate, MeasureResult, Runner
+from boardprof.report.measure_result import MeasureResult
+from boardprof.tune import Candidate, Runner
 from boardprof.tvm.lowering import C_TARGET, to_c
 
 _FUNCTION = "main"
@@ -198,7 +203,7 @@ def tune(
     if not untuned.ok:
         raise UsageError(f"The untuned function has no cost on {runner.spec.name}: {untuned.error}")
     measured = BoardRunner(runner)
-    with tempfile.TemporaryDirectory(prefix="boardprof-tvm-") as folder:
+    with _quick_start(), tempfile.TemporaryDirectory(prefix="boardprof-tvm-") as folder:
         database = ms.tune_tir(
             mod,
             C_TARGET,
@@ -207,9 +212,7 @@ def tune(
             num_trials_per_iter=min(trials, 16),
             builder=CBuilder(),
             runner=measured,
-            database="memory" if False else ms.database.MemoryDatabase(),
-            cost_model="xgb",
-            measure_callbacks=[ms.measure_callback.AddToDatabase(), ms.measure_callback.UpdateCostModel()],
+            database=ms.database.MemoryDatabase(),
             space=microcontroller_space(),
             num_tuning_cores=1,
             seed=seed,
@@ -220,6 +223,21 @@ def tune(
     text = kernel_c(schedule.mod)
     (result,) = runner.measure([text])
     return Tuned(schedule.mod, text, result, untuned, tuple(measured.results), database)
+
+
+@contextlib.contextmanager
+def _quick_start() -> Iterator[None]:
+    """Keep TVM's logs to errors, and its GPUs' intrinsics out: they take 40 s to import."""
+    logger, name = logging.getLogger("tvm.s_tir.meta_schedule"), "tvm.s_tir.tensor_intrin"
+    level, is_there = logger.level, name in sys.modules
+    logger.setLevel(logging.ERROR)
+    sys.modules.setdefault(name, types.ModuleType(name))
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        if not is_there:
+            del sys.modules[name]
 
 
 def random_arguments(function: tirx.PrimFunc, seed: int) -> dict[str, npt.NDArray[Any]]:
