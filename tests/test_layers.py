@@ -264,15 +264,20 @@ def test_nobody_imports_the_command() -> None:
 
 def test_nothing_imports_the_interfaces_of_tvm_and_torch() -> None:
     """They stand beside each other, on what everything else uses."""
-    known = {"profiling": {"boardprof"}, "trace": {"boardprof", "boardprof.itt"}}
+    known = {"profiling": {"boardprof", "boardprof.tvm.network"}, "trace": {"boardprof", "boardprof.itt"}}
     users = {name: {m for m in MODULES if imports(m) & ours(name)} - ours(name) for name in known}
     assert breaking({name: users[name] - known[name] for name in known}) == {}
 
 
 def test_tuning_is_a_room_of_its_own() -> None:
     users = {module for module in MODULES if imports(module) & ours("tune")} - ours("tune")
-    assert users == {"boardprof.cli.tune"}
+    assert users == {"boardprof.cli.tune", "boardprof.tvm.tuning"}
     assert {m for m in MODULES if "optuna" in third_party(m)} == {"boardprof.tune.search"}
+
+
+def test_tvms_compiler_is_used_in_one_room_that_nothing_needs() -> None:
+    assert {module for module in MODULES if "tvm" in third_party(module)} <= ours("tvm")
+    assert {module for module in MODULES if imports(module) & ours("tvm")} <= ours("tvm")
 
 
 # -- boards -----------------------------------------------------------------------------------
@@ -378,6 +383,7 @@ def wrong_names(module: str) -> set[str]:
 
 def test_a_module_has_the_names_that_it_lists() -> None:
     modules = [module for module in MODULES if not module.endswith("__main__")]
+    modules = [module for module in modules if "tvm" not in third_party(module)]  # an extra
     assert breaking({module: wrong_names(module) for module in modules}) == {}
 
 

@@ -69,7 +69,7 @@ __all__ = [
     "time_evaluator",
 ]
 
-_PARTS = ("itt", "profiling", "tune")
+_PARTS = ("itt", "profiling", "tune", "tvm")
 """Modules that users may import by name."""
 
 _MODULES = {

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TVM's compiler for boards: plain C, tuning by MetaSchedule, networks by operator.
+
+::
+
+    from boardprof.tvm import lower, profile, tune
+
+    network = lower(relax_module)
+    report, outputs = profile(network, [x], "ibex-rtl")
+    tuned = tune(network.function("fused_conv2d"), "ibex-rtl", trials=64)
+
+It needs TVM itself: ``pip install 'boardprof[tvm]'``. What works without TVM, and has the names of
+its profiling interface, is `boardprof.profiling`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from boardprof.render.data_frame import MissingExtraError
+
+if TYPE_CHECKING:
+    from boardprof.tvm.firmware_source import network_c
+    from boardprof.tvm.lowering import to_c
+    from boardprof.tvm.network import Network, Operator, host_run, lower, profile
+    from boardprof.tvm.tuning import BoardRunner, CBuilder, Tuned, microcontroller_space, tune
+
+__all__ = [
+    "BoardRunner",
+    "CBuilder",
+    "Network",
+    "Operator",
+    "Tuned",
+    "host_run",
+    "lower",
+    "microcontroller_space",
+    "network_c",
+    "profile",
+    "to_c",
+    "tune",
+]
+
+_MODULES = {
+    "firmware_source": ("network_c",),
+    "lowering": ("to_c",),
+    "network": ("Network", "Operator", "host_run", "lower", "profile"),
+    "tuning": ("BoardRunner", "CBuilder", "Tuned", "microcontroller_space", "tune"),
+}
+
+PINNED = {"tvm": "0.27.0", "tvm_ffi": "0.1.14"}
+"""Versions of apache-tvm and apache-tvm-ffi that were tried; newer ffi crashes with this TVM."""
+
+
+def __getattr__(name: str) -> object:
+    """Load the module that has ``name`` (PEP 562), after a look at TVM's version.
+
+    Raises:
+        MissingExtraError: TVM is not installed, or another version of it.
+    """
+    import importlib
+    from importlib import metadata
+
+    module = next((each for each, names in _MODULES.items() if name in names), None)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    for package, version in PINNED.items():
+        distribution = f"apache-{package.replace('_', '-')}"
+        try:
+            found = metadata.version(distribution)
+        except metadata.PackageNotFoundError:
+            found = ""
+        if not found.startswith(version):
+            raise MissingExtraError("boardprof.tvm", f"{distribution} {version}", "tvm")
+    return getattr(importlib.import_module(f"{__name__}.{module}"), name)

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TVM's MetaSchedule on a board: a builder, a runner and a space of schedules."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import tempfile
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tvm
+from tvm import tirx
+from tvm.ir.utils import derived_object
+from tvm.s_tir import meta_schedule as ms
+
+from boardprof.boards.board_file import BoardSpec
+from boardprof.errors import UsageError
+from boardprof.report.measure_result import MeasureResult
+from boardprof.tune import Candidate, Runner
+from boardprof.tvm.lowering import C_TARGET, to_c
+
+_FUNCTION = "main"
+"""The name of the function in the modules that MetaSchedule builds."""
+
+_KERNEL = "kernel"
+"""Its name in C, where main is taken."""
+
+_NO_LIMIT = -1
+
+
+@derived_object
+class CBuilder(ms.builder.PyBuilder):
+    """Writes each candidate as a C file. The compiler runs later, for many candidates at once."""
+
+    def build(self, build_inputs: Sequence[Any]) -> list[Any]:
+        """Return the paths of the C files; TVM deletes the folder of each."""
+        return [self._built(each.mod) for each in build_inputs]
+
+    @staticmethod
+    def _built(mod: tvm.IRModule) -> Any:
+        try:
+            text = kernel_c(mod)
+        except (UsageError, tvm.error.TVMError) as error:
+            return ms.builder.BuilderResult(None, f"{error}")
+        file = Path(tempfile.mkdtemp(prefix="boardprof-tvm-")) / "kernel.c"
+        file.write_text(text, encoding="utf-8")
+        return ms.builder.BuilderResult(str(file), None)
+
+
+@derived_object
+class _Done(ms.runner.PyRunnerFuture):
+    def __init__(self, result: MeasureResult) -> None:
+        super().__init__()
+        self._measured = result
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> Any:
+        if self._measured.ok:
+            return ms.runner.RunnerResult(list(self._measured.costs), None)
+        return ms.runner.RunnerResult(None, f"{self._measured.error}")
+
+
+@derived_object
+class BoardRunner(ms.runner.PyRunner):
+    """Measures the files of `CBuilder` on a board, a batch at a time.
+
+    The costs that MetaSchedule calls seconds are in the unit of the runner's metric. A candidate
+    with a wrong output, or over a limit, has none.
+    """
+
+    def __init__(self, runner: Runner) -> None:
+        """Take a runner for the function ``kernel``."""
+        super().__init__()
+        self.runner = runner
+        self.results: list[MeasureResult] = []
+
+    def run(self, runner_inputs: Sequence[Any]) -> list[Any]:
+        """Measure candidates; return finished futures."""
+        texts = [Path(each.artifact_path).read_text(encoding="utf-8") for each in runner_inputs]
+        found = self.runner.measure([Candidate(text=text) for text in texts])
+        self.results += found
+        return [_Done(result) for result in found]
+
+
+def kernel_c(mod: tvm.IRModule) -> str:
+    """Return the C file of a module's only function, under the name ``kernel``."""
+    return to_c(tvm.IRModule({_KERNEL: mod[_FUNCTION]}))
+
+
+def microcontroller_space() -> Any:
+    """Return a space of schedules without threads and vectors: tiles, accumulators, unrolling."""
+    rules = [
+        ms.schedule_rule.InlineConstantScalars(),
+        ms.schedule_rule.AutoInline(
+            into_producer=False,
+            into_consumer=True,
+            inline_const_tensor=True,
+            disallow_if_then_else=True,
+            require_injective=True,
+            require_ordered=True,
+            disallow_op=["tirx.exp"],
+        ),
+        ms.schedule_rule.MultiLevelTiling(
+            structure="SSRSRS",
+            max_innermost_factor=64,
+            reuse_write=ms.schedule_rule.ReuseType(req="may", levels=[1, 2], scope="global"),
+        ),
+        ms.schedule_rule.ParallelizeVectorizeUnroll(
+            max_jobs_per_core=_NO_LIMIT,
+            max_vectorize_extent=_NO_LIMIT,
+            unroll_max_steps=[0, 8, 32, 128],
+            unroll_explicit=True,
+        ),
+        ms.schedule_rule.RandomComputeLocation(),
+    ]
+    after = [
+        ms.postproc.DisallowDynamicLoop(),
+        ms.postproc.RewriteParallelVectorizeUnroll(),
+        ms.postproc.RewriteReductionBlock(),
+    ]
+    mutators = {
+        ms.mutator.MutateTileSize(): 0.8,
+        ms.mutator.MutateUnroll(): 0.1,
+        ms.mutator.MutateComputeLocation(): 0.1,
+    }
+    return ms.space_generator.PostOrderApply(
+        sch_rules=rules, postprocs=after, mutator_probs=mutators
+    )
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The best that was found for a function.
+
+    Attributes:
+        mod: the module with its schedule.
+        text: the C file, with the function ``kernel``.
+        result: its measurement.
+        untuned: that of the function as TVM compiles it without a schedule.
+        trials: all measurements, in order.
+        database: of MetaSchedule, for ``compile_tir`` and later runs.
+    """
+
+    mod: tvm.IRModule
+    text: str
+    result: MeasureResult
+    untuned: MeasureResult
+    trials: tuple[MeasureResult, ...]
+    database: Any
+
+
+def tune(
+    mod: tvm.IRModule | tirx.PrimFunc,
+    board: str | BoardSpec,
+    metric: str = "cycles",
+    *,
+    trials: int = 64,
+    seed: int = 1,
+    arguments: Mapping[str, npt.NDArray[Any]] | None = None,
+    tolerance: float = 0.0,
+    **settings: Any,
+) -> Tuned:
+    """Search a schedule with which a TIR function costs least on a board.
+
+    The output of each candidate must be that of the function as TVM compiles it for this machine.
+
+    Args:
+        mod: the function, of static shapes.
+        board: its name or description.
+        metric: the cost, as for `Runner`.
+        trials: candidates to measure, >= 1.
+        seed: of the search, and of the arrays.
+        arguments: arrays by parameter; None for random ones.
+        tolerance: largest relative difference of floats.
+        settings: more for `Runner`, such as ``constraints``.
+
+    Raises:
+        UsageError: the function cannot be compiled for a board, or no candidate was right.
+        BoardprofError: see `Runner`.
+    """
+    if isinstance(mod, tirx.PrimFunc):
+        mod = tvm.IRModule({_FUNCTION: mod.with_attr("global_symbol", _FUNCTION)})
+    values = dict(arguments or random_arguments(mod[_FUNCTION], seed))
+    runner = Runner(
+        board,
+        values,
+        metric,
+        function=_KERNEL,
+        expect=host_outputs(mod, values),
+        tolerance=tolerance,
+        **settings,
+    )
+    (untuned,) = runner.measure([kernel_c(mod)])
+    if not untuned.ok:
+        raise UsageError(f"The untuned function has no cost on {runner.spec.name}: {untuned.error}")
+    measured = BoardRunner(runner)
+    with _quick_start(), tempfile.TemporaryDirectory(prefix="boardprof-tvm-") as folder:
+        database = ms.tune_tir(
+            mod,
+            C_TARGET,
+            folder,
+            trials,
+            num_trials_per_iter=min(trials, 16),
+            builder=CBuilder(),
+            runner=measured,
+            database=ms.database.MemoryDatabase(),
+            space=microcontroller_space(),
+            num_tuning_cores=1,
+            seed=seed,
+        )
+    schedule = ms.tir_integration.compile_tir(database, mod, C_TARGET)
+    if schedule is None:
+        raise UsageError("No candidate was right within its limits.")
+    text = kernel_c(schedule.mod)
+    (result,) = runner.measure([text])
+    return Tuned(schedule.mod, text, result, untuned, tuple(measured.results), database)
+
+
+@contextlib.contextmanager
+def _quick_start() -> Iterator[None]:
+    """Keep TVM's logs to errors, and its GPUs' intrinsics out: they take 40 s to import."""
+    logger, name = logging.getLogger("tvm.s_tir.meta_schedule"), "tvm.s_tir.tensor_intrin"
+    level, is_there = logger.level, name in sys.modules
+    logger.setLevel(logging.ERROR)
+    sys.modules.setdefault(name, types.ModuleType(name))
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        if not is_there:
+            del sys.modules[name]
+
+
+def random_arguments(function: tirx.PrimFunc, seed: int) -> dict[str, npt.NDArray[Any]]:
+    """Return arrays for a function's buffers: small integers, or floats within -1 to 1."""
+    generator = np.random.default_rng(seed)
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    for buffer in function.params:
+        dtype, shape = np.dtype(str(buffer.dtype)), [int(n) for n in buffer.shape]
+        if dtype.kind == "f":
+            arrays[buffer.name] = generator.uniform(-1, 1, shape).astype(dtype)
+        else:
+            low = 0 if dtype.kind == "u" else -100
+            arrays[buffer.name] = generator.integers(low, 100, shape).astype(dtype)
+    return arrays
+
+
+def host_outputs(
+    mod: tvm.IRModule, arguments: Mapping[str, npt.NDArray[Any]]
+) -> dict[str, npt.NDArray[Any]]:
+    """Run a function on this machine, compiled by TVM; return the arrays that it changed."""
+    with tempfile.TemporaryDirectory(prefix="boardprof-tvm-") as folder:
+        library = str(Path(folder) / "host.so")
+        tvm.compile(mod, target=C_TARGET).export_library(library)
+        loaded = tvm.runtime.load_module(library)
+        arrays = {name: tvm.runtime.tensor(value) for name, value in arguments.items()}
+        loaded[_FUNCTION](*arrays.values())
+        after = {name: array.numpy() for name, array in arrays.items()}
+    return {name: value for name, value in after.items() if (value != arguments[name]).any()}

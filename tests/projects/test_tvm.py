@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TVM's compiler: its C made plain, from a recorded output; TVM itself in the nightly tests."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import boardprof
+import boardprof.tvm
+from boardprof.errors import UsageError
+from boardprof.tvm.c_source import c_file, plain_functions
+from tests.support import ROOT
+
+GENERATED = (Path(__file__).parent / "fixtures" / "tvm" / "generated.c.txt").read_text()
+"""What TVM 0.27.0 makes of D = A B + (A B)^T, of 32 by 32 bytes, and of y = max(x, 0), of 32."""
+
+EXAMPLES = ROOT / "examples" / "tvm"
+
+
+def test_tvms_functions_become_plain_c() -> None:
+    product, relu = plain_functions(GENERATED)
+    assert (product.name, product.workspace) == ("product", 4096)
+    assert product.parameters == ("const int8_t* A", "const int8_t* B", "int32_t* D")
+    assert relu.parameters == ("const int32_t* x", "int32_t* y")
+    assert relu.workspace == 0
+    assert "TVM" not in c_file([product, relu])
+
+
+def test_plain_functions_compute_what_tvm_says(tmp_path: Path) -> None:
+    file = tmp_path / "generated.c"
+    file.write_text(c_file(plain_functions(GENERATED)))
+    rng = np.random.default_rng(7)
+    a, b = (rng.integers(-128, 128, (32, 32)).astype(np.int8) for _ in range(2))
+    d, y = np.zeros((32, 32), np.int32), np.zeros(32, np.int32)
+    x = np.arange(-30, 2, dtype=np.int32)
+    with boardprof.build(file, board="native", cflags="-Wall -Wextra -Werror").open() as board:
+        for _ in range(2):  # the workspace is there again
+            board.functions.product(a, b, d)
+        board.functions.relu(x, y)
+    product = a.astype(np.int32) @ b.astype(np.int32)
+    assert d.tolist() == (product + product.T).tolist()
+    assert y.tolist() == [*[0] * 31, 1]
+
+
+def test_functions_that_run_one_after_another_share_a_workspace() -> None:
+    product, _ = plain_functions(GENERATED)
+    text = c_file([product, product])
+    assert re.findall(r"workspace\[(\d+)\]", text) == ["4096"]
+
+
+def test_what_needs_tvms_runtime_is_refused() -> None:
+    calls = GENERATED.replace("y[i] =", "TVMFFIFunctionCall(f, args, 2, &result);\n    y[i] =")
+    with pytest.raises(UsageError, match=r"relu calls TVMFFIFunctionCall of TVM's runtime"):
+        plain_functions(calls)
+
+
+@pytest.mark.parametrize(("found", "told"), [("0.28.0", "apache-tvm 0.27.0"), (None, "apache-tvm")])
+def test_without_the_version_of_tvm_that_was_tried_the_extra_is_named(
+    found: str | None, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def version(_name: str) -> str:
+        if found is None:
+            raise metadata.PackageNotFoundError
+        return found
+
+    monkeypatch.setattr(metadata, "version", version)
+    with pytest.raises(UsageError, match=f"boardprof.tvm needs {told}") as refused:
+        _ = boardprof.tvm.tune
+    assert "pip install 'boardprof[tvm]'" in str(refused.value)
+
+
+# -- TVM itself -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python with boardprof[tvm], from the package registry."""
+    folder = tmp_path_factory.mktemp("tvm")
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=300)
+    python = folder / "bin" / "python"
+    install = [python, "-m", "pip", "install", "-q", f"{ROOT}[tvm]"]
+    subprocess.run(install, check=True, timeout=1200)
+    return python
+
+
+def said(python: Path, *command: str) -> str:
+    done = subprocess.run(
+        [python, *command], check=False, timeout=1200, text=True, stdout=-1, stderr=-1
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3000)
+def test_tvm_makes_what_was_recorded(python: Path) -> None:
+    program = (
+        "import tvm; from tvm import te, tirx; from boardprof.tvm.lowering import tvms_c\n"
+        "n = 32\n"
+        "a, b = (te.placeholder((n, n), 'int8', name=c) for c in 'AB')\n"
+        "k = te.reduce_axis((0, n), name='k')\n"
+        "c = te.compute((n, n), lambda i, j: te.sum(a[i, k].astype('int32') * "
+        "b[k, j].astype('int32'), axis=k), name='C')\n"
+        "d = te.compute((n, n), lambda i, j: c[i, j] + c[j, i], name='D')\n"
+        "x = te.placeholder((n,), 'int32', name='x')\n"
+        "y = te.compute((n,), lambda i: tirx.max(x[i], 0), name='y')\n"
+        "functions = {'product': te.create_prim_func([a, b, d]), "
+        "'relu': te.create_prim_func([x, y])}\n"
+        "print(tvms_c(tvm.IRModule(functions)))\n"
+    )
+    made = said(python, "-c", program)
+    assert plain_functions(made) == plain_functions(GENERATED)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_matrix_product_is_tuned_on_ibex(python: Path, seed: int) -> None:
+    told = said(python, str(EXAMPLES / "tune_matmul.py"), "--seed", str(seed))
+    assert "64 of 64 candidates right" in told
+    untuned, best = (int(each.replace(",", "")) for each in re.findall(r"[\d,]{7,}", told))
+    assert untuned == pytest.approx(532_679, rel=0.001)
+    assert best <= 250_000  # the median of the seeds is to be at most 210,000
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3000)
+def test_a_network_is_measured_tuned_and_measured_again(python: Path, tmp_path: Path) -> None:
+    """The example compares the outputs of each step with TVM's on this machine."""
+    file = tmp_path / "network.c"
+    arguments = ("--board", "qemu-rv32", "--metric", "instructions", "--trials", "8")
+    told = said(python, str(EXAMPLES / "network.py"), *arguments, "--c", str(file))
+    before, after = (
+        int(each.replace(",", "")) for each in re.findall(r"^ *([\d,]+) instructions$", told, re.M)
+    )
+    assert after < before
+    with boardprof.build(file, board="qemu-rv32").open() as board:
+        x = np.random.default_rng(2).integers(-100, 100, (1, 16, 16, 4)).astype("int8")
+        y = np.zeros((1, 10), np.int32)
+        whole = board.profile("network", x, boardprof.Out(y), repeat=1).calls[0]["instructions"]
+        found = board.hotspots("network", x, boardprof.Out(y)).functions()
+    by_name = {each.function: each.total for each in found}
+    assert isinstance(whole, boardprof.Count)
+    assert whole.value == pytest.approx(after, rel=0.01)
+    assert by_name["matmul"] == pytest.approx(23_117, rel=0.01)
