@@ -22,6 +22,9 @@
 boardprof_goal := $(.DEFAULT_GOAL)
 BOARDPROF_RUNTIME := $(patsubst %/,%,$(dir $(lastword $(MAKEFILE_LIST))))
 
+# make exports variables of its command line, and boardprof would take them for its own settings.
+unexport BOARDPROF_BOARD BOARDPROF_CONFIG
+
 BOARDPROF ?= boardprof
 BOARDPROF_AR ?= $(AR)
 BOARDPROF_BUILD ?= build/boardprof
