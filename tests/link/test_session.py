@@ -337,8 +337,8 @@ def test_an_agent_of_another_board_is_named() -> None:
         done = boardprof("info", "-b", "native", "-p", port)
     assert (done.code, done.out) == (3, "")
     assert (
-        f"The agent at {port} belongs to the board 'linux', not 'native'.\nTry: give -b linux"
-        in (done.err)
+        f"The agent at {port} belongs to the board 'linux', not 'native'.\n"
+        "Try: leave out the board's name: at a port, the board says what it is" in (done.err)
     )
 
 

@@ -164,7 +164,8 @@ def attach(
             raise BoardError(
                 f"The agent at {transport.name} belongs to the board {dictionary.board!r}, "
                 f"not {spec.name!r}.",
-                hint=f"give -b {dictionary.board}, or the port of the other board",
+                hint="leave out the board's name: at a port, the board says what it is; or give "
+                "the port of the other board",
             )
         if clock is None:
             # The board has answered, so its process has its final program. Earlier, the command
