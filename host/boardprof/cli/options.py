@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.cli.output import set_width
+from boardprof.errors import UsageError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -288,6 +289,10 @@ def baseline_option(command: Command) -> Command:
 
 
 def _writable(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    if value == STDOUT and option.name == "baseline_file":
+        raise UsageError(
+            "A baseline is a file to commit.", hint="--baseline FILE; --export baseline=- prints it"
+        )
     if value is not None and value != STDOUT:
         from boardprof.report.report_file import check_report_file
 
@@ -295,10 +300,32 @@ def _writable(ctx: click.Context, option: click.Parameter, value: str | None) ->
     return value
 
 
-def output_option(help_text: str) -> Callable[[Command], Command]:
-    """Return the decorator that adds ``--output``."""
+def output_option(
+    help_text: str, *, prints: bool = False, folder: bool = False, hint: str = "-o FILE"
+) -> Callable[[Command], Command]:
+    """Return the decorator that adds ``--output``; ``-`` stands for standard output.
+
+    Args:
+        help_text: of the option.
+        prints: whether the command prints if it gets None, as it does for ``-``.
+        folder: whether it may be a folder.
+        hint: what to write instead of ``-o -``, if the command does not print.
+    """
+
+    def taken(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
+        if value != STDOUT:
+            return value
+        if not prints:
+            raise UsageError("This cannot be printed: -o needs a file.", hint=hint)
+        return None
+
     return click.option(
-        "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help=help_text
+        "-o",
+        "--output",
+        type=click.Path(dir_okay=folder, allow_dash=True),
+        metavar="FILE",
+        callback=taken,
+        help=help_text,
     )
 
 

@@ -58,6 +58,7 @@ class Options:
     wait_s: float
     is_required: bool
     is_baseline_required: bool = False
+    may_lack_baseline: bool = False
     new_baseline: Path | None = None
     ab_flags: str | None = None
     ab_revision: str | None = None
@@ -74,6 +75,12 @@ def add_options(parser: pytest.Parser) -> None:
     add("--bp-baud", type=int, metavar="N", help="Baud rate of a serial port.")
     add("--bp-compare", metavar="RUN", help="Compare with a run in the history or a JSON file.")
     add("--bp-baseline", metavar="FILE", help="Compare with a committed baseline file.")
+    add(
+        "--bp-compare-if-present",
+        action="store_true",
+        help="Warn if the run or file to compare with does not exist, instead of failing: for a "
+        "first run.",
+    )
     add(
         "--bp-update-baseline",
         action="store_true",
@@ -170,6 +177,12 @@ def read_options(config: pytest.Config) -> Options:
                 f"--bp-{name} needs something to compare with: add --bp-baseline FILE or "
                 "--bp-compare RUN"
             )
+    may_lack_baseline = bool(config.getoption("--bp-compare-if-present"))
+    if may_lack_baseline and (baseline is None or _is_required(config)):
+        raise pytest.UsageError(
+            "--bp-compare-if-present needs --bp-compare or --bp-baseline, and excludes "
+            "--bp-require-baseline"
+        )
     json_file = config.getoption("--bp-json")
     baud = option("baud")
     wait_s = config.getoption("--bp-wait")
@@ -189,6 +202,7 @@ def read_options(config: pytest.Config) -> Options:
         wait_s=wait_s,
         is_required=config.getoption("--bp-require-board"),
         is_baseline_required=_is_required(config),
+        may_lack_baseline=may_lack_baseline,
         new_baseline=new_baseline,
         ab_flags=flags,
         ab_revision=revision,
@@ -212,7 +226,8 @@ def _baseline(config: pytest.Config) -> tuple[str | Path | None, Path | None]:
         return run, path
     if run is not None and path is not None:
         raise pytest.UsageError("--bp-compare and --bp-baseline cannot be combined")
-    if path is not None and not path.is_file():
+    may_lack = config.getoption("--bp-compare-if-present")
+    if path is not None and not path.is_file() and not may_lack:
         raise pytest.UsageError(f"{file} does not exist: --bp-update-baseline writes it")
     return run or path, None
 
