@@ -26,6 +26,14 @@ def check_is_file(name: str) -> None:
         )
 
 
+def is_appended_to(file: object) -> bool:
+    """Return whether a file is the summary of a step of GitHub Actions.
+
+    Several commands of the step may write it.
+    """
+    return f"{file}" == os.environ.get("GITHUB_STEP_SUMMARY")
+
+
 def unwritable(what: object, error: OSError, hint: str | None = None) -> BoardprofError:
     """Return the error for a file or folder that cannot be written.
 

@@ -176,7 +176,8 @@ Examples:
     multiple=True,
     metavar="NAME=FILE",
     help="Also write the Report with an exporter: csv, html, markdown, ... or one of another "
-    "package; NAME=- prints it in place of the table.",
+    "package; github, gitlab, junit and summary write the comparison. NAME=- prints it in place "
+    "of the table.",
 )
 @click.option(
     "--save", metavar="NAME", help="Name the run in the history. [default: stored without a name]"
@@ -217,7 +218,8 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
 
     check_save_name(options["save"])
     against = taken_against(options)
-    exports = read_exports(options["exports"])
+    exports = read_exports(options["exports"], comparisons=None)
+    against.check_exports(exports)
     printed = [each for each in exports if f"{each.file}" == STDOUT]
     if len(printed) + (options["json_file"] == STDOUT) > 1:
         raise UsageError("Only one output format can be printed.", hint="write the others to files")
@@ -231,14 +233,17 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
         has_failed = bool(failures) or against.failed
         why = "was interrupted" if outcome.interrupted else "failed" if has_failed else ""
         # The files first: the reader of our output may have gone.
-        files = [each for each in exports if each not in printed]
+        files = [each for each in exports if each not in printed and not each.is_comparison]
         failures += _write(outcome.report, options["json_file"], files)
+        failures += against.write([each for each in exports if each not in printed])
         failures += _write_baseline(outcome.report, options["baseline_file"], why)
         no_table = bool(printed) or options["json_file"] == STDOUT
         since = None if no_table else _since(outcome.report, target, options)
         kept, errors = _keep(outcome.report, options["save"], plan, sources, why)
         failures += errors
-        if printed:
+        if printed and printed[0].is_comparison:
+            against.echo_export(printed[0])
+        elif printed:
             failures += _print(outcome.report, printed[0])
         else:
             _echo_report(outcome.report, options, since, kept)

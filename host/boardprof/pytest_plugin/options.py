@@ -64,6 +64,7 @@ class Options:
     ab_revision: str | None = None
     wall_timeout_s: float | None = None
     hotspots: bool = False
+    exports: tuple[str, ...] = ()
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -117,6 +118,12 @@ def add_options(parser: pytest.Parser) -> None:
         "then names functions and lines.",
     )
     add("--bp-json", metavar="FILE", help="Write a Report of all measurements.")
+    add(
+        "--bp-export",
+        action="append",
+        metavar="NAME=FILE",
+        help="Also write that Report with an exporter: bencher, csv, html, ...",
+    )
     add("--bp-save", metavar="NAME", help="Store that Report in the history as NAME.")
     add(
         "--bp-timeout",
@@ -207,6 +214,7 @@ def read_options(config: pytest.Config) -> Options:
         ab_flags=flags,
         ab_revision=revision,
         hotspots=config.getoption("--bp-hotspots"),
+        exports=tuple(config.getoption("--bp-export") or ()),
     )
 
 

@@ -129,6 +129,10 @@ class Session:
 
                 for file in files:
                     check_report_file(str(file))
+            if options.exports:
+                from boardprof.exporters import read_exports
+
+                read_exports(options.exports)
             if options.save is not None:
                 from boardprof.run.saving import check_save_name
 
@@ -225,6 +229,7 @@ class Session:
                 write_report(report, str(file))
         except BoardprofError as error:
             self.errors.append(str(error))
+        self._export(report)
         has_failed = has_failed or self.is_broken_off or bool(self.errors)
         if self.options.new_baseline is not None:
             has_failed = not self._write_baseline(report, has_failed) or has_failed
@@ -244,6 +249,18 @@ class Session:
         if kept is not None and name is not None and has_failed:
             why = "was interrupted" if self.is_broken_off else "failed"
             self.notes.append(f"kept as #{kept}, not as {name}: the session {why}")
+
+    def _export(self, report: Report) -> None:
+        """Write the exports of ``--bp-export``; see `errors`."""
+        if not self.options.exports:
+            return
+        from boardprof.exporters import read_exports, write_export
+
+        for each in read_exports(self.options.exports):
+            try:
+                write_export(report, each)
+            except BoardprofError as error:
+                self.errors.append(str(error))
 
     def _write_baseline(self, report: Report, has_failed: bool) -> bool:
         """Write the baseline file unless the session failed; return whether it was written."""

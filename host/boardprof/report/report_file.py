@@ -34,7 +34,7 @@ from boardprof.errors import ReportFileError, UsageError
 from boardprof.metrics import TAGS, Count, Duration, Percent, Ratio, metric_from_json
 from boardprof.report.calls import LABEL, Row
 from boardprof.report.report import SCHEMA_VERSION, Report
-from boardprof.writing import check_is_file, unwritable
+from boardprof.writing import check_is_file, is_appended_to, unwritable
 
 _OR_RUN = "`boardprof history` lists the runs that were kept"
 
@@ -104,7 +104,10 @@ def write_text(text: str, file: str) -> None:
     """
     path = Path(file)
     try:
-        if path.exists() and not path.is_file():  # a pipe or a device: it must not be replaced
+        if is_appended_to(file):
+            with path.open("a", encoding="utf-8") as summary:
+                summary.write(text)
+        elif path.exists() and not path.is_file():  # a pipe or a device: it must not be replaced
             path.write_text(text, encoding="utf-8")
         else:
             _replace(path.resolve(), text)
