@@ -124,7 +124,19 @@ def port_options(command: Command) -> Command:
             "--port",
             metavar="PORT",
             shell_complete=complete_file,
-            help="Device path or socket://HOST:PORT of a running agent.",
+            help="Device path, HOST:PORT, URL (ssh://, rfc2217:// ...) or auto: where an agent "
+            "runs.",
+        ),
+        click.option(
+            "--dtr", type=click.Choice(["on", "off"]), help="State of a serial port's DTR line."
+        ),
+        click.option(
+            "--rts", type=click.Choice(["on", "off"]), help="State of a serial port's RTS line."
+        ),
+        click.option(
+            "--reset-pulse",
+            type=click.Choice(["dtr", "rts"]),
+            help="Reset the board with a pulse on this line of the serial port.",
         ),
     ):
         command = option(command)
@@ -134,7 +146,15 @@ def port_options(command: Command) -> Command:
 def taken_port_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return what was given by `port_options`, named as `boardprof.connect` and a plan take it."""
     names = ("port", "baud", "timeout_s", "wall_timeout_s", "takeover", "clock", "key_file")
-    return {name: options[name] for name in names}
+    found = {name: options[name] for name in names}
+    lines = {"dtr": options["dtr"], "rts": options["rts"], "reset": options["reset_pulse"]}
+    if any(lines.values()):
+        from boardprof.transport.port_name import with_lines
+
+        if found["port"] is None:
+            raise UsageError("--dtr, --rts and --reset-pulse need a serial port.", hint="-p PORT")
+        found["port"] = with_lines(found["port"], **lines)
+    return found
 
 
 def image_option(command: Command) -> Command:

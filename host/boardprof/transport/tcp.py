@@ -9,6 +9,7 @@ from collections.abc import Callable
 from boardprof.errors import BoardError, UsageError
 from boardprof.transport.base import DescriptorTransport, Transport, nobody_knows
 from boardprof.transport.keyed import seal, without_key
+from boardprof.transport.port_name import FORMS
 
 SCHEME = "socket://"
 """The prefix that distinguishes a TCP port from a device path."""
@@ -22,7 +23,7 @@ def parse_socket_url(port: str) -> tuple[str, int]:
     """
     host, _, number = port.removeprefix(SCHEME).rpartition(":")
     if not port.startswith(SCHEME) or not host or not number.isdecimal() or int(number) > 65535:
-        raise UsageError(f"{port!r} is not a port", hint="give socket://HOST:PORT or a device path")
+        raise UsageError(f"{port!r} is not a port", hint=FORMS)
     return host.strip("[]"), int(number)
 
 
