@@ -130,7 +130,9 @@ def test_meaning_knows_no_transport() -> None:
 
 
 def test_a_transport_knows_errors_and_entry_points_only() -> None:
-    known = ours("transport", "errors", "packages", "printable", "processes", "writing")
+    known = ours(
+        "transport", "errors", "packages", "port_name", "printable", "processes", "writing"
+    )
     assert known & MEANING == set()
     assert breaking({module: reaches(module) - known for module in ours("transport")}) == {}
 

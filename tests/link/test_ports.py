@@ -26,9 +26,9 @@ from boardprof.boards.board_lookup import board_spec
 from boardprof.connection import connect
 from boardprof.errors import BoardError, DeviceResetError, LinkError, UsageError
 from boardprof.firmware.builder import build
+from boardprof.port_name import ControlLines, split_lines, with_lines
 from boardprof.transport import usb_ports
 from boardprof.transport.base import DescriptorTransport
-from boardprof.transport.port_name import ControlLines, split_lines, with_lines
 from boardprof.transport.ssh import connect_ssh, parse_ssh_url
 from tests.cli.command import boardprof
 from tests.link.peers import running_agent

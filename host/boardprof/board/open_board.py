@@ -31,12 +31,12 @@ from boardprof.errors import BoardError, BoardprofError, BoardTimeoutError, Usag
 from boardprof.link.handshake import Welcome, make_claim
 from boardprof.link.no_answer import DEFAULT_LIMIT_S
 from boardprof.link.session import Session
+from boardprof.port_name import AUTO, FORMS, port_url, split_lines
 from boardprof.processes import commands_behind, port_holders
 from boardprof.progress import activity
 from boardprof.toolchain.cache import cache_root
 from boardprof.transport.base import Transport, packages_transport
 from boardprof.transport.emulator import EmulatorLock, sweep
-from boardprof.transport.port_name import AUTO, FORMS, port_url, split_lines
 
 DEFAULT_TIMEOUT_S = 30.0
 """Longest silence within a call, if the board does not guard calls, in seconds.

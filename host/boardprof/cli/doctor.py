@@ -32,7 +32,7 @@ from boardprof.errors import BuildError, DeviceError, UsageError
     "-p",
     "--port",
     metavar="PORT",
-    help="Device path or socket://HOST:PORT. [default: start the board]",
+    help="Port, as for `run`. [default: start the board]",
 )
 @click.option("--baud", "bauds", metavar="N[,N...]", help="Baud rates to try on a serial port.")
 @click.option(

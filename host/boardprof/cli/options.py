@@ -149,7 +149,7 @@ def taken_port_options(options: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: options[name] for name in names}
     lines = {"dtr": options["dtr"], "rts": options["rts"], "reset": options["reset_pulse"]}
     if any(lines.values()):
-        from boardprof.transport.port_name import with_lines
+        from boardprof.port_name import with_lines
 
         if found["port"] is None:
             raise UsageError("--dtr, --rts and --reset-pulse need a serial port.", hint="-p PORT")

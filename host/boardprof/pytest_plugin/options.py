@@ -72,7 +72,7 @@ def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("boardprof", "measuring functions on boards (boardprof)")
     add = group.addoption
     add("--bp-board", metavar="NAME[,NAME]", help="One board, or several: tests run on each.")
-    add("--bp-port", metavar="PORT", help="Device path or socket://HOST:PORT of the board.")
+    add("--bp-port", metavar="PORT", help="Port of the board, as for `boardprof run`.")
     add("--bp-baud", type=int, metavar="N", help="Baud rate of a serial port.")
     add("--bp-compare", metavar="RUN", help="Compare with a run in the history or a JSON file.")
     add("--bp-baseline", metavar="FILE", help="Compare with a committed baseline file.")

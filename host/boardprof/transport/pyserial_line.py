@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from boardprof.errors import BoardError, BoardTimeoutError, LinkError, UsageError
-from boardprof.transport.port_name import ControlLines
+from boardprof.port_name import ControlLines
 
 _MOST = 1 << 16
 _LOOK_S = 0.02

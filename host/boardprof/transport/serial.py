@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from boardprof.errors import BoardError, BusyError, LinkError, UsageError
+from boardprof.port_name import FORMS, ControlLines
 from boardprof.processes import described, lock_holders, openers
 from boardprof.transport.base import DescriptorTransport, Transport
-from boardprof.transport.port_name import FORMS, ControlLines
 from boardprof.transport.pyserial_line import open_line
 from boardprof.transport.usb_ports import current_path, is_usb, remember
 

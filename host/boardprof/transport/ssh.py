@@ -122,8 +122,7 @@ def _await_agent(line: socket.socket, port: str, timeout_s: float, errors: IO[by
         if left_s <= 0:
             raise BoardError(
                 f"No board at {port}: no agent has started within {timeout_s:g} s.",
-                hint="check that the program is an agent of boardprof's board linux, and give more "
-                "time with --timeout",
+                hint="check that the program is an agent that knows --stdio, and that ssh is quick",
             )
         line.settimeout(left_s)
         try:
@@ -135,7 +134,7 @@ def _await_agent(line: socket.socket, port: str, timeout_s: float, errors: IO[by
             why = _text_of(errors) or "ssh ended without a message"
             raise BoardError(
                 f"No board at {port}: {why}",
-                hint="try ssh alone with this host; `boardprof build -b linux` builds an agent",
+                hint="try ssh alone with this host; `boardprof build` builds an agent",
             )
 
 

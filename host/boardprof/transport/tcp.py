@@ -7,9 +7,9 @@ import socket
 from collections.abc import Callable
 
 from boardprof.errors import BoardError, UsageError
+from boardprof.port_name import FORMS
 from boardprof.transport.base import DescriptorTransport, Transport, nobody_knows
 from boardprof.transport.keyed import seal, without_key
-from boardprof.transport.port_name import FORMS
 
 SCHEME = "socket://"
 """The prefix that distinguishes a TCP port from a device path."""
