@@ -16,6 +16,8 @@
 #
 #   firmware.elf: $(OBJECTS) $(BOARDPROF_LIBRARY)
 #
+# With BP_CFG_TRACE_HEAP=1, link with $(BOARDPROF_LDFLAGS) as well.
+#
 # The project defines the functions of bp_port.h; its main calls bp_init() and then bp_poll() for
 # ever. $(BOARDPROF_CPPFLAGS) is for the files that include its headers.
 
@@ -46,6 +48,14 @@ endif
 ifneq ($(filter BP_CFG_GUARD=1,$(BOARDPROF_CONFIG)),)
 boardprof_files += $(patsubst $(BOARDPROF_RUNTIME)/%,%,\
     $(wildcard $(BOARDPROF_RUNTIME)/arch/$(BOARDPROF_ARCH)/bp_arch_guard*.[cS]))
+endif
+BOARDPROF_LDFLAGS :=
+ifneq ($(and $(filter BP_CFG_TRACE_HEAP=1,$(BOARDPROF_CONFIG)),$(if $(BOARDPROF_FREESTANDING),,libc)),)
+boardprof_files += libc/bp_heap.c
+# newlib alone has the last five. The C library may be the first to call the replacement.
+BOARDPROF_LDFLAGS += $(addprefix -Wl$(boardprof_comma)--wrap=,malloc calloc realloc free \
+    strdup strndup aligned_alloc memalign posix_memalign \
+    _malloc_r _calloc_r _realloc_r _memalign_r _free_r) -Wl,--undefined=__wrap_malloc
 endif
 # Functions of known work, which register themselves.
 ifneq ($(BOARDPROF_PROOF),)

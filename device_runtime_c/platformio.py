@@ -46,12 +46,19 @@ library.Replace(
         "-<src/bp_main.c>",
         "-<src/bp_mem.c>",
         *[f"+<collectors/bp_{name}.c>" for name in collectors],
+        *(["+<libc/bp_heap.c>"] if "BP_CFG_TRACE_HEAP=1" in config else []),
     ]
 )
 if option("proof"):
     project.BuildSources(
         os.path.join("$BUILD_SRC_DIR", "boardprof_proof"), os.path.join(runtime, "proof")
     )
+if "BP_CFG_TRACE_HEAP=1" in config:
+    heap = ["malloc", "calloc", "realloc", "free", "strdup", "strndup"]
+    heap += ["aligned_alloc", "memalign", "posix_memalign"]
+    heap += ["_malloc_r", "_calloc_r", "_realloc_r", "_memalign_r", "_free_r"]  # newlib
+    project.Append(LINKFLAGS=[f"-Wl,--wrap={name}" for name in heap])
+    project.Append(LINKFLAGS=["-Wl,--undefined=__wrap_malloc"])  # before the C library calls it
 
 
 def link_table(target, source, env):

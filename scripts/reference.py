@@ -41,6 +41,7 @@ PYTHON: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ),
     ("boardprof.trace.event_lists", "What a profile gives", "", ("EventList", "EventAverages")),
     ("boardprof.trace.events", "", "", ("FunctionEvent",)),
+    ("boardprof.trace.memory_change", "", "", ("MemoryChange",)),
     ("boardprof.trace.averages", "", "", ("FunctionEventAvg",)),
     ("boardprof.itt", "boardprof.itt: markers", "", ()),
     (

@@ -306,16 +306,16 @@ void bp_window_forget(const bp_collector_t *collector);
 /* The ring of one core. It is written by probes of that core alone. */
 typedef struct {
     uint32_t *begin;
-    uint32_t *at;      /* the next record begins here */
-    uint32_t *end;     /* the longest record fits before it; `begin`: no record fits */
-    uint32_t *read;    /* the host has everything before it */
-    uint32_t *lap_end; /* if `lapped`, the reader goes on at `begin` after it */
-    uint32_t last;     /* clock of the last record */
-    uint32_t before;   /* words before `begin` in this lap */
-    uint32_t dropped;  /* events, since the start */
-    uint32_t pending;  /* those that no record tells of yet */
-    uint32_t check;    /* of a ring that is overwritten: of its records, and where it stands */
-    uint32_t told;     /* clock when the host got its last block */
+    uint32_t *at;         /* the next record begins here */
+    uint32_t *end;        /* the longest record fits before it; `begin`: no record fits */
+    uint32_t *read;       /* the host has everything before it */
+    uint32_t *lap_end;    /* if `lapped`, the reader goes on at `begin` after it */
+    bp_trace_time_t last; /* clock of the last record */
+    uint32_t before;      /* words before `begin` in this lap */
+    uint32_t dropped;     /* events, since the start */
+    uint32_t pending;     /* those that no record tells of yet */
+    uint32_t check;       /* of a ring that is overwritten: of its records, and where it stands */
+    uint32_t told;        /* clock when the host got its last block */
     uint8_t build_id[8];
     uint8_t mode; /* enum bp_trace_mode */
     bool ended;   /* the host has stopped, and an empty block must tell it so */
@@ -329,16 +329,26 @@ extern bp_slot_t *bp_slots; /* that are in use */
 /* The agent's lock; that of probes may be refused where there are threads. */
 #ifdef BP_ARCH_HAS_THREADS
 void bp_trace_count_refused(void); /* adds events that found the lock taken to those dropped */
+void bp_trace_forget_refused(void);
 #else
 #define bp_arch_lock_always bp_arch_lock
 #endif
 
-uint32_t bp_trace_now(void);
+bp_trace_time_t bp_trace_time(void);
+static inline uint32_t bp_trace_now(void) {
+    return (uint32_t)bp_trace_time();
+}
 void bp_trace_set(uint32_t what);
 #define BP_TRACE_WHAT ((uint32_t)BP_TRACE_EVENTS | (uint32_t)BP_TRACE_STATISTICS)
+#if BP_CFG_TRACE_HEAP
+void bp_trace_begin(uint32_t what); /* the first of the events says what memory is live */
+#else
+#define bp_trace_begin(what) bp_trace_set((bp_tracing | (what)) & BP_TRACE_WHAT)
+#endif
 uint32_t bp_trace_mix(uint32_t word, uint32_t value);
 uint32_t bp_trace_place(const bp_trace_ring_t *ring);
 void bp_slots_clear(void);
+void bp_slots_age(void); /* leave out passes before the clock wraps; at least every 2^29 ticks */
 
 /* Move records from the rings to the stream, as far as there is room. */
 void bp_trace_drain(void);

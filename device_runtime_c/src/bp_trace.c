@@ -50,11 +50,18 @@ static uint32_t bp_trace_refused; /* events without a lock; the ring does not kn
 
 /// The clock ///
 
-static inline uint32_t bp_trace_clock(void) {
+#if BP_CFG_TRACE_CLOCK == 0 && !BP_ARCH_HAS_CYCLES32
+#error "this core has no cycle counter: set BP_CFG_TRACE_CLOCK=1 for bp_port_ticks"
+#endif
+#if BP_CFG_TRACE_CLOCK == 2 && !defined(BP_ARCH_INSTRUCTIONS32_SOURCE)
+#error "this core has no counter of instructions: set BP_CFG_TRACE_CLOCK=1 for bp_port_ticks"
+#endif
+
+static inline bp_trace_time_t bp_trace_clock(void) {
 #if BP_CFG_TRACE_CLOCK == 0
     return bp_arch_cycles32();
 #elif BP_CFG_TRACE_CLOCK == 1
-    return (uint32_t)bp_port_ticks();
+    return (bp_trace_time_t)bp_port_ticks();
 #elif BP_CFG_TRACE_CLOCK == 2
     return bp_arch_instructions32();
 #else
@@ -62,9 +69,15 @@ static inline uint32_t bp_trace_clock(void) {
 #endif
 }
 
-uint32_t bp_trace_now(void) {
+bp_trace_time_t bp_trace_time(void) {
     return bp_trace_clock();
 }
+
+/* How many times 2^32 ticks have passed, if the clock has more than 32 bits. */
+static inline uint32_t bp_trace_wraps(bp_trace_time_t delta) {
+    return (uint32_t)((uint64_t)delta >> 32);
+}
+#define BP_TRACE_WRAPPED_WORDS (sizeof(bp_trace_time_t) > 4 ? 2u : 0u)
 
 /// Records ///
 
@@ -96,7 +109,7 @@ uint32_t bp_trace_mix(uint32_t word, uint32_t value) {
 }
 
 uint32_t bp_trace_place(const bp_trace_ring_t *ring) {
-    return ring->before * 3u + ring->last * 5u + (uint32_t)(uintptr_t)ring->at * 7u;
+    return ring->before * 3u + (uint32_t)ring->last * 5u + (uint32_t)(uintptr_t)ring->at * 7u;
 }
 
 static inline uint32_t *bp_trace_put(uint32_t *at, uint32_t word, uint32_t value) {
@@ -108,7 +121,7 @@ static inline uint32_t *bp_trace_put(uint32_t *at, uint32_t word, uint32_t value
 /* In a ring that is overwritten each record has two words, so that it can be read backwards from
  * the newest one. */
 __attribute__((always_inline)) static inline void
-bp_trace_overwrite(bp_trace_ring_t *ring, uint32_t now, uint32_t word, uint32_t value) {
+bp_trace_overwrite(bp_trace_ring_t *ring, bp_trace_time_t now, uint32_t word, uint32_t value) {
     uint32_t *at = ring->at;
     uint32_t check = ring->check - bp_trace_place(ring);
     check += bp_trace_mix(word, value) - bp_trace_mix(at[0], at[1]);
@@ -124,6 +137,10 @@ bp_trace_overwrite(bp_trace_ring_t *ring, uint32_t now, uint32_t word, uint32_t 
 
 #ifdef BP_ARCH_HAS_THREADS
 /* Before any record, so that DROPPED tells of them. */
+void bp_trace_forget_refused(void) {
+    __atomic_store_n(&bp_trace_refused, 0, __ATOMIC_RELAXED);
+}
+
 void bp_trace_count_refused(void) {
     bp_trace_ring_t *ring = BP_RING;
     uint32_t refused = __atomic_exchange_n(&bp_trace_refused, 0, __ATOMIC_RELAXED);
@@ -143,10 +160,20 @@ static inline bool bp_trace_has_refused(void) {
 
 /* Not usual: a long time since the record before, or a wide number. */
 __attribute__((noinline)) static void bp_trace_overwrite_more(bp_trace_ring_t *ring, uintptr_t id,
-                                                              uint32_t value, uint32_t now,
+                                                              uint32_t value, bp_trace_time_t now,
                                                               uint32_t words) {
-    uint32_t delta = now - ring->last;
-    uint32_t record[6], count = 0;
+    uint32_t delta = (uint32_t)(now - ring->last);
+    uint32_t wraps = bp_trace_wraps(now - ring->last);
+    uint32_t record[10], count = 0;
+    if (ring->pending != 0) {
+        record[count++] = BP_TRACE_DROPPED;
+        record[count++] = ring->pending;
+        ring->pending = 0;
+    }
+    if (wraps != 0) {
+        record[count++] = BP_TRACE_WRAPPED;
+        record[count++] = wraps;
+    }
     if (delta >> 24 != 0) {
         record[count++] = delta << 8 | BP_TRACE_LONG;
         record[count++] = delta >> 24;
@@ -168,10 +195,10 @@ __attribute__((noinline)) static void bp_trace_overwrite_more(bp_trace_ring_t *r
 }
 
 /* The record of a number of more than a byte has that as a value. */
-static void bp_trace_wide(bp_trace_ring_t *ring, uintptr_t id, uint32_t value, uint32_t now,
+static void bp_trace_wide(bp_trace_ring_t *ring, uintptr_t id, uint32_t value, bp_trace_time_t now,
                           uint32_t words) {
-    uint32_t delta = now - ring->last;
-    uint32_t took = bp_trace_clock() - now;
+    uint32_t delta = (uint32_t)(now - ring->last);
+    uint32_t took = (uint32_t)(bp_trace_clock() - now);
     uint32_t *at = ring->at;
     ring->last = now;
     at = bp_trace_put(at, delta << 8 | BP_TRACE_LONG, took << 8 | delta >> 24);
@@ -186,7 +213,7 @@ static void bp_trace_wide(bp_trace_ring_t *ring, uintptr_t id, uint32_t value, u
 /* Find room for a record, for the longest one with all that comes before it. Returns whether there
  * is some; if not, the event is dropped. */
 static bool bp_trace_make_room(bp_trace_ring_t *ring) {
-    if (!bp_trace_fits(ring, ring->pending != 0 ? 8 : 6)) {
+    if (!bp_trace_fits(ring, BP_TRACE_WRAPPED_WORDS + (ring->pending != 0 ? 8 : 6))) {
         ring->dropped++;
         ring->pending++;
         if (ring->mode == BP_TRACE_STOP) {
@@ -202,19 +229,25 @@ static bool bp_trace_make_room(bp_trace_ring_t *ring) {
 }
 
 static void bp_trace_unusual_mark(bp_trace_ring_t *ring, uintptr_t id, uintptr_t before,
-                                  uint32_t now);
+                                  bp_trace_time_t now);
 static void bp_trace_unusual_value(bp_trace_ring_t *ring, uintptr_t id, uint32_t value,
-                                   uintptr_t before, uint32_t now);
+                                   uintptr_t before, bp_trace_time_t now);
 
-/* What is unusual and rare: a number of more than a byte, no room before the end of the lap, or a
- * ring that is overwritten. `words` is 2 if there is a value, else 1. */
+/* What is unusual and rare: a number of more than a byte, no room before the end of the lap, a
+ * clock that has wrapped, or a ring that is overwritten. `words` is 2 if there is a value, else 1.
+ */
 BP_FAST __attribute__((noinline)) static void bp_trace_rare(bp_trace_ring_t *ring, uintptr_t id,
                                                             uint32_t value, uintptr_t before,
-                                                            uint32_t now, uint32_t words) {
+                                                            bp_trace_time_t now, uint32_t words) {
     bp_trace_count_refused();
     if (ring->mode == BP_TRACE_OVERWRITE) {
         bp_trace_overwrite_more(ring, id, value, now, words);
     } else if (bp_trace_make_room(ring)) {
+        uint32_t wraps = bp_trace_wraps(now - ring->last);
+        if (wraps != 0) {
+            ring->at = bp_trace_put(ring->at, BP_TRACE_WRAPPED, wraps);
+            ring->last += (bp_trace_time_t)((uint64_t)wraps << 32);
+        }
         /* The same code as for other late records: what it takes is known. */
         if (id <= 255) {
             if (words > 1) {
@@ -234,14 +267,14 @@ BP_FAST __attribute__((noinline)) static void bp_trace_rare(bp_trace_ring_t *rin
  *
  * If there is room, no events were dropped, and the ring is not overwritten: then `end` would be
  * `begin`. */
-__attribute__((always_inline)) static inline void bp_trace_unusual(bp_trace_ring_t *ring,
-                                                                   uintptr_t id, uint32_t value,
-                                                                   uintptr_t before, uint32_t now,
-                                                                   uint32_t words) {
-    uint32_t delta = now - ring->last;
+__attribute__((always_inline)) static inline void
+bp_trace_unusual(bp_trace_ring_t *ring, uintptr_t id, uint32_t value, uintptr_t before,
+                 bp_trace_time_t now, uint32_t words) {
+    uint32_t delta = (uint32_t)(now - ring->last);
+    bool is_rare = id > 255 || bp_trace_wraps(now - ring->last) != 0 || bp_trace_has_refused();
     uint32_t *at = ring->at;
-    if (BP_RARE(id > 255) || BP_RARE(at + 2 >= ring->end) || BP_RARE(bp_trace_has_refused())) {
-        if (ring->mode == BP_TRACE_OVERWRITE && (delta >> 24 | (uint32_t)id >> 8) == 0) {
+    if (BP_RARE(is_rare) || BP_RARE(at + 2 >= ring->end)) {
+        if (ring->mode == BP_TRACE_OVERWRITE && !is_rare && delta >> 24 == 0) {
             bp_trace_overwrite(ring, now, delta << 8 | (uint32_t)id, value);
             bp_arch_unlock(before);
         } else {
@@ -251,7 +284,7 @@ __attribute__((always_inline)) static inline void bp_trace_unusual(bp_trace_ring
     }
     ring->last = now;
     at[0] = delta << 8 | BP_TRACE_LONG;
-    at[1] = (bp_trace_clock() - now) << 8 | delta >> 24;
+    at[1] = (uint32_t)(bp_trace_clock() - now) << 8 | delta >> 24;
     at[2] = (uint32_t)id;
     if (words > 1) {
         at[3] = value;
@@ -262,14 +295,14 @@ __attribute__((always_inline)) static inline void bp_trace_unusual(bp_trace_ring
 }
 
 BP_FAST __attribute__((noinline)) static void
-bp_trace_unusual_mark(bp_trace_ring_t *ring, uintptr_t id, uintptr_t before, uint32_t now) {
+bp_trace_unusual_mark(bp_trace_ring_t *ring, uintptr_t id, uintptr_t before, bp_trace_time_t now) {
     bp_trace_unusual(ring, id, 0, before, now, 1);
 }
 
 BP_FAST __attribute__((noinline)) static void bp_trace_unusual_value(bp_trace_ring_t *ring,
                                                                      uintptr_t id, uint32_t value,
                                                                      uintptr_t before,
-                                                                     uint32_t now) {
+                                                                     bp_trace_time_t now) {
     bp_trace_unusual(ring, id, value, before, now, 2);
 }
 
@@ -277,8 +310,8 @@ BP_FAST __attribute__((noinline)) static void bp_trace_unusual_value(bp_trace_ri
 __attribute__((always_inline)) static inline void
 bp_trace_locked(uintptr_t id, uint32_t value, uint32_t words, uintptr_t before) {
     bp_trace_ring_t *ring = BP_RING;
-    uint32_t now = bp_trace_clock();
-    uint32_t delta = now - ring->last;
+    bp_trace_time_t now = bp_trace_clock();
+    bp_trace_time_t delta = now - ring->last;
     uint32_t *at = ring->at;
     if (BP_RARE((delta >> 24 | (uint32_t)id >> 8) != 0) || BP_RARE(at >= ring->end) ||
         BP_RARE(bp_trace_has_refused())) {
@@ -290,7 +323,7 @@ bp_trace_locked(uintptr_t id, uint32_t value, uint32_t words, uintptr_t before) 
         return;
     }
     ring->last = now;
-    at[0] = delta << 8 | (uint32_t)id;
+    at[0] = (uint32_t)delta << 8 | (uint32_t)id;
     if (words > 1) {
         at[1] = value;
     }
@@ -337,6 +370,16 @@ static void bp_trace_more(uintptr_t id, uint32_t value) {
 #define bp_trace_more bp_trace_value
 #endif
 
+/* The address in the image's file: where that is loaded is not known to the host. */
+static inline uint32_t bp_trace_caller(const void *caller) {
+#ifdef BP_ARCH_IMAGE_BEGIN
+    uintptr_t place = (uintptr_t)caller - BP_ARCH_IMAGE_BEGIN;
+    return place < BP_ARCH_IMAGE_END - BP_ARCH_IMAGE_BEGIN ? (uint32_t)place : 0;
+#else
+    return (uint32_t)(uintptr_t)caller;
+#endif
+}
+
 /* Three records, which no interrupt takes apart. */
 void bp_trace_alloc(const void *block, size_t size, const void *caller) {
     uintptr_t before;
@@ -345,9 +388,95 @@ void bp_trace_alloc(const void *block, size_t size, const void *caller) {
     }
     bp_trace_more(BP_TRACE_ALLOC, (uint32_t)(uintptr_t)block);
     bp_trace_more(BP_TRACE_SIZE, (uint32_t)size);
-    bp_trace_more(BP_TRACE_CALLER, (uint32_t)(uintptr_t)caller);
+    bp_trace_more(BP_TRACE_CALLER, bp_trace_caller(caller));
     bp_arch_unlock(before);
 }
+
+#if BP_CFG_TRACE_HEAP
+
+/// Live memory ///
+
+static uint32_t bp_live_blocks;
+static size_t bp_live_bytes;
+
+/* Where the lock may be refused, something else may be changing them. */
+#ifdef BP_ARCH_HAS_THREADS
+#define BP_LIVE_ADD(counter, n) ((void)__atomic_fetch_add(&(counter), (n), __ATOMIC_RELAXED))
+#else
+#define BP_LIVE_ADD(counter, n) ((void)((counter) += (n)))
+#endif
+
+/* Returns whether to record events. What is live is counted in any case. */
+static bool bp_live_lock(uintptr_t *before, uint32_t events) {
+    *before = bp_arch_lock();
+    bool records = (bp_tracing & (uint32_t)BP_TRACE_EVENTS) != 0;
+#ifdef BP_ARCH_HAS_THREADS
+    if (bp_arch_is_refused(*before)) {
+        __atomic_fetch_add(&bp_trace_refused, records ? events : 0, __ATOMIC_RELAXED);
+        return false;
+    }
+#else
+    (void)events;
+#endif
+    return records;
+}
+
+static void bp_live_take(bool records, const void *block, size_t bytes, size_t held,
+                         const void *caller) {
+    if (block != NULL) {
+        BP_LIVE_ADD(bp_live_blocks, 1u);
+        BP_LIVE_ADD(bp_live_bytes, held);
+    }
+    if (records) {
+        bp_trace_more(BP_TRACE_ALLOC, (uint32_t)(uintptr_t)block);
+        bp_trace_more(BP_TRACE_SIZE, (uint32_t)bytes);
+        bp_trace_more(BP_TRACE_CALLER, bp_trace_caller(caller));
+    }
+}
+
+static void bp_live_give(bool records, const void *block, size_t held) {
+    BP_LIVE_ADD(bp_live_blocks, UINT32_MAX);
+    BP_LIVE_ADD(bp_live_bytes, (size_t)0 - held);
+    if (records) {
+        bp_trace_more(BP_TRACE_FREE, (uint32_t)(uintptr_t)block);
+        bp_trace_more(BP_TRACE_SIZE, (uint32_t)held);
+    }
+}
+
+void bp_heap_taken(const void *block, size_t bytes, size_t held, const void *caller) {
+    uintptr_t before;
+    bool records = bp_live_lock(&before, 3);
+    bp_live_take(records, block, bytes, held, caller);
+    bp_arch_unlock(before);
+}
+
+void bp_heap_given(const void *block, size_t held) {
+    uintptr_t before;
+    bool records = bp_live_lock(&before, 2);
+    bp_live_give(records, block, held);
+    bp_arch_unlock(before);
+}
+
+void bp_heap_replaced(const void *old, size_t old_held, const void *block, size_t bytes,
+                      size_t held, const void *caller) {
+    uintptr_t before;
+    bool records = bp_live_lock(&before, 5);
+    bp_live_give(records, old, old_held);
+    bp_live_take(records, block, bytes, held, caller);
+    bp_arch_unlock(before);
+}
+
+void bp_trace_begin(uint32_t what) {
+    uintptr_t before = bp_arch_lock_always();
+    bp_trace_set((bp_tracing | what) & BP_TRACE_WHAT);
+    if ((what & (uint32_t)BP_TRACE_EVENTS) != 0) {
+        bp_trace_more(BP_TRACE_LIVE, bp_live_blocks);
+        bp_trace_more(BP_TRACE_SIZE, (uint32_t)bp_live_bytes);
+    }
+    bp_arch_unlock(before);
+}
+
+#endif
 
 /// Statistics ///
 
@@ -432,9 +561,31 @@ __attribute__((noinline)) static void bp_slot_begin_unusual(bp_slot_t *slot, uin
     bp_arch_unlock(before);
 }
 
+/* In the upper half of `flags`: how often bp_slot_unmatched has begun again. */
+#define BP_UNMATCHED_ONE 0x10u
+#define BP_UNMATCHED_MOST 0xf0u
+
+/* An end without a begin: when recording began, a task was in the range already. Its end may have
+ * been taken for that of another task's pass. It is not known for which one, so all begins again.
+ * If this goes on, the firmware itself has more ends than begins. */
+static void bp_slot_unmatched(bp_slot_t *slot) {
+    uint8_t flags = slot->flags;
+    if (slot->next == NULL || slot->count == 0 || flags >= BP_UNMATCHED_MOST) {
+        return;
+    }
+    uint32_t lost = slot->lost + slot->count;
+    bp_slot_clear(slot);
+    slot->lost = lost;
+    slot->flags =
+        (uint8_t)((flags & ~(unsigned)BP_TRACE_SLOT_SQUARES_OVERFLOW) + BP_UNMATCHED_ONE) |
+        BP_TRACE_SLOT_UNMATCHED;
+}
+
 /* A pass ends that overlaps another one, or one that began when nothing was recorded. */
 __attribute__((noinline)) static void bp_slot_end_unusual(bp_slot_t *slot, uintptr_t before) {
-    if (slot->closed == BP_OVERLAPPING && --slot->depth == 0) {
+    if (slot->closed != BP_OVERLAPPING) {
+        bp_slot_unmatched(slot);
+    } else if (--slot->depth == 0) {
         slot->closed = slot;
     }
     bp_arch_unlock(before);
@@ -444,7 +595,7 @@ static void bp_slot_add_high(bp_slot_t *slot, uint32_t more) {
     uint32_t high = slot->squares[1] + more;
     slot->squares[1] = high;
     if (high < more) {
-        slot->flags = BP_TRACE_SLOT_SQUARES_OVERFLOW;
+        slot->flags |= BP_TRACE_SLOT_SQUARES_OVERFLOW;
     }
 }
 
@@ -464,6 +615,37 @@ __attribute__((noinline)) static void bp_slot_long(bp_slot_t *slot, uint32_t too
     bp_arch_unlock(before);
 }
 
+/* A pass takes so long that the clock wraps in it: it is left out. */
+static void bp_slot_leave_out(bp_slot_t *slot) {
+    slot->lost++;
+    slot->flags |= BP_TRACE_SLOT_TOO_LONG;
+}
+
+/* A pass has ended after the clock has wrapped. That is known only with a clock of 64 bits. */
+__attribute__((noinline)) static void bp_slot_too_long(bp_slot_t *slot, uintptr_t before) {
+    if (slot->next == NULL) {
+        slot->closed = NULL; /* as in bp_slot_long */
+    } else {
+        slot->closed = slot;
+        bp_slot_leave_out(slot);
+    }
+    bp_arch_unlock(before);
+}
+
+/* With a clock of 32 bits a pass must be left out before the clock wraps. */
+void bp_slots_age(void) {
+    for (bp_slot_t *slot = bp_slots, *last = NULL; slot != last; slot = slot->next) {
+        uintptr_t before = bp_arch_lock_always();
+        if (slot->closed == NULL && (bp_trace_clock() - slot->start) >> 31 != 0) {
+            slot->closed = BP_OVERLAPPING;
+            slot->depth = 1;
+            bp_slot_leave_out(slot);
+        }
+        bp_arch_unlock(before);
+        last = slot;
+    }
+}
+
 __attribute__((always_inline)) static inline void bp_slot_begin(bp_slot_t *slot, uintptr_t id) {
     uintptr_t before = bp_arch_lock();
     if (!bp_slot_has_lock(slot, before, 1)) {
@@ -479,7 +661,8 @@ __attribute__((always_inline)) static inline void bp_slot_begin(bp_slot_t *slot,
 }
 
 /* `now` is when the pass ended. Only the last step may be a call, so that this needs no stack. */
-__attribute__((always_inline)) static inline void bp_slot_end(bp_slot_t *slot, uint32_t now) {
+__attribute__((always_inline)) static inline void bp_slot_end(bp_slot_t *slot,
+                                                              bp_trace_time_t now) {
     uintptr_t before = bp_arch_lock();
     if (!bp_slot_has_lock(slot, before, 0)) {
         return;
@@ -488,8 +671,12 @@ __attribute__((always_inline)) static inline void bp_slot_end(bp_slot_t *slot, u
         bp_slot_end_unusual(slot, before);
         return;
     }
+    if (BP_RARE(bp_trace_wraps(now - slot->start) != 0)) {
+        bp_slot_too_long(slot, before);
+        return;
+    }
     slot->closed = slot;
-    uint32_t took = now - slot->start;
+    uint32_t took = (uint32_t)(now - slot->start);
     slot->count++;
     if (took < slot->least) {
         slot->least = took;
@@ -524,7 +711,7 @@ __attribute__((noinline)) static void bp_range_begin_traced(bp_slot_t *slot, uin
 }
 
 __attribute__((noinline)) static void bp_range_end_traced(bp_slot_t *slot, uintptr_t id) {
-    uint32_t now = bp_trace_clock();
+    bp_trace_time_t now = bp_trace_clock();
     bp_trace_mark(id + 1); /* first, since how long the slot takes depends on the pass */
     bp_slot_end(slot, now);
 }

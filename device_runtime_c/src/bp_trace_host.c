@@ -12,10 +12,46 @@
 
 static bool bp_trace_is_ready; /* bp.trace_start has initialised the rings */
 
-/// The stream ///
+/// The clock may wrap ///
+
+/* Width of bp_port_ticks from which on it shows that the trace clock has wrapped. */
+#define BP_TRACE_TICKS_BITS 40
 
 /* An empty block tells the host the time before the clock has wrapped. */
 #define BP_TOLD_AT_LEAST_EVERY 0x20000000u
+
+/* How long the clock of statistics was not looked at: then a pass may have taken longer than the
+ * clock has bits for. A clock of 64 bits has no need of it. */
+static struct {
+    uint64_t ticks;
+    uint64_t longest; /* ticks of bp_port_ticks between two looks */
+    uint32_t clock;
+} bp_trace_look;
+
+static void bp_trace_look_begin(void) {
+    bp_trace_look.ticks = bp_port_ticks();
+    bp_trace_look.longest = 0;
+    bp_trace_look.clock = bp_trace_now();
+}
+
+static void bp_trace_look_again(void) {
+    if (sizeof(bp_trace_time_t) > 4 || (bp_tracing & (uint32_t)BP_TRACE_STATISTICS) == 0) {
+        return;
+    }
+    uint64_t ticks = bp_port_ticks();
+    uint64_t passed = ticks - bp_trace_look.ticks;
+    bp_trace_look.ticks = ticks;
+    if (passed > bp_trace_look.longest) {
+        bp_trace_look.longest = passed;
+    }
+    uint32_t now = bp_trace_now();
+    if (now - bp_trace_look.clock >= BP_TOLD_AT_LEAST_EVERY) {
+        bp_trace_look.clock = now;
+        bp_slots_age();
+    }
+}
+
+/// The stream ///
 
 /* Send a block: what is in a ring up to its end or up to the writer, whichever comes first, as far
  * as the stream has room. */
@@ -40,7 +76,7 @@ static void bp_trace_send(uint8_t core) {
         .core = core,
         .sequence = lapped ? sequence - (uint32_t)(stop - ring->begin) : sequence,
         .dropped = ring->dropped,
-        .last = ring->last,
+        .last = (uint32_t)ring->last,
         .now = bp_trace_now(),
         .ticks = bp_port_ticks(),
     };
@@ -58,7 +94,10 @@ static void bp_trace_send(uint8_t core) {
     if (words == 0 && !ring->ended && !is_due) {
         return;
     }
-    ring->ended &= words != 0;
+    if (words == 0 && ring->ended) {
+        ring->ended = false;
+        block.flags |= BP_TRACE_BLOCK_LAST;
+    }
     block.words = (uint16_t)words;
     uint8_t header[BP_TRACE_BLOCK_LEN];
     bp_trace_block_put(header, &block);
@@ -71,6 +110,7 @@ static void bp_trace_send(uint8_t core) {
 }
 
 void bp_trace_drain(void) {
+    bp_trace_look_again();
     for (uint8_t core = 0; core < BP_CFG_TRACE_CORES; core++) {
         /* Before that, rings in kept memory may hold anything. */
         if (!bp_trace_is_ready || bp_trace_ring[core].mode == BP_TRACE_OVERWRITE) {
@@ -112,12 +152,47 @@ static bool bp_trace_clock_init(void) {
 #endif
 }
 
+/* ID bits do not say whether a counter is there: it must be seen to count. A slow one may take
+ * thousands of reads to do so. */
+static enum bp_trace_clock_status bp_trace_clock_status(void) {
+#if BP_CFG_TRACE_CLOCK == 1
+    if (BP_ROM_GET(bp_port_clock.ticks_bits) < 32) {
+        return BP_TRACE_CLOCK_NARROW;
+    }
+#endif
+    uint32_t before = bp_trace_now();
+    for (uint32_t reads = 0; reads < 100000; reads++) {
+        if (bp_trace_now() != before) {
+            return BP_TRACE_CLOCK_OK;
+        }
+    }
+    return BP_TRACE_CLOCK_STUCK;
+}
+
+/// Names ///
+
+/* The linker sets these for a section of this name (bp_trace.h). */
+extern const uint8_t __start_bp_trace_check[] __attribute__((visibility("hidden")));
+extern const uint8_t __stop_bp_trace_check[] __attribute__((visibility("hidden")));
+
+/* The CRC-32 of the section: it differs if any name, or their order, differs. */
+static uint32_t bp_names_check(void) {
+    uint32_t crc = 0;
+    for (const uint8_t *at = __start_bp_trace_check; at != __stop_bp_trace_check; at++) {
+        uint8_t byte = BP_ROM_GET(*at);
+        crc = bp_crc32(crc, &byte, 1);
+    }
+    return crc;
+}
+
 /// The packed functions ///
 
-/* [] -> [unit, source, hz, ring, cores, running, now] */
+/* [] -> [unit, source, hz, ring, cores, running, now, names, ticks, unseen, clock] */
 int bp_trace(bp_call_t *call) {
     if (bp_arg_end(call) == 0) {
-        bp_ret_array(call, 7);
+        bp_trace_look_again();
+        bool has_clock = bp_trace_clock_init();
+        bp_ret_array(call, 11);
         bp_ret_text(call, bp_trace_unit);
         bp_ret_text(call, BP_TRACE_SOURCE);
         bp_ret_uint(call, BP_TRACE_HZ);
@@ -125,31 +200,40 @@ int bp_trace(bp_call_t *call) {
         bp_ret_uint(call, BP_CFG_TRACE_CORES);
         bp_ret_uint(call, bp_tracing & BP_TRACE_WHAT);
         bp_ret_uint(call, bp_trace_now());
+        bp_ret_uint(call, bp_names_check());
+        if (BP_ROM_GET(bp_port_clock.ticks_bits) < BP_TRACE_TICKS_BITS) {
+            bp_ret_nil(call);
+            bp_ret_nil(call);
+        } else {
+            bp_ret_u64(call, bp_port_ticks());
+            bp_ret_u64(call, bp_trace_look.longest);
+        }
+        bp_ret_uint(call, has_clock ? bp_trace_clock_status() : BP_TRACE_CLOCK_STUCK);
     }
     return call->err;
 }
 
-/* What the build id adds to the check of a ring. */
+/* What the image adds to the check of a ring: its build id, and its names. */
 static uint32_t bp_build_check(const bp_trace_ring_t *ring) {
-    uint32_t check = 0;
+    uint32_t check = bp_names_check();
     for (uint_fast8_t i = 0; i < sizeof ring->build_id; i++) {
         check = check * 33u + ring->build_id[i];
     }
     return check;
 }
 
-static void bp_ring_start(bp_trace_ring_t *ring, uint32_t *words, uint8_t mode) {
+static void bp_ring_start(bp_trace_ring_t *ring, uint32_t *words, uint8_t mode,
+                          bp_trace_time_t now) {
     bool overwrites = mode == BP_TRACE_OVERWRITE;
     uintptr_t before = bp_arch_lock_always();
     __builtin_memset(words, 0, (size_t)BP_TRACE_WORDS * 4);
-    uint32_t now = bp_trace_now();
     *ring = (bp_trace_ring_t){
         .begin = words,
         .at = words,
         .read = words,
         .end = overwrites ? words : words + BP_TRACE_WORDS - 1,
         .last = now,
-        .told = now,
+        .told = (uint32_t)now,
         .mode = mode,
     };
     for (uint_fast8_t i = 0; i < sizeof ring->build_id; i++) {
@@ -160,7 +244,7 @@ static void bp_ring_start(bp_trace_ring_t *ring, uint32_t *words, uint8_t mode) 
     bp_arch_unlock(before);
 }
 
-/* [what, mode] -> clock */
+/* [what, mode] -> clock, from which the first record counts */
 int bp_trace_start(bp_call_t *call) {
     uint32_t what = bp_arg_u32(call);
     uint8_t mode = (uint8_t)bp_arg_uint(call, BP_TRACE_OVERWRITE);
@@ -173,17 +257,22 @@ int bp_trace_start(bp_call_t *call) {
         return bp_fail(call, BP_ERR_UNSUPPORTED, 0);
     }
     bp_trace_set(bp_tracing & ~what & BP_TRACE_WHAT);
+    bp_trace_time_t began = bp_trace_time();
     if ((what & (uint32_t)BP_TRACE_EVENTS) != 0) {
+#ifdef BP_ARCH_HAS_THREADS
+        bp_trace_forget_refused();
+#endif
         for (uint8_t core = 0; core < BP_CFG_TRACE_CORES; core++) {
-            bp_ring_start(&bp_trace_ring[core], bp_trace_words[core], mode);
+            bp_ring_start(&bp_trace_ring[core], bp_trace_words[core], mode, began);
         }
         bp_trace_is_ready = true;
     }
     if ((what & (uint32_t)BP_TRACE_STATISTICS) != 0) {
         bp_slots_clear();
+        bp_trace_look_begin();
     }
-    bp_ret_uint(call, bp_trace_now());
-    bp_trace_set((bp_tracing | what) & BP_TRACE_WHAT);
+    bp_ret_uint(call, (uint32_t)began);
+    bp_trace_begin(what);
 #if BP_CFG_TASKS
     if ((what & (uint32_t)BP_TRACE_EVENTS) != 0) {
         bp_trace_task();
@@ -196,6 +285,7 @@ int bp_trace_start(bp_call_t *call) {
 int bp_trace_stop(bp_call_t *call) {
     uint32_t what = bp_arg_u32(call);
     if (bp_arg_end(call) == 0) {
+        bp_trace_look_again();
         bp_trace_set(bp_tracing & ~what & BP_TRACE_WHAT);
         for (uint8_t core = 0; core < BP_CFG_TRACE_CORES; core++) {
             bp_trace_ring[core].ended = true;
@@ -231,7 +321,7 @@ int bp_trace_slots(bp_call_t *call) {
             .id = first->id,
             .count = first->count,
             .lost = first->lost,
-            .flags = first->flags,
+            .flags = first->flags & 0x0fu,
             .least = first->least,
             .most = first->most,
             .sum = (uint64_t)first->sum[1] << 32 | first->sum[0],
@@ -349,7 +439,7 @@ int bp_trace_kept(bp_call_t *call) {
         .size = BP_TRACE_WORDS,
         .at = (uint32_t)(ring->at - ring->begin),
         .written = ring->before + (uint32_t)(ring->at - ring->begin),
-        .last = ring->last,
+        .last = (uint32_t)ring->last,
     };
     for (uint_fast8_t i = 0; i < sizeof kept.build_id; i++) {
         kept.build_id[i] = ring->build_id[i];

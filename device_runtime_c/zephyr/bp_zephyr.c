@@ -73,15 +73,23 @@ extern struct k_heap _system_heap;
 /* Zephyr calls it from within the heap: who has asked for the memory is not known. */
 static void bp_zephyr_alloc(uintptr_t heap, void *block, size_t bytes) {
     ARG_UNUSED(heap);
+#if BP_CFG_TRACE_HEAP
+    bp_heap_taken(block, bytes, bytes, NULL);
+#else
     if ((bp_tracing & (uint32_t)BP_TRACE_EVENTS) != 0) {
         bp_trace_alloc(block, bytes, NULL);
     }
+#endif
 }
 
 static void bp_zephyr_free(uintptr_t heap, void *block, size_t bytes) {
     ARG_UNUSED(heap);
+#if BP_CFG_TRACE_HEAP
+    bp_heap_given(block, bytes);
+#else
     ARG_UNUSED(bytes);
     BP_FREE(block);
+#endif
 }
 
 static HEAP_LISTENER_ALLOC_DEFINE(bp_zephyr_on_alloc, HEAP_ID_FROM_POINTER(&_system_heap.heap),

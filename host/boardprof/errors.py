@@ -29,15 +29,18 @@
     │   └── MissingToolError        a program needed for it is not installed
     └── StorageError             8  a file has no room: the disk is full, or fails
 
-Every message says what happened and to what; ``hint`` says what to try. The
-command line ends with ``exit_code``.
+Every message says what happened and to what; ``hint`` says what to try, with the options of the
+command line. As a text in Python, it has the names of parameters instead. The command line ends
+with ``exit_code``.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
 
 from boardprof.printable import escaped
 
@@ -72,6 +75,30 @@ __all__ = [
     "UsageError",
 ]
 
+HINTS_HAVE_OPTIONS: ContextVar[bool] = ContextVar("boardprof_hints_have_options", default=False)
+"""Whether errors become texts for somebody at the command line."""
+
+_PARAMETERS = {
+    "--baud": "baud=",
+    "--clock": "clock=",
+    "--cold": "cold=True",
+    "--image": "image=",
+    "--keep": "keep=",
+    "--key-file": "key_file=",
+    "--ldflags": "ldflags=",
+    "--libc none": 'libc="none"',
+    "--mask-interrupts": "mask_interrupts=True",
+    "--metrics": "metrics=",
+    "--number": "number=",
+    "--repeat": "repeat=",
+    "--takeover": "takeover=True",
+    "--timeout": "timeout_s=",
+    "--wall-timeout": "wall_timeout_s=",
+    "--warmup": "warmup=",
+}
+_OPTION = re.compile(r"`[^`]*`|boardprof [^;,]*|(?<![\w-])--[a-z-]+(?:[ ]none|[ ](?=\d))?")
+"""Whole commands, which stay as they are, or an option."""
+
 _CONSOLE_LINES = 20
 _TAB = "\t"
 
@@ -94,7 +121,7 @@ def agent_option(name: str, value: int | None = None) -> str:
 class BoardprofError(Exception):
     """The root of the tree, with a message, a hint and an exit code."""
 
-    exit_code: ClassVar[int] = 70
+    exit_code: int = 70
     """Exit code of an error in boardprof itself (EX_SOFTWARE of sysexits(3)); 1 is a regression."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
@@ -105,11 +132,18 @@ class BoardprofError(Exception):
 
     def __str__(self) -> str:
         """Return the message, and the hint on a line of its own."""
-        return self.message if self.hint is None else f"{self.message}\nTry: {self.hint}"
+        if self.hint is None:
+            return self.message
+        hint = self.hint if HINTS_HAVE_OPTIONS.get() else _with_parameters(self.hint)
+        return f"{self.message}\nTry: {hint}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let errors cross a process boundary whatever their constructor takes."""
         return _restore, (type(self), self.args, self.__dict__)
+
+
+def _with_parameters(hint: str) -> str:
+    return _OPTION.sub(lambda found: _PARAMETERS.get(found[0].strip(), found[0]), hint)
 
 
 def _restore(

@@ -118,6 +118,7 @@ def _constants() -> Iterator[str]:
     yield from _enum("bp_trace_id", "BP_TRACE_", codes.TraceId)
     yield from _enum("bp_trace_flag", "BP_TRACE_", codes.TraceFlag)
     yield from _enum("bp_trace_mode", "BP_TRACE_", codes.TraceMode)
+    yield from _enum("bp_trace_clock_status", "BP_TRACE_CLOCK_", codes.TraceClockStatus)
     yield from _enum("bp_trace_block_flag", "BP_TRACE_BLOCK_", codes.TraceBlockFlag)
     yield from _enum("bp_trace_slot_flag", "BP_TRACE_SLOT_", codes.TraceSlotFlag)
 

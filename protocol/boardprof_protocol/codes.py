@@ -21,6 +21,7 @@ __all__ = [
     "ProbeKind",
     "ResetCause",
     "TraceBlockFlag",
+    "TraceClockStatus",
     "TraceFlag",
     "TraceId",
     "TraceMode",
@@ -190,6 +191,8 @@ class TraceId(IntEnum):
     VALUE = 9
     DROPPED = 10
     LONG = 11
+    WRAPPED = 12
+    LIVE = 13
 
 
 class TraceFlag(IntFlag):
@@ -207,13 +210,24 @@ class TraceMode(IntEnum):
     OVERWRITE = 2
 
 
+class TraceClockStatus(IntEnum):
+    """Whether the trace clock can be used."""
+
+    OK = 0
+    STUCK = 1
+    NARROW = 2
+
+
 class TraceBlockFlag(IntFlag):
     """Bits of a block's ``flags``."""
 
     WHOLE = 1
+    LAST = 2
 
 
 class TraceSlotFlag(IntFlag):
     """Bits of a slot's ``flags``."""
 
     SQUARES_OVERFLOW = 1
+    TOO_LONG = 2
+    UNMATCHED = 4

@@ -177,7 +177,7 @@ def test_without_a_c_library_the_memory_functions_are_the_agents(
     assert line == agents
     folder_of(tmp_path, {"length.c": LENGTH})
     with pytest.raises(
-        BuildError, match="leave out --libc none to link functions of the C library"
+        BuildError, match='leave out libc="none" to link functions of the C library'
     ):
         boardprof.build(tmp_path / "length.c", board=spec, libc="none")
 

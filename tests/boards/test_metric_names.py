@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import pytest
 
 from boardprof.board.board import Board
-from boardprof.board.info import board_metrics
 from boardprof.boards.events_and_formulas import DerivedSpec
 from boardprof.connection import connect
 from boardprof.errors import UsageError
@@ -111,7 +110,7 @@ def test_a_window_has_the_events_that_count_and_no_slots(board: Board) -> None:
 
 
 def test_each_name_is_listed_once_and_can_be_asked_for(board: Board) -> None:
-    listed = board_metrics(board)
+    listed = board.metrics()
     names = [metric.name for metric in listed]
     assert len(set(names)) == len(names)
     assert {name for name in names if name.endswith("instructions")} == {
@@ -125,7 +124,7 @@ def test_each_name_is_listed_once_and_can_be_asked_for(board: Board) -> None:
 
 
 def test_a_formula_with_a_part_that_is_nowhere_is_not_available(board: Board) -> None:
-    reasons = {metric.name: metric.reason for metric in board_metrics(board)}
+    reasons = {metric.name: metric.reason for metric in board.metrics()}
     assert reasons["Nothing"] == "no-such: there is no counter or event no-such"
     assert reasons["Loads"] is None
 

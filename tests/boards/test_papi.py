@@ -183,6 +183,18 @@ def test_a_device_may_be_named_and_others_are_left_out(board: Board, papi: Slots
     assert elsewhere.Start(board) is None
 
 
+def test_boards_without_papi_are_left_out_if_another_one_has_it(board: Board, papi: Slots) -> None:
+    with connect("native") as other:
+        for collector in (
+            PAPIMetricCollector({board: ["perf::PAGE-FAULTS"]}),
+            PAPIMetricCollector(),
+        ):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of TVM's events that this machine lacks
+                collector.Init([other, board])
+            assert collector.Start(other) is None
+
+
 def test_init_start_and_stop_count_what_the_host_does_between(board: Board, papi: Slots) -> None:
     collector = PAPIMetricCollector({board: ["perf::MAJOR-FAULTS", "perf::PAGE-FAULTS"]})
     collector.Init([board])

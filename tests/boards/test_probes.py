@@ -14,7 +14,7 @@ import pytest
 
 from boardprof.board.board import Board
 from boardprof.connection import connect
-from boardprof.errors import DeviceResetError, UnknownNameError, UsageError
+from boardprof.errors import BuildError, DeviceResetError, UnknownNameError, UsageError
 from boardprof.events.recording import ProbeRecording
 from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.builder import build
@@ -81,6 +81,48 @@ def net_of(board: Board, function: str, n: int) -> int:
 
 
 # -- in calls -------------------------------------------------------------------------------------
+
+
+def _function(folder: Path, name: str, *ranges: str) -> Path:
+    """A file with a function that has ranges; only their names differ from file to file."""
+    lines = "".join(f"    BP_RANGE_BEGIN({r});\n    BP_RANGE_END({r});\n" for r in ranges)
+    folder.mkdir(exist_ok=True)
+    file = folder / f"{name}.c"
+    file.write_text(
+        '#include <stdint.h>\n#include "boardprof/bp_trace.h"\n'
+        f"uint32_t {name}(uint32_t n);\nuint32_t {name}(uint32_t n) {{\n{lines}    return n;\n}}\n"
+    )
+    return file
+
+
+@pytest.mark.parametrize("name", ["native", "linux", *BOARDS])
+def test_names_of_another_image_are_refused_even_where_its_code_is_the_same(
+    name: str, tmp_path: Path
+) -> None:
+    spec = available(name)
+    one, two = _function(tmp_path, "one", "left"), _function(tmp_path, "two", "right")
+    others = {
+        "renamed": [_function(tmp_path / "r", "one", "links"), two],
+        "exchanged": [
+            _function(tmp_path / "e", "one", "right"),
+            _function(tmp_path / "e", "two", "left"),
+        ],
+        "added": [_function(tmp_path / "a", "one", "more", "left"), two],
+        "linked in another order": [two, one],
+    }
+    with build(spec, [one, two], BuildOptions()).open() as board:
+        right = board.image
+        for each in others.values():
+            board.image = build(spec, each, BuildOptions()).image
+            with pytest.raises(UsageError, match="are not those of the firmware on") as caught:
+                board.tracing()
+            assert "flash this image" in str(caught.value)
+        board.image = right
+        with board.tracing() as recorder:
+            board.functions.two(1)
+        recording = recorder.recording()
+        assert len(nets(recording, "right")) == 1
+        assert len(nets(recording, "left")) == 0
 
 
 def test_a_range_grows_by_what_the_code_in_it_takes_to_the_instruction() -> None:
@@ -250,6 +292,24 @@ def test_other_boards_record_the_same(name: str) -> None:
     assert (line.dropped + recorded, line.dropped > 2000) == (5000 + 1, True)
 
 
+def test_a_cycle_counter_that_stands_still_is_refused() -> None:
+    """QEMU's DWT says that it has CYCCNT, which never moves."""
+    spec = available("qemu-cortex-m4")
+    own = replace(spec.build, config={**spec.build.config, "trace_clock": 0})
+    firmware = build(replace(spec, build=own), [FIXTURES / "calls.c"], BuildOptions())
+    with firmware.open() as board, pytest.raises(UsageError) as caught:
+        board.tracing()
+    assert "The trace clock of qemu-cortex-m4 does not count: DWT CYCCNT." in str(caught.value)
+    assert "BP_CFG_TRACE_CLOCK=1" in str(caught.value)
+
+
+def test_a_core_without_a_cycle_counter_says_what_to_set() -> None:
+    spec = available("microbit")
+    own = replace(spec.build, config={**spec.build.config, "trace_clock": 0})
+    with pytest.raises(BuildError, match="no cycle counter: set BP_CFG_TRACE_CLOCK=1"):
+        build(replace(spec, build=own), [FIXTURES / "calls.c"], BuildOptions())
+
+
 @pytest.mark.parametrize("name", ["linux", "native"])
 def test_programs_of_this_machine_record_in_nanoseconds(name: str) -> None:
     with build(available(name), [FIXTURES / "calls.c"], BuildOptions()).open() as board:
@@ -277,6 +337,31 @@ def test_programs_of_this_machine_record_in_nanoseconds(name: str) -> None:
     assert (line.dropped + recorded, line.dropped > 2000) == (50_000 + 1, True)
 
 
+@pytest.mark.parametrize("name", ["linux", "native"])
+def test_a_pass_may_take_longer_than_the_clocks_32_bits(name: str, tmp_path: Path) -> None:
+    """They are nanoseconds, so they wrap after 4.3 s."""
+    source = tmp_path / "nap.c"
+    source.write_text(
+        '#include <stdint.h>\n#include <time.h>\n#include "boardprof/bp_trace.h"\n'
+        "void nap(uint32_t ms);\nvoid nap(uint32_t ms) {\n"
+        "    struct timespec time = {ms / 1000, ms % 1000 * 1000000};\n"
+        "    BP_RANGE(nap);\n    (void)nanosleep(&time, 0);\n}\n"
+    )
+    with build(available(name), [source], BuildOptions()).open() as board:
+        with board.tracing(statistics=True) as recorder:
+            began = time.monotonic_ns()
+            board.functions.nap(4600)
+            most = time.monotonic_ns() - began
+            board.functions.nap(1)
+        found = recorder.recording()
+    long, short = nets(found, "nap")
+    assert 4_600_000_000 <= long <= most
+    assert 1_000_000 <= short < 1_000_000_000
+    [slot] = found.slots
+    assert (slot.count, slot.lost, slot.too_long) == (1, 1, True)
+    assert slot.least == slot.most == slot.sum < 1_000_000_000
+
+
 @pytest.mark.parametrize("name", ["linux"])
 def test_threads_and_signal_handlers_lose_no_event_without_counting_it(name: str) -> None:
     """Nor do they wait for ever. The handler makes six events: a mark, a range, and an allocation
@@ -292,6 +377,22 @@ def test_threads_and_signal_handlers_lose_no_event_without_counting_it(name: str
 
 
 # -- in running firmware ------------------------------------------------------------------------
+
+
+def test_events_that_a_ring_with_the_last_ones_has_lost_are_told_and_not_told_again() -> None:
+    """Of 200,000 events some find the ring locked: they are lost in each mode."""
+    firmware = build(available("linux"), [FIXTURES / "threads.c"], BuildOptions())
+    with firmware.open() as board:
+        for _ in range(10):
+            with board.tracing(mode="overwrite"):
+                board.functions.threads(4000)
+            [line] = board.kept_events().timelines().values()
+            with board.tracing() as recorder:
+                pass
+            assert recorder.recording().timelines()[0].dropped == 0
+            if line.diagnostics.dropped > 0:
+                return
+        pytest.fail("no event was lost")
 
 
 @pytest.mark.parametrize("name", BOARDS)

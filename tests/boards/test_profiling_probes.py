@@ -16,10 +16,12 @@ from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.builder import build
 from boardprof.metrics import Count
 from boardprof.trace.profiler import profile
+from boardprof.trace.records import record_function
 from boardprof.trace.settings import NotSupportedByAgentError
 from tests.boards.conftest import available
 
 SOURCE = Path(__file__).parent / "fixtures" / "probes" / "network.c"
+HEAP = SOURCE.with_name("heap.c")
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +104,72 @@ def test_memory_on_the_board_is_a_timeline_over_calls(name: str, tmp_path: Path)
     assert [row[1:] for row in raw] == [[2, 100, 7], [2, 28, 7], [4, -100, 7], [4, -28, 7]]
     assert [row[0] // 1000 for row in raw] == times
     assert "Most live bytes at a time: 128. At the end: 0." in (tmp_path / files[3]).read_text()
+
+
+def test_memory_of_the_c_library_has_its_call_sites_and_what_existed_before(tmp_path: Path) -> None:
+    lines = HEAP.read_text(encoding="utf-8").splitlines()
+
+    def at(text: str) -> str:
+        [line] = [number for number, each in enumerate(lines, 1) if text in each]
+        return f"heap.c:{line} (churn)"
+
+    with build(available("native"), [HEAP], BuildOptions(heap=True)).open() as board:
+        board.functions.take_before()
+        with profile(profile_memory=True, with_stack=True) as prof:
+            with record_function("phase"):
+                board.functions.churn()
+            board.functions.give_before()
+    phase, churn, given = prof.events()
+    assert (phase.device_memory_usage, churn.device_memory_usage) == (None, 90)
+    # glibc's block for 1,000 bytes holds as many.
+    assert given.device_memory_usage == -1000
+    around = ("churn", "phase")
+    assert [(m.action, m.bytes, m.stack) for m in churn.memory] == [
+        (2, 100, (at("one = malloc(100)"), *around)),
+        (2, 200, (at("calloc(10, 20)"), *around)),
+        (4, -100, ()),
+        (4, -200, ()),
+        (2, 190, (at("realloc(other, 190)"), *around)),
+        (4, -190, ()),
+        (2, 60, (at("realloc(other, 60)"), *around)),
+        (2, 30, (at("malloc(30)"), *around)),
+    ]
+    prof.export_memory_timeline(tmp_path / "memory.raw.json.gz")
+    raw = json.loads(gzip.decompress((tmp_path / "memory.raw.json.gz").read_bytes()))
+    assert raw[0] == [-1, 1, 1024, 7]  # torch's PREEXISTING
+    assert [row[1:] for row in raw[1:3]] == [[2, 100, 7], [2, 200, 7]]
+    prof.export_memory_timeline(tmp_path / "memory.json")
+    times, sizes = json.loads((tmp_path / "memory.json").read_text())
+    totals = [1024, 1124, 1324, 1224, 1024, 1214, 1024, 1084, 1114, 114]
+    assert sizes == [[0] * 8 + [total] for total in totals]
+    assert times[0] == times[1]
+    prof.export_memory_timeline(tmp_path / "memory.html")
+    page = (tmp_path / "memory.html").read_text()
+    assert "Most live bytes at a time: 1,324. At the end: 114." in page
+    place = at("calloc(10, 20)")
+    assert f"<td>{place} &lt; churn &lt; phase</td><td>200</td><td>0</td><td>1</td>" in page
+    assert "<td>(before recording)</td><td>1,024</td><td>24</td><td></td>" in page
+    prof.export_stacks(tmp_path / "stacks", "device_memory_usage")
+    stacks = (tmp_path / "stacks").read_text().splitlines()
+    assert stacks[0] == f"phase;churn;{at('one = malloc(100)').replace(' ', '_')} 100"
+    assert len(stacks) == 5
+    prof.export_chrome_trace(tmp_path / "trace.json")
+    trace = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    found = [each["args"] for each in trace if each["name"] == "[memory]"]
+    assert [(each["Bytes"], each["Total Allocated"]) for each in found[:2]] == [
+        (100, 1124),
+        (200, 1324),
+    ]
+    assert found[0]["stack"] == [at("one = malloc(100)"), *around]
+
+
+def test_without_with_stack_memory_has_no_file_and_line() -> None:
+    with (
+        build(available("native"), [HEAP], BuildOptions(heap=True)).open() as board,
+        profile(profile_memory=True) as prof,
+    ):
+        board.functions.take_before()
+    assert [change.stack for change in prof.events()[0].memory] == [("take_before",)] * 2
 
 
 def test_a_call_without_memory_has_no_timeline(board: Board, tmp_path: Path) -> None:

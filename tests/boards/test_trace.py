@@ -309,6 +309,25 @@ def test_what_one_board_does_not_count_another_one_does(native: Board, rv32: Boa
     )
 
 
+def test_each_board_counts_what_is_named_for_it(native: Board, rv32: Board) -> None:
+    by_board = {"native": ["page-faults"], "qemu-rv32": ["instructions"]}
+    with profile(experimental_config={"metrics": by_board}) as prof:
+        native.functions.a_right()
+        rv32.functions.a_right()
+    assert [list(e.metrics) for e in prof.events()] == [["page-faults"], ["instructions"]]
+    assert not any("not counted" in told for told in prof.diagnostics)
+
+
+def test_metrics_for_a_board_that_is_not_called_are_warned_of(native: Board) -> None:
+    told = r"Metrics are named for qemu-rv23, but no board of that name was called\."
+    with (
+        pytest.warns(UserWarning, match=told),
+        profile(metrics={"qemu-rv23": ["instructions"]}) as prof,
+    ):
+        native.functions.a_right()
+    assert [list(e.metrics) for e in prof.events()] == [[]]
+
+
 def test_boards_of_one_name_at_two_ports_are_two(tmp_path: Path) -> None:
     with (
         running_agent(SOURCES[0]) as (_, here),

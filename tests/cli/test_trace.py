@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import signal
@@ -79,6 +80,13 @@ def test_a_board_without_probes_says_how_to_get_them() -> None:
     assert "qemu-rv32" in done.err
 
 
+def test_heap_is_for_a_function_that_is_built_here() -> None:
+    done = boardprof("trace", *RV32, "--image", CALLS, "--heap")
+    assert done.code == 2
+    assert "--heap changes how firmware is built, and no function is named" in done.err
+    assert "BP_CFG_TRACE_HEAP" in done.err
+
+
 def test_nothing_to_call_and_no_firmware_is_a_mistake() -> None:
     done = boardprof("trace", *RV32)
     assert done.code == 2
@@ -132,3 +140,55 @@ def test_a_damaged_trace_is_refused(tmp_path: Path) -> None:
     done = boardprof("show", str(file))
     assert done.code == 2
     assert "is not a trace of this boardprof" in done.err
+
+
+def test_a_gate_that_can_judge_nothing_of_two_traces_is_an_error(tmp_path: Path) -> None:
+    """Three passes are too few for a rank test."""
+    files = [str(tmp_path / name) for name in ("before.trace", "after.trace")]
+    for file in files:
+        done = boardprof(
+            "trace", "-q", "-b", "native", f"{CALLS}:in_range", "n=9", "--calls", "3", "-o", file
+        )
+        assert done.code == 0, done.err
+    done = boardprof("compare", *files, "--fail-if", "ticks>5%")
+    assert done.code == 2
+    assert "No rule could judge any row." in done.err
+    assert "too few samples to reach p < 0.01" in done.out
+    done = boardprof("compare", *files, "--fail-if", "ticks>5%", "--fail-if-missing")
+    assert done.code == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        (
+            "my-loop",
+            "build the firmware with the name of the board it runs on (CMake: BOARD linux)",
+        ),
+        ("native", "give -b native"),
+    ],
+)
+def test_firmware_with_the_name_of_another_board_says_what_to_type(name: str, hint: str) -> None:
+    image = build(replace(available("linux"), name=name)).image
+    done = boardprof("trace", "-b", "linux", "--image", str(image), "--time", "100ms")
+    assert done.code != 0
+    assert f"belongs to the board '{name}', not 'linux'" in done.err
+    assert f"Try: {hint}\n" in done.err
+
+
+def test_info_tells_what_probes_can_record() -> None:
+    assert "  probes      a ring of 8,192 bytes; the clock counts instructions of minstret\n" in (
+        boardprof("info", *RV32).out
+    )
+    found = json.loads(boardprof("info", "-b", "native", "--json").out)["probes"]
+    assert found == {
+        "ring_bytes": 65536,
+        "cores": 1,
+        "clock_unit": "ticks",
+        "clock_source": "CLOCK_MONOTONIC_RAW",
+        "clock_hz": 1_000_000_000,
+        "clock_unsupported": None,
+        "recording": [],
+    }
+    without = boardprof("info", "-b", "arduino-uno")
+    assert "  probes      none: the agent was built without BP_CFG_TRACE\n" in without.out

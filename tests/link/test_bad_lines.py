@@ -92,7 +92,7 @@ def test_bytes_that_are_no_text_are_4_with_their_number_and_in_hex() -> None:
     assert error.exit_code == 4
     assert "sent 204 bytes in" in str(error)
     assert "but no frame and hardly any text: f8 80 9c e0 " in str(error)
-    assert "Try: set the board's baud rate with --baud" in str(error)
+    assert "Try: set the board's baud rate with baud=" in str(error)
 
 
 @pytest.mark.parametrize(

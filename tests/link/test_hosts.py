@@ -135,7 +135,7 @@ def test_a_second_host_is_told_at_once_who_has_the_board(port: str) -> None:
         assert caught.value.owner.endswith(f" (pid {os.getpid()})")
         assert str(caught.value) == (
             f"The board at {port} is in use by {caught.value.owner}.\n"
-            "Try: wait until it is free, or take it over with --takeover"
+            "Try: wait until it is free, or take it over with takeover=True"
         )
         assert board.functions.rest(0) == 0  # and the first one has not noticed
 
@@ -203,7 +203,7 @@ def test_a_takeover_ends_the_other_hosts_session_and_tells_it_by_whom(port: str)
             assert caught.value.exit_code == 3
             assert str(caught.value) == (
                 f"Another host took over the board at {port}: {caught.value.owner}.\n"
-                "Try: connect again when it is free, or take it back with --takeover"
+                "Try: connect again when it is free, or take it back with takeover=True"
             )
             assert caught.value.owner.endswith(f" (pid {os.getpid()})")
             assert new.functions.rest(2) == 2

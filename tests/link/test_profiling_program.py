@@ -18,15 +18,21 @@ import pytest
 
 from boardprof.arguments.passing import Keep, Out
 from boardprof.board.board import Board
-from boardprof.boards.board_file import load_board
+from boardprof.boards.board_file import BoardSpec, load_board
 from boardprof.boards.board_lookup import board_spec
-from boardprof.errors import DeviceFaultError, LinkError, UnknownNameError, UsageError
+from boardprof.errors import (
+    DeviceFaultError,
+    LinkError,
+    UnknownNameError,
+    UsageError,
+)
 from boardprof.firmware.build import build
 from boardprof.metrics import Count, Duration, Metric, Percent
 from boardprof.profiling import (
     DeviceWrapper,
     MetricCollector,
     Program,
+    ProgramError,
     Report,
     profile_function,
     time_evaluator,
@@ -132,6 +138,16 @@ def test_each_calls_instructions_are_those_of_the_function_alone(rv32: Board) ->
     assert counted[3] == instructions(rv32.profile("largest", y, 3, repeat=1))[0]
 
 
+def test_each_row_has_the_stack_of_its_call(rv32: Board) -> None:
+    network = Network(rv32)
+    report = network.program.profile(repeat=2)
+    ones, zeros = np.ones((4, 3), np.float32), np.zeros((1, 3), np.float32)
+    alone = rv32.profile("dense", network.x, ones, network.bias, Out(zeros), 4, 3, repeat=1)
+    stacks = column(report, "Stack (bytes)")
+    assert stacks[0] == stacks[2] == alone.calls[0]["Stack (bytes)"]
+    assert stacks[:4] == stacks[4:]
+
+
 def test_totals_are_of_the_board_and_hold_all_rows(board: Board) -> None:
     report = Network(board).program.profile(repeat=2)
     assert list(report.device_metrics) == [board.device.name]
@@ -201,7 +217,7 @@ def test_what_is_kept_goes_on_from_run_to_run(native: Board) -> None:
     program = Program(native)
     program.add("twice", Keep(x), 1)
     program.profile(warmup=3, repeat=2)
-    assert x.tolist() == [32]
+    assert x.tolist() == [64]  # one more run has found the stack
 
 
 def test_an_array_that_is_read_first_and_written_later_is_sent_for_both(native: Board) -> None:
@@ -222,7 +238,7 @@ def test_blocks_stay_as_they_are_and_have_the_shape_that_the_pointer_gives_them(
     program.add("twice", block, 2)
     report = program.profile(warmup=2, repeat=2)
     assert column(report, "Argument Shapes") == ["int32[2], 2"] * 2
-    assert board.memory.read(block) == np.array([16, 48], np.int32).tobytes()
+    assert board.memory.read(block) == np.array([32, 96], np.int32).tobytes()
     board.memory.free(block)
     with pytest.raises(UsageError, match=r"x of call 0 \(twice\) of the program is a block that"):
         program.run()
@@ -233,10 +249,100 @@ def test_the_arena_is_free_again_afterwards_even_behind_a_fault(board: Board) ->
     network.program.profile()
     assert board.memory.held_bytes == 0
     network.program.add("trap")
-    with pytest.raises(DeviceFaultError):
+    with pytest.raises(ProgramError):
         network.program.profile()
     assert board.memory.held_bytes == 0
     assert Network(board).program.run()[3] == 2
+
+
+# -- inputs, as TVM's executors take them -----------------------------------------------------
+
+
+def test_inputs_are_filled_from_what_is_given(board: Board) -> None:
+    x = np.zeros(3, np.float32)
+    program = Program(board, inputs=[x])
+    program.add("largest", x, 3)
+    assert program.run(np.array([1, 9, 2], np.float32)) == [1]
+    assert program.run([[1, 2, 9]]) == [2]
+    assert program.run() == [2]
+    clock = board.dictionary.collectors[0].name
+    for report in (
+        program.profile([np.array([7, 1, 2])], collectors=[clock], func_name="main"),
+        program.profile(np.array([7, 1, 2]), collectors=[clock]),
+        program.profile([clock]),
+    ):
+        assert column(report, "Name") == ["largest"]
+        assert x.tolist() == [7, 1, 2]
+
+
+def test_inputs_that_do_not_fit_are_refused(native: Board) -> None:
+    x = np.zeros(3, np.int32)
+    program = Program(native, inputs=[x])
+    program.add("twice", x, 3)
+    with pytest.raises(UsageError, match=r"Inputs given: 2; inputs of the program: 1\."):
+        program.run(x, x)
+    with pytest.raises(UsageError, match=r"Input 0 has the shape \(4,\), not \(3,\)\."):
+        program.run(np.zeros(4, np.int32))
+    with pytest.raises(UsageError, match=r"Input 0 has values that int32 cannot hold\."):
+        program.profile([np.full(3, 0.5)], collectors=["clock"])
+    with pytest.raises(UsageError, match=r"Input 0 is not an array of numbers"):
+        program.run("three")
+    with pytest.raises(UsageError, match=r"The program has no function 'tail', only 'main'\."):
+        program.profile(func_name="tail")
+    with pytest.raises(UsageError, match=r"inputs=5 is not a list of arrays"):
+        Program(native, inputs=5)  # type: ignore[arg-type]
+
+
+# -- a call that fails ------------------------------------------------------------------------
+
+
+def test_a_fault_names_its_call_and_has_the_rows_before_it(rv32: Board) -> None:
+    network = Network(rv32)
+    known = instructions(network.program.profile(["cycles"]))
+    network.program.add("trap", label="head")
+    network.program.add("tick")
+    with pytest.raises(ProgramError, match=r"^Call 4 \(trap, label 'head'\) of the") as caught:
+        network.program.profile(["cycles"], warmup=0)
+    error = caught.value
+    assert isinstance(error.__cause__, DeviceFaultError)
+    assert (error.call, error.label, error.exit_code) == (4, "head", 6)
+    assert error.report is not None
+    assert column(error.report, "Name") == ["dense", "relu", "dense", "largest"]
+    assert instructions(error.report) == known
+    text = "not known: the program did not reach its end"
+    assert error.report.configuration["End to end (us)"] == text
+
+
+def test_a_fault_in_a_warm_up_run_has_that_runs_rows(board: Board) -> None:
+    network = Network(board)
+    network.program.add("trap")
+    with pytest.raises(ProgramError, match=r"Call 4 \(trap\) of the program failed") as caught:
+        network.program.profile(warmup=3, repeat=2)
+    report = caught.value.report
+    assert report is not None
+    assert column(report, "Name") == ["dense", "relu", "dense", "largest"]
+    assert report.configuration["Warm-up"] == Count(0)
+
+
+def test_a_fault_in_a_later_pass_has_the_rows_of_the_passes_before(tmp_path: Path) -> None:
+    with build(LAYERS, board=one_at_a_time(tmp_path)).open() as small:
+        program = Network(small).program
+        program.add("trap_at", 9)  # 1 + 3 warm-up runs of the first pass, 2 runs, then the second
+        program.add("tick")
+        with pytest.raises(ProgramError, match=r"Call 4 \(trap_at\)") as caught:
+            program.profile(repeat=2)
+    report = caught.value.report
+    assert report is not None
+    assert len(report.calls) == 2 * 6
+
+
+def test_the_first_call_that_fails_leaves_no_rows(board: Board) -> None:
+    program = Program(board)
+    program.add("trap")
+    for attempt in (program.profile, program.run):
+        with pytest.raises(ProgramError, match=r"^Call 0 \(trap\)") as caught:
+            attempt()
+        assert caught.value.report is None
 
 
 # -- collectors -------------------------------------------------------------------------------
@@ -300,6 +406,28 @@ def test_two_boards_of_the_same_name_are_refused(native: Board) -> None:
         program.add("tick", device=other)
         with pytest.raises(UsageError, match=r"have the same name: native, native\."):
             program.profile()
+
+
+def test_a_collector_of_one_board_leaves_the_others_rows_without_its_metrics(
+    native: Board, rv32: Board
+) -> None:
+    program = Program(native)
+    program.add("tick")
+    program.add("tick", device=rv32)
+    for collectors in (["cycles"], ["instructions"]):
+        of_native, of_rv32 = program.profile(collectors).calls
+        assert "instructions" in of_rv32
+        assert "Duration (us)" not in of_rv32
+        assert "instructions" not in of_native
+        assert "Duration (us)" in of_native
+
+
+def test_a_collector_that_no_board_has_is_refused(native: Board, rv32: Board) -> None:
+    program = Program(native)
+    program.add("tick")
+    program.add("tick", device=rv32)
+    with pytest.raises(UnknownNameError, match="no collector 'cycels'"):
+        program.profile(["cycels"])
 
 
 def test_progress_is_told_call_by_call(native: Board) -> None:
@@ -388,12 +516,17 @@ def test_arrays_that_do_not_fit_the_arena_are_refused(rv32: Board) -> None:
 # -- an agent that runs one collector at a time -----------------------------------------------
 
 
-def test_collectors_that_do_not_fit_into_one_pass_get_another(tmp_path: Path) -> None:
-    folder = tmp_path / "native"
-    shutil.copytree(board_spec("native").folder, folder)
-    file = folder / "board.toml"
+def one_at_a_time(folder: Path) -> BoardSpec:
+    """The board native, whose agent runs one collector at a time."""
+    copied = folder / "native"
+    shutil.copytree(board_spec("native").folder, copied)
+    file = copied / "board.toml"
     file.write_text(file.read_text().replace("config = {", "config = { active_collectors = 1,"))
-    with build(LAYERS, board=load_board(folder)).open() as small:
+    return load_board(copied)
+
+
+def test_collectors_that_do_not_fit_into_one_pass_get_another(tmp_path: Path) -> None:
+    with build(LAYERS, board=one_at_a_time(tmp_path)).open() as small:
         report = Network(small).program.profile(repeat=2)
     assert str(report.configuration["native passes"]).startswith("2 runs")
     for row in report.calls:

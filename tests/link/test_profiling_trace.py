@@ -53,6 +53,26 @@ def numbers(events: list[FunctionEvent]) -> list[object]:
     return [event.args["number"] for event in events]
 
 
+def test_a_label_is_a_range_around_its_call(board: Board) -> None:
+    x = np.array([-3, 5], np.float32)
+    made = Program(board)
+    made.add("relu", x, 2, label="first")
+    made.add("largest", x, 2)
+    with profile(with_modules=True) as prof:
+        made.run()
+    assert [(e.name, e.kind, e.stack, e.module_hierarchy) for e in prof.events()] == [
+        ("first", "range", (), ""),
+        ("relu", "call", ("first",), "first"),
+        ("largest", "call", (), ""),
+    ]
+    grouped = prof.key_averages(group_by_stack_n=1)
+    assert {(each.key, each.stack) for each in grouped} == {
+        ("first", ()),
+        ("relu", ("first",)),
+        ("largest", ()),
+    }
+
+
 def test_a_programs_calls_are_events_with_their_arguments(board: Board) -> None:
     made, x = program(board)
     with profile(record_shapes=True) as prof:

@@ -21,11 +21,13 @@ from boardprof.connection import connect
 from boardprof.errors import (
     BoardError,
     BoardTimeoutError,
+    DeviceEndedError,
     DeviceResetError,
     LayoutMismatchError,
     LinkError,
     ProtocolMismatchError,
 )
+from boardprof.firmware.build import build
 from boardprof.transport import base
 from boardprof.transport.tcp import connect_tcp
 from boardprof_protocol.c_header import c_header
@@ -276,6 +278,23 @@ def test_a_child_that_dies_in_a_call_is_told_with_how_it_ended(tmp_path: Path) -
     assert ended == "error: The board ended during crash: linux.elf ended by signal 9 (Killed)."
     assert printed == "out of coffee"
     assert hint.startswith("Try: check crash for stack overflow")
+
+
+def test_a_child_that_dies_between_calls_blames_no_function() -> None:
+    before = {*children()}
+    with build(SCALARS, board="linux").open() as board:
+        board.functions.count_calls()
+        for child in {*children()} - before:
+            os.kill(child, signal.SIGKILL)
+        with pytest.raises(DeviceEndedError, match=r"ended by signal 9 \(Killed\)") as caught:
+            board.memory.alloc(16)
+    assert caught.value.hint is not None
+    assert caught.value.hint.startswith("find out who ended it")
+
+
+def children() -> list[int]:
+    tasks = Path("/proc/self/task").glob("*/children")
+    return [int(word) for task in tasks for word in task.read_text().split()]
 
 
 def test_a_board_that_was_reset_says_so_and_runs_nothing() -> None:

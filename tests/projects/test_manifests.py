@@ -36,6 +36,7 @@ CONFIG = {
     "BOARDPROF_TASKS": "0",
     "BOARDPROF_TRACE": "0",
     "BOARDPROF_TRACE_CLOCK": "0",
+    "BOARDPROF_TRACE_HEAP": "0",
 }
 
 
@@ -69,7 +70,8 @@ def test_every_option_of_zephyrs_module_is_used_and_described() -> None:
 
 def test_the_defaults_of_zephyrs_module_are_the_agents() -> None:
     kconfig = (AGENT / "zephyr" / "Kconfig").read_text(encoding="utf-8")
-    for option in ("mtu", "slot_bytes", "stack", "interrupts", "bulk", "stream", "trace", "tasks"):
+    options = ("mtu", "slot_bytes", "stack", "interrupts", "bulk", "stream", "trace", "trace_heap")
+    for option in (*options, "tasks"):
         (text,) = re.findall(rf"config BOARDPROF_{option.upper()}\n.*\n\tdefault (\d+)", kconfig)
         assert int(text) == agent_options()[option]
 

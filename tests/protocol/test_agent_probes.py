@@ -10,6 +10,7 @@ import random
 import re
 import struct
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +30,9 @@ PROBES = {**CHANNELS, "BP_CFG_TRACE": 256}
 STREAM, INFO, START, STOP, SLOTS, KEPT, READ = 9, 11, 12, 13, 14, 15, 16
 EVENTS, STATISTICS = 1, 2
 DROP, STOPS, OVERWRITE = 0, 1, 2
-LONG, WIDE, VALUE, DROPPED = 11, 8, 9, 10
+LONG, WIDE, VALUE, DROPPED, WRAPPED = 11, 8, 9, 10, 12
+TOO_LONG, UNMATCHED = 2, 4
+COUNTS, STUCK, NARROW = 0, 1, 2
 BLOCK = struct.Struct("<BBHIIIIQ")
 
 
@@ -96,16 +99,21 @@ def probes(boards: Boards, config: dict[str, int]) -> MemoryBoard:
 
 
 @pytest.fixture(scope="session")
-def number(libraries: Libraries) -> Callable[[str], int]:
-    """Return what gives a name's number, as `nm` lists it; numbers begin at 16."""
-    nm = requires_tool("nm", "binutils")
+def library(libraries: Libraries) -> str:
+    """The file of the library with the agent and its probes."""
     ffi, lib = libraries(PROBES)
     place = int(ffi.cast("uintptr_t", ffi.addressof(lib, "test_mark")))
     maps = [line.split() for line in Path("/proc/self/maps").read_text().splitlines()]
     [path] = [
         m[5] for m in maps if int(m[0].split("-")[0], 16) <= place < int(m[0].split("-")[1], 16)
     ]
-    listed = run([nm, path])
+    return path
+
+
+@pytest.fixture(scope="session")
+def number(library: str) -> Callable[[str], int]:
+    """Return what gives a name's number, as `nm` lists it; numbers begin at 16."""
+    listed = run([requires_tool("nm", "binutils"), library])
     found = re.findall(r"^(\w+) . bp_trace\.\d\.(\w+)$", listed, flags=re.MULTILINE)
     numbers = {name: int(value, 16) + 16 for value, name in found}
     return lambda name: numbers[name]
@@ -120,10 +128,44 @@ def at(board: MemoryBoard, cycles: int) -> Any:
 ### Records and blocks ###
 
 
-def test_what_is_said_of_the_clock_and_the_rings(board: MemoryBoard) -> None:
-    assert board.call(INFO) == ["cycles", "test_cycles", 0, 256, 1, 0, 1000]
+def test_what_is_said_of_the_clock_the_rings_and_the_names(
+    board: MemoryBoard, library: str, tmp_path: Path
+) -> None:
+    copy = requires_tool("objcopy", "binutils")
+    run([copy, "-O", "binary", "-j", "bp_trace_check", library, tmp_path / "check"])
+    check = (tmp_path / "check").read_bytes()
+    run(
+        [
+            copy,
+            "-O",
+            "binary",
+            "--set-section-flags",
+            "bp_trace_names=alloc",
+            "-j",
+            "bp_trace_names",
+            library,
+            tmp_path / "names",
+        ]
+    )
+    assert len(check) == 4 * (tmp_path / "names").read_bytes().count(0)
+    assert board.call(INFO) == [
+        *("cycles", "test_cycles", 0, 256, 1, 0, 1000),
+        *(zlib.crc32(check), 0x0102030405, 0, STUCK),
+    ]
+    board.lib.test_cycles_step = 1
+    assert board.call(INFO)[10] == COUNTS
+    board.lib.test_cycles, board.lib.test_cycles_step = 1000, 0
     assert board.call(START, EVENTS, DROP) == 1000
     assert board.call(INFO)[5] == EVENTS
+
+
+@pytest.mark.parametrize(("bits", "status"), [(24, NARROW), (32, COUNTS)])
+def test_ticks_of_fewer_than_32_bits_are_no_trace_clock(
+    boards: Boards, bits: int, status: int
+) -> None:
+    board = probes(boards, {**PROBES, "BP_CFG_TRACE_CLOCK": 1, "TEST_TICKS_BITS": bits})
+    board.lib.test_ticks_step = 1
+    assert board.call(INFO)[8:] == [None, None, status]
 
 
 def test_records_are_the_words_of_the_specification(
@@ -151,6 +193,51 @@ def test_records_are_the_words_of_the_specification(
     assert board.lib.test_locks == 0
 
 
+def test_a_recording_begins_with_the_memory_that_is_live(boards: Boards) -> None:
+    board = probes(boards, {**PROBES, "BP_CFG_TRACE_HEAP": 1})
+
+    def place(address: int) -> Any:
+        return board.ffi.cast("void *", address)
+
+    board.lib.bp_heap_taken(place(0x100), 90, 96, place(0x8000))
+    board.lib.bp_heap_taken(place(0x200), 8, 16, place(0x8010))
+    board.lib.bp_heap_taken(board.ffi.NULL, 5000, 0, place(0x8020))
+    board.lib.bp_heap_replaced(place(0x100), 96, place(0x300), 100, 112, place(0x8030))
+    board.call(START, EVENTS, DROP)
+    board.lib.bp_heap_given(place(0x200), 16)
+    board.lib.bp_heap_taken(place(0x200), 12, 16, place(0x8040))
+    board.lib.bp_heap_taken(board.ffi.NULL, 5000, 0, place(0x8050))
+    board.lib.bp_heap_replaced(place(0x300), 112, place(0x100), 90, 96, place(0x8060))
+    [block] = Reader(board).read()
+    assert block.records == (
+        *(13, 2, 4, 128),  # LIVE: two blocks, and the bytes that they hold
+        *(6, 0x200, 4, 16),
+        *(3, 0x200, 4, 12, 5, 0x8040),
+        *(3, 0, 4, 5000, 5, 0x8050),
+        *(6, 0x300, 4, 112, 3, 0x100, 4, 90, 5, 0x8060),
+    )
+    assert board.lib.test_locks == 0
+    board.lib.bp_heap_given(place(0x100), 96)
+    board.lib.bp_heap_given(place(0x200), 16)
+
+
+def test_memory_is_counted_between_recordings_and_statistics_alone_do_not_tell_it(
+    boards: Boards,
+) -> None:
+    board = probes(boards, {**PROBES, "BP_CFG_TRACE_HEAP": 1})
+    one, other = (board.ffi.cast("void *", each) for each in (0x100, 0x200))
+    board.call(START, EVENTS, DROP)
+    board.lib.bp_heap_taken(one, 50, 56, board.ffi.NULL)
+    board.call(STOP, EVENTS)
+    board.lib.bp_heap_taken(other, 8, 16, board.ffi.NULL)
+    board.lib.bp_heap_given(one, 56)
+    board.call(START, EVENTS, DROP)
+    board.call(START, STATISTICS, DROP)
+    [block, *_] = Reader(board).read()
+    assert block.records == (13, 1, 4, 16)
+    board.lib.bp_heap_given(other, 16)
+
+
 def test_a_long_time_between_records_takes_one_of_its_own(
     board: MemoryBoard, number: Callable[[str], int]
 ) -> None:
@@ -166,6 +253,39 @@ def test_a_long_time_between_records_takes_one_of_its_own(
         *(LONG, 1, tick),
         *(0xDCBA98 << 8 | LONG, 0xFE, tick),
     )
+
+
+def test_a_clock_of_64_bits_says_how_often_its_low_half_has_wrapped(
+    boards: Boards, number: Callable[[str], int]
+) -> None:
+    board = probes(boards, {**PROBES, "BP_CFG_TRACE_CLOCK": 1})
+    began = 0x0102030405
+    assert board.call(START, EVENTS, DROP) == began % 2**32
+    reader = Reader(board)
+    board.lib.test_ticks = began + 2**32
+    board.lib.test_mark()
+    board.lib.test_ticks = began + 4 * 2**32 + 0x1000005
+    board.lib.test_value(7)
+    board.lib.test_ticks += 9
+    board.lib.test_mark()
+    tick, level = number("tick"), number("level")
+    [block] = reader.read()
+    assert block.records == (
+        *(WRAPPED, 1, LONG, 0, tick),
+        *(WRAPPED, 3, 5 << 8 | LONG, 1, level, 7),
+        9 << 8 | tick,
+    )
+    assert block.last == 0x0202030405 % 2**32 + 0x1000005 - 0x100000000 + 2**32 + 9
+
+
+def test_a_ring_that_is_overwritten_says_so_too(boards: Boards) -> None:
+    board = probes(boards, {**PROBES, "BP_CFG_TRACE_CLOCK": 1})
+    board.call(START, EVENTS, OVERWRITE)
+    board.lib.test_ticks += 2 * 2**32 + 3
+    board.lib.test_mark()
+    size, at_word, *_ = struct.unpack_from("<III", board.call(KEPT, 0))
+    assert (size, at_word) == (64, 4)
+    assert struct.unpack("<3I", board.call(READ, 0, 0, 3))[:2] == (WRAPPED, 2)
 
 
 def test_a_number_above_255_is_wide_and_its_value_follows(
@@ -233,7 +353,7 @@ def test_an_empty_block_is_the_last_one(board: MemoryBoard) -> None:
     blocks = reader.read()
     assert [(block.words, block.flags, block.sequence) for block in blocks] == [
         (1, 1, 0),
-        (0, 1, 1),
+        (0, 3, 1),
     ]
     assert reader.read() == []
 
@@ -326,6 +446,74 @@ def test_sums_carry_and_squares_say_that_they_have_lost_a_carry(
         *(2, 0, 1, 0xFFFFFFFF, 0xFFFFFFFF, 0x1FFFFFFFE),
         0xFFFFFFFC00000002,
     )
+
+
+def test_a_pass_of_2_to_the_32_ticks_is_left_out_and_said_to_be(
+    boards: Boards, number: Callable[[str], int]
+) -> None:
+    board = probes(boards, {**PROBES, "BP_CFG_TRACE_CLOCK": 1})
+    board.call(START, STATISTICS, DROP)
+    for length in (2**32 - 1, 2**32, 2**32 + 7, 2**34 + 7):
+        board.lib.test_begin()
+        board.lib.test_ticks += length
+        board.lib.test_end()
+    most = 2**32 - 1
+    found = {slot[0]: slot[1:7] for slot in slots(board)}
+    assert found[number("work")] == (1, 3, TOO_LONG, most, most, most)
+
+
+def test_with_32_bits_a_pass_is_left_out_before_the_clock_can_wrap_in_it(
+    board: MemoryBoard, number: Callable[[str], int]
+) -> None:
+    """If bp_poll runs within it: it looks at the clock."""
+    board.call(START, STATISTICS, DROP)
+    board.lib.test_begin()
+    for _ in range(9):
+        board.lib.test_cycles += 0x1FFFFFFF + 1
+        board.call(INFO)
+    board.lib.test_end()
+    passes(board, 9)
+    board.lib.test_begin()
+    for _ in range(3):
+        board.lib.test_cycles += 0x1FFFFFFF + 1
+        board.call(INFO)
+    board.lib.test_end()
+    found = {slot[0]: slot[1:7] for slot in slots(board)}
+    assert found[number("work")] == (2, 1, TOO_LONG, 9, 3 << 29, (3 << 29) + 9)
+    assert board.lib.test_locks == 0
+
+
+def test_passes_before_the_end_of_one_that_began_before_the_recording_are_left_out(
+    board: MemoryBoard, number: Callable[[str], int]
+) -> None:
+    """A task is in the range already; its end comes within another task's pass, of 5 + 6."""
+    board.call(START, STATISTICS, DROP)
+    passes(board, 3)
+    board.lib.test_begin()
+    board.lib.test_cycles += 5
+    board.lib.test_end()
+    board.lib.test_cycles += 6
+    board.lib.test_end()
+    assert {s[0]: s[1:5] for s in slots(board)}[number("work")] == (0, 2, UNMATCHED, 0xFFFFFFFF)
+    passes(board, 9, 8)
+    found = {slot[0]: slot[1:7] for slot in slots(board)}
+    assert found[number("work")] == (2, 2, UNMATCHED, 8, 9, 17)
+    for _ in range(30):  # firmware that ends each pass twice: this cannot go on for ever
+        passes(board, 7)
+        board.lib.test_end()
+    found = {slot[0]: slot[1:7] for slot in slots(board)}
+    assert found[number("work")] == (16, 18, UNMATCHED, 7, 7, 16 * 7)
+    assert board.lib.test_locks == 0
+
+
+def test_how_long_the_clock_was_not_looked_at_is_known(board: MemoryBoard) -> None:
+    board.call(START, STATISTICS, DROP)
+    for ticks in (5, 7_000_000_000, 6):
+        board.lib.test_ticks += ticks
+        board.call(INFO)
+    assert board.call(INFO)[8:10] == [0x0102030405 + 7_000_000_011, 7_000_000_000]
+    board.call(START, STATISTICS, DROP)
+    assert board.call(INFO)[9] == 0
 
 
 def test_passes_that_overlap_are_lost_and_the_next_one_counts(

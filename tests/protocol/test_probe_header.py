@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from tests.support import AGENT, defines, requires_tool, run
 
@@ -93,3 +95,34 @@ def test_switched_off_probes_leave_the_object_code_as_it_is_without_them(
         made = compiled(compiler, "c11", source, f'#line 1 "use.c"\n{text}')
         objects.append(made.read_bytes())
     assert objects[0] == objects[1]
+
+
+@pytest.mark.parametrize("given", [(), ("STREAM",), ("BULK", "ARENA"), ("STREAM", "ARENA")])
+def test_all_that_probes_need_is_named_at_once(given: tuple[str, ...], tmp_path: Path) -> None:
+    options = [f"-DBP_CFG_{name}={ON[f'BP_CFG_{name}']}" for name in ("TRACE", *given)]
+    source = tmp_path / "use.c"
+    source.write_text('#include "boardprof/bp_config.h"\n')
+    command = ["gcc", "-fsyntax-only", f"-I{AGENT / 'include'}", *options, str(source)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    needed = "three more, such as BP_CFG_STREAM=4096 BP_CFG_BULK=64 BP_CFG_ARENA=1024"
+    assert f"BP_CFG_TRACE needs {needed}" in done.stderr
+    enough = [f"-D{setting}" for setting in needed.split()[4:]]
+    others = [*command[:-1], *(each for each in enough if each.split("=")[0] not in str(options))]
+    assert subprocess.run([*others, str(source)], capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize("level", ["-O0", "-O2"])
+@pytest.mark.parametrize(("compiler", "standard"), COMPILERS)
+def test_each_name_has_a_hash_of_its_kind_and_letters_in_the_image(
+    compiler: str, standard: str, level: str, tmp_path: Path
+) -> None:
+    """One section for each name. FNV's prime, letters from 1 on: as the comment above it says."""
+    source = tmp_path / ("use.cpp" if "++" in compiler else "use.c")
+    text = '#include "boardprof/bp_trace.h"\nvoid use(void);\nvoid use(void) {\n'
+    text += "    BP_MARK(a);\n    BP_MARK(Z9_);\n    BP_MARK(a);\n    BP_RANGE_BEGIN(a);\n}\n"
+    made = compiled(compiler, standard, source, text, level, *defines(ON))
+    with made.open("rb") as file:
+        found = [s.data() for s in ELFFile(file).iter_sections() if s.name == "bp_trace_check"]
+    hashes = sorted(int.from_bytes(each, "little") for each in found)
+    assert hashes == sorted([3 * 16777619 + 1, 1 * 16777619 + 1, 0xB335590E])

@@ -278,6 +278,7 @@ def test_options_of_the_agent_are_those_of_bp_config_h() -> None:
         "trace": 0,
         "trace_cores": 1,
         "trace_clock": 0,
+        "trace_heap": 0,
         "tasks": 0,
         "crc_table": 0,
     }

@@ -102,6 +102,28 @@ def test_a_hint_follows_on_its_own_line() -> None:
     assert error.hint == "sudo usermod -aG dialout $USER"
 
 
+@pytest.mark.parametrize(
+    ("hint", "in_python"),
+    [
+        ("take it over with --takeover", "take it over with takeover=True"),
+        ("raise --wall-timeout", "raise wall_timeout_s="),
+        ("use --number 100, or more work", "use number=100, or more work"),
+        ("boardprof doctor --baud 9600 tests it", "boardprof doctor --baud 9600 tests it"),
+        ("write it with `run --number 1`", "write it with `run --number 1`"),
+        ("leave out --libc none to link", 'leave out libc="none" to link'),
+        ("give --flash", "give --flash"),  # only the command line has it
+    ],
+)
+def test_a_hint_names_parameters_in_python_and_options_at_the_command_line(
+    hint: str, in_python: str
+) -> None:
+    error = BoardError("it failed", hint=hint)
+    assert str(error) == f"it failed\nTry: {in_python}"
+    before = errors.HINTS_HAVE_OPTIONS.set(True)
+    assert str(error) == f"it failed\nTry: {hint}"
+    errors.HINTS_HAVE_OPTIONS.reset(before)
+
+
 def test_an_unknown_name_proposes_the_nearest_and_lists_all() -> None:
     error = UnknownNameError("counter", "cylces", ["instructions", "cycles"])
     assert str(error) == (

@@ -8,6 +8,7 @@ The names are ``loop`` (a range, 16 and 17), ``go`` (a mark, 18), ``level`` (a u
 from __future__ import annotations
 
 import random
+import struct
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,13 +27,17 @@ from boardprof.events.records import Events, decode_words, kept_blocks
 from boardprof.events.timeline import UNKNOWN_TASK, Diagnostics, ProbeCosts, Timeline
 from boardprof.events.trace_file import read_recording, write_recording
 from boardprof.metrics import Count, Duration
+from boardprof.render.answer import answer_page
+from boardprof.render.layout import plain
+from boardprof.render.markdown import render_markdown
 from boardprof.render.trace_tables import recording_page
+from boardprof.stats.warnings import warnings
 from boardprof_protocol.codes import ProbeKind
 
 SECTION = b"\x01loop\0\x03go\0\x04level\0\x02timer\0\x01inner\0"
 NAMES = read_names(SECTION)
 LOOP, GO, LEVEL, TIMER, INNER = 16, 18, 19, 20, 22
-EXIT, ENTER, TASK, WIDE, VALUE, DROPPED, LONG = 0, 1, 2, 8, 9, 10, 11
+EXIT, ENTER, TASK, WIDE, VALUE, DROPPED, LONG, WRAPPED = 0, 1, 2, 8, 9, 10, 11, 12
 
 
 def words(*records: tuple[int, ...]) -> npt.NDArray[np.uint32]:
@@ -358,6 +363,70 @@ def test_the_clock_may_wrap() -> None:
     assert recording(content).timelines()[0].end == 15
 
 
+W = 2**32
+RATE = TraceClock("cycles", "CYCCNT", 0, per_tick=1000)
+"""Its 32 bits wrap after 4,294,967 ticks of the port."""
+
+
+def timed(sequence: int, last: int, now: int, *records: tuple[int, ...], ticks: int = 0) -> bytes:
+    """A whole block, with the clock's low 32 bits and the port's ticks when it was made."""
+    content = words(*records)
+    clock = (last % W, now % W, ticks or now // 1000)
+    head = struct.pack("<BBHIIIIQ", 0, 1, len(content), sequence, 0, *clock)
+    return head + content.astype("<u4").tobytes()
+
+
+def later(delta: int, number: int) -> list[tuple[int, ...]]:
+    """The records of an event that comes long after the one before."""
+    return [(delta % 2**24, LONG, delta % W >> 24), (0, number)]
+
+
+def test_the_clock_may_wrap_between_two_events_if_blocks_come_meanwhile() -> None:
+    """2.5 times 2^32 pass within a range; its records only say a half."""
+    half, step = W // 2, W // 8
+    idle = b"".join(timed(1, 5, step * i) for i in range(1, 20))
+    end = 5 + 5 * half
+    content = timed(0, 5, 5, (5, LOOP)) + idle
+    content += timed(1, end + 4, end + 9, *later(half, LOOP + 1), (4, GO))
+    found = recording(content, clock=RATE).timelines()[0]
+    assert passes(found) == [(16, 5, end, 5 * half)]
+    assert found.end == end + 9
+    assert found.diagnostics == Diagnostics()
+
+
+def test_events_between_which_the_clock_may_have_wrapped_are_left_out() -> None:
+    """A call of 10^7 ticks, in which it may wrap twice; the events say 300."""
+    content = (
+        timed(0, 0, 0)
+        + timed(0, 40, 40, (10, LOOP), (20, LOOP + 1), (10, LOOP))
+        + timed(3, 340, 340, (100, LOOP + 1), (100, LOOP), (100, LOOP + 1), ticks=10_000_000)
+        + timed(6, 365, 365, (10, LOOP), (15, LOOP + 1), ticks=10_000_001)
+    )
+    found = recording(content, clock=RATE)
+    line = found.timelines()[0]
+    assert passes(line) == [(16, 10, 30, 20), (16, 350, 365, 15)]
+    assert (line.diagnostics.unsure, line.diagnostics.unsure_gaps) == (3, 1)
+    assert (line.diagnostics.dropped, line.diagnostics.gaps) == (0, 0)
+    text = "\n".join(str(each) for each in recording_page(found))
+    assert "3 events left out in 1 place: bp_poll did not run for so long" in text
+    assert "Share" not in text
+
+
+def test_a_long_time_without_a_block_is_sure_if_the_events_add_up_to_it() -> None:
+    """The same without a doubt: the events take 2.4 times 2^32, as the ticks do."""
+    step = W * 6 // 10
+    steps = [each for i in range(4) for each in later(step, LOOP + i % 2)]
+    content = timed(0, 0, 0) + timed(0, 4 * step, 4 * step, *steps)
+    found = recording(content, clock=RATE).timelines()[0]
+    assert passes(found) == [(16, step, 2 * step, step), (16, 3 * step, 4 * step, step)]
+    assert found.diagnostics == Diagnostics()
+
+
+def test_wraps_that_a_record_tells_are_part_of_the_time() -> None:
+    content = block(0, 0, 12, (5, LOOP), (0, WRAPPED, 3), (7, LOOP + 1))
+    assert passes(recording(content).timelines()[0]) == [(16, 5, 3 * W + 12, 3 * W + 7)]
+
+
 def test_a_file_keeps_all_of_a_recording(tmp_path: Path) -> None:
     made = recording(TWO_CORES, slots=(Slot(16, 3, 0, 1, 4, 8, 26),), costs=ProbeCosts(1, 2, 3))
     file = str(tmp_path / "a.trace")
@@ -382,6 +451,41 @@ def test_ranges_are_rows_of_a_report() -> None:
     assert [str(row["Name"]) for row in report.calls] == ["loop", "loop"]
     assert [row["Duration (us)"] for row in report.calls] == [Duration(10_000.0), Duration(3_000.0)]
     assert {str(row["Label"]) for row in report.calls} == {"in place"}
+
+
+def test_a_report_says_what_its_recording_lacks_as_trace_does() -> None:
+    content = block(0, 0, 60, (0, LOOP), (10, LOOP + 1), (9, LOOP), (1, DROPPED, 4), (40, GO))
+    found = recording(content)
+    lacks = [
+        "4 events dropped in 1 place; passes across them are left out.",
+        "loop: 1 begin without an end.",
+    ]
+    assert recording_page(found)[-2:] == lacks
+    report = report_of(found)
+    assert report.configuration["board probes"] == " ".join(lacks).removesuffix(".")
+    for text in (plain(answer_page(report)), render_markdown(report)):
+        assert "4 events dropped in 1 place; passes across them are left out" in text
+        assert "loop: 1 begin without an end" in text
+    whole = report_of(recording(block(0, 0, 10, (0, LOOP), (10, LOOP + 1))))
+    assert "board probes" not in whole.configuration
+
+
+def test_ranges_are_described_as_passes_and_not_as_calls() -> None:
+    records = [each for n in range(40) for each in ((90, LOOP), (10 + n % 2 * 30, LOOP + 1))]
+    report = report_of(recording(block(0, 0, sum(delta for delta, _ in records), *records)))
+    texts = [
+        plain(answer_page(report)),
+        report.table(),
+        report.statistics(),
+        render_markdown(report),
+        *(str(each) for each in warnings(report)),
+    ]
+    for text in texts:
+        for word in ("per call", "/call", "warm-up", "Warm-up", "--mask-interrupts", "--number"):
+            assert word not in text
+    assert "per pass, " in texts[0]
+    assert "Values are per pass." in texts[2]
+    assert any("an interrupt without BP_ISR_ENTER" in text for text in texts)
 
 
 def test_statistics_are_one_sample_of_all_passes() -> None:

@@ -7,8 +7,9 @@ import msgpack
 import pytest
 
 from boardprof.board.board import Board
-from boardprof.board.info import board_metrics, metrics_text
+from boardprof.board.info import metrics_text
 from boardprof.errors import UnknownNameError, UsageError
+from boardprof.measure.available_metrics import listed_metrics
 from boardprof.measure.counted_pass import PackedCall
 from boardprof.measure.passes import Pass, PassQueue, split_into_passes
 from boardprof.measure.programmable import Event, shown_name
@@ -150,7 +151,7 @@ def test_an_event_that_is_misspelt_is_told_with_all_that_there_is(board: Board) 
 
 
 def test_events_are_listed_with_the_reason_of_each_that_is_not_available(board: Board) -> None:
-    text = metrics_text(board, board_metrics(board))
+    text = metrics_text(board, listed_metrics(board.offer))
     assert text[text.index("probe_b: ") :] == (
         "probe_b: 1 available\n"
         "  probe_b.calls  test_worked\n"

@@ -382,6 +382,10 @@ def test_settings_that_cannot_be_are_refused() -> None:
         profile(experimental_config={"metrics": ["ticks"]}, metrics="ticks")
     with pytest.raises(UsageError, match="No metric is named"):
         profile(metrics=[])
+    with pytest.raises(UsageError, match="No metric is named"):
+        profile(metrics={"native": []})
+    with pytest.raises(UsageError, match="metrics: 5 is not the name of a board"):
+        profile(metrics={5: ["ticks"]})  # type: ignore[dict-item]
     with pytest.raises(UsageError, match="BOARD is not among"):
         profile(activities=[ProfilerActivity.CPU], metrics=["ticks"])
     for name in ("schedule", "on_trace_ready", "custom_trace_id_callback"):

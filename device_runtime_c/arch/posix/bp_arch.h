@@ -12,6 +12,14 @@
 
 #define BP_ARCH_HAS_THREADS 1
 
+/* The image, if it may be loaded anywhere: its address 0, and the end of its code. */
+#ifdef __PIC__
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char etext[] __attribute__((visibility("hidden")));
+#define BP_ARCH_IMAGE_BEGIN ((uintptr_t)__ehdr_start)
+#define BP_ARCH_IMAGE_END ((uintptr_t)etext)
+#endif
+
 /* What bp_arch_lock returns. Unlocking with anything but TAKEN does nothing. */
 #define BP_ARCH_STAYS_LOCKED ((uintptr_t)0)
 #define BP_ARCH_TAKEN ((uintptr_t)1)

@@ -104,7 +104,8 @@
 #endif
 
 /* Bytes of the ring that probes fill on each core (bp_trace.h), at least 64 and a multiple of 8.
- * 0: leave out probes; they compile to nothing. */
+ * It needs BP_CFG_STREAM, BP_CFG_BULK and BP_CFG_ARENA, too. 0: leave out probes; they compile to
+ * nothing. */
 #ifndef BP_CFG_TRACE
 #define BP_CFG_TRACE 0
 #endif
@@ -121,6 +122,12 @@
  * where reading that takes longer. */
 #ifndef BP_CFG_TRACE_CLOCK
 #define BP_CFG_TRACE_CLOCK 0
+#endif
+
+/* 1: malloc, calloc, realloc and free are probes (libc/bp_heap.c), and a recording of events begins
+ * with what was live before. The linker must wrap them; see docs/probes.md. 0: off. */
+#ifndef BP_CFG_TRACE_HEAP
+#define BP_CFG_TRACE_HEAP 0
 #endif
 
 /* The most tasks of an operating system whose names and stacks the host can ask for (bp_tasks.h),
@@ -189,14 +196,20 @@
 #if BP_CFG_TRACE != 0 && (BP_CFG_TRACE < 64 || BP_CFG_TRACE > 0x1000000 || BP_CFG_TRACE % 8 != 0)
 #error "BP_CFG_TRACE is out of range (0, multiples of 8 from 64 to 0x1000000)"
 #endif
-#if BP_CFG_TRACE != 0 && BP_CFG_STREAM == 0
-#error "BP_CFG_TRACE needs BP_CFG_STREAM: the host reads records from it"
+#if BP_CFG_TRACE != 0 && (BP_CFG_STREAM == 0 || BP_CFG_BULK == 0 || BP_CFG_ARENA == 0)
+#error "BP_CFG_TRACE needs three more, such as BP_CFG_STREAM=4096 BP_CFG_BULK=64 BP_CFG_ARENA=1024"
 #endif
 #if BP_CFG_TRACE_CORES < 1 || BP_CFG_TRACE_CORES > 8
 #error "BP_CFG_TRACE_CORES is out of range (1..8)"
 #endif
 #if BP_CFG_TRACE_CLOCK < 0
 #error "BP_CFG_TRACE_CLOCK is out of range (0 or more)"
+#endif
+#if BP_CFG_TRACE_HEAP != 0 && BP_CFG_TRACE_HEAP != 1
+#error "BP_CFG_TRACE_HEAP is out of range (0, 1)"
+#endif
+#if BP_CFG_TRACE_HEAP != 0 && BP_CFG_TRACE == 0
+#error "BP_CFG_TRACE_HEAP needs BP_CFG_TRACE: the heap is recorded by probes"
 #endif
 #if BP_CFG_TASKS < 0 || BP_CFG_TASKS > 255
 #error "BP_CFG_TASKS is out of range (0..255)"

@@ -39,14 +39,39 @@
 #define traceISR_EXIT() BP_ISR_EXIT_NUMBER()
 #define traceISR_EXIT_TO_SCHEDULER() BP_ISR_EXIT_NUMBER()
 
-/* The heap. The size is that of the block with FreeRTOS's header, from FreeRTOS 11 on. */
-#define traceMALLOC(address, size)       \
-    do {                                 \
-        if ((address) != NULL) {         \
-            BP_ALLOC((address), (size)); \
-        }                                \
-    } while (0)
+/* The heap. The size is that of the block with FreeRTOS's header, from FreeRTOS 11 on. pvPortMalloc
+ * contains the macro, so that its caller is known. heap_3 calls malloc: with BP_CFG_TRACE_HEAP that
+ * has probes of its own, so define BP_FREERTOS_HEAP_3. */
+#if BP_CFG_TRACE_HEAP && defined(BP_FREERTOS_HEAP_3)
+#define traceMALLOC(address, size) ((void)(address), (void)(size))
+#define traceFREE(address, size) ((void)(address), (void)(size))
+#elif BP_CFG_TRACE_HEAP
+
+/* Bytes in use. heap_5 gets its regions at run time: define this for it. */
+#ifndef BP_FREERTOS_HEAP_USED
+#define BP_FREERTOS_HEAP_USED() ((size_t)configTOTAL_HEAP_SIZE - xPortGetFreeHeapSize())
+#endif
+
+/* By how many bytes the heap has grown since the last time. Before FreeRTOS 11, the sizes of
+ * traceMALLOC and traceFREE may differ for the same block. */
+static inline size_t bp_freertos_growth(size_t used) {
+    static size_t before;
+    size_t growth = used - before;
+    before = used;
+    return growth;
+}
+
+#define traceMALLOC(address, size)                                                \
+    bp_heap_taken((address), (size), bp_freertos_growth(BP_FREERTOS_HEAP_USED()), \
+                  __builtin_return_address(0))
+#define traceFREE(address, size) \
+    bp_heap_given((address),     \
+                  (size_t)0 - ((void)(size), bp_freertos_growth(BP_FREERTOS_HEAP_USED())))
+
+#else
+#define traceMALLOC(address, size) BP_ALLOC((address), (size))
 #define traceFREE(address, size) BP_FREE(address)
+#endif
 
 #endif
 

@@ -14,7 +14,8 @@
  * evaluated. A probe never waits and never calls the port, except for its clock.
  *
  * Names are written without quotes, as C identifiers. They are not in the image: a probe has a
- * number, and the host finds the name in the image's ELF file.
+ * number, and the host finds the name in the image's ELF file. The image has 4 bytes for each name,
+ * by which the host knows whether the ELF file is the right one.
  *
  * Context: anywhere, interrupts too. See SPEC.md 5.12 for what is recorded. */
 
@@ -82,10 +83,18 @@ extern "C" {
 /* What the host has asked for: enum bp_trace_flag; the sign is set for statistics alone. */
 extern volatile uint32_t bp_tracing;
 
+/* The trace clock has 32 bits, where a long time may pass without a look at it, too. A program of
+ * this machine has 64 anyway. */
+#if BP_CFG_TRACE_CLOCK == 1 && UINTPTR_MAX > UINT32_MAX
+typedef uint64_t bp_trace_time_t;
+#else
+typedef uint32_t bp_trace_time_t;
+#endif
+
 /* Running statistics of one range, in ticks of the trace clock. */
 typedef struct bp_slot {
     struct bp_slot *closed; /* this slot; NULL: the range is open, or was never entered */
-    uint32_t start;
+    bp_trace_time_t start;
     uint32_t count;
     uint32_t least;
     uint32_t most;
@@ -93,10 +102,10 @@ typedef struct bp_slot {
     uint32_t sum[2];
     uint32_t squares[2];
     struct bp_slot *next; /* all slots that are in use; the last one is its own next */
-    uint32_t lost;        /* passes that another one overlapped */
+    uint32_t lost;        /* passes that another one overlapped, or that took too long */
     uint16_t id;
     uint8_t depth; /* of passes that overlap */
-    uint8_t flags; /* enum bp_trace_slot_flag */
+    uint8_t flags; /* enum bp_trace_slot_flag; the upper half is for bp_trace.c */
 } bp_slot_t;
 
 /* The macros below call these. */
@@ -105,6 +114,25 @@ void bp_trace_value(uintptr_t id, uint32_t value);
 void bp_range_begin(bp_slot_t *slot, uintptr_t id, uint32_t tracing);
 void bp_range_end(bp_slot_t *slot, uintptr_t id, uint32_t tracing);
 void bp_trace_alloc(const void *block, size_t size, const void *caller);
+
+#if BP_CFG_TRACE_HEAP
+/* For a heap whose live memory is counted all the time, so that a recording knows what existed
+ * before it. They record events as BP_ALLOC and BP_FREE do.
+ *
+ *   block   NULL: there was no memory
+ *   bytes   that were asked for
+ *   held    that the heap has set aside for the block; the same when it is given back
+ *   caller  where the allocating function returns to; NULL if it is not known
+ *
+ * Call bp_heap_taken after the heap has given the block, and bp_heap_given before the heap takes it
+ * back: then another task cannot get the block in between. */
+void bp_heap_taken(const void *block, size_t bytes, size_t held, const void *caller);
+void bp_heap_given(const void *block, size_t held);
+
+/* A block is given back and another one taken, at once. They may be the same. */
+void bp_heap_replaced(const void *old, size_t old_held, const void *block, size_t bytes,
+                      size_t held, const void *caller);
+#endif
 
 #ifdef __cplusplus
 }
@@ -115,12 +143,19 @@ void bp_trace_alloc(const void *block, size_t size, const void *caller);
 /* Each name is a symbol, and the symbol's value is its number. It stands in a section that is not
  * loaded, so that the section begins at address 0. Each name takes as many bytes of it as it needs
  * numbers. A second section has the names themselves in the same order, each one after a byte with
- * its kind. A name that several files use is linked once. */
+ * its kind. A name that several files use is linked once.
+ *
+ * A third section is loaded, and has 4 bytes for each name, in the same order: a hash of its kind
+ * and letters. By it, the agent tells the host whether an ELF file has the names of its image. */
 #if defined(__arm__) || defined(__aarch64__)
 #define BP_TRACE_PROGBITS "%%progbits"
 #else
 #define BP_TRACE_PROGBITS "@progbits"
 #endif
+
+/* As if it were code: each linker script has a place for code, and the linker puts the section
+ * after that. It might put constants after the vectors, where a board may deny reading. */
+#define BP_TRACE_LOADED "axG"
 
 #define BP_TRACE_SYMBOL(name) "bp_trace.%c[kind]." #name
 
@@ -129,23 +164,46 @@ void bp_trace_alloc(const void *block, size_t size, const void *caller);
 #define BP_TRACE_FROM(number) "+" BP_TRACE_TEXT(number)
 #define BP_TRACE_NUMBER(name) BP_TRACE_SYMBOL(name) BP_TRACE_FROM(BP_TRACE_FIRST_NAME)
 
+/* The assembler has no value of a letter that GNU's and LLVM's both take, so each has a symbol. */
+#define BP_TRACE_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
+#define BP_TRACE_DEFINE_LETTERS                 \
+    ".ifndef .Lbp_letter.a\n"                   \
+    ".set .Lbp_letters, 0\n"                    \
+    ".irpc letter, " BP_TRACE_LETTERS "\n"      \
+    ".set .Lbp_letters, .Lbp_letters + 1\n"     \
+    ".set .Lbp_letter.\\letter, .Lbp_letters\n" \
+    ".endr\n"                                   \
+    ".endif\n"
+
+#define BP_TRACE_HASH(name)                                                        \
+    BP_TRACE_DEFINE_LETTERS                                                        \
+    ".set .Lbp_hash, %c[kind]\n"                                                   \
+    ".irpc letter, " #name "\n"                                                    \
+    ".set .Lbp_hash, (.Lbp_hash * 16777619 + .Lbp_letter.\\letter) & 0xffffffff\n" \
+    ".endr\n"                                                                      \
+    ".4byte .Lbp_hash\n"
+
+#define BP_TRACE_PUSH(name, section, flags)                     \
+    ".pushsection " section ",\"" flags "\"," BP_TRACE_PROGBITS \
+    "," BP_TRACE_SYMBOL(name) ",comdat\n"
+
 #define BP_TRACE_DEFINE(name, numbers)                                                             \
-    ".ifndef " BP_TRACE_SYMBOL(                                                                    \
-        name) "\n"                                                                                 \
-              ".pushsection bp_trace_ids,\"G\"," BP_TRACE_PROGBITS "," BP_TRACE_SYMBOL(            \
-                  name) ",comdat\n"                                                                \
-                        ".weak " BP_TRACE_SYMBOL(                                                  \
-                            name) "\n"                                                             \
-                                  ".hidden " BP_TRACE_SYMBOL(name) "\n" BP_TRACE_SYMBOL(           \
-                                      name) ":\n"                                                  \
-                                            ".skip " #numbers "\n"                                 \
-                                            ".popsection\n"                                        \
-                                            ".pushsection bp_trace_names,\"G\"," BP_TRACE_PROGBITS \
-                                            "," BP_TRACE_SYMBOL(name) ",comdat\n"                  \
-                                                                      ".byte %c[kind]\n"           \
-                                                                      ".asciz \"" #name "\"\n"     \
-                                                                      ".popsection\n"              \
-                                                                      ".endif\n"
+    ".ifndef " BP_TRACE_SYMBOL(name) "\n" BP_TRACE_PUSH(                                           \
+        name, "bp_trace_ids",                                                                      \
+        "G") ".weak " BP_TRACE_SYMBOL(name) "\n"                                                   \
+                                            ".hidden " BP_TRACE_SYMBOL(name) "\n" BP_TRACE_SYMBOL( \
+                                                name) ":\n"                                        \
+                                                      ".skip " #numbers "\n"                       \
+                                                      ".popsection\n" BP_TRACE_PUSH(               \
+                                                          name, "bp_trace_names",                  \
+                                                          "G") ".byte %c[kind]\n"                  \
+                                                               ".asciz \"" #name "\"\n"            \
+                                                               ".popsection\n" BP_TRACE_PUSH(      \
+                                                                   name, "bp_trace_check",         \
+                                                                   BP_TRACE_LOADED)                \
+                                                                   BP_TRACE_HASH(                  \
+                                                                       name) ".popsection\n"       \
+                                                                             ".endif\n"
 
 /* One instruction loads the number. */
 #if defined(__riscv)

@@ -128,6 +128,8 @@ enum bp_trace_id {
     BP_TRACE_VALUE = 9,
     BP_TRACE_DROPPED = 10,
     BP_TRACE_LONG = 11,
+    BP_TRACE_WRAPPED = 12,
+    BP_TRACE_LIVE = 13,
 };
 
 enum bp_trace_flag {
@@ -141,12 +143,21 @@ enum bp_trace_mode {
     BP_TRACE_OVERWRITE = 2,
 };
 
+enum bp_trace_clock_status {
+    BP_TRACE_CLOCK_OK = 0,
+    BP_TRACE_CLOCK_STUCK = 1,
+    BP_TRACE_CLOCK_NARROW = 2,
+};
+
 enum bp_trace_block_flag {
     BP_TRACE_BLOCK_WHOLE = 1,
+    BP_TRACE_BLOCK_LAST = 2,
 };
 
 enum bp_trace_slot_flag {
     BP_TRACE_SLOT_SQUARES_OVERFLOW = 1,
+    BP_TRACE_SLOT_TOO_LONG = 2,
+    BP_TRACE_SLOT_UNMATCHED = 4,
 };
 
 /// hello, version 1 ///

@@ -30,7 +30,7 @@ from boardprof.link.bulk import Channels
 from boardprof.link.handshake import Welcome
 from boardprof.link.session import Session
 from boardprof.link.stream import Stream
-from boardprof.measure.available_metrics import ALL, offer_of
+from boardprof.measure.available_metrics import ALL, ListedMetric, listed_metrics, offer_of
 from boardprof.measure.board_link import BoardInterrupts, BoardLink
 from boardprof.measure.clock_probe import clock_probe
 from boardprof.measure.measure_function import OnNote, Progress, Sampling, measure_function
@@ -357,7 +357,7 @@ class Board:
             raise UsageError(
                 f"boardprof does not know what {self.spec.name} at {self.device.port} runs, so "
                 "samples cannot be given names.",
-                hint="name the firmware's ELF file: image=, or --image on the command line",
+                hint="name the firmware's ELF file with --image",
             )
         name = remote.info.name
         image = sampling.sampled_image(self.image, name, self.spec.build.cc, self.files)
@@ -426,6 +426,18 @@ class Board:
             return source_place(known.source, known.line, self.files)
         found = None if self.image is None else definition(self.image, function)
         return None if found is None else place_of_line(found.path, found.line)
+
+    def metrics(self) -> list[ListedMetric]:
+        """Ask the board for everything that ``metrics=`` can name, as ``boardprof metrics`` does.
+
+        Each event is selected to see whether it counts. Metrics that the board lacks have the
+        ``reason``.
+
+        Raises:
+            FrameError: the reply is not a list of events.
+            LinkError, BoardTimeoutError: see `Session.call`.
+        """
+        return listed_metrics(self.offer)
 
     def correlate_clock(self, exchanges: int = 16) -> ClockFit:
         """Relate the board's tick counter to ``time.monotonic()``, with the uncertainty.
@@ -499,7 +511,7 @@ class Board:
         return self._probe_recorder(TraceFlag.EVENTS, TraceMode.OVERWRITE).kept()
 
     def _probe_recorder(self, what: TraceFlag, mode: TraceMode) -> ProbeRecorder:
-        from boardprof.board.probe_recorder import ProbeRecorder, check_probes, image_names
+        from boardprof.board.probe_recorder import ProbeRecorder, check_probes
         from boardprof.events.recording import Recorded
 
         check_probes(self.spec.name, self.dictionary)
@@ -527,7 +539,6 @@ class Board:
             self.session,
             self.dictionary,
             self.stream,
-            image_names(self.image),
             what,
             mode,
         )

@@ -164,6 +164,7 @@ class HostCall:
         named: values by parameter name, likewise.
         arguments: the bound arguments; None if not bound yet.
         rounds: how often a measurement calls it; None for a single call.
+        label: the caller's name for the call, such as a network's layer; None if it has none.
     """
 
     board: Board
@@ -172,6 +173,7 @@ class HostCall:
     named: Mapping[str, object] = field(default_factory=dict)
     arguments: Arguments | None = None
     rounds: Rounds | None = None
+    label: str | None = None
 
     def bound(self) -> Arguments:
         """Return the arguments, bound now unless they are already.

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from boardprof.board.board import Board
+from boardprof.board.probe_recorder import probe_facts
 from boardprof.boards.build_and_guard import GuardSpec
-from boardprof.errors import UnknownNameError, UsageError
-from boardprof.measure.available_metrics import Offer
-from boardprof.measure.programmable import Programmable
+from boardprof.measure.available_metrics import ListedMetric
 from boardprof.render.layout import plain, text_table
 
 _WIDTH = 96
@@ -46,6 +45,7 @@ def board_info(board: Board) -> dict[str, Any]:
         "time_scale": board.spec.clock.time_scale,
         "faults": _guard(board).facts(),
         "interrupts": None if board.interrupts is None else asdict(board.interrupts),
+        "probes": probe_facts(board.session, dictionary),
         "collectors": [
             {
                 "name": collector.name,
@@ -91,6 +91,7 @@ def info_text(facts: dict[str, Any]) -> str:
         f"  arena       {facts['arena_bytes']:,} bytes",
         f"  clock       {facts['clock_kind']}" + (", emulated" if facts["emulated"] else ""),
         f"  interrupts  {_interrupts(facts['interrupts'])}",
+        f"  probes      {_probes(facts['probes'])}",
         f"  last reset  {facts['reset_cause']}",
     ]
     counters = [
@@ -104,6 +105,18 @@ def info_text(facts: dict[str, Any]) -> str:
     lines.append("Functions")
     lines += [f"  {f['name']}{f['signature']}" for f in facts["functions"]] or ["  (none)"]
     return "\n".join(lines)
+
+
+def _probes(facts: dict[str, Any] | None) -> str:
+    if facts is None:
+        return "none: the agent was built without BP_CFG_TRACE"
+    cores = f" on each of {facts['cores']} cores" if facts["cores"] > 1 else ""
+    why = f", which {facts['clock_unsupported']}" if facts["clock_unsupported"] else ""
+    runs = f"; recording {' and '.join(facts['recording'])}" if facts["recording"] else ""
+    return (
+        f"a ring of {facts['ring_bytes']:,} bytes{cores}; the clock counts "
+        f"{facts['clock_unit']} of {facts['clock_source']}{why}{runs}"
+    )
 
 
 def _interrupts(facts: dict[str, Any] | None) -> str:
@@ -138,79 +151,6 @@ def _caught(not_caught: str | None) -> str:
 
 
 # -- metrics -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class ListedMetric:
-    """A metric that the board has, or could have.
-
-    Attributes:
-        name: for ``metrics=``; empty if one entry represents many missing ones.
-        collector: the collector with this counter or event; None if it is computed by a formula.
-        description: for people: the register, the event's meaning, or the formula.
-        reason: why it is not available; None if it is available.
-    """
-
-    name: str
-    collector: str | None
-    description: str
-    reason: str | None
-
-
-def board_metrics(board: Board) -> list[ListedMetric]:
-    """Ask the board for all of its metrics; each event is selected to see whether it counts.
-
-    Afterwards, programmable collectors count their default events again.
-
-    Raises:
-        FrameError: the reply is not a list of events.
-    """
-    found = [
-        ListedMetric(k.name, c.name, k.source, board.offer.unsupported.get(k.name))
-        for c in board.offer.fixed
-        for k in c.counters
-    ]
-    for collector in board.offer.programmable:
-        codes = collector.codes
-        found += _named_events(collector) if codes is None else _coded_events(collector, codes)
-    reasons = {f"{metric.collector}.{metric.name}": metric.reason for metric in found}
-    reasons |= {metric.name: metric.reason for metric in found}
-    for name, (_, formula) in board.offer.formulas.items():
-        parts = {part: reasons.get(part) for part in formula.names}
-        parts |= {part: _missing(board.offer, part) for part in parts if part not in reasons}
-        reason = "; ".join(f"{part}: {why}" for part, why in parts.items() if why is not None)
-        found.append(ListedMetric(name, None, formula.text, reason or None))
-    return found
-
-
-def _coded_events(collector: Programmable, codes: Mapping[str, int]) -> Iterator[ListedMetric]:
-    """Select the events with codes in the board's file, one by one."""
-    name = collector.collector.name
-    for event, code in codes.items():
-        refused = collector.select([event]).refused
-        yield ListedMetric(collector.shown(event), name, f"event {code:#x}", refused.get(event))
-    collector.by_itself()
-
-
-def _named_events(collector: Programmable) -> Iterator[ListedMetric]:
-    """Ask for events that the board knows by name; it tries each on its own."""
-    name = collector.collector.name
-    for event in collector.listed():
-        yield ListedMetric(collector.shown(event.name), name, event.description, event.refused)
-
-
-def _missing(offer: Offer, part: str) -> str | None:
-    """Return why a part of a formula is missing. None if it exists under another name."""
-    try:
-        found = offer.find(part)
-    except UnknownNameError:
-        return f"there is no counter or event {part}"
-    except UsageError as error:
-        return error.message.removesuffix(".")
-    for collector in offer.programmable:
-        if found is not None and collector.codes is None:
-            collector.by_itself()  # `find` has selected the event
-    return None
 
 
 def metrics_json(board: Board, metrics: list[ListedMetric]) -> dict[str, Any]:

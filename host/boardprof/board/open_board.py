@@ -171,8 +171,7 @@ def attach(
             raise BoardError(
                 f"The agent at {transport.name} belongs to the board {dictionary.board!r}, "
                 f"not {spec.name!r}.",
-                hint="leave out the board's name: at a port, the board says what it is; or give "
-                "the port of the other board",
+                hint=_other_board(dictionary.board, spec.name, is_started=is_started),
             )
         if clock is None:
             # The board has answered, so its process has its final program. Earlier, the command
@@ -430,3 +429,12 @@ def _start(
             lock=EmulatorLock(running, spec.name),
             is_emulator=spec.clock.is_emulated,
         )
+
+
+def _other_board(name: str, wanted: str, *, is_started: bool) -> str:
+    """Return what helps if the agent says that it belongs to another board than ``wanted``."""
+    if name in find_boards():
+        return f"give -b {name}" + ("" if is_started else ", or the port of the other board")
+    if is_started:
+        return f"build the firmware with the name of the board it runs on (CMake: BOARD {wanted})"
+    return f"leave out -b: no board {name!r} is known here, and the port is enough"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -19,13 +20,19 @@ from boardprof.boards.board_lookup import board_spec, find_boards
 from boardprof.decode.dictionary import Dictionary
 from boardprof.elf.object_file import images, read_image
 from boardprof.errors import BoardprofError, FrameError, UsageError
-from boardprof.events.probe_names import NAMES_SECTION, ProbeNames, read_names
-from boardprof.events.recording import ProbeRecording, Recorded, Slot, Task, TraceClock
-from boardprof.events.records import blocks, decode_words, kept_blocks
+from boardprof.events.probe_names import CHECK_SECTION, NAMES_SECTION, ProbeNames, read_names
+from boardprof.events.recording import WRAP, ProbeRecording, Recorded, Slot, Task, TraceClock
+from boardprof.events.records import blocks, decode_words, empty_block, kept_blocks
 from boardprof.events.timeline import ProbeCosts, Timeline
 from boardprof.link.session import Session
 from boardprof.link.stream import Stream
-from boardprof_protocol.codes import ProbeKind, TraceFlag, TraceMode
+from boardprof_protocol.codes import (
+    ProbeKind,
+    TraceClockStatus,
+    TraceFlag,
+    TraceMode,
+    TraceSlotFlag,
+)
 from boardprof_protocol.trace import TRACE_BLOCK, TRACE_KEPT, TRACE_SLOT
 
 _TRACE, _START, _STOP = "bp.trace", "bp.trace_start", "bp.trace_stop"
@@ -49,6 +56,18 @@ _LAST_BLOCK_S = 5.0
 """How long the last block is waited for, as long as none comes."""
 
 
+_RATE_S = 0.1
+"""How long is waited at most for `_RATE_TICKS`, to learn the rate of the trace clock."""
+
+_RATE_TICKS = 20
+
+_RATE_MARGIN = {"cycles": 1.1, "instructions": 2.0}
+"""Unit -> how much faster the clock may be than while it was measured."""
+
+_MOST_UNSEEN = 3 << 29
+"""The agent leaves out a pass once it is older than 2^31 ticks, and looks every 2^29 at least."""
+
+
 def check_probes(board: str, dictionary: Dictionary) -> None:
     """Check that a board's firmware has probes.
 
@@ -60,27 +79,67 @@ def check_probes(board: str, dictionary: Dictionary) -> None:
     able = [each for each in find_boards() if board_spec(each).build.config.get("trace")]
     raise UsageError(
         f"The firmware of {board} has no probes: its agent has no {_TRACE}.",
-        hint=f"take one of {', '.join(able)}; firmware of your own needs BP_CFG_TRACE",
+        hint=f"take one of {', '.join(able)}; firmware of your own needs BP_CFG_TRACE, "
+        "BP_CFG_STREAM, BP_CFG_BULK and BP_CFG_ARENA",
     )
 
 
-def image_names(image: Path) -> ProbeNames:
-    """Read the names of the probes in an image.
+_CLOCK_FAULTS: dict[int, str] = {
+    TraceClockStatus.STUCK: "does not count",
+    TraceClockStatus.NARROW: "has fewer than 32 bits",
+}
+
+_CLOCK_HINTS: dict[int, str] = {
+    TraceClockStatus.STUCK: (
+        "build the firmware with BP_CFG_TRACE_CLOCK=1, which takes bp_port_ticks; see bp_config.h"
+    ),
+    TraceClockStatus.NARROW: (
+        "build the firmware with BP_CFG_TRACE_CLOCK=0, for the core's cycle counter, or with a "
+        "port whose bp_port_ticks has 32 bits or more"
+    ),
+}
+
+
+def probe_facts(session: Session, dictionary: Dictionary) -> dict[str, Any] | None:
+    """Return what firmware can record, for `boardprof info`; None if it has no probes."""
+    ids = [each.id for each in dictionary.functions if each.name == _TRACE]
+    if not ids:
+        return None
+    reply: Any = session.invoke(ids[0], _TRACE)
+    unit, source, hz, ring, cores, running = reply[:6]
+    return {
+        "ring_bytes": ring,
+        "cores": cores,
+        "clock_unit": unit,
+        "clock_source": source,
+        "clock_hz": hz or None,
+        "clock_unsupported": _CLOCK_FAULTS.get(reply[10]),
+        "recording": [flag.name.lower() for flag in TraceFlag if flag & running and flag.name],
+    }
+
+
+def image_names(image: Path, check: int, board: str) -> ProbeNames:
+    """Read the names of the probes in the image that runs on a board.
+
+    Args:
+        image: the ELF file.
+        check: what the board says of its names, as in SPEC.md 5.12.
+        board: its name.
 
     Raises:
-        UsageError: it is not an ELF file, or it has no probes.
+        UsageError: it is not an ELF file, it has no probes, or it is not the image that runs.
         DecodeError: its section with the names is damaged.
     """
-    content = b"".join(
-        read_image(
-            each, lambda elf: s.data() if (s := elf.get_section_by_name(NAMES_SECTION)) else b""
-        )
-        for each in images(image)
-    )
+    content = _section(image, NAMES_SECTION)
     if not content:
         raise UsageError(
             f"{image} has no names of probes: it has no section {NAMES_SECTION}.",
             hint="use the image as the linker wrote it, built with BP_CFG_TRACE",
+        )
+    if zlib.crc32(_section(image, CHECK_SECTION)) != check:
+        raise UsageError(
+            f"The names of the probes in {image} are not those of the firmware on {board}.",
+            hint="flash this image, or name the ELF file of the image that runs",
         )
     names = read_names(content)
     if names.end > _MOST_NUMBERS:
@@ -90,6 +149,14 @@ def image_names(image: Path) -> ProbeNames:
             hint="use fewer names: a range takes two numbers",
         )
     return names
+
+
+def _section(image: Path, name: str) -> bytes:
+    """Return the bytes of a section; none if there is no such section."""
+    return b"".join(
+        read_image(each, lambda elf: s.data() if (s := elf.get_section_by_name(name)) else b"")
+        for each in images(image)
+    )
 
 
 class ProbeRecorder:
@@ -106,14 +173,12 @@ class ProbeRecorder:
         session: Session,
         dictionary: Dictionary,
         open_stream: Callable[[], Stream],
-        names: ProbeNames,
         what: TraceFlag,
         mode: TraceMode,
     ) -> None:
-        """Ask the board for its probes; see `Board.tracing`."""
+        """Ask the board for its probes, and read their names; see `Board.tracing`."""
         self._ids = {each.name: each.id for each in dictionary.functions}
         self._facts, self._session, self._open_stream = facts, session, open_stream
-        self._names = names
         self._what, self._mode = what, mode
         self._content = bytearray()
         self._runs = False
@@ -124,24 +189,76 @@ class ProbeRecorder:
         self._stream: Stream | None = None
         value: Any = self._call(_TRACE)
         match value:
-            case [str(unit), str(source), int(hz), int(), int(cores), int(), int(), *_]:
+            case [
+                str(unit),
+                str(source),
+                int(hz),
+                int(),
+                int(cores),
+                int(),
+                int(),
+                int(names),
+                _,
+                _,
+                int(status),
+                *_,
+            ]:
+                if status in _CLOCK_FAULTS:
+                    raise UsageError(
+                        f"The trace clock of {facts.board} {_CLOCK_FAULTS[status]}: {source}.",
+                        hint=_CLOCK_HINTS[status],
+                    )
                 self.clock = TraceClock(unit, source, hz)
                 self._cores = cores
+                self._names = image_names(Path(facts.image), names, facts.board)
             case _:
                 raise FrameError(f"{_TRACE} returned {value!r:.60}, not what SPEC.md 5.12 says.")
         self.costs = ProbeCosts()
+
+    def _look(self) -> tuple[int, int | None, int | None]:
+        """Return the trace clock, the port's ticks, and the most ticks without a look at the clock.
+
+        The last two are None if the port's counter has too few bits.
+        """
+        value: Any = self._call(_TRACE)
+        match value[6:]:
+            case [int(now), _, int() | None as ticks, int() | None as unseen, *_]:
+                return now, ticks, unseen
+            case _:
+                raise FrameError(f"{_TRACE} returned {value!r:.60}, not what SPEC.md 5.12 says.")
 
     def __enter__(self) -> Self:
         """Measure what probes cost, and begin to record."""
         if self._streams:
             self._stream = self._open_stream()
             self._tasks = self.tasks()
+        before = self._look()
         self._calibrate()
+        self.clock = replace(self.clock, per_tick=self._per_tick(before))
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._facts = replace(self._facts, time=now)
-        self._call(_START, int(self._what), int(self._mode))
+        _, ticks, _ = self._look()
+        began = self._call(_START, int(self._what), int(self._mode))
         self._runs = True
+        if self._streams and self._cores == 1:
+            # Without it, the time up to the board's first block would not be known.
+            self._content += empty_block(0, began, ticks or 0)
         return self
+
+    def _per_tick(self, before: tuple[int, int | None, int | None]) -> float:
+        """Return at most how much the trace clock counts in one tick of the port's counter."""
+        if before[1] is None:
+            return 0
+        if self.clock.unit == "ticks":
+            return 1
+        deadline_s = time.monotonic() + _RATE_S
+        while True:
+            now, ticks, _ = self._look()
+            passed = (ticks or 0) - before[1]
+            if passed >= _RATE_TICKS or time.monotonic() > deadline_s:
+                break
+        counted = (now - before[0]) % WRAP
+        return counted / passed * _RATE_MARGIN[self.clock.unit] if passed > 0 else 0
 
     @property
     def _streams(self) -> bool:
@@ -241,7 +358,7 @@ class ProbeRecorder:
     @property
     def now(self) -> int:
         """The trace clock of the board, 32 bits."""
-        return int(self._call(_TRACE)[6])
+        return self._look()[0]
 
     def recording(self) -> ProbeRecording:
         """Return what was recorded so far."""
@@ -251,14 +368,14 @@ class ProbeRecorder:
         )
 
     def _read_to_end(self) -> None:
-        """Read until each core's last block is there: it is empty, as the host has stopped."""
+        """Read until each core's last block is there, which comes as the host has stopped."""
         deadline_s = time.monotonic() + _LAST_BLOCK_S
         while True:
             before = len(self._content)
             if self.read(0.05) != before:
                 deadline_s = time.monotonic() + _LAST_BLOCK_S
             last = {each.core: each for each in blocks(bytes(self._content), self._facts.order)}
-            if len(last) == self._cores and not any(len(each.words) for each in last.values()):
+            if len(last) == self._cores and all(each.is_last for each in last.values()):
                 return
             if time.monotonic() > deadline_s:
                 raise FrameError(
@@ -323,13 +440,17 @@ class ProbeRecorder:
         return next((s.least for s in self.statistics() if s.number in numbers), 0)
 
     def statistics(self) -> tuple[Slot, ...]:
-        """Return the statistics of the ranges that were entered so far."""
+        """Return the statistics of the ranges that were entered so far.
+
+        Raises:
+            UsageError: a pass may have taken so long that the trace clock has wrapped.
+        """
         record = np.dtype(TRACE_SLOT.dtype)
         found: list[Slot] = []
         while content := self._call(_SLOTS, len(found)):
             for each in np.frombuffer(content, record):
                 fields = {name: int(each[name]) for name in record.names or ()}
-                overflow = fields.pop("flags") & 1
+                flags = TraceSlotFlag(fields.pop("flags"))
                 found.append(
                     Slot(
                         fields["id"],
@@ -338,9 +459,18 @@ class ProbeRecorder:
                         fields["least"] if fields["count"] else 0,
                         fields["most"],
                         fields["sum"],
-                        None if overflow else fields["squares"],
+                        None if TraceSlotFlag.SQUARES_OVERFLOW in flags else fields["squares"],
+                        TraceSlotFlag.TOO_LONG in flags,
+                        TraceSlotFlag.UNMATCHED in flags,
                     )
                 )
+        _, _, unseen = self._look()
+        if (unseen or 0) * self.clock.per_tick >= _MOST_UNSEEN:
+            raise UsageError(
+                f"The statistics of {self._facts.board} may be wrong: the firmware did not call "
+                f"bp_poll for so long that its trace clock of 32 bits may have wrapped in a pass.",
+                hint="record events, which show it, or call bp_poll more often",
+            )
         return tuple(found)
 
 

@@ -141,6 +141,7 @@ class Against:
                 after_name=after,
                 sessions=self._sessions,
             )
+            self._gate.check(self._comparison)
         except BoardprofError as error:
             return [error]
         return []

@@ -114,10 +114,10 @@ def info(board: str | None, as_json: bool, **options: Any) -> None:
 @width_option
 def metrics(board: str | None, as_json: bool, **options: Any) -> None:
     """List what a board can count. Each event is tried on the board."""
-    from boardprof.board.info import board_metrics, metrics_json, metrics_text
+    from boardprof.board.info import metrics_json, metrics_text
 
     with _connected(board, options) as connected:
-        found = board_metrics(connected)
+        found = connected.metrics()
         if as_json:
             echo_json(metrics_json(connected, found))
         else:

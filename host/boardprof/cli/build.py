@@ -104,7 +104,7 @@ def taken_build_options(options: Mapping[str, Any]) -> BuildOptions:
     """Return what was given by `build_options` or `compile_options`."""
     from boardprof.firmware.build_options import BuildOptions
 
-    names = ("sources", "includes", "defines", "cflags", "ldflags", "keep", "libc")
+    names = ("sources", "includes", "defines", "cflags", "ldflags", "keep", "libc", "heap")
     given = {name: options[name] for name in names if name in options}
     return BuildOptions(optimize=f"-O{options['optimize']}", **given)
 

@@ -20,7 +20,7 @@ from boardprof.cli.exit_codes import INTERRUPTED, bisects, for_bisect
 from boardprof.cli.group import Commands
 from boardprof.cli.option_defaults import apply_settings, commands_below
 from boardprof.cli.output import echo_data, echo_error, forget_output, take_every_character
-from boardprof.errors import BoardprofError, StorageError, UsageError
+from boardprof.errors import HINTS_HAVE_OPTIONS, BoardprofError, StorageError, UsageError
 from boardprof.writing import unwritable
 
 _NAMES = (
@@ -108,7 +108,11 @@ def completion(ctx: click.Context, shell: str) -> None:
 def run_command(arguments: list[str] | None = None) -> int:
     """Run the command line as `boardprof.cli.main` does; an interruption may still be raised."""
     take_every_character()
-    code = _exit_code(arguments)
+    before = HINTS_HAVE_OPTIONS.set(True)
+    try:
+        code = _exit_code(arguments)
+    finally:
+        HINTS_HAVE_OPTIONS.reset(before)
     return for_bisect(code) if bisects(arguments) else code
 
 

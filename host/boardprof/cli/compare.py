@@ -75,6 +75,21 @@ class Gate:
             )
         return found
 
+    def check(self, found: Comparison) -> None:
+        """Check that rules could judge something: a gate must not pass because it sees nothing.
+
+        Raises:
+            ComparisonError: no rule could judge any row, and that is not a failure anyway.
+        """
+        from boardprof.comparison.comparison import ComparisonError
+
+        if found.unjudged and not found.judged and not found.failed:
+            raise ComparisonError(
+                "No rule could judge any row.",
+                hint="the comparison has the reason for each; --fail-if-missing makes it exit "
+                "code 1",
+            )
+
 
 def gate_options(command: Command) -> Command:
     """Add the options; `taken_gate` returns their values."""
@@ -197,4 +212,5 @@ def compare(
         echo_page(comparison_page(comparison, changed_only=changed))
     else:
         echo_data(printed, nl=False)
+    gate.check(comparison)
     return REGRESSION if comparison.failed else 0

@@ -243,22 +243,19 @@ def _export_recording(
 
 def _places(recording: ProbeRecording) -> dict[int, str]:
     """Return file and line of the calls that took memory; none if its image is not there."""
-    from boardprof.elf.call_sites import call_sites
-    from boardprof.elf.identity import build_id_of
+    from boardprof.elf.call_sites import call_sites_of_build
     from boardprof.events.heap import heap_of
 
-    heap = heap_of(each.events for each in recording.timelines().values())
+    heap = heap_of(recording.timelines().values())
     if heap is None:
         return {}
-    image = Path(recording.facts.image)
-    # It may have been built again.
-    if not image.is_file() or (build_id_of(image) or b"").hex() != recording.facts.build_id:
-        what = (
-            f"{image} is not the image that ran" if recording.facts.image else "no image is known"
-        )
-        echo_note(f"{what}, so call sites are shown by their addresses.")
+    callers = [site.caller for site in heap.sites]
+    try:
+        return call_sites_of_build(recording.facts.image, recording.facts.build_id, callers)
+    except UsageError as error:
+        why = error.message.rstrip(".") if recording.facts.image else "no image is known"
+        echo_note(f"{why}, so call sites are shown by their addresses.")
         return {}
-    return call_sites(image, [site.caller for site in heap.sites])
 
 
 def _option_exporter(

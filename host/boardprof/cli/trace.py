@@ -49,7 +49,7 @@ _BOARD = "board port baud clock key_file takeover image flash timeout_s wall_tim
 _BUILD = "optimize sources includes defines cflags ldflags keep libc"
 
 _SECTIONS = {
-    "What to record": "time_s calls statistics events mode",
+    "What to record": "time_s calls heap statistics events mode",
     "The board": _BOARD,
     "The build": _BUILD,
     "The output": "output width console verbose quiet debug",
@@ -86,6 +86,11 @@ Examples:
     default=1,
     show_default=True,
     help="Calls of TARGET.",
+)
+@click.option(
+    "--heap",
+    is_flag=True,
+    help="Also record malloc and free; see `boardprof export memory`.",
 )
 @click.option("--statistics", is_flag=True, help="Let the board keep the statistics of ranges.")
 @click.option("--events/--no-events", default=True, help="Record each event, or statistics alone.")
@@ -206,6 +211,11 @@ def _check(target: str, output: str | None, options: Mapping[str, Any]) -> None:
         raise UsageError(
             "There is nothing to record: no function and no firmware is named.",
             hint="FILE.c:FUNCTION, or --image ELF",
+        )
+    if options["heap"] and not target:
+        raise UsageError(
+            "--heap changes how firmware is built, and no function is named to build it with.",
+            hint="build firmware of your own with BP_CFG_TRACE_HEAP, and trace it without --heap",
         )
     if options["mode"] != "overwrite":
         return

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from boardprof.comparison.comparison import (
     LONGER,
+    MORE_CODE,
     Comparison,
     ComparisonError,
     Difference,
@@ -44,7 +45,7 @@ from boardprof.comparison.profile_difference import (
 from boardprof.comparison.rule import Rule, parse_rules
 from boardprof.comparison.rule_check import apply_rules
 from boardprof.errors import UsageError
-from boardprof.report.calls import SHARE, SHARES
+from boardprof.report.calls import SHARE, SHARES, one_of
 from boardprof.report.profile import Profile
 from boardprof.report.profile_json import ProfiledRow, profiles_of
 from boardprof.report.report import Report
@@ -320,7 +321,8 @@ def _within_overhead(rows: Sequence[Difference]) -> list[str]:
     text = (
         "the measurement overhead may differ by as much between two runs, so there may be no change"
     )
-    return [f"{names}: {text}; {LONGER}."] if names else []
+    longer = LONGER if one_of(row.label for row in rows) == "call" else MORE_CODE
+    return [f"{names}: {text}; {longer}."] if names else []
 
 
 def _in_pairs(rows: Sequence[Difference], sessions: int) -> list[str]:

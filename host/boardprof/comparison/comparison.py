@@ -14,7 +14,7 @@ from boardprof.comparison.rule import Rule
 from boardprof.errors import UsageError
 from boardprof.exporters import comparison_form
 from boardprof.metrics import Count, Duration, Kind
-from boardprof.report.calls import SHARES
+from boardprof.report.calls import SHARES, one_of
 from boardprof.report.source_place import SourcePlace
 from boardprof.stats.groups import GroupKey, titled
 from boardprof.stats.summary import Summary
@@ -22,6 +22,7 @@ from boardprof.stats.summary import Summary
 __all__ = ["Comparison", "ComparisonError", "Difference", "Gap", "Unjudged", "Verdict", "place_of"]
 
 LONGER: Final = "use --number 1000, or do more work in each call"
+MORE_CODE: Final = "put the range around more code"
 """Advice if the overhead is too large a part of a call."""
 
 _MOST_LISTED = 8
@@ -270,6 +271,7 @@ class MeanRatio:
         ratio: of the medians; below 1 if the functions got faster, or smaller.
         rows: how many rows have both medians above 0, at least 2.
         functions: number of functions in these rows.
+        is_in_place: they are ranges of firmware.
     """
 
     metric: str
@@ -277,11 +279,13 @@ class MeanRatio:
     ratio: float
     rows: int
     functions: int
+    is_in_place: bool = False
 
     @property
     def measured(self) -> str:
         """What the mean covers: ``10 functions``, ``30 measurements of 10 functions``."""
-        functions = f"{self.functions:,} function{'' if self.functions == 1 else 's'}"
+        one = "range" if self.is_in_place else "function"
+        functions = f"{self.functions:,} {one}{'' if self.functions == 1 else 's'}"
         is_one_each = self.rows == self.functions
         return functions if is_one_each else f"{self.rows:,} measurements of {functions}"
 
@@ -296,7 +300,14 @@ def mean_ratios(rows: Iterable[Difference]) -> list[MeanRatio]:
         if _has_ratio(row):
             found.setdefault((row.metric, row.device), []).append(row)
     return [
-        MeanRatio(metric, device, _mean(same), len(same), len({row.name for row in same}))
+        MeanRatio(
+            metric,
+            device,
+            _mean(same),
+            len(same),
+            len({row.name for row in same}),
+            one_of(row.label for row in same) == "pass",
+        )
         for (metric, device), same in found.items()
         if len(same) > 1
     ]

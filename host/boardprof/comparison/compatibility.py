@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from boardprof.comparison.comparison import ComparisonError, Difference, Gap
 from boardprof.errors import UnknownNameError
-from boardprof.report.calls import SHARE, SHARES
+from boardprof.report.calls import SHARE, SHARES, one_of
 from boardprof.report.report import Report
 from boardprof.stats.groups import GroupKey, GroupSummary, calls_of, left_out
 from boardprof.stats.summary import summarize
@@ -245,10 +245,13 @@ def of_one_build(
     rows: Iterable[Difference], old: Mapping[str, BoardFacts], new: Mapping[str, BoardFacts]
 ) -> list[str]:
     """Name the boards on which exact counts may differ only by inputs: the build is the same."""
-    changed = {row.device for row in rows if row.is_exact and row.verdict in ("better", "worse")}
+    exact = [row for row in rows if row.is_exact and row.verdict in ("better", "worse")]
+    changed = {row.device for row in exact}
+    is_called = one_of(row.label for row in exact) == "call"
+    inputs = "arguments, --number or --warmup" if is_called else "inputs or what was recorded"
     return [
-        f"{name} ran the same build before and after. If its exact counts differ, its arguments, "
-        "--number or --warmup differ too."
+        f"{name} ran the same build before and after. If its exact counts differ, its {inputs} "
+        "differ too."
         for name, board in old.items()
         if name in changed and board.builds and name in new and board.builds == new[name].builds
     ]

@@ -8,8 +8,8 @@ from dataclasses import replace
 from fractions import Fraction
 
 from boardprof.comparison.comparison import Difference, Verdict
-from boardprof.events import IN_PLACE
 from boardprof.metrics import Kind, Percent, Ratio
+from boardprof.report.calls import IN_PLACE
 from boardprof.stats.groups import GroupKey, GroupSummary
 from boardprof.stats.ranks import mann_whitney, signed_rank, smallest_p
 from boardprof.stats.summary import Number, magnitude, plain, summarize

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from boardprof.comparison.comparison import (
     LONGER,
+    MORE_CODE,
     ComparisonError,
     Difference,
     Gap,
@@ -19,7 +20,7 @@ from boardprof.comparison.comparison import (
 from boardprof.comparison.rule import Rule, RuleError, statistic
 from boardprof.errors import UnknownNameError
 from boardprof.metrics import Duration, Percent
-from boardprof.report.calls import SHARE
+from boardprof.report.calls import SHARE, one_of
 from boardprof.stats.ranks import smallest_p
 from boardprof.stats.summary import Number
 
@@ -170,8 +171,9 @@ def _missing(
 def _too_fine(row: Difference) -> str:
     unit = " us" if row.kind is Duration else f" {row.metric}"
     return (
-        f"the measurement overhead may differ by {float(row.doubt):.3g}{unit} per call between "
-        f"two runs, which is more than the limit: {LONGER}"
+        f"the measurement overhead may differ by {float(row.doubt):.3g}{unit} per "
+        f"{one_of([row.label])} between two runs, which is more than the limit: "
+        f"{LONGER if one_of([row.label]) == 'call' else MORE_CODE}"
     )
 
 
@@ -245,8 +247,13 @@ def _notes_of(
         names = first_of(few)
         yield (
             f"The rule {rule} cannot be broken by {names}: there are too few samples to reach p < "
-            f"{alpha:g}. Take more with --repeat."
+            f"{alpha:g}. {_more(each.row for each in pairs)}"
         )
+
+
+def _more(rows: Iterable[Difference]) -> str:
+    is_called = one_of(row.label for row in rows) == "call"
+    return "Take more with --repeat." if is_called else "Record for longer."
 
 
 def _is_of_known(rule: Rule, rows: Sequence[Difference], chosen: Sequence[Difference]) -> bool:

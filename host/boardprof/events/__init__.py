@@ -5,9 +5,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-IN_PLACE = "in place"
-"""Label of a Report's rows of ranges."""
-
 _MAGIC = b"PK\x03\x04"
 
 

@@ -4,17 +4,66 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
 
 from boardprof.events.records import Events
-from boardprof.events.timeline import Ints
+from boardprof.events.timeline import Ints, Timeline
 from boardprof_protocol.codes import TraceId
 
 UNKNOWN_CALLER = 0
-"""Of blocks whose caller the board has dropped."""
+"""Of blocks whose caller the board has dropped, or does not know."""
+
+BEFORE = -1
+"""Stands for the caller of blocks that existed before recording."""
+
+_MOST_LIVE = 1 << 31
+"""An agent that has seen more blocks given back than taken counts below zero."""
+
+
+@dataclass(frozen=True)
+class MemoryEvents:
+    """The events of memory, in columns.
+
+    Attributes:
+        time: ticks since recording began.
+        number: ALLOC, FREE or LIVE.
+        value: address of the block, or how many were live.
+        size: bytes of the block, or of all that were live; -1 if not known.
+        caller: to which the allocating function returns; `UNKNOWN_CALLER` if not known.
+    """
+
+    time: Ints
+    number: Ints
+    value: Ints
+    size: Ints
+    caller: Ints
+
+    def __len__(self) -> int:
+        """Return how many events there are."""
+        return len(self.time)
+
+    def at(self, where: npt.NDArray[np.generic]) -> MemoryEvents:
+        """Return the events at some places, or those in a mask."""
+        return MemoryEvents(*(getattr(self, each.name)[where] for each in fields(self)))
+
+
+def memory_events(events: Events) -> MemoryEvents:
+    """Return the events of memory of one core. Some of these are given by several records."""
+    number, value = events.number, events.value.astype(np.int64)
+    where = np.flatnonzero(np.isin(number, (TraceId.ALLOC, TraceId.FREE, TraceId.LIVE)))
+    following = np.minimum(where[:, None] + (1, 2), len(number) - 1)
+    has_size = number[following[:, 0]] == TraceId.SIZE
+    has_caller = has_size & (number[following[:, 1]] == TraceId.CALLER)
+    return MemoryEvents(
+        events.time[where],
+        number[where].astype(np.int64),
+        value[where],
+        np.where(has_size, value[following[:, 0]], -1),
+        np.where(has_caller, value[following[:, 1]], UNKNOWN_CALLER),
+    )
 
 
 @dataclass(frozen=True)
@@ -23,7 +72,7 @@ class CallSite:
 
     Attributes:
         caller: the address to which the allocating function returns, low 32 bits;
-            `UNKNOWN_CALLER` if it was dropped.
+            `UNKNOWN_CALLER` if it is not known, and `BEFORE` for what existed before recording.
         blocks: that it took.
         bytes: of all of them.
         at_peak: bytes of those that were live when most was.
@@ -41,29 +90,39 @@ class CallSite:
 
 @dataclass(frozen=True)
 class Heap:
-    """What happened to memory. What was taken before recording began is in no number of bytes.
+    """What happened to memory.
+
+    What was taken before recording began is in the live bytes if the agent counts it. Its bytes are
+    those that the allocator has set aside. Those of other blocks are what was asked for.
 
     Attributes:
         time: of each change, in ticks since recording began.
         live: bytes after it.
         sites: where memory was taken, that with the most live bytes at the peak first.
-        blocks: that were taken.
+        before: what existed before recording, as one of the sites; None if the agent does not count
+            it.
+        blocks: that were taken while recording.
         freed: of these, given back.
-        freed_unknown: blocks given back that were taken before recording began, or whose begin was
-            dropped.
+        freed_before: of those that existed before, given back.
+        freed_unknown: blocks given back that recording did not see taken, if it is not known that
+            they existed before.
         lost: blocks with a dropped event: their size is not known, or their address was taken again
             although they were not given back.
         failed: how often there was no memory.
+        dropped: events of any kind. If there are some, no number is exact.
     """
 
     time: Ints
     live: Ints
     sites: tuple[CallSite, ...]
+    before: CallSite | None
     blocks: int
     freed: int
+    freed_before: int
     freed_unknown: int
     lost: int
     failed: int
+    dropped: int
 
     @property
     def peak(self) -> int:
@@ -76,40 +135,27 @@ class Heap:
         return int(self.live[-1]) if len(self.live) else 0
 
 
-def heap_of(cores: Iterable[Events]) -> Heap | None:
+def heap_of(cores: Iterable[Timeline]) -> Heap | None:
     """Return what happened to memory; None if the events say nothing of it.
 
     Args:
-        cores: the events of each core. They share the memory.
+        cores: each one's events. They share the memory.
     """
-    found = [_memory_events(each) for each in cores]
-    time, number, value = (np.concatenate(column) for column in zip(*found, strict=True))
-    if not len(time):
+    lines = list(cores)
+    found = [memory_events(line.events) for line in lines]
+    if not any(map(len, found)):
         return None
-    order = np.argsort(time, kind="stable")
-    time, number, value = time[order], number[order], value[order]
+    names = [each.name for each in fields(MemoryEvents)]
+    events = MemoryEvents(*(np.concatenate([getattr(m, name) for m in found]) for name in names))
+    events = events.at(np.argsort(events.time, kind="stable"))
     # Nothing is at address 0: free(NULL) does nothing, and malloc returns it if it fails.
-    failed = (number == TraceId.ALLOC) & (value == 0)
-    kept = np.flatnonzero((value != 0) & ((number == TraceId.ALLOC) | (number == TraceId.FREE)))
-    is_alloc = number[kept] == TraceId.ALLOC
-    following = np.minimum(kept[:, None] + (1, 2), len(number) - 1)
-    has_size = is_alloc & (number[following[:, 0]] == TraceId.SIZE)
-    has_caller = has_size & (number[following[:, 1]] == TraceId.CALLER)
-    size = np.where(has_size, value[following[:, 0]], 0).astype(np.int64)
-    caller = np.where(has_caller, value[following[:, 1]], UNKNOWN_CALLER).astype(np.int64)
-    ends = _ends(value[kept], is_alloc)
-    return _heap(time[kept], is_alloc, size, caller, ends, int(failed.sum()), has_size)
+    is_nothing = (events.value == 0) & (events.number != TraceId.LIVE)
+    failed = int((is_nothing & (events.number == TraceId.ALLOC)).sum())
+    dropped = sum(line.dropped for line in lines)
+    return _heap(events.at(~is_nothing), failed, dropped)
 
 
-def _memory_events(
-    events: Events,
-) -> tuple[Ints, npt.NDArray[np.uint16], npt.NDArray[np.uint32]]:
-    """Return time, number and value of the events of memory."""
-    mine = np.isin(events.number, (TraceId.ALLOC, TraceId.SIZE, TraceId.CALLER, TraceId.FREE))
-    return events.time[mine], events.number[mine], events.value[mine]
-
-
-def _ends(address: npt.NDArray[np.uint32], is_alloc: npt.NDArray[np.bool_]) -> Ints:
+def _ends(address: Ints) -> Ints:
     """Return for each event the next one of the same address; their number if there is none."""
     order = np.lexsort((np.arange(len(address)), address))
     same = address[order][1:] == address[order][:-1]
@@ -118,42 +164,72 @@ def _ends(address: npt.NDArray[np.uint32], is_alloc: npt.NDArray[np.bool_]) -> I
     return ends
 
 
-def _heap(
-    time: Ints,
-    is_alloc: npt.NDArray[np.bool_],
-    size: Ints,
-    caller: Ints,
-    ends: Ints,
-    failed: int,
-    has_size: npt.NDArray[np.bool_],
-) -> Heap:
-    count = len(time)
+def _heap(events: MemoryEvents, failed: int, dropped: int) -> Heap:
+    count = len(events)
+    size = np.maximum(events.size, 0)
+    is_alloc, is_live = events.number == TraceId.ALLOC, events.number == TraceId.LIVE
+    ends = _ends(np.where(is_live, -1 - np.arange(count), events.value))
     begins = np.flatnonzero(is_alloc)
     end = ends[begins]
     ended = end < count
-    change = size.copy()
+    change = np.where(is_alloc, size, 0)
     np.subtract.at(change, end[ended], size[begins[ended]])
-    live = np.cumsum(change)
     is_known = np.zeros(count, np.bool_)
     is_known[end[ended]] = True
-    taken_again = int((is_known & is_alloc).sum())
+    unknown = np.flatnonzero(~is_known & ~is_alloc & ~is_live)
+    before = _blocks_before(events, is_live)
+    left = np.zeros(count, np.int64)  # bytes of `before` that are live after each event
+    freed_before = 0
+    if before is not None:
+        place, blocks = before
+        unknown_after = unknown[unknown > place]
+        given = np.zeros(count, np.int64)
+        given[unknown_after] = size[unknown_after]
+        left = np.maximum(size[place] - np.cumsum(given), 0)
+        left[:place] = 0
+        freed_before = min(len(unknown_after), blocks)
+    live = np.cumsum(change) + left
     peak = int(np.argmax(live)) if count else 0
     at_peak = (begins <= peak) & (end > peak)
+    sites = _sites(events.caller[begins], size[begins], at_peak, ~ended)
+    existed = None
+    if before is not None:
+        place, blocks = before
+        sizes = int(size[place]), int(left[peak]), int(left[-1])
+        existed = CallSite(BEFORE, blocks, *sizes, blocks - freed_before)
+        sites += [existed] if blocks else []
     return Heap(
-        time,
+        events.time,
         live,
-        _sites(caller[begins], size[begins], at_peak, ~ended),
+        tuple(sorted(sites, key=lambda each: (-each.at_peak, -each.bytes, each.caller))),
+        existed,
         len(begins),
         int((is_known & ~is_alloc).sum()),
-        int((~is_known & ~is_alloc).sum()),
-        taken_again + int((is_alloc & ~has_size).sum()),
+        freed_before,
+        len(unknown) - freed_before,
+        int((is_known & is_alloc).sum()) + int((events.size[begins] < 0).sum()),
         failed,
+        dropped,
     )
+
+
+def _blocks_before(events: MemoryEvents, is_live: npt.NDArray[np.bool_]) -> tuple[int, int] | None:
+    """Return the place of the event that says what existed before, and how many blocks that was.
+
+    None if there is none, or if the agent cannot know it: it has seen blocks given back that it has
+    not seen taken.
+    """
+    found = np.flatnonzero(is_live & (events.size >= 0))
+    if not len(found):
+        return None
+    place = int(found[0])
+    blocks, size = int(events.value[place]), int(events.size[place])
+    return (place, blocks) if blocks < _MOST_LIVE and size < _MOST_LIVE else None
 
 
 def _sites(
     caller: Ints, size: Ints, at_peak: npt.NDArray[np.bool_], at_end: npt.NDArray[np.bool_]
-) -> tuple[CallSite, ...]:
+) -> list[CallSite]:
     callers, site = np.unique(caller, return_inverse=True)
 
     def sums(values: npt.NDArray[np.generic]) -> Ints:
@@ -170,5 +246,4 @@ def _sites(
         sums(at_end),
     )
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    sites = [CallSite(*row) for row in rows]
-    return tuple(sorted(sites, key=lambda each: (-each.at_peak, -each.bytes, each.caller)))
+    return [CallSite(*row) for row in rows]

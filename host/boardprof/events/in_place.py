@@ -9,7 +9,7 @@ with nothing in it. Ranges that only have statistics have one sample, of all pas
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +17,12 @@ import numpy.typing as npt
 from boardprof.decode.dictionary import CollectorInfo, CounterInfo
 from boardprof.decode.samples import Reading, Sample
 from boardprof.errors import UsageError
-from boardprof.events import IN_PLACE
+from boardprof.events.doubts import doubts_of
 from boardprof.events.recording import ProbeRecording, Slot
-from boardprof.events.timeline import Passes
+from boardprof.events.timeline import Passes, Timeline
 from boardprof.events.trace_file import read_recording
 from boardprof.report.assemble import assemble
+from boardprof.report.calls import IN_PLACE
 from boardprof.report.measurement import Device, Measurement, Windows
 from boardprof.report.report import Report
 from boardprof_protocol.blob import encode_blob
@@ -41,13 +42,18 @@ def report_of(recording: ProbeRecording) -> Report:
         UsageError: no range has a complete pass.
         DecodeError: the recording is damaged.
     """
-    found = list(measurements_of(recording))
+    timelines = [*recording.timelines().values()]
+    found = list(measurements_of(recording, timelines))
     if not found:
         raise UsageError(
             f"The recording of {recording.facts.board} has no complete pass of a range.",
             hint="put BP_RANGE_BEGIN and BP_RANGE_END around code that runs while you record",
         )
-    return assemble(found)
+    report = assemble(found)
+    doubts = " ".join(doubts_of(recording, timelines))
+    if doubts:
+        report.configuration[f"{recording.facts.board} probes"] = doubts.removesuffix(".")
+    return report
 
 
 def report_of_file(file: str) -> Report:
@@ -60,10 +66,12 @@ def report_of_file(file: str) -> Report:
     return report_of(read_recording(file))
 
 
-def measurements_of(recording: ProbeRecording) -> Iterator[Measurement]:
+def measurements_of(
+    recording: ProbeRecording, timelines: Sequence[Timeline]
+) -> Iterator[Measurement]:
     """Yield the ranges with a complete pass; those of several cores are put together."""
     by_name: dict[int, list[Sample]] = {}
-    for timeline in recording.timelines().values():
+    for timeline in timelines:
         passes = timeline.ranges
         for name in recording.names.of_kind(ProbeKind.RANGE):
             mine = np.flatnonzero(passes.of(name.number))

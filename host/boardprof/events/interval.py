@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from boardprof.events.recording import ProbeRecording, Slot, Task
+from boardprof.events.recording import WRAP, ProbeRecording, Slot, Task
 from boardprof.events.timeline import UNKNOWN_TASK, Timeline
 
 
@@ -52,8 +52,14 @@ class Intervals:
     def __init__(self, began: int) -> None:
         """Begin with the trace clock's 32 bits."""
         self._clock = began
+        self._passed = 0
         self._slots: dict[int, Slot] = {}
         self._task: dict[int, int] = {}
+
+    def look(self, now: int) -> None:
+        """Take the trace clock's 32 bits, before they wrap."""
+        self._passed += (now - self._clock) % WRAP
+        self._clock = now
 
     def next(self, recording: ProbeRecording, now: int) -> Interval:
         """Return the interval up to now.
@@ -62,8 +68,8 @@ class Intervals:
             recording: the events since the last interval, and the statistics since the start.
             now: the trace clock, 32 bits.
         """
-        ticks = (now - self._clock) % 2**32
-        self._clock = now
+        self.look(now)
+        ticks, self._passed = self._passed, 0
         ranges = sorted(self._ranges(recording), key=lambda each: -each.ticks)
         tasks: dict[int, int] = {}
         interrupts = dropped = 0

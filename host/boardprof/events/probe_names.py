@@ -16,6 +16,9 @@ from boardprof_protocol.codes import TRACE_FIRST_NAME, ProbeKind, TraceId
 NAMES_SECTION = "bp_trace_names"
 """Of the ELF file."""
 
+CHECK_SECTION = "bp_trace_check"
+"""Of the ELF file, and of the memory of the board: a hash of each name."""
+
 _PAIRS = frozenset({ProbeKind.RANGE, ProbeKind.INTERRUPT})
 """Kinds of names with two numbers: begin and end."""
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from boardprof.errors import DecodeError
 from boardprof.events.probe_names import ProbeNames
-from boardprof.events.records import Block, Events, blocks, decode_words, join
+from boardprof.events.records import Block, Events, blocks, decode_words, gap, join
 from boardprof.events.timeline import UNKNOWN_TASK, ProbeCosts, Timeline
 
 
@@ -24,11 +25,17 @@ class TraceClock:
         unit: ``cycles``, ``instructions`` or ``ticks``.
         source: the register.
         hz: its rate; 0 if it is not known or no time passes with it.
+        per_tick: at most how much it counts in a tick of the port's counter; 0 if not known.
     """
 
     unit: str
     source: str
     hz: int
+    per_tick: float = 0
+
+
+WRAP = 2**32
+"""The trace clock has 32 bits: after that it begins again."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +45,14 @@ class Slot:
     Attributes:
         number: of the range's begin.
         count: passes.
-        lost: passes that overlapped another one, and are not in ``count``.
+        lost: passes that overlapped another one or took too long, and are not in ``count``.
         least: ticks of the shortest pass; 0 if there is none.
         most: of the longest one.
         sum: of all.
         squares: sum of their squares; None if it was too large for the board.
+        too_long: whether passes were left out because the trace clock may wrap in them.
+        unmatched: whether passes were left out because a task was in the range when recording
+            began.
     """
 
     number: int
@@ -52,6 +62,8 @@ class Slot:
     most: int
     sum: int
     squares: int | None
+    too_long: bool = False
+    unmatched: bool = False
 
     @property
     def mean(self) -> float:
@@ -168,47 +180,112 @@ class ProbeRecording:
         }
 
     def _timeline(self, core: int, parts: list[Block], task: int) -> Timeline:
-        events = join(list(_pieces(core, parts, self.names)))
+        pieces = _Pieces(core, parts, self.names, self.clock)
+        events = join(list(pieces))
+        end = int(events.time[-1]) + pieces.idle if len(events) else None
         last = parts[-1]
-        end = int(events.time[-1]) + (last.now - last.last) % 2**32 if len(events) else None
-        return Timeline(events, self.names, self.costs, end, last.dropped, task)
+        return Timeline(events, self.names, self.costs, end, last.dropped, task, pieces.unsure)
 
 
 _AT_ONCE = 1 << 16
 """Words of blocks that are decoded together: each time takes as long as thousands of words."""
 
+_LONG = WRAP // 16
+"""Between two blocks, so that they are decoded apart: the agent sends one after twice of that."""
 
-def _pieces(core: int, parts: list[Block], names: ProbeNames) -> Iterator[Events]:
-    """Yield the events up to the ends of whole blocks.
+
+class _Pieces:
+    """The events of a core up to the ends of whole blocks.
 
     From one to the next, their times must add up to what the clock has counted. With the names of
     another image they would not.
+
+    The clock may wrap between two events. Blocks in between show how often. Without any, the port's
+    ticks show that it may have wrapped. As the place is not known, all events between these two
+    blocks are left out. DROPPED stands there instead, with the value 0.
+
+    Attributes:
+        idle: ticks from the last event to the end.
+        unsure: events that were left out.
     """
-    words, now, clock = parts[0].sequence, 0, None
-    first = decoded = words
-    waiting: list[npt.NDArray[np.uint32]] = []
-    last_whole = max((i for i, part in enumerate(parts) if part.whole), default=-1)
-    for index, part in enumerate(parts):
-        if part.sequence != words % 2**32:
+
+    def __init__(self, core: int, parts: list[Block], names: ProbeNames, clock: TraceClock) -> None:
+        """Take the blocks of a core."""
+        self._core, self._parts, self._names, self._clock = core, parts, names, clock
+        self.idle = self.unsure = 0
+
+    def __iter__(self) -> Iterator[Events]:
+        """Yield the events."""
+        due = self._due()
+        words = decoded = self._parts[0].sequence
+        now = passed = 0
+        before: Block | None = None
+        waiting: list[npt.NDArray[np.uint32]] = []
+        for index, part in enumerate(self._parts):
+            if part.sequence != words % WRAP:
+                raise DecodeError(
+                    f"Events of core {self._core} are missing: a block begins with word "
+                    f"{part.sequence}, and {words} words came before it.",
+                    hint="record again",
+                )
+            words += len(part.words)
+            waiting.append(part.words)
+            passed += (part.now - self._parts[max(index - 1, 0)].now) % WRAP
+            is_due = before is None or words - decoded >= _AT_ONCE or index in due
+            if not ((part.whole and is_due) or part is self._parts[-1]):
+                continue
+            events = decode_words(np.concatenate(waiting), self._names)
+            if not part.whole or before is None:
+                self.idle = (part.now - part.last) % WRAP
+            else:
+                events = self._checked(events, before, part, passed, words)
+            yield replace(events, time=events.time + now)
+            now += int(events.time[-1]) if len(events) else 0
+            waiting, decoded, passed, before = [], words, 0, part
+
+    def _due(self) -> set[int]:
+        """Return the whole blocks at which a piece ends: those around a long time, and the last."""
+        whole = [index for index, part in enumerate(self._parts) if part.whole]
+        due = set(whole[-1:])
+        for before, after in pairwise(whole):
+            first, second = self._parts[before], self._parts[after]
+            if (second.now - first.now) % WRAP >= _LONG or self._most(first, second) >= WRAP:
+                due |= {before, after}
+        return due
+
+    def _most(self, first: Block, second: Block) -> float:
+        """Return at most how much the clock has counted between two blocks; 0 if not known."""
+        return (second.ticks - first.ticks) * self._clock.per_tick
+
+    def _checked(
+        self, events: Events, before: Block, after: Block, passed: int, words: int
+    ) -> Events:
+        """Return the events between two blocks, with times that agree with the blocks' clocks.
+
+        Args:
+            events: with times from the last event of ``before`` on.
+            before: the last block of the piece before.
+            after: the last block of this piece.
+            passed: between these two, by the clocks of all blocks; too little if it has wrapped
+                between two of them.
+            words: of the core up to ``after``.
+        """
+        took = int(events.time[-1]) if len(events) else 0
+        if (took - (after.last - before.last)) % WRAP:
             raise DecodeError(
-                f"Events of core {core} are missing: a block begins with word {part.sequence}, "
-                f"and {words} words came before it.",
-                hint="record again",
-            )
-        words += len(part.words)
-        waiting.append(part.words)
-        is_due = clock is None or words - decoded >= _AT_ONCE or index == last_whole
-        if words == first or not ((part.whole and is_due) or part is parts[-1]):
-            continue
-        events = decode_words(np.concatenate(waiting), names)
-        waiting, decoded = [], words
-        yield replace(events, time=events.time + now)
-        now += int(events.time[-1]) if len(events) else 0
-        if not part.whole:
-            return
-        if clock is not None and (now - clock[0] - (part.last - clock[1])) % 2**32:
-            raise DecodeError(
-                f"The events of core {core} contradict the board's clock after {words} words.",
+                f"The events of core {self._core} contradict the board's clock after {words} "
+                "words.",
                 hint="give the image that runs on the board (--image)",
             )
-        clock = (now, part.last)
+        left = (after.now - after.last) % WRAP if len(events) else self.idle + passed
+        missing = self.idle + passed - left - took
+        by_events = took + left - self.idle
+        self.idle = left
+        if self._most(before, after) >= max(by_events, passed) + WRAP or (
+            missing > 0 and passed >= WRAP
+        ):
+            self.unsure += len(events)
+            return gap(took)
+        if missing > 0:  # before the first event: after it there was no time for that
+            return replace(events, time=events.time + missing)
+        return events

@@ -29,6 +29,7 @@ class Block:
         core: its number.
         sequence: words of this core before it, modulo 2^32.
         dropped: events that this core has dropped so far.
+        is_last: recording has ended, and no block follows.
         whole: it ends with the last record that there was, at the time ``last``.
         last: the trace clock of that record, 32 bits.
         now: the trace clock when the block was made, 32 bits.
@@ -39,6 +40,7 @@ class Block:
     core: int
     sequence: int
     dropped: int
+    is_last: bool
     whole: bool
     last: int
     now: int
@@ -61,8 +63,8 @@ def blocks(content: bytes, order: str = "<") -> Iterator[Block]:
             return
         words = np.frombuffer(content, f"{order}u4", count, at).astype(np.uint32, copy=False)
         at += 4 * count
-        whole = bool(flags & TraceBlockFlag.WHOLE)
-        yield Block(core, sequence, dropped, whole, last, now, ticks, words)
+        is_last, whole = bool(flags & TraceBlockFlag.LAST), bool(flags & TraceBlockFlag.WHOLE)
+        yield Block(core, sequence, dropped, is_last, whole, last, now, ticks, words)
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,17 @@ def decode_words(words: npt.NDArray[np.uint32], names: ProbeNames) -> Events:
         now += records.span
         at += records.words
     return join(pieces)
+
+
+def gap(time: int) -> Events:
+    """Return an event that says that others were left out, since their times are not known."""
+    return Events(
+        np.array([time], np.int64),
+        np.array([TraceId.DROPPED], np.uint16),
+        np.zeros(1, np.uint32),
+        np.zeros(1, np.bool_),
+        np.zeros(1, np.uint32),
+    )
 
 
 _PIECE = 1 << 16
@@ -176,11 +189,22 @@ def _records(
     long = id_ == TraceId.LONG
     if long.any():
         delta[long] += (value[long] & 255).astype(np.int64) << 24
+    wrapped = id_ == TraceId.WRAPPED
+    if wrapped.any():
+        delta[wrapped] += value[wrapped].astype(np.int64) << 32
     end = len(starts)
     # What belongs together must not be taken apart.
     if not is_last and end > 1 and id_[-1] in (TraceId.WIDE, TraceId.LONG):
         end, used = end - 1, int(starts[-1])
     return _Records(id_[:end].astype(np.uint16), delta[:end], value[:end], used)
+
+
+_IS_NO_EVENT = np.zeros(1 << 16, np.bool_)
+"""By number: records that only say more of the event that follows, or of the one before."""
+
+_IS_NO_EVENT[[TraceId.LONG, TraceId.WRAPPED, TraceId.VALUE]] = True
+_IS_SPECIAL = _IS_NO_EVENT.copy()
+_IS_SPECIAL[TraceId.WIDE] = True
 
 
 def _events(records: _Records, now: int, end: int) -> Events:
@@ -189,14 +213,14 @@ def _events(records: _Records, now: int, end: int) -> Events:
     time = np.cumsum(records.delta)
     time += now
     late, took = np.zeros(len(number), np.bool_), np.zeros(len(number), np.uint32)
-    special = (number == TraceId.LONG) | (number == TraceId.VALUE) | (number == TraceId.WIDE)
+    special = _IS_SPECIAL.take(number)
     if special.any():
         wide = np.flatnonzero(number == TraceId.WIDE)
         following = np.minimum(wide + 1, len(number) - 1)
         has_value = number[following] == TraceId.VALUE
         late[1:] = number[:-1] == TraceId.LONG
         took[1:] = np.where(late[1:], value[:-1] >> 8, 0)
-        kept = (number != TraceId.LONG) & (number != TraceId.VALUE)
+        kept = ~_IS_NO_EVENT.take(number)
         number[wide] = value[wide]
         value[wide] = np.where(has_value, value[following], 0)
         late, took = late[kept], took[kept]
@@ -239,7 +263,7 @@ def kept_blocks(
     records = pairs.copy()
     if len(records):
         records[0, 0] &= 255
-        if ids[0] == TraceId.LONG:
+        if ids[0] in (TraceId.LONG, TraceId.WRAPPED):
             records[0, 1] = 0
     found = records[kept]
     return b"".join(
@@ -255,14 +279,12 @@ _BLOCK = 1 << 15
 def _block(
     core: int, sequence: int, words: npt.NDArray[np.uint32], last: int, *, whole: bool
 ) -> bytes:
-    header = {
-        "core": core,
-        "flags": int(TraceBlockFlag.WHOLE) if whole else 0,
-        "words": len(words),
-        "sequence": sequence,
-        "dropped": 0,
-        "last": last,
-        "now": last,
-        "ticks": 0,
-    }
+    head = empty_block(core, last, whole=whole)
+    header = {**TRACE_BLOCK.struct.parse(head), "words": len(words), "sequence": sequence}
     return bytes(TRACE_BLOCK.struct.build(header)) + words.tobytes()
+
+
+def empty_block(core: int, now: int, ticks: int = 0, *, whole: bool = True) -> bytes:
+    """Return a block without records, made at the time of the last record."""
+    flags = TraceBlockFlag.WHOLE if whole else 0
+    return _HEADER.pack(core, flags, 0, 0, 0, now, now, ticks)

@@ -92,6 +92,8 @@ class Diagnostics:
     Attributes:
         dropped: events that the board has dropped.
         gaps: how often it has dropped some.
+        unsure: events that were left out, since the clock may have wrapped between them.
+        unsure_gaps: how often that was so.
         without_begin: ends without a begin, by name: recording began within a pass, or the begin
             was dropped.
         without_end: begins without an end, by name.
@@ -99,6 +101,8 @@ class Diagnostics:
 
     dropped: int = 0
     gaps: int = 0
+    unsure: int = 0
+    unsure_gaps: int = 0
     without_begin: Mapping[str, int] = field(default_factory=dict)
     without_end: Mapping[str, int] = field(default_factory=dict)
 
@@ -113,6 +117,7 @@ class Timeline:
         end: ticks since recording began; the last event is not after it.
         dropped: events that the board has dropped, after the last event, too.
         task_before: that had the core when recording began.
+        unsure: events that were left out, since the clock may have wrapped between them.
     """
 
     def __init__(
@@ -123,6 +128,7 @@ class Timeline:
         end: int | None = None,
         dropped: int = 0,
         task_before: int = UNKNOWN_TASK,
+        unsure: int = 0,
     ) -> None:
         """Put events together."""
         self.events = events
@@ -131,9 +137,16 @@ class Timeline:
         last = int(events.time[-1]) if len(events) else 0
         self.end = max(last, end if end is not None else last)
         self.task_before = task_before
+        self.unsure = unsure
         self.dropped = max(dropped, events.dropped)
         self._without_begin: dict[str, int] = {}
         self._without_end: dict[str, int] = {}
+
+    @property
+    def unsure_gaps(self) -> int:
+        """In how many places events were left out, since the clock may have wrapped."""
+        dropped = self.events.number == TraceId.DROPPED
+        return int((self.events.value[dropped] == 0).sum())
 
     # -- what runs after each event -----------------------------------------------------------
 
@@ -306,9 +319,16 @@ class Timeline:
     def diagnostics(self) -> Diagnostics:
         """What did not fit together."""
         _ = self.ranges, self.interrupts
-        gaps = int(self._segment[-1]) if len(self.events) else 0
-        gaps += self.dropped > self.events.dropped
-        return Diagnostics(self.dropped, gaps, dict(self._without_begin), dict(self._without_end))
+        cuts = self.events.value[self.events.number == TraceId.DROPPED]
+        gaps = int((cuts > 0).sum()) + (self.dropped > self.events.dropped)
+        return Diagnostics(
+            self.dropped,
+            gaps,
+            self.unsure,
+            self.unsure_gaps,
+            dict(self._without_begin),
+            dict(self._without_end),
+        )
 
 
 # -- pairs --------------------------------------------------------------------------------------

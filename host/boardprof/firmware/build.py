@@ -24,6 +24,7 @@ def build(
     ldflags: str | Sequence[str] = (),
     keep: Sequence[str] = (),
     libc: str = "board",
+    heap: bool = False,
     verbose: Callable[[str], None] | None = None,
 ) -> Firmware:
     """Build firmware with the functions of some sources, or take it from the cache.
@@ -46,6 +47,8 @@ def build(
             of line.
         libc: ``board`` uses the board's C library if the code needs it, even for ``memcpy`` alone;
             ``none`` never does, and ``memcpy`` and the like are the agent's.
+        heap: make malloc, calloc, realloc and free probes, for `Board.tracing`. They take a little
+            longer then.
         verbose: gets each command before it runs, and compilers' warnings.
 
     Raises:
@@ -66,5 +69,6 @@ def build(
         ldflags=ldflags if isinstance(ldflags, str) else shlex.join(ldflags),
         keep=tuple(keep),
         libc=libc,
+        heap=heap,
     )
     return build_firmware(spec, sources, options, verbose=verbose)

@@ -58,6 +58,7 @@ class BuildOptions:
         keep: static functions to make callable: ``NAME``, or ``FILE:NAME`` if several files have
             a function of that name.
         libc: ``board`` uses the board's C library if the code needs it; ``none`` never does.
+        heap: make malloc and free probes.
     """
 
     optimize: str = "-O2"
@@ -68,6 +69,7 @@ class BuildOptions:
     ldflags: str = ""
     keep: tuple[str, ...] = ()
     libc: str = "board"
+    heap: bool = False
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ from boardprof.firmware.sources import (
     language,
     link_inputs,
     user_unit,
+    with_heap,
 )
 from boardprof.firmware.symbol_renaming import (
     edited,
@@ -164,7 +165,7 @@ class _Build:
         options: BuildOptions,
         verbose: Callable[[str], None] | None,
     ) -> None:
-        self._spec = spec
+        self._spec = with_heap(spec) if options.heap else spec
         self._sources = find_sources([*sources, *options.sources])
         self._flags = user_flags(options)
         self._cache = Cache()

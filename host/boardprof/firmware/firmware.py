@@ -28,7 +28,7 @@ class Firmware:
     Attributes:
         image: the program or shared library, in the cache: do not change it.
         build_id: 8 bytes, the same for the same inputs in any folder.
-        functions: the user's, by name; functions with a ``reason`` are not in the image's table.
+        functions: the user's, in order; those with a ``reason`` are not in the image's table.
         board: the board that it was built for.
         commands: the compilers' runs that were needed; empty if everything was in the cache.
         hidden: static functions, which ``keep`` would make callable: name -> source.

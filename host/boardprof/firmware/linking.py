@@ -21,7 +21,7 @@ from boardprof.elf.object_file import global_names, images, is_library, read_ima
 from boardprof.errors import BuildError
 from boardprof.firmware.build_errors import explain, libraries_in, undefined_symbols
 from boardprof.firmware.build_options import UserFlags, linker_files
-from boardprof.firmware.sources import Libc, libc_unit
+from boardprof.firmware.sources import HEAP_FUNCTIONS, Libc, has_heap, libc_units
 from boardprof.firmware.symbol_renaming import with_own_memory
 from boardprof.resources import runtime_dir
 from boardprof.toolchain.cache import Cache, digest
@@ -133,10 +133,12 @@ class Linker:
             before += ["-T", board.link_script, "-Wl,--print-memory-usage"]
         if not board.freestanding and board.libc_heap:  # its C library is not tied to the agent
             before += [f"-Wl,--defsym=bp_heap_bytes={board.libc_heap}"]
+        if has_heap(self.spec):
+            before += [f"-Wl,--wrap={name}" for name in HEAP_FUNCTIONS]
         if libc is not None:
             assert board.libc is not None
             before += libc.before
-            tie = [self.compiler.compile(libc_unit(self.spec, libc.cflags))]
+            tie = [self.compiler.compile(unit) for unit in libc_units(self.spec, libc.cflags)]
             objects = [*objects, *with_own_memory(self.compiler, tie)]
         after = [*self.flags.linker, *board.ldflags]
         is_hosted = self.cplusplus and not board.freestanding

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from boardprof.boards.board_file import BOARD_FILE, BoardSpec
@@ -42,9 +42,17 @@ _WARNINGS = (
 )
 _MAIN = "bp_main.c"
 _FREESTANDING_ONLY = "bp_mem.c"
+_HEAP = "libc/bp_heap.c"
 _NO_LINK_INPUT = {".c", ".h", ".S", ".md", ".py", ".pyc", ".toml"}
 
 _PROBE = "string.h"
+
+HEAP_FUNCTIONS = (
+    *("malloc", "calloc", "realloc", "free", "strdup", "strndup"),
+    *("aligned_alloc", "memalign", "posix_memalign"),
+    *("_malloc_r", "_calloc_r", "_realloc_r", "_memalign_r", "_free_r"),
+)
+"""What libc/bp_heap.c replaces. newlib alone has the last five."""
 
 
 @dataclass(frozen=True)
@@ -199,6 +207,7 @@ def agent_units(spec: BoardSpec) -> list[Unit]:
         if not (path.name == _MAIN and (board.own_main or board.shared))
         and not (path.name == _FREESTANDING_ONLY and not board.freestanding)
     ]
+    files += [runtime / _HEAP] if has_heap(spec) and not board.freestanding else []
     if board.arch is not None:
         files += _arch_files(runtime, board.arch)
     brought = [(spec.folder, spec.folder / source) for source in board.sources]
@@ -219,18 +228,40 @@ def agent_units(spec: BoardSpec) -> list[Unit]:
     ]
 
 
-def libc_unit(spec: BoardSpec, cflags: Sequence[str]) -> Unit:
-    """Return the source that ties the board's C library to the agent: output, heap and exit.
+def libc_units(spec: BoardSpec, cflags: Sequence[str]) -> list[Unit]:
+    """Return the sources that tie the board's C library to the agent: output, heap and exit.
 
     Args:
         spec: the board, which has a C library.
         cflags: flags that find the library's headers.
     """
     runtime = runtime_dir()
-    path = runtime / "libc" / str(spec.build.libc) / "bp_libc.c"
-    own = [flag for flag in agent_flags(spec)(path) if flag != "-ffreestanding"]
+    paths = [runtime / "libc" / str(spec.build.libc) / "bp_libc.c"]
+    paths += [runtime / _HEAP] if has_heap(spec) else []
+    own = [flag for flag in agent_flags(spec)(paths[0]) if flag != "-ffreestanding"]
     flags = (*own, *cflags, f"-DBP_LIBC_HEAP={spec.build.libc_heap}")
-    return Unit(runtime, str(path.relative_to(runtime)), flags, agent_includes(spec))
+    includes = agent_includes(spec)
+    return [Unit(runtime, str(path.relative_to(runtime)), flags, includes) for path in paths]
+
+
+def with_heap(spec: BoardSpec) -> BoardSpec:
+    """Return a board whose firmware has malloc and free as probes.
+
+    Raises:
+        UsageError: it has no probes.
+    """
+    config = spec.build.config
+    if not config.get("trace"):
+        raise UsageError(
+            f"{spec.name} cannot record its heap, because its agent has no probes.",
+            hint="take another board; the agent of a larger one has BP_CFG_TRACE",
+        )
+    return replace(spec, build=replace(spec.build, config={**config, "trace_heap": 1}))
+
+
+def has_heap(spec: BoardSpec) -> bool:
+    """Return whether malloc and free are probes."""
+    return bool(spec.build.config.get("trace_heap"))
 
 
 def _arch_files(runtime: Path, arch: str) -> list[Path]:

@@ -344,10 +344,11 @@ class Line:
         if self.client.taken_by is not None:
             raise taken_over(self.transport.name, self.client.taken_by) from error
         if self.is_board and error.ended:
+            hint = f"check {name} for stack overflow and for writes through invalid pointers"
+            if name.startswith("bp."):  # the agent's own function, and not the one to blame
+                hint = "find out who ended it, or what an earlier call has overwritten"
             raise DeviceEndedError(
-                f"The board ended during {name}: {error.ended}",
-                hint=f"check {name} for stack overflow and for writes through invalid pointers; "
-                "then connect again",
+                f"The board ended during {name}: {error.ended}", hint=f"{hint}; then connect again"
             ) from error
 
     # -- what is not a frame ----------------------------------------------------------------

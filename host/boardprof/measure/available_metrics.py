@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from boardprof.boards.board_file import BoardSpec
@@ -278,3 +278,79 @@ def lack_text(name: str, error: UsageError) -> str:
     if isinstance(error, UnknownNameError):
         return "it has no metric with that name"
     return error.message.partition(f"{name}: ")[2].removesuffix(".") or error.message
+
+
+# -- lists -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ListedMetric:
+    """A metric that the board has, or could have.
+
+    Attributes:
+        name: for ``metrics=``; empty if one entry represents many missing ones.
+        collector: the collector with this counter or event; None if it is computed by a formula.
+        description: for people: the register, the event's meaning, or the formula.
+        reason: why it is not available; None if it is available.
+    """
+
+    name: str
+    collector: str | None
+    description: str
+    reason: str | None
+
+
+def listed_metrics(offer: Offer) -> list[ListedMetric]:
+    """Ask a board for all of its metrics; each event is selected to see whether it counts.
+
+    Afterwards, programmable collectors count their default events again.
+
+    Raises:
+        FrameError: the reply is not a list of events.
+    """
+    found = [
+        ListedMetric(k.name, c.name, k.source, offer.unsupported.get(k.name))
+        for c in offer.fixed
+        for k in c.counters
+    ]
+    for collector in offer.programmable:
+        codes = collector.codes
+        found += _named_events(collector) if codes is None else _coded_events(collector, codes)
+    reasons = {f"{metric.collector}.{metric.name}": metric.reason for metric in found}
+    reasons |= {metric.name: metric.reason for metric in found}
+    for name, (_, formula) in offer.formulas.items():
+        parts = {part: reasons.get(part) for part in formula.names}
+        parts |= {part: _missing(offer, part) for part in parts if part not in reasons}
+        reason = "; ".join(f"{part}: {why}" for part, why in parts.items() if why is not None)
+        found.append(ListedMetric(name, None, formula.text, reason or None))
+    return found
+
+
+def _coded_events(collector: Programmable, codes: Mapping[str, int]) -> Iterator[ListedMetric]:
+    """Select the events with codes in the board's file, one by one."""
+    name = collector.collector.name
+    for event, code in codes.items():
+        refused = collector.select([event]).refused
+        yield ListedMetric(collector.shown(event), name, f"event {code:#x}", refused.get(event))
+    collector.by_itself()
+
+
+def _named_events(collector: Programmable) -> Iterator[ListedMetric]:
+    """Ask for events that the board knows by name; it tries each on its own."""
+    name = collector.collector.name
+    for event in collector.listed():
+        yield ListedMetric(collector.shown(event.name), name, event.description, event.refused)
+
+
+def _missing(offer: Offer, part: str) -> str | None:
+    """Return why a part of a formula is missing. None if it exists under another name."""
+    try:
+        found = offer.find(part)
+    except UnknownNameError:
+        return f"there is no counter or event {part}"
+    except UsageError as error:
+        return error.message.removesuffix(".")
+    for collector in offer.programmable:
+        if found is not None and collector.codes is None:
+            collector.by_itself()  # `find` has selected the event
+    return None

@@ -150,7 +150,10 @@ class StackCheck:
 
 
 def paint_stack(link: BoardLink, call: PackedCall, check: StackCheck) -> Stack | str:
-    """Call a function on painted stack; return its stack use, or why it is unknown."""
+    """Call a function on painted stack; return its stack use, or why it is unknown.
+
+    If it is unknown, the call may have been left out, or may have ended early.
+    """
     painter = next((f for f in link.dictionary.functions if f.name == _STACK), None)
     if painter is None:
         return _NO_STACK

@@ -11,7 +11,7 @@ from __future__ import annotations
 from boardprof.metrics import Count, Duration, Percent, Ratio
 from boardprof.profiling.function import Metrics, ProfiledFunction, profile_function
 from boardprof.profiling.host_collectors import DeviceWrapper, MetricCollector, PAPIMetricCollector
-from boardprof.profiling.program import Program
+from boardprof.profiling.program import Program, ProgramError
 from boardprof.profiling.timing import BenchmarkResult, TimeEvaluator, time_evaluator
 from boardprof.report.report import Report
 
@@ -26,6 +26,7 @@ __all__ = [
     "Percent",
     "ProfiledFunction",
     "Program",
+    "ProgramError",
     "Ratio",
     "Report",
     "TimeEvaluator",

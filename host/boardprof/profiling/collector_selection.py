@@ -59,22 +59,24 @@ def board_of(mod: Module, opened: ExitStack) -> Board:
     return board
 
 
-def choose(board: Board, collectors: Sequence[Collector] | None) -> Choice:
-    """Separate the board's collectors from those of the host.
+def choose(boards: Sequence[Board], collectors: Sequence[Collector] | None) -> dict[Board, Choice]:
+    """Separate the boards' collectors from those of the host.
 
-    A board with a real clock also times each sample, whatever is chosen. With host collectors only,
-    it counts nothing else. On a simulated clock it counts instructions, else ticks.
+    Of several boards, each counts those of the collectors that it has.
+
+    A board with a real clock also times each sample, whatever is chosen. Otherwise, if nothing of
+    the board's is chosen, it counts instructions, else ticks.
 
     Args:
-        board: connected.
-        collectors: None for all of the board's, and none of the host.
+        boards: connected.
+        collectors: None for all of each board's, and none of the host.
 
     Raises:
-        UnknownNameError: the board has no collector of that name.
-        UsageError: a value is not a collector, or none of the board's collectors counts anything.
+        UnknownNameError: no board has a collector or a metric of that name.
+        UsageError: a value is not a collector, or no board counts anything of what is named.
     """
     if collectors is None:
-        return Choice(None, Collecting([]))
+        return dict.fromkeys(boards, Choice(None, Collecting([])))
     if isinstance(collectors, str | MetricCollector):
         collectors = [collectors]
     if not isinstance(collectors, Iterable):
@@ -88,15 +90,23 @@ def choose(board: Board, collectors: Sequence[Collector] | None) -> Choice:
             of_host.append(each)
         else:
             raise _no_collector(each)
-    metrics = _counters(board, of_board) if of_board else []
+    collecting = Collecting(of_host)
+    counters = _counters(boards, of_board)
+    return {board: Choice(_with_time(board, counters[board]), collecting) for board in boards}
+
+
+def _with_time(board: Board, metrics: Sequence[str]) -> tuple[str, ...] | None:
+    """Add the board's timer; without one, instructions or ticks if there is nothing else."""
     timer = timer_of(board)
-    if timer is not None and timer not in metrics:
-        metrics.append(timer)
-    elif not metrics:
-        there = {counter.name for each in board.offer.fixed for counter in each.counters}
-        there -= board.device.unsupported.keys()
-        metrics = [name for name in _WITHOUT_TIME if name in there][:1]
-    return Choice(tuple(metrics) or None, Collecting(of_host))
+    if timer is not None:
+        return tuple(dict.fromkeys((*metrics, timer)))
+    there = _fixed_counters(board) - board.device.unsupported.keys()
+    rest = [name for name in _WITHOUT_TIME if name in there][:1]
+    return tuple(metrics or rest) or None
+
+
+def _fixed_counters(board: Board) -> set[str]:
+    return {counter.name for each in board.offer.fixed for counter in each.counters}
 
 
 def timer_of(board: Board) -> str | None:
@@ -146,26 +156,42 @@ def _no_collector(value: object) -> UsageError:
     )
 
 
-def _counters(board: Board, collectors: Sequence[str | PAPIMetricCollector]) -> list[str]:
-    supported: list[str] = []
-    missing: dict[str, str] = {}
+def _counters(
+    boards: Sequence[Board], collectors: Sequence[str | PAPIMetricCollector]
+) -> dict[Board, list[str]]:
+    """Return what each board counts of the collectors that it has."""
+    supported: dict[Board, list[str]] = {board: [] for board in boards}
+    missing: list[str] = []
     for collector in collectors:
         if isinstance(collector, PAPIMetricCollector):
-            supported += collector.metrics(board)
-        else:
+            for board, names in collector.metrics_of(boards).items():
+                supported[board] += names
+            continue
+        # If no board has the name, the first one says what it has.
+        having = [
+            b for b in boards if collector in _fixed_counters(b) or _is_collector(b, collector)
+        ]
+        for board in having or boards[:1]:
             names, reasons = _counters_of(board, collector)
-            supported += names
-            missing |= reasons
-    names_text = ", ".join(each for each in collectors if isinstance(each, str))
-    if names_text and not supported:  # PAPI has issued its own warning, and may be left out
-        reasons_text = ", ".join(f"{name} ({why})" for name, why in missing.items())
-        raise UsageError(f"{board.device.name} supports none of {names_text}: {reasons_text}.")
+            supported[board] += names
+            missing += [f"{name} ({why})" for name, why in reasons.items()]
+    named = ", ".join(each for each in collectors if isinstance(each, str))
+    if named and not any(supported.values()):  # PAPI has issued its own warning
+        names = [board.device.name for board in boards]
+        verb = "supports" if len(names) == 1 else "support"
+        raise UsageError(f"{' and '.join(names)} {verb} none of {named}: {', '.join(missing)}.")
     return supported
 
 
+def _is_collector(board: Board, name: str) -> bool:
+    return any(each.name == name for each in board.dictionary.collectors)
+
+
 def _counters_of(board: Board, name: str) -> tuple[list[str], dict[str, str]]:
-    """Return what a collector counts (by itself, if programmable) and what it does not."""
-    info = board.dictionary.collector(name)
+    """Return what a collector counts (by itself, if programmable) and what it does not.
+
+    A metric's name stands for that metric alone, if no collector has the name.
+    """
     for programmable in board.offer.programmable:
         if programmable.collector.name == name:
             slots = programmable.by_itself()
@@ -173,7 +199,9 @@ def _counters_of(board: Board, name: str) -> tuple[list[str], dict[str, str]]:
             events = [event.removeprefix(f"{name}.") for event in slots.events]
             return [f"{name}.{event}" for event in events], dict(slots.refused)
     unsupported = board.device.unsupported
-    names = [counter.name for counter in info.counters]
+    names = [name]
+    if name not in _fixed_counters(board) or _is_collector(board, name):
+        names = [counter.name for counter in board.dictionary.collector(name).counters]
     return (
         [counter for counter in names if counter not in unsupported],
         {counter: unsupported[counter] for counter in names if counter in unsupported},

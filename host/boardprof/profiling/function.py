@@ -236,8 +236,9 @@ def profile_function(
     Args:
         mod: a connected board; or a Firmware, which is started: then use the result in a ``with``.
         dev: the device to measure on: None, the board, its name, or a `DeviceWrapper` of it.
-        collectors: names of the board's collectors, `MetricCollector` of the host, or both; a
-            `PAPIMetricCollector` counts on the board. None takes all of the board's.
+        collectors: names of the board's collectors or metrics, `MetricCollector` of the host, or
+            both; a `PAPIMetricCollector` counts on the board. None takes all of the board's, and an
+            empty list the time, or on a simulated clock instructions, else ticks.
         func_name: the function; may be None when the board has exactly one.
         warmup_iters: calls before the first sample, >= 0.
         number: calls in each sample, >= 1.
@@ -264,7 +265,7 @@ def profile_function(
         if min_repeat_ms > 0:
             check_time(board)
         board.link.flags(mask=mask_interrupts)
-        choice = choose(board, collectors)
+        choice = choose([board], collectors)[board]
         choice.collecting.init([board])
         return ProfiledFunction(
             board, name, choice, rounds, min_repeat_ms, mask_interrupts, opened.pop_all()

@@ -291,8 +291,10 @@ class PAPIMetricCollector(MetricCollector):
             UsageError: the board cannot count a named event, for the reason in the message; or the
                 board has no PAPI.
         """
-        collector = _papi_of(board)
         names = self._wanted(board)
+        if names == []:
+            return []
+        collector = _papi_of(board)
         if names is not None:
             self._check(board, collector, names)
             return names
@@ -308,19 +310,33 @@ class PAPIMetricCollector(MetricCollector):
         Raises:
             UsageError: see `metric_names`.
         """
-        return [f"{_COLLECTOR}.{name}" for name in self.metric_names(board)]
+        return self.metrics_of([board])[board]
+
+    def metrics_of(self, boards: Sequence[Board]) -> dict[Board, list[str]]:
+        """Return `metrics` of several boards; one without PAPI is left out, if others have it.
+
+        Raises:
+            UsageError: see `metric_names`.
+        """
+        return {
+            board: [f"{_COLLECTOR}.{name}" for name in names]
+            for board, names in self._events(boards).items()
+        }
 
     def Init(self, devs: Sequence[DeviceWrapper | Board]) -> None:
-        """Select the events on each board. Boards without chosen events are left out.
+        """Select the events on each board.
+
+        Boards without chosen events are left out, and without PAPI if others have it.
 
         Raises:
             UsageError: see `metric_names`; or there are more events than fit into one pass.
         """
-        self._slots = {}
-        for board in (DeviceWrapper(dev).device for dev in devs):
-            names = self.metric_names(board)
-            if names:
-                self._slots[id(board)] = _papi_of(board).select(names)
+        boards = [DeviceWrapper(dev).device for dev in devs]
+        self._slots = {
+            id(board): _papi_of(board).select(names)
+            for board, names in self._events(boards).items()
+            if names
+        }
 
     def Start(self, dev: Board) -> object | None:
         """Open a window on a board; None if `Init` chose no events for it.
@@ -352,6 +368,11 @@ class PAPIMetricCollector(MetricCollector):
         obj.stop()
         return {name: Count(reading.value) for name, reading in obj.readings.items()}
 
+    def _events(self, boards: Sequence[Board]) -> dict[Board, list[str]]:
+        if self._names is None:
+            boards = [board for board in boards if _has_papi(board)] or boards
+        return {board: self.metric_names(board) for board in boards}
+
     def _wanted(self, board: Board) -> list[str] | None:
         if self._names is None:
             return None
@@ -372,6 +393,10 @@ class PAPIMetricCollector(MetricCollector):
                 f"PAPI cannot count {name} on {board.device.name}: {why}.",
                 hint=f"boardprof metrics -b {board.spec.name} lists what it counts",
             )
+
+
+def _has_papi(board: Board) -> bool:
+    return any(each.collector.name == _COLLECTOR for each in board.offer.programmable)
 
 
 def _papi_of(board: Board) -> Programmable:

@@ -9,25 +9,36 @@ from __future__ import annotations
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
 
 from boardprof.board.board import Board
 from boardprof.decode.samples import Sample
-from boardprof.errors import UsageError
+from boardprof.errors import BoardprofError, UsageError
 from boardprof.measure.counted_pass import UNMASKED, CountedPass, Taken
 from boardprof.measure.measure_function import Progress
 from boardprof.measure.passes import PassQueue, Rounds
+from boardprof.measure.stack_check import paint_stack
 from boardprof.metrics import Count, Duration, Metric, Percent
 from boardprof.profiling.collector_selection import Collector, check_device, check_open, choose
-from boardprof.profiling.host_collectors import Collecting, DeviceWrapper, Gathered, columns_for
+from boardprof.profiling.host_collectors import (
+    Collecting,
+    DeviceWrapper,
+    Gathered,
+    MetricCollector,
+    columns_for,
+)
 from boardprof.profiling.observed_calls import observed_sample, observed_value, planned_passes
 from boardprof.profiling.program_calls import ProgramArrays, ProgramCall, program_call
 from boardprof.report.assemble import assemble
 from boardprof.report.calls import DURATION, Row
-from boardprof.report.measurement import Measurement, Windows
+from boardprof.report.measurement import Measurement, Stack, Windows
 from boardprof.report.report import Report
 
 _Place = tuple[int, int]
@@ -36,6 +47,34 @@ _Place = tuple[int, int]
 
 _END_TO_END = "End to end (us)"
 """Time of a whole run by the host's clock."""
+
+
+class ProgramError(BoardprofError):
+    """A call of a Program failed; ``report`` has the rows before it, ``__cause__`` the reason."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        cause: BoardprofError,
+        call: int,
+        label: str | None,
+        report: Report | None,
+    ) -> None:
+        """Keep what was measured; the hint and the exit code are those of the cause.
+
+        Args:
+            message: which call failed.
+            cause: the board's error.
+            call: the call's number in the program, from 0.
+            label: the caller's name for it, or None.
+            report: the rows that were measured before; None if there are none.
+        """
+        super().__init__(f"{message}: {cause.message}", hint=cause.hint)
+        self.call = call
+        self.label = label
+        self.report = report
+        self.exit_code = cause.exit_code
 
 
 class Program:
@@ -55,21 +94,25 @@ class Program:
     refused. Blocks of ``board.memory`` are passed directly, and are not restored.
     """
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: Board, inputs: Sequence[npt.NDArray[Any]] = ()) -> None:
         """Begin an empty program.
 
         Args:
             board: connected; used for each call that does not name another.
+            inputs: arrays of the calls that `run` and `profile` fill with what they are given.
 
         Raises:
-            UsageError: it is not a connected board.
+            UsageError: it is not a connected board, or the inputs are not arrays.
         """
         if not isinstance(board, Board):
             raise UsageError(
                 f"{board!r:.60} is not a connected board.",
                 hint="pass what boardprof.connect returned",
             )
+        if not isinstance(inputs, Sequence) or not all(isinstance(i, np.ndarray) for i in inputs):
+            raise UsageError(f"inputs={inputs!r:.60} is not a list of arrays.")
         self._board = board
+        self._inputs = tuple(inputs)
         self._calls: list[ProgramCall] = []
 
     def add(
@@ -109,22 +152,32 @@ class Program:
         """Return the number of calls."""
         return len(self._calls)
 
-    def run(self) -> list[object]:
+    def run(self, *data: object) -> list[object]:
         """Run it once without measuring; return each function's result. Arrays hold the outputs.
+
+        Args:
+            data: values of the inputs, one by one or as one list. Without any, the arrays keep
+                theirs.
 
         Raises:
             UsageError: there are no calls, or their arrays do not fit; see `profile`.
+            ProgramError: a call failed on its board.
         """
         self._check()
+        self._fill(data)
+        values: list[object] = []
         with ProgramArrays(self._calls) as arrays:
-            values = [observed_value(call.host_call, arrays.call(call)) for call in self._calls]
+            for number, call in enumerate(self._calls):
+                with _blamed(number, call, lambda: None):
+                    values.append(observed_value(call.host_call, arrays.call(call)))
             arrays.fetch()
         return values
 
     def profile(
         self,
+        *data: object,
         collectors: Sequence[Collector] | None = None,
-        *,
+        func_name: str = "main",
         warmup: int = 3,
         repeat: int = 1,
         mask_interrupts: bool = False,
@@ -141,10 +194,12 @@ class Program:
 
         Each run begins with the caller's values in all arrays. Afterwards they hold the results of
         the last run. More counters than fit one pass need more runs; host ``collectors`` run in
-        those of the first pass.
+        those of the first pass. One more run at the end finds the stack of each call.
 
         Args:
+            data: values of the inputs, as for `run`; or only the collectors.
             collectors: as for `profile_function`.
+            func_name: as in TVM; a program has only its main function.
             warmup: runs before the measured ones, >= 0.
             repeat: measured runs, >= 1.
             mask_interrupts: mask interrupts within the windows of the measured runs. If this also
@@ -155,10 +210,16 @@ class Program:
             UsageError: there are no calls; two boards have the same name; arrays overlap, do not
                 fit the arena, or are written on one board and taken on another; a collector is
                 unknown or failed; a board cannot mask interrupts, or not for so long.
-            DeviceError, LinkError: see ``Board.profile``.
+            ProgramError: a call failed on its board; the rows before it are in the ``report``.
         """
         rounds = Rounds(warmup, repeat, 1)
+        if func_name != "main":
+            raise UsageError(f"The program has no function {func_name!r:.60}, only 'main'.")
         self._check()
+        is_list = len(data) == 1 and (not self._inputs or _are_collectors(data[0]))
+        if collectors is None and is_list:
+            (collectors,), data = cast(tuple[Sequence[Collector]], data), ()
+        self._fill(data)
         boards = list(dict.fromkeys(call.board for call in self._calls))
         names = [board.device.name for board in boards]
         if len({*names}) < len(names):
@@ -166,7 +227,7 @@ class Program:
                 f"Two boards of the program have the same name: {', '.join(sorted(names))}.",
                 hint="give them different names: a Report tells boards apart by name",
             )
-        choices = {board: choose(board, collectors) for board in boards}
+        choices = choose(boards, collectors)
         passes = {
             board: planned_passes(board, choice.metrics, mask_interrupts=mask_interrupts)
             for board, choice in choices.items()
@@ -186,7 +247,20 @@ class Program:
             )
             executed = list(runs.executed())
             arrays.fetch()
-        return _report(executed, warmup, repeat, runs.elapsed_s)
+        return _report(executed, warmup, runs.elapsed_s)
+
+    def _fill(self, data: Sequence[object]) -> None:
+        """Copy what was given into the arrays of the inputs."""
+        values = data[0] if len(data) == 1 and isinstance(data[0], list | tuple) else data
+        if not values:
+            return
+        if len(values) != len(self._inputs):
+            raise UsageError(
+                f"Inputs given: {len(values)}; inputs of the program: {len(self._inputs)}.",
+                hint="Program(board, inputs=[x]) names the arrays that are filled",
+            )
+        for number, (array, value) in enumerate(zip(self._inputs, values, strict=True)):
+            array[...] = _converted(number, array, value)
 
     def _check(self) -> None:
         if not self._calls:
@@ -195,6 +269,30 @@ class Program:
             )
         for call in self._calls:
             call.board.stack_check.require(call.name)
+
+
+def _are_collectors(given: object) -> bool:
+    each = given if isinstance(given, list | tuple) else [given]
+    return given is None or all(isinstance(one, str | MetricCollector) for one in each)
+
+
+def _converted(number: int, array: npt.NDArray[Any], value: object) -> npt.NDArray[Any]:
+    """Return an input's value in the form of its array, if that does not change it.
+
+    Raises:
+        UsageError: it has another shape, or values that the array cannot hold.
+    """
+    try:
+        given = np.asarray(value)
+        converted = given.astype(array.dtype)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"Input {number} is not an array of numbers: {error}.") from error
+    if given.shape != array.shape:
+        raise UsageError(f"Input {number} has the shape {given.shape}, not {array.shape}.")
+    is_rounded = given.dtype.kind == array.dtype.kind == "f"
+    if not is_rounded and not np.array_equal(converted, given):
+        raise UsageError(f"Input {number} has values that {array.dtype} cannot hold.")
+    return converted
 
 
 # -- runs --------------------------------------------------------------------------------------
@@ -245,31 +343,49 @@ class _Runs:
         self._gathered: dict[_Place, Gathered] = {}
         self._calls_before: dict[_Place, int | None] = {}
         self._done = 0
+        self._windows: dict[_Place, list[Windows]] = defaultdict(list)
+        self._passes_done = 0
 
     def executed(self) -> Iterator[_Executed]:
         """Run all, then yield the executions: run by run, call by call."""
-        windows: dict[_Place, list[Windows]] = defaultdict(list)
         while counted := self._next():
-            is_first = not windows
             self._done = 0
             calibrations = self._calibrations(counted)
-            for _ in range(max(self._rounds.warmup, any(c.needs_trial for c in counted.values()))):
+            for done in range(
+                max(self._rounds.warmup, any(c.needs_trial for c in counted.values()))
+            ):
                 self._arrays.restart()
-                self._run(counted, None, is_warmup=True)
+                self._run(counted, calibrations, None, done)
             for run in range(self._rounds.repeat):
                 self._arrays.restart()
                 began_s = time.monotonic()
-                samples = self._run(counted, run if is_first else None)
-                if is_first:
+                samples = self._run(counted, calibrations, run, self._rounds.warmup)
+                if not self._passes_done:
                     self.elapsed_s.append(time.monotonic() - began_s)
-                for index, sample in samples.items():
-                    call = self._calls[index]
-                    calibration = calibrations[call.board, call.name]
-                    found = counted[call.board].windows([sample], calibration)
-                    windows[run, index].append(found)
-        yield from self._results(windows)
+                for index, found in self._counts(samples, counted, calibrations):
+                    self._windows[run, index].append(found)
+            self._passes_done += 1
+        yield from self._results(self._windows, self._rounds.warmup, self._stacks())
 
-    def _results(self, windows: Mapping[_Place, Sequence[Windows]]) -> Iterator[_Executed]:
+    def _stacks(self) -> list[Stack | str]:
+        """Run the program once more on painted stacks; return what each call used."""
+        stacks: list[Stack | str] = []
+        self._arrays.restart()
+        for index, call in enumerate(self._calls):
+            with _blamed(index, call, lambda: None):
+                packed = self._arrays.call(call)
+                stacks.append(paint_stack(call.board.link, packed, call.board.stack_check))
+        if any(isinstance(stack, str) for stack in stacks):  # a call may not have done its work
+            self._arrays.restart()
+            self._run({}, {}, None, 0)
+        return stacks
+
+    def _results(
+        self,
+        windows: Mapping[_Place, Sequence[Windows]],
+        warmup: int,
+        stacks: Sequence[Stack | str] = (),
+    ) -> Iterator[_Executed]:
         of_board: dict[Board, list[Windows]] = defaultdict(list)
         for (_, index), found in windows.items():
             of_board[self._calls[index].board] += found
@@ -280,12 +396,13 @@ class _Runs:
                 call.name,
                 devices[call.board],
                 1,
-                self._rounds.warmup,
+                warmup,
                 tuple(windows[place]),
                 call.shapes,
+                stack=stacks[place[1]] if stacks else None,
                 interrupts=call.board.link.interrupts_during(windows[place], masked=self._masks),
             )
-            measurement = call.board.described(measurement, self._calls_before[place])
+            measurement = call.board.described(measurement, self._calls_before.get(place))
             yield _Executed(call, measurement, self._gathered.get(place, {}))
 
     def _next(self) -> dict[Board, CountedPass]:
@@ -312,32 +429,74 @@ class _Runs:
     def _run(
         self,
         counted: Mapping[Board, CountedPass],
-        collected: int | None,
-        *,
-        is_warmup: bool = False,
+        calibrations: Mapping[tuple[Board, str], tuple[Sample, ...]],
+        run: int | None,
+        warmup: int,
     ) -> dict[int, Taken]:
-        """Run the program once; ``collected`` is the run with host collectors."""
+        """Run the program once.
+
+        Args:
+            counted: the boards that count in this pass; the others have counted everything.
+            calibrations: of this pass.
+            run: number of a measured run; None for a warm-up run.
+            warmup: number of warm-up runs before this run.
+
+        Returns:
+            What was counted, by the number of the call.
+
+        Raises:
+            ProgramError: a call failed.
+        """
         samples: dict[int, Taken] = {}
+
+        def so_far() -> Report | None:
+            windows = {
+                place: found[: self._passes_done or 1] for place, found in self._windows.items()
+            }
+            if not self._passes_done:
+                for index, found in self._counts(samples, counted, calibrations):
+                    windows[run or 0, index] = [found]
+            executed = list(self._results(windows, warmup))
+            return _report(executed, warmup, self.elapsed_s) if executed else None
+
         for index, call in enumerate(self._calls):
-            packed = self._arrays.call(call)
-            counter = counted.get(call.board)
-            if counter is None or is_warmup:
-                if counter is None:  # the board has counted everything in earlier passes
-                    observed_value(call.host_call, packed)
-                else:
-                    observed_sample(counter, call.host_call, packed, flags=UNMASKED)
-                self._show_progress()
-                continue
-            around: AbstractContextManager[Gathered] = nullcontext({})
-            if collected is not None:
-                around = self._collecting.around(call.board)
-                self._calls_before[collected, index] = call.board.calls
-            with around as gathered:
-                samples[index] = observed_sample(counter, call.host_call, packed)
-            if collected is not None:
-                self._gathered[collected, index] = gathered
+            with _blamed(index, call, so_far):
+                taken = self._take(
+                    counted.get(call.board), call, None if run is None else (run, index)
+                )
+            if taken is not None:
+                samples[index] = taken
             self._show_progress()
         return samples
+
+    def _take(
+        self, counter: CountedPass | None, call: ProgramCall, place: _Place | None
+    ) -> Taken | None:
+        """Make a call; ``place`` is None in a warm-up run. None without a counter."""
+        packed = self._arrays.call(call)
+        if counter is None:
+            observed_value(call.host_call, packed)
+            return None
+        if place is None:
+            return observed_sample(counter, call.host_call, packed, flags=UNMASKED)
+        if self._passes_done:
+            return observed_sample(counter, call.host_call, packed)
+        self._calls_before[place] = call.board.calls
+        with self._collecting.around(call.board) as gathered:
+            taken = observed_sample(counter, call.host_call, packed)
+        self._gathered[place] = gathered
+        return taken
+
+    def _counts(
+        self,
+        samples: Mapping[int, Taken],
+        counted: Mapping[Board, CountedPass],
+        calibrations: Mapping[tuple[Board, str], tuple[Sample, ...]],
+    ) -> Iterator[tuple[int, Windows]]:
+        for index, sample in samples.items():
+            call = self._calls[index]
+            calibration = calibrations[call.board, call.name]
+            yield index, counted[call.board].windows([sample], calibration)
 
     def _show_progress(self) -> None:
         self._done += 1
@@ -346,15 +505,30 @@ class _Runs:
             self._on_progress(self._done, in_all)
 
 
-def _report(
-    executed: Sequence[_Executed], warmup: int, repeat: int, elapsed_s: Sequence[float]
-) -> Report:
+@contextmanager
+def _blamed(number: int, call: ProgramCall, so_far: Callable[[], Report | None]) -> Iterator[None]:
+    """Turn a board's error into one that names the call, and has what was measured before it."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except BoardprofError as error:
+        label = "" if call.label is None else f", label {call.label!r}"
+        raise ProgramError(
+            f"Call {number} ({call.name}{label}) of the program failed",
+            cause=error,
+            call=number,
+            label=call.label,
+            report=so_far(),
+        ) from error
+
+
+def _report(executed: Sequence[_Executed], warmup: int, elapsed_s: Sequence[float]) -> Report:
     """Build the Report of a program's runs.
 
     Args:
         executed: all calls of the first run, then those of the next; at least one.
         warmup: number of warm-up runs.
-        repeat: number of measured runs.
         elapsed_s: time of each run by the host's clock.
     """
     measurements = [each.measurement for each in executed]
@@ -375,7 +549,7 @@ def _report(
         _END_TO_END: _end_to_end(executed, elapsed_s),
         **report.configuration,
         "Warm-up": Count(warmup),
-        "Repeat": Count(repeat),
+        "Repeat": Count(max(len(elapsed_s), 1)),
     }
     return Report(rows, report.device_metrics, configuration, report.extra)
 
@@ -410,6 +584,8 @@ def _share_of_the_longest(rows: Sequence[Row], totals: Mapping[str, Row]) -> Non
 def _end_to_end(executed: Sequence[_Executed], elapsed_s: Sequence[float]) -> Metric:
     """Return the median of the runs' times; an emulator's time is meaningless."""
     devices = {each.measurement.device.name: each.measurement.device for each in executed}
+    if not elapsed_s:
+        return "not known: the program did not reach its end"
     emulated = [device.name for device in devices.values() if device.emulated]
     if emulated:
         verb = "is" if len(emulated) == 1 else "are"

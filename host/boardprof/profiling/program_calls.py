@@ -59,7 +59,7 @@ class ProgramCall:
     @property
     def host_call(self) -> HostCall:
         """The call for observers."""
-        return HostCall(self.board, self.remote, arguments=self.arguments)
+        return HostCall(self.board, self.remote, arguments=self.arguments, label=self.label)
 
     @property
     def hash(self) -> str:

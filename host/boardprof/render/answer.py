@@ -17,7 +17,7 @@ from boardprof.metrics import Count, Duration, Metric
 from boardprof.render.cells import cell, number_text, plural
 from boardprof.render.comparison_table import change_text
 from boardprof.render.layout import Column, Page, Table
-from boardprof.report.calls import DURATION, LEVELS, SHARES, STACK
+from boardprof.report.calls import DURATION, LEVELS, SHARES, STACK, one_of
 from boardprof.report.report import Report
 from boardprof.stats.groups import GroupKey, GroupSummary, summaries
 from boardprof.stats.summary import Number
@@ -61,7 +61,15 @@ JUDGED_BY: Final = (DURATION, "instructions", "cycles", "ticks")
 _BESIDE: Final = LEVELS | SHARES
 _DOUBTS: Final = ("Missing", "Note", "Results differ")
 _DOUBTS_OF_BOARDS: Final = (
-    *(" warning", " estimated", " of several runs", " interrupts", " kept", " sent again"),
+    *(
+        " warning",
+        " probes",
+        " estimated",
+        " of several runs",
+        " interrupts",
+        " kept",
+        " sent again",
+    ),
 )
 """Lines of the configuration to show with the answer; the latter follow a board's name."""
 
@@ -187,7 +195,7 @@ def _line(row: _Row, before: str) -> str:
     place = f" on {key.device}" if key.device else ""
     flags = f" with {key.flags}" if key.flags else ""
     values = ", ".join(f"{row.value(name)} {_unit(name)}" for name in row.metrics)
-    parts = [f"{values} per call, {row.certainty}"]
+    parts = [f"{values} per {one_of([key.label])}, {row.certainty}"]
     parts += [f"stack {row.stack} bytes"] if row.stack else []
     parts += [f"{row.changed} since {before}"] if row.changed else []
     return f"{key.title}{arguments}{place}{flags}: {'; '.join(parts)}"
@@ -301,15 +309,19 @@ def _origin(report: Report, rows: Sequence[_Row], name: str, others: str) -> str
     devices = dict.fromkeys(row.key.device for row in rows)
     boards = ", ".join(f"{device}{_clock(configuration, device)}" for device in devices)
     place = f" on {boards}" if boards else ""
-    what = "Median" if len(rows) == 1 else "Medians per call"
-    samples = plural(max(row.judged.summary.n for row in rows), "sample")
+    one = one_of(row.key.label for row in rows)
+    what = "Median" if len(rows) == 1 else f"Medians per {one}"
+    most = max(row.judged.summary.n for row in rows)
+    samples = f" of {plural(most, 'sample')}"
+    if one == "pass" and most == 1:  # statistics: one sample of all passes
+        what, samples = "Means per pass", ""
     warmup = configuration.get("Warm-up")
     times = "" if warmup is None else cell(warmup, "", ",")
     calls = f" after {times} warm-up call{'s' * (times != '1')}" if times else ""
     hidden = {name for row in rows for name in {*row.all} - {*row.metrics} - _BESIDE - {"ticks"}}
     more = f"; {plural(len(hidden), 'more metric')} {others}" if hidden else ""
     kept = f"; kept as {name}" if name else ""
-    return f"{what} of {samples}{calls}{place}{more}{kept}."
+    return f"{what}{samples}{calls}{place}{more}{kept}."
 
 
 def _clock(configuration: Mapping[str, Metric], device: str) -> str:

@@ -33,7 +33,7 @@ from boardprof.render.cells import (
     per_call_cell,
 )
 from boardprof.render.layout import Column, Page, Table
-from boardprof.report.calls import LABEL, SHARES, Calls, LabelledKey, Row
+from boardprof.report.calls import LABEL, SHARES, Calls, LabelledKey, Row, one_of
 from boardprof.report.report import Report
 
 _LEFT_OUT: Final = frozenset(
@@ -42,7 +42,7 @@ _LEFT_OUT: Final = frozenset(
 )
 _RELATIVE: Final = "Relative"
 _LEGEND: Final = (
-    "Each number is the median per call; a cell is empty where the board has no such metric."
+    "Each number is the median per {one}; a cell is empty where the board has no such metric."
 )
 _RELATIVE_LEGEND: Final = (
     "Relative: time as a multiple of the function's first row; without time, instructions or ticks."
@@ -131,7 +131,13 @@ def boards_page(report: Report, *, sort: bool = True, separator: str = ",") -> P
     keys, legend = _keys(lines, swept)
     groups = (_group(device, functions, samples, swept, separator) for device in devices)
     columns = [column for group in groups for column in group]
-    legend = [_LEGEND, *([_RELATIVE_LEGEND] if swept else []), *legend, *samples.notes]
+    one = one_of(report.calls.column(LABEL).filled(""))
+    legend = [
+        _LEGEND.format(one=one),
+        *([_RELATIVE_LEGEND] if swept else []),
+        *legend,
+        *samples.notes,
+    ]
     return [
         Table([*keys, *columns]),
         *(["", *legend] if lines else []),

@@ -10,7 +10,7 @@ from typing import Final
 
 from boardprof.metrics import Count, Duration, Kind, Metric, Percent, Ratio, digits, raw_of
 from boardprof.printable import bounded
-from boardprof.report.calls import DURATION, LABEL, SHARE, Calls, Row
+from boardprof.report.calls import DURATION, LABEL, SHARE, Calls, Row, one_of
 from boardprof.report.report import Report
 from boardprof.stats.summary import Number, plain
 
@@ -138,7 +138,8 @@ def _measured(report: Report, shown: Callable[[str], str]) -> str:
     if len(functions) == 1:
         return shown(functions[0])
     rows = len(report.calls.group_by("Name", LABEL, "Argument Shapes", "Flags").keys)
-    counted = plural(len(functions), "function")
+    is_called = one_of(report.calls.column(LABEL).filled("")) == "call"
+    counted = plural(len(functions), "function" if is_called else "range")
     return counted if rows <= len(functions) else f"{plural(rows, 'measurement')} of {counted}"
 
 

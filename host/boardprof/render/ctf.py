@@ -70,6 +70,7 @@ _OWN = {
     TraceId.FREE: ("free", "address_t block;"),
     TraceId.SYNC: ("sync", "uint32_t ticks;"),
     TraceId.DROPPED: ("dropped", "uint32_t events;"),
+    TraceId.LIVE: ("live_before", "uint32_t blocks;"),
 }
 """Names and fields of events that have no name in the firmware."""
 

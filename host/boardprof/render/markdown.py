@@ -47,7 +47,7 @@ from boardprof.render.comparison_table import (
     unjudged_lines,
 )
 from boardprof.render.layout import Column
-from boardprof.report.calls import LABEL, LEVELS, SHARE, Calls, Row
+from boardprof.report.calls import LABEL, LEVELS, SHARE, Calls, Row, one_of
 from boardprof.report.columns import Groups
 from boardprof.report.report import Report
 from boardprof.stats.groups import summaries
@@ -171,7 +171,8 @@ def _device(report: Report, device: str, rows: list[Row]) -> str:
         for i in typical.order()
     ]
     title = f"**{code(device) or 'no device'}**{_clock(report, device)}\n\n"
-    notes = ["Counts and times are medians per call."] if names else []
+    one = one_of(merged[i].get(LABEL) for i in typical.order())
+    notes = [f"Counts and times are medians per {one}."] if names else []
     notes += mixed_note(mixed_columns(report.calls, merged), code)
     below = "".join(f"\n{note}\n" for note in notes)
     return title + markdown_table(headers, lines, left=1 + len(keys)) + below

@@ -6,10 +6,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from boardprof.errors import UsageError
-from boardprof.events.heap import UNKNOWN_CALLER, CallSite, Heap, heap_of
+from boardprof.events.heap import BEFORE, UNKNOWN_CALLER, CallSite, Heap, heap_of
 from boardprof.events.recording import ProbeRecording
 from boardprof.render.cells import plural
 from boardprof.render.layout import Column, Page, Table, plain
+
+WITHOUT_MEMORY = (
+    "record malloc and free (trace --heap, or BP_CFG_TRACE_HEAP), or put BP_ALLOC and BP_FREE into "
+    "functions that take memory and give it back"
+)
+"""What to try if a recording has no event of memory."""
 
 
 def render_memory(recording: ProbeRecording, places: Mapping[int, str] | None = None) -> str:
@@ -23,11 +29,11 @@ def render_memory(recording: ProbeRecording, places: Mapping[int, str] | None = 
         UsageError: it says nothing of memory.
         DecodeError: it is damaged.
     """
-    heap = heap_of(each.events for each in recording.timelines().values())
+    heap = heap_of(recording.timelines().values())
     if heap is None:
         raise UsageError(
             f"The recording of {recording.facts.board} says nothing of memory.",
-            hint="put BP_ALLOC and BP_FREE into the functions that take memory and give it back",
+            hint=WITHOUT_MEMORY,
         )
     return plain(memory_page(heap, places or {}))
 
@@ -75,6 +81,8 @@ def site_name(site: CallSite, places: Mapping[int, str]) -> str:
     """Return file and line of a call site, else its address."""
     if site.caller == UNKNOWN_CALLER:
         return "(not known)"
+    if site.caller == BEFORE:
+        return "(before recording)"
     return places.get(site.caller) or f"{site.caller:#x}"
 
 
@@ -84,12 +92,21 @@ def memory_notes(heap: Heap) -> Iterator[str]:
         f"Peak {heap.peak:,} bytes; {heap.at_end:,} bytes live at the end. "
         f"{plural(heap.blocks, 'block')} taken, {heap.freed:,} given back."
     )
+    if heap.before is not None and not heap.before.blocks:
+        yield "No block existed before recording."
+    elif heap.before is not None:
+        yield (
+            f"{plural(heap.before.blocks, 'block')} of {heap.before.bytes:,} bytes existed before "
+            f"recording, {heap.freed_before:,} of these given back."
+        )
     if heap.freed_unknown:
         yield (
             f"{plural(heap.freed_unknown, 'block')} given back that recording did not see taken: "
-            "they existed before it, or the event was dropped."
+            "they existed before it, a shared C library took them, or the event was dropped."
         )
     if heap.lost:
         yield f"{plural(heap.lost, 'block')} with dropped events: their bytes are not exact."
+    if heap.dropped:
+        yield f"{plural(heap.dropped, 'event')} dropped: the figures of memory are not exact."
     if heap.failed:
         yield f"{plural(heap.failed, 'time')} there was no memory."

@@ -156,7 +156,7 @@ class ProbeTracks:
     @cached_property
     def heap(self) -> Heap | None:
         """What happened to memory."""
-        return heap_of(each.events for each in self.timelines.values())
+        return heap_of(self.timelines.values())
 
     @property
     def clock(self) -> TraceClock:

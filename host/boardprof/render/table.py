@@ -43,7 +43,7 @@ from boardprof.render.cells import (
     tvm_width,
 )
 from boardprof.render.layout import Column, Page, Table, plain, record_table
-from boardprof.report.calls import LEVELS, Calls, Row
+from boardprof.report.calls import LABEL, LEVELS, Calls, Row, one_of
 from boardprof.report.columns import Groups, grouped
 from boardprof.report.report import Compat, Report
 from boardprof.stats.groups import GroupSummary, LeftOut, left_out, summaries
@@ -128,11 +128,12 @@ def report_page(
     totals += _total_rows(report, with_device=True)
     names = headers_of([merged.names, *totals])
     columns: list[_Cells] = []
+    one = one_of(row.get(LABEL) for row in merged)
     for name in names:
         columns.append(_cells(name, merged, order, totals, separator, _our_cell(name)))
-        if name != "Count" and name not in LEVELS and f"{name}/call" not in names:
+        if name != "Count" and name not in LEVELS and f"{name}/{one}" not in names:
             per_call = _per_call_cells(name, calls, groups, merged, separator)
-            columns.append([f"{name}/call", *(per_call[i] for i in order), *("" for _ in totals)])
+            columns.append([f"{name}/{one}", *(per_call[i] for i in order), *("" for _ in totals)])
     shown = [Column(c[0], c[1:]) for c in columns if c[0] in _KEPT_WHEN_EMPTY or any(c[1:])]
     notes = mixed_note(mixed)
     return [
@@ -225,7 +226,6 @@ _OPTIONAL: Final = ("Label", "Flags", "Argument Shapes", "Device", "Cold", "Outl
 _EXACT: Final = "exact"
 _SHOWN_OUTLIERS: Final = 8
 
-_LEGEND: Final = "Values are per call."
 _NOTES: Final = {
     "CV": "CV: standard deviation as a share of the mean.",
     _EXACT: (
@@ -243,7 +243,8 @@ def render_statistics(report: Report) -> str:
 
 def statistics_page(report: Report) -> Page:
     """Return the statistics of a Report's samples as a table, and a legend."""
-    rows = [_statistic_cells(group) for group in summaries(report)]
+    groups = summaries(report)
+    rows = [_statistic_cells(group) for group in groups]
     notes = [_left_out(each) for each in left_out(report)]
     if not rows:
         return ["There are no samples.", *notes]
@@ -252,7 +253,8 @@ def statistics_page(report: Report) -> Page:
     shown = [
         text for name, text in _NOTES.items() if name in headers or (name == _EXACT and has_exact)
     ]
-    return [record_table(headers, rows, _LEFT), "", _LEGEND, *shown, *notes]
+    legend = f"Values are per {one_of(group.key.label for group in groups)}."
+    return [record_table(headers, rows, _LEFT), "", legend, *shown, *notes]
 
 
 def _statistic_cells(group: GroupSummary) -> dict[str, str]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from boardprof.events.doubts import doubts_of
+from boardprof.events.heap import heap_of
 from boardprof.events.interval import Interval, is_known
 from boardprof.events.recording import ProbeRecording, Task, task_name
 from boardprof.events.timeline import UNKNOWN_TASK, Timeline
@@ -91,7 +93,7 @@ def recording_page(recording: ProbeRecording) -> Page:
     timelines = list(lines.values())
     span = max((line.end for line in timelines), default=0)
     # Of passes across dropped events nothing is known, so there is no share of the time.
-    whole = 0 if any(line.dropped for line in timelines) else span
+    whole = 0 if any(line.dropped or line.unsure_gaps for line in timelines) else span
     page: list[Table | str] = []
     ranges = range_figures(recording, timelines)
     if ranges:
@@ -114,7 +116,7 @@ def _table(title: str, recording: ProbeRecording, rows: Sequence[RangeFigures], 
         Column("Max", [f"{each.most:,}" if each.count else "" for each in rows]),
     ]
     if any(each.lost for each in rows):
-        columns.append(Column("Overlapping", [f"{each.lost:,}" for each in rows]))
+        columns.append(Column("Not counted", [f"{each.lost:,}" for each in rows]))
     if span:
         columns.append(Column("Share", [f"{100 * each.total / span:.1f} %" for each in rows]))
     return Table(columns)
@@ -162,25 +164,12 @@ def _notes(recording: ProbeRecording, timelines: Sequence[Timeline], span: int) 
         values = sum(int(line.has_value.sum()) for line in timelines)
         cost = values * recording.costs.value + (events - values) * recording.costs.mark
         yield f"Probes took {100 * cost / span:.2g} % of the time; it is left out of ranges."
-    if recording.costs.interrupt is None and any(
-        line.ranges.interrupts.any() for line in timelines
-    ):
+    if heap := heap_of(timelines):
         yield (
-            "What an interrupt takes outside of its two marks is not known here, and is in ranges; "
-            "BP_CFG_INTERRUPTS=2 lets the agent measure it."
+            f"Memory: {heap.peak:,} bytes at the peak, {heap.at_end:,} at the end. By call site: "
+            "boardprof export memory TRACE."
         )
-    for core, line in enumerate(timelines):
-        found = line.diagnostics
-        where = f"Core {core}: " if len(timelines) > 1 else ""
-        if found.dropped:
-            yield (
-                f"{where}{plural(found.dropped, 'event')} dropped in "
-                f"{plural(found.gaps, 'place')}; passes across them are left out."
-            )
-        for name, count in found.without_begin.items():
-            yield f"{where}{name}: {plural(count, 'end')} without a begin."
-        for name, count in found.without_end.items():
-            yield f"{where}{name}: {plural(count, 'begin')} without an end."
+    yield from doubts_of(recording, timelines)
 
 
 def interval_page(interval: Interval) -> Page:

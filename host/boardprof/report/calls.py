@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, overload
 from boardprof.metrics import Kind, Metric, Raw, as_metric
 from boardprof.report.columns import METRICS, Cells, Column, ColumnBuilder, Groups, grouped
 
-__all__ = ["Calls", "CallsBuilder", "Row", "checked_row", "place_text"]
+__all__ = ["Calls", "CallsBuilder", "Row", "checked_row", "one_of", "place_text"]
 
 Row: TypeAlias = dict[str, Metric]
 
@@ -35,6 +35,9 @@ STACK: Final = "Stack (bytes)"
 
 LABEL: Final = "Label"
 """Given to a call by the user: calls of different labels have separate rows in our tables."""
+
+IN_PLACE: Final = "in place"
+"""Label of ranges in firmware: a row's samples are passes of the range, not calls of a function."""
 
 SHARES: Final = frozenset([SHARE, PERTURBATION])
 """Columns that also depend on the agent's work around the samples; they are never exact."""
@@ -306,3 +309,9 @@ def _rows_of_sparse(
         for each in sparse[layout_number]:
             each.append(row)
     return rows
+
+
+def one_of(labels: Iterable[object]) -> str:
+    """Return what a value is of: ``pass`` if all labels are those of ranges, else ``call``."""
+    found = set(labels)
+    return "pass" if found == {IN_PLACE} else "call"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from boardprof import __version__
 from boardprof.decode.clock import ClockFit
 from boardprof.metrics import Count, Metric
-from boardprof.report.calls import Row
+from boardprof.report.calls import Row, one_of
 from boardprof.report.interrupts import HOOKED, interrupts_in
 from boardprof.report.measurement import (
     Device,
@@ -31,11 +31,15 @@ def configuration_of(measurements: Sequence[Measurement]) -> Row:
     configuration: Row = {
         "boardprof": __version__,
         "Host": f"{platform.system()} {platform.machine()}",
-        "Warm-up": _same(m.warmup for m in measurements),
-        "Repeat": _same(len(m.samples) for m in measurements),
-        "Number": _same(m.number for m in measurements),
     }
-    if any(m.number > 1 for m in measurements):
+    is_called = one_of(m.label for m in measurements) == "call"
+    if is_called:
+        configuration |= {
+            "Warm-up": _same(m.warmup for m in measurements),
+            "Repeat": _same(len(m.samples) for m in measurements),
+            "Number": _same(m.number for m in measurements),
+        }
+    if is_called and any(m.number > 1 for m in measurements):
         configuration["Note"] = (
             "Number > 1: later calls of a sample see the data that earlier ones left"
         )

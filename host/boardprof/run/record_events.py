@@ -25,6 +25,10 @@ _AT_ONCE_S = 0.1
 """How long the stream is waited for, before progress is shown."""
 
 
+_LOOK_S = 1.0
+"""How often the trace clock is read, so that it does not wrap unnoticed."""
+
+
 @dataclass(frozen=True)
 class RecordingPlan:
     """What is recorded, and for how long.
@@ -137,6 +141,7 @@ def intervals(
         while count is None or number < count:
             deadline_s = time.monotonic() + interval_s
             while (left_s := deadline_s - time.monotonic()) > 0:
-                recorder.read(left_s)
+                recorder.read(min(left_s, _LOOK_S))
+                made.look(recorder.now)
             yield made.next(recorder.take(), recorder.now)
             number += 1

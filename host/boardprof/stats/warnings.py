@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from boardprof.report.calls import DURATION, LEVELS, SHARES
+from boardprof.report.calls import DURATION, LEVELS, SHARES, one_of
 from boardprof.report.report import Report
 from boardprof.stats.groups import GroupKey, GroupSummary, summaries
 from boardprof.stats.ranks import FEWEST_SAMPLES, rank_correlation, smallest_p
@@ -102,8 +102,17 @@ def warnings_of(groups: Sequence[GroupSummary]) -> list[Warning_]:
         Warning_(kind, group.key, group.metric, text, hint)
         for group in main_metrics(groups)
         for kind, judge in _JUDGES.items()
-        for text, hint in judge(group)
+        for text, hint in _told(kind, group, judge(group))
     ]
+
+
+def _told(kind: Kind, group: GroupSummary, found: _Doubts) -> _Doubts:
+    """Yield warnings; those of ranges have hints of their own. Nobody warms up what runs anyway."""
+    if one_of([group.key.label]) == "call":
+        yield from found
+    elif kind != "warm-up":
+        for text, _ in found:
+            yield text, _HINTS_IN_PLACE[kind]
 
 
 def warnings_by_hint(groups: Sequence[GroupSummary]) -> dict[str, list[Warning_]]:
@@ -251,7 +260,8 @@ def _slight(group: GroupSummary) -> _Doubts:
     taken, median = float(group.overhead.taken), float(group.summary.median)
     if group.overhead.doubt > median:
         yield (
-            f"the measurement overhead is {taken:.3g} per call, more than the {median:.3g} that "
+            f"the measurement overhead is {taken:.3g} per {one_of([group.key.label])}, "
+            f"more than the {median:.3g} that "
             "remain after it is subtracted.",
             "Make the samples longer: --number 1000.",
         )
@@ -287,6 +297,26 @@ def _outlying(group: GroupSummary) -> _Doubts:
         "samples: try --mask-interrupts if the board can mask them.",
     )
 
+
+_HINTS_IN_PLACE: dict[Kind, str] = {
+    "few": "Record for longer.",
+    "drift": "Check whether the data grows or the clock is throttled.",
+    "bimodal": (
+        "Look for what alternates: an interrupt without BP_ISR_ENTER, a cache or flash line, data "
+        "that differs from pass to pass."
+    ),
+    "apart": (
+        "Put BP_ISR_ENTER and BP_ISR_EXIT into interrupt handlers, so that they are left out. "
+        "docs/interrupts.md lists other causes."
+    ),
+    "grain": "Put the range around more code, or choose a faster clock with BP_CFG_TRACE_CLOCK.",
+    "overhead": "Put the range around more code.",
+    "noise": "Stop other programs. Record for longer. Count instructions where you can.",
+    "outliers": (
+        "Compare medians, not means. Other programs, or interrupts without BP_ISR_ENTER, may have "
+        "disturbed the passes."
+    ),
+}
 
 _JUDGES: dict[Kind, Callable[[GroupSummary], _Doubts]] = {
     "few": _few,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from boardprof.errors import UsageError
+from boardprof.events.heap import heap_of, memory_events
 from boardprof.events.recording import ProbeRecording
 from boardprof.events.timeline import Passes, Timeline
 from boardprof.trace.settings import NotSupportedByAgentError, Settings
@@ -54,12 +55,17 @@ class MemoryEvent:
     Attributes:
         time: ticks since recording began.
         address: of the block.
-        size: bytes of a block that was taken; None if it was given back.
+        is_taken: whether it was taken.
+        size: bytes of a block that was taken. Of one that was given back, those that it held; None
+            if the agent does not say.
+        caller: to which the function that took it returns; 0 if not known.
     """
 
     time: int
     address: int
+    is_taken: bool
     size: int | None
+    caller: int
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,8 @@ class CallProbes:
         ranges: in the order in which they began.
         marks: in their order.
         memory: likewise.
+        existed: bytes of memory that existed before; None if the agent does not count it.
+        image: the file that ran, and its build id; "" if not known.
         dropped: events that the board has dropped.
         unmatched: begins and ends of ranges without a partner.
     """
@@ -81,6 +89,8 @@ class CallProbes:
     ranges: tuple[BoardRange, ...]
     marks: tuple[BoardMark, ...]
     memory: tuple[MemoryEvent, ...]
+    existed: int | None
+    image: tuple[str, str]
     dropped: int
     unmatched: int
 
@@ -106,13 +116,17 @@ def call_probes(recording: ProbeRecording) -> CallProbes:
     for line in lines:
         ranges += _ranges(line, len(ranges))
     found = [line.diagnostics for line in lines]
+    heap = heap_of(lines)
+    memory = sorted((m for line in lines for m in _memory(line)), key=lambda m: m.time)
     lost = [[*each.without_begin.values(), *each.without_end.values()] for each in found]
     return CallProbes(
         recording.clock.unit,
         max((line.end for line in lines), default=0),
         tuple(ranges),
         tuple(sorted((m for line in lines for m in _marks(line)), key=lambda m: m.time)),
-        tuple(sorted((m for line in lines for m in _memory(line)), key=lambda m: m.time)),
+        tuple(memory),
+        heap.before.bytes if heap is not None and heap.before is not None else None,
+        (recording.facts.image, recording.facts.build_id),
         sum(each.dropped for each in found),
         sum(map(sum, lost)),
     )
@@ -156,10 +170,9 @@ def _marks(line: Timeline) -> Iterator[BoardMark]:
 
 
 def _memory(line: Timeline) -> Iterator[MemoryEvent]:
-    number, value = line.events.number, line.events.value
-    for at in np.flatnonzero(np.isin(number, (TraceId.ALLOC, TraceId.FREE)) & (value != 0)):
-        time, address = int(line.events.time[at]), int(value[at])
-        if number[at] == TraceId.FREE:
-            yield MemoryEvent(time, address, None)
-        elif at + 1 < len(number) and number[at + 1] == TraceId.SIZE:
-            yield MemoryEvent(time, address, int(value[at + 1]))
+    found = memory_events(line.events)
+    columns = (found.time, found.number, found.value, found.size, found.caller)
+    for time, number, address, size, caller in zip(*(c.tolist() for c in columns), strict=True):
+        is_taken, is_known = number == TraceId.ALLOC, size >= 0
+        if number != TraceId.LIVE and address and (is_known or not is_taken):
+            yield MemoryEvent(time, address, is_taken, size if is_known else None, caller)

@@ -11,6 +11,7 @@ from boardprof.metrics import Count, Duration, Metric, metric_called
 from boardprof.report.profile import Profile
 from boardprof.trace.board_probes import CallProbes
 from boardprof.trace.device_spans import DeviceSpan
+from boardprof.trace.memory_change import MemoryChange
 from boardprof.trace.records import Kind, Thread
 
 __all__ = ["FunctionEvent", "Interval"]
@@ -134,7 +135,9 @@ class FunctionEvent(TimeTexts):
         probes: what the board's probes have recorded during the call; None if not asked for.
         device_memory_usage: bytes that the call has taken on the board, less those that it has
             given back; None if not recorded, or not exact: events were dropped, or a block was
-            given back that recording did not see taken.
+            given back that recording did not see taken, and the agent does not count what existed.
+        memory: these changes one by one, with ``profile_memory``. Those that take memory have a
+            stack; with ``with_stack`` it begins with file and line.
         cpu_parent: the innermost event around it. This is one of its own task, or one that was open
             where the task was made; outside of tasks, one of its thread. None if it is outermost.
         cpu_children: the events directly inside it.
@@ -162,6 +165,7 @@ class FunctionEvent(TimeTexts):
     profile: Profile | None = field(default=None, repr=False)
     probes: CallProbes | None = field(default=None, repr=False)
     device_memory_usage: int | None = None
+    memory: tuple[MemoryChange, ...] = field(default=(), repr=False)
     cpu_parent: FunctionEvent | None = field(default=None, repr=False)
     cpu_children: list[FunctionEvent] = field(default_factory=list, repr=False)
     calls_within: list[FunctionEvent] = field(default_factory=list, repr=False)

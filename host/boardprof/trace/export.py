@@ -17,6 +17,8 @@ from boardprof.render.chrome_trace import OWN_KEYS, TraceEvent, Track, chrome_tr
 from boardprof.render.flame_graph import INTERRUPTED, stacks_of
 from boardprof.trace.device_spans import DeviceSpan
 from boardprof.trace.events import FunctionEvent
+from boardprof.trace.memory_change import Action
+from boardprof.trace.memory_timeline import memory_of
 from boardprof.trace.records import Record, Thread
 from boardprof.trace.settings import ProfilerActivity
 from boardprof.trace.table import of_device
@@ -31,6 +33,7 @@ RESERVED_KEYS = frozenset([*OWN_KEYS, TRACE_ID, _BASE, _DIAGNOSTICS])
 """Keys of a trace file, which metadata must not use."""
 
 _SELF_CPU, _SELF_DEVICE = "self_cpu_time_total", "self_device_time_total"
+_MEMORY = "device_memory_usage"
 _NOT_IN_NAMES = ("/", "\\", "\0")
 """Characters that file names cannot have on some system."""
 
@@ -44,6 +47,7 @@ def chrome_trace_text(
     *,
     with_modules: bool,
     with_ranges: bool = False,
+    with_memory: bool = False,
 ) -> str:
     """Return a trace in Chrome's format.
 
@@ -53,6 +57,7 @@ def chrome_trace_text(
         activities: the recorded ones; without the host, its threads have no lanes.
         with_modules: whether each event names the ranges around it.
         with_ranges: whether ranges and marks on boards are shown.
+        with_memory: whether changes of their memory are shown, as instants.
     """
     events: list[TraceEvent] = []
     if ProfilerActivity.CPU in activities:
@@ -63,6 +68,8 @@ def chrome_trace_text(
     events += _board_events(trace)
     if with_ranges:
         events += _probe_events(trace)
+    if with_memory:
+        events += _memory_events(trace)
     beside: dict[str, object] = {
         _BASE: trace.unix_ns,
         _DIAGNOSTICS: list(trace.diagnostics),
@@ -146,6 +153,22 @@ def _probe_events(trace: Trace) -> Iterator[TraceEvent]:
             yield TraceEvent(mark.name, at_us(mark.time), None, track, {}, "mark")
 
 
+def _memory_events(trace: Trace) -> Iterator[TraceEvent]:
+    """Yield changes of memory on boards, under the names that torch gives them."""
+    totals: dict[str, int] = {}
+    for change in memory_of(trace.events, trace.places).changes:
+        total = totals[change.board] = totals.get(change.board, 0) + change.bytes
+        if change.action is Action.PREEXISTING:
+            continue
+        args: dict[str, object] = {"Bytes": change.bytes, "Total Allocated": total}
+        args["Addr"] = change.address
+        if change.stack:
+            args["stack"] = list(change.stack)
+        track = Track(change.board, "memory, placed inside their calls in proportion to ticks")
+        at_us = (change.time_ns - trace.base_ns) / 1e3
+        yield TraceEvent("[memory]", at_us, None, track, args, "memory")
+
+
 _LANES = {
     "sample": "measured on the board",
     "window": "windows around calls, including the agent's work and the link's",
@@ -174,11 +197,15 @@ def stacks_text(trace: Trace, metric: str) -> str:
         trace: what was recorded.
         metric: ``self_cpu_time_total``, ``self_device_time_total``, or a counter of calls. If
             several boards have it, they are the outermost frames. Names of raw counters say so.
+            ``device_memory_usage`` is the bytes that were taken, whether or not they were given
+            back; the innermost frame is where.
 
     Raises:
         UnknownNameError: there is no such metric.
         UsageError: no event has a value of 1 or more, so there would be no line.
     """
+    if metric == _MEMORY and any(event.memory for event in trace.events):
+        return _memory_stacks(trace)
     counters = dict.fromkeys(name for event in trace.events for name in event.metrics)
     metric = metric_called(metric, counters) or of_device(metric)
     if metric not in (_SELF_CPU, _SELF_DEVICE, *counters):
@@ -201,6 +228,19 @@ def stacks_text(trace: Trace, metric: str) -> str:
             hint="call a board, or put record_function around what takes time, in a recorded step",
         )
     return "".join(lines)
+
+
+def _memory_stacks(trace: Trace) -> str:
+    sums: dict[str, int] = {}
+    taken = [m for event in trace.events for m in event.memory if m.action is Action.CREATE]
+    are_several = len({each.board for each in taken}) > 1
+    for each in taken:
+        frames = (*([each.board] if are_several else []), *reversed(each.stack))
+        stack = ";".join(map(_frame, frames))
+        sums[stack] = sums.get(stack, 0) + each.size
+    if not taken:
+        raise UsageError("There are no stacks, because no call has taken memory.")
+    return "".join(f"{stack} {size}\n" for stack, size in sums.items())
 
 
 def _within(event: FunctionEvent, metric: str) -> list[tuple[tuple[str, ...], float]]:

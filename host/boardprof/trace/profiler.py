@@ -66,7 +66,7 @@ class profile(Results):
         experimental_config: Mapping[str, object] | None = None,
         acc_events: bool = False,
         custom_trace_id_callback: Callable[[], str] | None = None,
-        metrics: str | Iterable[str] | None = None,
+        metrics: str | Iterable[str] | Mapping[str, Iterable[str]] | None = None,
         *,
         mask_interrupts: bool = False,
     ) -> None:
@@ -79,7 +79,8 @@ class profile(Results):
             on_trace_ready: called with this profile when a trace is ready.
             record_shapes: keep the shapes and values of arguments.
             profile_memory: record the memory that boards take and give back during each call, as
-                their BP_ALLOC and BP_FREE tell it; see `export_memory_timeline`. If the firmware of
+                their malloc and free (``build(..., heap=True)``) or BP_ALLOC and BP_FREE tell it;
+                see `export_memory_timeline`. If the firmware of
                 a board has no probes, its first call raises NotSupportedByAgentError. Recording
                 begins before each call and ends after it, which takes several exchanges.
             with_stack: record which functions run within each call, and what they cost; see
@@ -87,10 +88,12 @@ class profile(Results):
                 goes on into the call. Each call is made once more, on an emulator of its own,
                 before it is made; calls of one function with equal arguments share a recording.
                 The host's times of ranges around a call include that. Only emulated boards can;
-                for others `diagnostics` gives the reason.
+                for others `diagnostics` gives the reason. With ``profile_memory``, the memory of
+                any board also has file and line where it was taken; see `FunctionEvent.memory`.
             with_flops: count operations by the formulas of `register_flops`.
             with_modules: traces name the ranges around each event.
-            experimental_config: ``{"metrics": [...]}``, as the argument of that name.
+            experimental_config: ``{"metrics": [...]}``, as the argument of that name, or with
+                the counters of each board: ``{"metrics": {"native": ["duration"], ...}}``.
                 ``{"device_ranges": True}`` makes events of the ranges on boards (BP_RANGE_BEGIN)
                 within each call, and shows their marks. It records as ``profile_memory`` does.
             acc_events: keep the events of earlier cycles together with later ones.
@@ -102,7 +105,7 @@ class profile(Results):
                 a window around the call. Its counts include the agent's work and its wait for the
                 link, and tables mark them. A board that lacks a counter counts the others, and
                 `diagnostics` gives the reason. A warning at the end names metrics that no called
-                board has.
+                board has. A dict has the counters of each board, by its name.
             mask_interrupts: mask interrupts on the board while it counts ``metrics`` of a call. In
                 a window of the host they still run, and the event's ``args`` say so. If a board
                 cannot mask, or only after a call with interrupts on, its first call raises
@@ -270,6 +273,7 @@ class profile(Results):
             functools.partial(self._flops, failed),
             with_ranges=self._settings.device_ranges,
             with_memory=self._settings.profile_memory,
+            with_places=self._settings.with_stack,
         )
         trace = replace(trace, diagnostics=(*trace.diagnostics, *failed.values()))
         if self._accumulates and self._trace is not None:
@@ -279,6 +283,9 @@ class profile(Results):
             warn_user(text)
         if recorded.unknown:
             warn_user(_uncounted(recorded))
+        if recorded.uncalled:
+            names = ", ".join(recorded.uncalled)
+            warn_user(f"Metrics are named for {names}, but no board of that name was called.")
 
     def _drop_trace(self) -> None:
         if self._recorder is not None:

@@ -56,6 +56,7 @@ class Recorded:
         unix_ns: the time of day when it began.
         lacking: why a board does not count a metric, by the names of both.
         unknown: requested metrics that no called board has.
+        uncalled: boards for which metrics are requested, and that were not called.
         unprofiled: why the functions within calls on a board are not known, by its name.
     """
 
@@ -66,6 +67,7 @@ class Recorded:
     unix_ns: int
     lacking: Mapping[tuple[str, str], str]
     unknown: tuple[str, ...]
+    uncalled: tuple[str, ...]
     unprofiled: Mapping[str, str]
 
 
@@ -116,6 +118,7 @@ class Recorder:
         fits = {self.name_of(board): _last_fit(clock) for board, clock in self._clocks.items()}
         for record in records:
             record.spans = _placed(record, fits.get(record.board))
+        called = {board.device.name for board in self._counters}
         unknown = dict.fromkeys(name for _, name in self._lacking if name not in self._had)
         return Recorded(
             records,
@@ -125,6 +128,7 @@ class Recorder:
             self._unix_ns,
             dict(self._lacking),
             tuple(unknown),
+            tuple(board for board in self.settings.metrics if board not in {"", *called}),
             dict(self.profiles.lacking) if self.profiles is not None else {},
         )
 
@@ -132,7 +136,7 @@ class Recorder:
 
     def prepare(self, board: Board) -> None:
         """Choose counters and begin to follow the clock."""
-        if self.settings.metrics:
+        if self.settings.metrics_of(board.device.name):
             self._counters_of(board)
         if self.settings.records_probes:
             probe_recorder(board, self.settings)
@@ -143,7 +147,7 @@ class Recorder:
     def watch(self, call: HostCall) -> Observation | None:
         """Return an observer that records a call."""
         counters = None
-        if self.settings.metrics:
+        if self.settings.metrics_of(call.board.device.name):
             counters = self._counters_of(call.board)
         return _CallObservation(self, call, counters)
 
@@ -151,7 +155,7 @@ class Recorder:
         """Return the counters of a board for the metrics that it has; None if it has none."""
         with self._making:
             if board not in self._counters:
-                found, lacking = board.offer.split(self.settings.metrics)
+                found, lacking = board.offer.split(self.settings.metrics_of(board.device.name))
                 masks = self.settings.mask_interrupts
                 counters = CallCounters(board, found, mask_interrupts=masks) if found else None
                 if counters is not None and counters.read_a_clock:
@@ -209,6 +213,8 @@ class _CallObservation:
         self._counters = counters
         self._is_made = False
         self._open: Open | None = None
+        self._label: Record | None = None
+        self._label_open: Open | None = None
         self._probes: ProbeRecorder | None = None
         kind: Kind = "call" if call.rounds is None else "measurement"
         self._record = Record(
@@ -222,6 +228,8 @@ class _CallObservation:
             record.profile = self._recorder.profiles.of(self._call, record.board)
         if self._recorder.settings.records_probes and self._recorder.keeps:
             self._begin_probes()
+        if self._call.label is not None:
+            self._begin_label(self._call.label)
         record.around = innermost_record()
         self._open = begin(self, record)
         record.start_ns = now_ns()
@@ -246,6 +254,9 @@ class _CallObservation:
         if self._open is not None:
             end(self._open)
         self._end_probes(error)
+        if self._label is not None and self._label_open is not None:
+            end(self._label_open)
+            self._label.end_ns = ended_ns
         if error is not None:
             record.error = type(error).__name__
             record.is_refused = isinstance(error, UsageError) and not self._is_made
@@ -255,6 +266,12 @@ class _CallObservation:
             self._note_samples(measurement)
         record.untimed = self._untimed()
         record.end_ns = ended_ns
+
+    def _begin_label(self, label: str) -> None:
+        """Begin a range around the call, as a module has around its layers."""
+        self._label = Record(label, "range", this_thread(), now_ns(), around=innermost_record())
+        self._label_open = begin(self, self._label)
+        self._recorder.add(self._label)
 
     def _begin_probes(self) -> None:
         """Record the probes of a call. A measurement would count them, so it goes without."""
@@ -279,7 +296,7 @@ class _CallObservation:
             return "its clock is simulated and does not measure time"
         if record.is_raw:
             return "its clock was read around more than the function"
-        if record.spans or any(map(is_duration, settings.metrics)):
+        if record.spans or any(map(is_duration, settings.metrics_of(self._call.board.device.name))):
             return ""
         return 'its clock was not read; metrics="duration" reads it'
 

@@ -135,6 +135,7 @@ class Results:
             self._settings.activities,
             with_modules=self._settings.with_modules,
             with_ranges=self._settings.device_ranges,
+            with_memory=self._settings.profile_memory,
         )
         write_text(path, text)
 
@@ -147,7 +148,8 @@ class Results:
             path: of the file; compressed if it ends in ``.gz``.
             metric: ``self_cpu_time_total``, ``self_device_time_total`` (``cuda`` or ``board`` for
                 ``device`` are the same), or a counter. If several boards have it, they are the
-                outermost frames.
+                outermost frames. ``device_memory_usage``, with ``profile_memory``, is the bytes
+                that boards have taken; with ``with_stack`` file and line are the innermost frame.
 
         Raises:
             UnknownNameError: there is no such metric.
@@ -182,7 +184,7 @@ class Results:
                 "The memory is not known: a board has dropped events.",
                 hint="a larger ring (BP_CFG_TRACE), or fewer probes",
             )
-        changes, name = memory_of(events).changes, os.fspath(path)
+        changes, name = memory_of(events, self._ready.places).changes, os.fspath(path)
         sizes = sizes_text(changes)
         if name.endswith(".html"):
             write_text(path, page_text(changes))

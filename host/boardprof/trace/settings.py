@@ -12,6 +12,7 @@ from boardprof.errors import UnknownNameError, UsageError
 from boardprof.measure.selection import metric_names
 
 _SETTINGS = ("metrics", "device_ranges")
+_OTHERS = ""
 
 
 class ProfilerActivity(Enum):
@@ -140,7 +141,7 @@ class Settings:
         with_stack: whether the functions within calls are recorded.
         with_flops: whether operations are counted.
         with_modules: whether traces name the ranges around each event.
-        metrics: counters of each call; () for none.
+        metrics: counters of each call, by the name of the board; "" is for all other boards.
         mask_interrupts: whether interrupts are masked while these count.
     """
 
@@ -151,8 +152,12 @@ class Settings:
     with_stack: bool
     with_flops: bool
     with_modules: bool
-    metrics: tuple[str, ...]
+    metrics: Mapping[str, tuple[str, ...]]
     mask_interrupts: bool
+
+    def metrics_of(self, board: str) -> tuple[str, ...]:
+        """Return the counters of each call of a board; () for none."""
+        return self.metrics.get(board, self.metrics.get(_OTHERS, ()))
 
     @property
     def keeps_arguments(self) -> bool:
@@ -180,7 +185,7 @@ def checked_settings(
     with_flops: bool,
     with_modules: bool,
     experimental_config: Mapping[str, object] | None,
-    metrics: str | Iterable[str] | None,
+    metrics: str | Iterable[str] | Mapping[str, Iterable[str]] | None,
     mask_interrupts: bool,
 ) -> Settings:
     """Check the arguments of `profile`.
@@ -193,8 +198,8 @@ def checked_settings(
     names = _metrics(experimental_config, metrics)
     if names and ProfilerActivity.BOARD not in chosen:
         raise UsageError(
-            f"metrics={names} are counted on boards, but ProfilerActivity.BOARD is not among "
-            "the activities."
+            f"metrics={metrics or names} are counted on boards, but ProfilerActivity.BOARD is not "
+            "among the activities."
         )
     device_ranges = bool((experimental_config or {}).get("device_ranges"))
     if (profile_memory or device_ranges) and ProfilerActivity.BOARD not in chosen:
@@ -215,7 +220,7 @@ def checked_settings(
         with_stack,
         with_flops,
         with_modules,
-        tuple(names),
+        names,
         mask_interrupts,
     )
 
@@ -235,7 +240,10 @@ def _activities(given: Iterable[ProfilerActivity] | None) -> frozenset[ProfilerA
     return frozenset(listed)
 
 
-def _metrics(config: Mapping[str, object] | None, metrics: str | Iterable[str] | None) -> list[str]:
+def _metrics(
+    config: Mapping[str, object] | None,
+    metrics: str | Iterable[str] | Mapping[str, Iterable[str]] | None,
+) -> dict[str, tuple[str, ...]]:
     if config is not None and not isinstance(config, Mapping):
         raise UsageError(f"experimental_config={config!r:.60} is not a dict.")
     for name in config or {}:
@@ -244,7 +252,12 @@ def _metrics(config: Mapping[str, object] | None, metrics: str | Iterable[str] |
     configured = (config or {}).get("metrics")
     if configured is not None and metrics is not None:
         raise UsageError("metrics is given twice: as an argument and in experimental_config.")
-    names = metric_names(metrics if configured is None else configured)
-    if names == []:
+    given = metrics if configured is None else configured
+    by_board = given if isinstance(given, Mapping) else {_OTHERS: given}
+    names = {board: metric_names(each) for board, each in by_board.items() if each is not None}
+    strange = [board for board in names if not isinstance(board, str)]
+    if strange:
+        raise UsageError(f"metrics: {strange[0]!r:.60} is not the name of a board.")
+    if names and not any(names.values()):
         raise UsageError("No metric is named.", hint='metrics=["instructions"], or None')
-    return names or []
+    return {board: tuple(each or ()) for board, each in names.items()}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from boardprof.metrics import Count, Metric
 from boardprof.trace.events import CALLS, FunctionEvent
-from boardprof.trace.memory_timeline import memory_of
+from boardprof.trace.memory_timeline import Places, memory_of, memory_places
 from boardprof.trace.recorder import Recorded
 from boardprof.trace.records import Record
 
@@ -23,6 +23,7 @@ class Trace:
         base_ns: the host's clock when it began.
         unix_ns: the time of day when it began.
         diagnostics: what is missing, and why.
+        places: file and line by board and return address, of calls that took memory.
         around_marks: the event around each mark that is inside one.
     """
 
@@ -32,6 +33,7 @@ class Trace:
     unix_ns: int
     diagnostics: tuple[str, ...]
     around_marks: Mapping[Record, FunctionEvent] = field(default_factory=dict)
+    places: Places = field(default_factory=dict)
 
     def and_then(self, later: Trace) -> Trace:
         """Return both traces as one."""
@@ -46,6 +48,7 @@ class Trace:
             self.unix_ns,
             tuple(dict.fromkeys((*self.diagnostics, *later.diagnostics))),
             {**self.around_marks, **later.around_marks},
+            {**self.places, **later.places},
         )
 
 
@@ -54,7 +57,12 @@ Flops = Callable[[Record], int | None]
 
 
 def make_trace(
-    recorded: Recorded, flops: Flops, *, with_ranges: bool = False, with_memory: bool = False
+    recorded: Recorded,
+    flops: Flops,
+    *,
+    with_ranges: bool = False,
+    with_memory: bool = False,
+    with_places: bool = False,
 ) -> Trace:
     """Make events from records, and nest them.
 
@@ -63,6 +71,7 @@ def make_trace(
         flops: counts the operations of a call.
         with_ranges: make events of the ranges on boards.
         with_memory: note what each call did to the memory of its board.
+        with_places: find file and line of the calls that took memory.
     """
     marks = tuple(r for r in recorded.records if r.kind == "mark")
     others = sorted(
@@ -71,10 +80,9 @@ def make_trace(
     events = tuple(_event(i, record, recorded, flops) for i, record in enumerate(others))
     known = dict(zip(others, events, strict=True))
     nest(events, [tuple(_around(record, known)) for record in others])
-    if with_memory:
-        for call, change in memory_of(events).by_call.items():
-            call.device_memory_usage = change
-    notes = (*_diagnostics(recorded, events), *_probe_notes(events, with_memory))
+    places, why_not = memory_places(events) if with_memory and with_places else ({}, ())
+    unknown = _note_memory(events, places) if with_memory else 0
+    notes = (*_diagnostics(recorded, events), *_probe_notes(events, unknown), *why_not)
     if with_ranges:
         events = tuple(_with_ranges(events))
         for number, event in enumerate(events):
@@ -86,7 +94,18 @@ def make_trace(
         recorded.unix_ns,
         notes,
         {mark: outer for mark in marks if (outer := next(_around(mark, known), None)) is not None},
+        places,
     )
+
+
+def _note_memory(events: Iterable[FunctionEvent], places: Places) -> int:
+    """Note what each call did to memory. Returns how many blocks were given back and not known."""
+    memory = memory_of(events, places)
+    for call, changes in memory.of_call.items():
+        call.memory = changes
+        if call in memory.exact:
+            call.device_memory_usage = sum(change.bytes for change in changes)
+    return memory.unknown
 
 
 def _with_ranges(events: Iterable[FunctionEvent]) -> Iterator[FunctionEvent]:
@@ -116,7 +135,7 @@ def _with_ranges(events: Iterable[FunctionEvent]) -> Iterator[FunctionEvent]:
         yield from made
 
 
-def _probe_notes(events: Iterable[FunctionEvent], with_memory: bool) -> Iterator[str]:
+def _probe_notes(events: Iterable[FunctionEvent], unknown: int) -> Iterator[str]:
     """Say what the probes of boards have not recorded."""
     for event in events:
         probes = event.probes
@@ -127,7 +146,6 @@ def _probe_notes(events: Iterable[FunctionEvent], with_memory: bool) -> Iterator
                 f"{probes.unmatched} begins or ends of ranges during {event.name} on "
                 f"{event.board} have no partner"
             )
-    unknown = memory_of(events).unknown if with_memory else 0
     if unknown:
         yield f"{unknown} blocks were given back that recording did not see taken"
 
