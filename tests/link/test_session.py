@@ -357,7 +357,7 @@ def test_an_agent_of_another_board_is_named() -> None:
     assert (done.code, done.out) == (3, "")
     assert (
         f"The agent at {port} belongs to the board 'linux', not 'native'.\n"
-        "Try: leave out the board's name: at a port, the board says what it is" in (done.err)
+        "Try: give -b linux, or the port of the other board\n" in done.err
     )
 
 
