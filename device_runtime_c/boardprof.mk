@@ -9,6 +9,7 @@
 #   BOARDPROF_ARCH := cortex_m                # folder below arch/, if a collector needs it
 #   BOARDPROF_COLLECTORS := cycles32 ticks    # as in collectors/bp_<name>.c
 #   BOARDPROF_CONFIG := BP_CFG_ARENA=4096     # options of bp_config.h
+#   BOARDPROF_PROOF := 1                      # functions for `boardprof doctor -p PORT`
 #   BOARDPROF_FREESTANDING := 1               # if the project links no C library
 #   BOARDPROF_AR := arm-none-eabi-ar          # if AR does not match CC
 #   include $(shell boardprof runtime path)/boardprof.mk
@@ -23,6 +24,9 @@
 # Keeps the project's first rule the first one, wherever this file is included.
 boardprof_goal := $(.DEFAULT_GOAL)
 BOARDPROF_RUNTIME := $(patsubst %/,%,$(dir $(lastword $(MAKEFILE_LIST))))
+
+# make exports variables of its command line, and boardprof would take them for its own settings.
+unexport BOARDPROF_BOARD BOARDPROF_CONFIG
 
 BOARDPROF ?= boardprof
 BOARDPROF_AR ?= $(AR)
@@ -53,8 +57,13 @@ BOARDPROF_LDFLAGS += $(addprefix -Wl$(boardprof_comma)--wrap=,malloc calloc real
     strdup strndup aligned_alloc memalign posix_memalign \
     _malloc_r _calloc_r _realloc_r _memalign_r _free_r) -Wl,--undefined=__wrap_malloc
 endif
-boardprof_objects := $(addprefix $(BOARDPROF_BUILD)/,$(addsuffix .o,$(boardprof_files)) bp_table.c.o)
-boardprof_compile = $(CC) $(BOARDPROF_CFLAGS) $(BOARDPROF_CPPFLAGS) -Os -g \
+# Functions of known work, which register themselves.
+ifneq ($(BOARDPROF_PROOF),)
+boardprof_proof := $(addprefix $(BOARDPROF_BUILD)/proof/,proof.c.o work.c.o)
+$(boardprof_proof): boardprof_debug := -gdwarf-4
+endif
+boardprof_objects := $(addprefix $(BOARDPROF_BUILD)/,$(addsuffix .o,$(boardprof_files)) bp_table.c.o) $(boardprof_proof)
+boardprof_compile = $(CC) $(BOARDPROF_CFLAGS) $(BOARDPROF_CPPFLAGS) -Os -g $(boardprof_debug) \
     -ffunction-sections -fdata-sections $(if $(BOARDPROF_FREESTANDING),-ffreestanding) \
     $(if $(BOARDPROF_ARCH),-I$(BOARDPROF_RUNTIME)/arch/$(BOARDPROF_ARCH)) -MMD -MP -c $< -o $@
 
@@ -69,11 +78,11 @@ $(BOARDPROF_BUILD)/%.S.o: $(BOARDPROF_RUNTIME)/%.S
 $(BOARDPROF_BUILD)/bp_table.c.o: $(BOARDPROF_BUILD)/bp_table.c
 	$(boardprof_compile) -std=c11
 
-$(BOARDPROF_BUILD)/bp_table.c: $(BOARDPROF_OBJECTS) $(BOARDPROF_ALSO)
+$(BOARDPROF_BUILD)/bp_table.c: $(BOARDPROF_OBJECTS) $(boardprof_proof) $(BOARDPROF_ALSO)
 	@mkdir -p $(@D)
 	$(BOARDPROF) glue --board $(BOARDPROF_BOARD) $(addprefix -D,$(BOARDPROF_CONFIG)) \
 	    --collectors=$(subst $(boardprof_space),$(boardprof_comma),$(strip $(BOARDPROF_COLLECTORS))) \
-	    $(BOARDPROF_ALSO:%=--also=%) -o $@ $(BOARDPROF_OBJECTS)
+	    $(BOARDPROF_ALSO:%=--also=%) -o $@ $(BOARDPROF_OBJECTS) $(boardprof_proof)
 
 $(BOARDPROF_LIBRARY): $(boardprof_objects)
 	@rm -f $@

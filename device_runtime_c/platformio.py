@@ -9,6 +9,7 @@ In platformio.ini, with the folder that `boardprof runtime path` prints:
     custom_boardprof_arch = cortex_m            ; folder below arch/, for collectors that need it
     custom_boardprof_collectors = cycles32 ticks
     custom_boardprof_config = BP_CFG_ARENA=4096 ; options of bp_config.h
+    custom_boardprof_proof = yes                ; functions for `boardprof doctor -p PORT`
     custom_boardprof_command = boardprof        ; the program, or its path
 
 SCons gives `Import`.
@@ -48,6 +49,10 @@ library.Replace(
         *(["+<libc/bp_heap.c>"] if "BP_CFG_TRACE_HEAP=1" in config else []),
     ]
 )
+if option("proof"):
+    project.BuildSources(
+        os.path.join("$BUILD_SRC_DIR", "boardprof_proof"), os.path.join(runtime, "proof")
+    )
 if "BP_CFG_TRACE_HEAP=1" in config:
     heap = ["malloc", "calloc", "realloc", "free", "strdup", "strndup"]
     heap += ["aligned_alloc", "memalign", "posix_memalign"]

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions whose work is known. `boardprof doctor -b BOARD` checks a board's counters and its
- * stack with them. Not part of the agent. */
+ * stack with them. Not part of the agent.
+ *
+ * A firmware project compiles both files of this folder with its own sources that have BP_FUNCTION;
+ * then `boardprof doctor -p PORT` checks it, too. */
 
 #include <stdint.h>
+
+#include "boardprof/bp_function.h"
 
 void proof_rounds(uint32_t rounds);
 uint32_t proof_depth(uint32_t depth);
@@ -23,3 +28,6 @@ __attribute__((noinline)) uint32_t proof_depth(uint32_t depth) {
     }
     return frame[1];
 }
+
+BP_FUNCTION(proof_rounds);
+BP_FUNCTION(proof_depth);

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "boardprof/bp_function.h"
+
 void proof_loads(uint32_t rounds);
 void proof_stores(uint32_t rounds);
 void proof_branches(uint32_t rounds);
@@ -97,4 +99,14 @@ void proof_compressed(uint32_t rounds) {
                      ".option pop\n"
                      : "+r"(rounds));
 }
+#endif
+
+BP_FUNCTION(proof_loads);
+BP_FUNCTION(proof_stores);
+BP_FUNCTION(proof_branches);
+BP_FUNCTION(proof_jumps);
+BP_FUNCTION(proof_multiplications);
+BP_FUNCTION(proof_divisions);
+#if defined(__riscv_compressed)
+BP_FUNCTION(proof_compressed);
 #endif

@@ -29,10 +29,20 @@ typedef struct {
 
 /* The empty function for calibration. It is a single instruction, its return, whatever flags the
  * board uses (-O0, frame pointers, stack protector). The host adds this instruction to each net
- * count. */
+ * count. clang does not know `optimize`, so there the body is assembly. */
+#if defined(__clang__)
+__attribute__((noinline, naked)) static void bp_empty(void) {
+#if defined(__arm__)
+    __asm__ volatile("bx lr");
+#else
+    __asm__ volatile("ret");
+#endif
+}
+#else
 __attribute__((noinline, optimize("O2", "omit-frame-pointer", "no-stack-protector"))) static void
 bp_empty(void) {
 }
+#endif
 
 /// Windows ///
 

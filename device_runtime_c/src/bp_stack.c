@@ -66,12 +66,30 @@ typedef struct {
 static uintptr_t bp_entry;
 
 /* Called instead of the function, it records where the function's stack will begin. It must have no
- * frame of its own, whatever flags the board uses. (clang ignores `optimize`: if frame pointers are
- * forced on, this frame is missing from the function's stack use.) */
+ * frame of its own, whatever flags the board uses. clang does not know `optimize`, so there it is
+ * assembly that passes the stack pointer on. */
+#if defined(__clang__)
+__attribute__((used)) static void bp_keep_entry(uintptr_t sp) {
+    bp_entry = sp;
+}
+
+__attribute__((noinline, naked)) static void bp_tell_entry(void) {
+#if defined(__x86_64__)
+    __asm__ volatile("movq %rsp, %rdi\n\tjmp bp_keep_entry");
+#elif defined(__arm__)
+    __asm__ volatile("mov r0, sp\n\tpush {r4, lr}\n\tbl bp_keep_entry\n\tpop {r4, pc}");
+#elif defined(__aarch64__)
+    __asm__ volatile("mov x0, sp\n\tb bp_keep_entry");
+#elif defined(__riscv)
+    __asm__ volatile("mv a0, sp\n\ttail bp_keep_entry");
+#endif
+}
+#else
 __attribute__((noinline, optimize("O2", "omit-frame-pointer", "no-stack-protector"))) static void
 bp_tell_entry(void) {
     bp_entry = bp_stack_pointer();
 }
+#endif
 
 /* Between painting and looking, only the thunk is called. What this function keeps on the stack is
  * above its stack pointer: since it makes calls, it has no red zone (System V AMD64 ABI, 3.2.2). */

@@ -136,6 +136,7 @@ class CFunction:
             absent.
         source: the translation unit, relative to the folder it was compiled in.
         reason: why it cannot be called over the wire, None if it can.
+        line: of its definition in ``source``; 0 if not known.
     """
 
     name: str
@@ -145,6 +146,7 @@ class CFunction:
     check: str | None
     source: str
     reason: str | None
+    line: int = 0
 
 
 class HiddenFunction(NamedTuple):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
@@ -12,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from boardprof.connection import connect
 from boardprof.errors import BoardprofError, BoardTimeoutError, BusyError
-from boardprof.processes import described, lock_holders, openers
+from boardprof.processes import described, port_holders
 from boardprof.progress import activity
 from boardprof.render.layout import Page, text_table
+from boardprof.transport.usb_ports import listed_ports
 
 if TYPE_CHECKING:
     from serial.tools.list_ports_common import ListPortInfo
@@ -53,13 +53,7 @@ class Port:
 
 def serial_ports() -> list[str]:
     """Return the device paths of this machine's serial ports, as pyserial finds them."""
-    return sorted(port.device for port in _serial_ports())
-
-
-def _serial_ports() -> Sequence[ListPortInfo]:
-    from serial.tools import list_ports  # later: only a search for ports needs it
-
-    return list_ports.comports()
+    return [port.device for port in listed_ports()]
 
 
 def find_devices(ports: Sequence[str], baud: int | None = None) -> list[Port]:
@@ -75,7 +69,7 @@ def find_devices(ports: Sequence[str], baud: int | None = None) -> list[Port]:
         return []
     workers = min(32, len(ports))
     with activity("asking ports", len(ports)) as step, ThreadPoolExecutor(workers) as pool:
-        known = {port.device: port for port in _serial_ports()}
+        known = {port.device: port for port in listed_ports()}
         asked = [pool.submit(_found, port, known.get(port), baud) for port in ports]
         for done, _ in enumerate(as_completed(asked), 1):
             step(done)
@@ -109,15 +103,9 @@ def _found(port: str, known: ListPortInfo | None, baud: int | None) -> Port:
     return Port(port, usb, serial, description, *_answer(port, baud))
 
 
-def _holders(port: str) -> list[int]:
-    """Return the processes that have a port; a pseudo-terminal is also open at its other end."""
-    is_pty = os.path.realpath(port).startswith("/dev/pts/")
-    return lock_holders(port) if is_pty else openers(port)
-
-
 def _answer(port: str, baud: int | None) -> tuple[str, str, str, str]:
     """Return the board that answers, its agent's version, its build id, and the port's state."""
-    holders = _holders(port) if Path(port).exists() else []
+    holders = port_holders(port) if Path(port).exists() else []
     if holders:
         return "", "", "", f"busy: held by {described(holders)}"
     try:

@@ -105,6 +105,21 @@ _CONSOLE_LINES = 20
 _TAB = "\t"
 
 
+def agent_option(name: str, value: int | None = None) -> str:
+    """Return an option of the agent as a hint names it: in C, and in a board's file.
+
+    Firmware with a build of its own has no board.toml.
+
+    Args:
+        name: in lower case, without BP_CFG_.
+        value: to set; None to name only the option.
+    """
+    macro, key = f"BP_CFG_{name.upper()}", name
+    if value is not None:
+        macro, key = f"{macro}={value}", f"{name} = {value}"
+    return f"{macro} (`{key}` in [build] config of a board.toml)"
+
+
 class BoardprofError(Exception):
     """The root of the tree, with a message, a hint and an exit code."""
 

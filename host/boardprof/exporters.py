@@ -2,7 +2,8 @@
 """Exporters of Reports, Comparisons and recordings by name, and the files that they write.
 
 Other packages bring more: an entry point of the group ``boardprof.exporters`` has the exporter's
-name, and names a function that takes a `Report` and returns a str or bytes.
+name, and names a function that takes a `Report` and returns a str or bytes. Likewise, one of
+``boardprof.comparison_exporters`` takes a `Comparison`.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from boardprof.errors import BoardprofError, UnknownNameError, UsageError
 from boardprof.packages import entries, named_function
-from boardprof.writing import check_is_file, unwritable
+from boardprof.writing import check_is_file, is_appended_to, unwritable
 
 if TYPE_CHECKING:
+    from boardprof.comparison.comparison import Comparison
     from boardprof.events.recording import ProbeRecording
     from boardprof.report.report import Report
 
@@ -27,6 +29,8 @@ Exporter: TypeAlias = "Callable[[Report], str | bytes]"
 
 _REPORT = {
     "baseline": "baseline:render_baseline",
+    "bencher": "ci_metrics:render_bencher",
+    "benchmark-action": "ci_metrics:render_benchmark_action",
     "callgrind": "profile_files:render_callgrind",
     "chrome": "chrome_trace:render_chrome",
     "collapsed": "flame_graph:render_collapsed",
@@ -34,11 +38,23 @@ _REPORT = {
     "html": "html:render_html",
     "json": "json:render_json",
     "markdown": "markdown:render_markdown",
+    "openmetrics": "ci_metrics:render_openmetrics",
     "pprof": "profile_files:render_pprof",
     "speedscope": "flame_graph:render_speedscope",
     "table": "table:render_table",
 }
 """Name -> module of ``boardprof.render``, and its function; imported when it is asked for."""
+
+_COMPARISON = {
+    "github": "ci_comparison:render_github",
+    "gitlab": "ci_comparison:render_gitlab",
+    "json": "comparison_files:comparison_json",
+    "junit": "comparison_files:comparison_junit",
+    "markdown": "markdown:comparison_markdown",
+    "summary": "markdown:comparison_markdown",
+    "table": "comparison_table:comparison_table",
+}
+"""The same for Comparisons. ``summary`` is ``markdown`` under a name that no Report's has."""
 
 _RECORDING = {
     "chrome": "probe_chrome:render_probe_chrome",
@@ -54,6 +70,8 @@ _RECORDING = {
 FOLDERS = frozenset({"ctf"})
 """Exporters of recordings that write a folder."""
 
+_COMPARISON_GROUP = "comparison_exporters"
+
 WITH_PLACES = frozenset({"html", "memory"})
 """Exporters of recordings that take file and line of calls, by return address (``places``)."""
 
@@ -61,12 +79,8 @@ _OTHERS = {
     "pandas": "data_frame:to_pandas",
     "parsed": "json:parse_json",
     "statistics": "table:render_statistics",
-    "comparison json": "comparison_files:comparison_json",
-    "comparison junit": "comparison_files:comparison_junit",
-    "comparison markdown": "markdown:comparison_markdown",
-    "comparison table": "comparison_table:comparison_table",
 }
-"""The same for methods of a Report or a Comparison; ``--export`` does not offer these."""
+"""The same for methods of a Report; ``--export`` does not offer these."""
 
 _NO_FILE = {"pandas": "a DataFrame is not a file: use report.to_pandas()"}
 
@@ -74,6 +88,31 @@ _NO_FILE = {"pandas": "a DataFrame is not a file: use report.to_pandas()"}
 def exporter_names() -> list[str]:
     """Return the names of all exporters, those of other packages included."""
     return sorted({*_REPORT, *(entry.name for entry in entries("exporters"))})
+
+
+def comparison_exporter_names() -> list[str]:
+    """Return the names of all exporters of Comparisons, those of other packages included."""
+    return sorted({*_COMPARISON, *(entry.name for entry in entries(_COMPARISON_GROUP))})
+
+
+def find_comparison_exporter(name: str) -> Callable[[Comparison], str | bytes]:
+    """Return the exporter of Comparisons called ``name``.
+
+    Raises:
+        UnknownNameError: there is none.
+        UsageError: another package's cannot be used.
+    """
+    if name in _COMPARISON:
+        return comparison_form(name)
+    found = named_function(_COMPARISON_GROUP, name, f"The exporter {name}")
+    if found is None:
+        raise UnknownNameError("exporter of comparisons", name, comparison_exporter_names())
+    return found.function
+
+
+def comparison_form(name: str) -> Callable[..., Any]:
+    """Return boardprof's own function that makes a form of a Comparison."""
+    return own_form(name, _COMPARISON)
 
 
 def recording_exporter_names() -> list[str]:
@@ -112,7 +151,7 @@ def find_exporter(name: str) -> Exporter:
 
 
 def own_form(name: str, forms: Mapping[str, str] = _REPORT | _OTHERS) -> Callable[..., Any]:
-    """Return boardprof's own function that makes a form of a Report or a Comparison.
+    """Return boardprof's own function that makes a form of a Report.
 
     Values know no renderer: their methods, such as ``Report.table``, find theirs here.
     """
@@ -127,20 +166,26 @@ class Export:
 
     name: str
     file: Path
-    exporter: Exporter
+    exporter: Callable[..., Any]
+    is_comparison: bool = False
 
 
-def read_exports(texts: Sequence[str]) -> list[Export]:
+def read_exports(texts: Sequence[str], *, comparisons: bool | None = False) -> list[Export]:
     """Read ``NAME=FILE``, before anything is measured.
+
+    Args:
+        texts: as given.
+        comparisons: whether the exporters are for Comparisons instead of Reports. None for both:
+            a name that both have is a Report's.
 
     Raises:
         UsageError: one has another form, its exporter cannot be used, or its folder is missing.
         UnknownNameError: the exporter does not exist.
     """
-    return [_export(text) for text in texts]
+    return [_export(text, comparisons) for text in texts]
 
 
-def _export(text: str) -> Export:
+def _export(text: str, comparisons: bool | None) -> Export:
     name, equals, file = text.partition("=")
     if not equals or not name or not file:
         raise UsageError(
@@ -150,22 +195,25 @@ def _export(text: str) -> Export:
     path = Path(file)
     if not path.parent.is_dir():
         raise UsageError(f"{file} cannot be written: there is no folder {path.parent}.")
+    is_both = comparisons is None and name not in exporter_names()
+    if comparisons or (is_both and name in comparison_exporter_names()):
+        return Export(name, path, find_comparison_exporter(name), is_comparison=True)
     return Export(name, path, find_exporter(name))
 
 
-def write_export(report: Report, export: Export) -> None:
-    """Write a Report's file.
+def write_export(content: Report | Comparison, export: Export) -> None:
+    """Write the file of a Report or a Comparison.
 
     Raises:
         UsageError, StorageError: the exporter fails, or the file cannot be written.
     """
-    write_exported(exported(report, export.name, export.exporter), export.file)
+    write_exported(exported(content, export.name, export.exporter), export.file)
 
 
 def exported(
-    content: Report | ProbeRecording, name: str, exporter: Callable[..., Any]
+    content: Report | Comparison | ProbeRecording, name: str, exporter: Callable[..., Any]
 ) -> bytes | dict[str, bytes]:
-    """Return the output of an exporter for a Report or a recording; a folder's files by name.
+    """Return the output of an exporter; of a recording, it may be a folder's files by name.
 
     Raises:
         UsageError: there is nothing for it, or it fails.
@@ -189,7 +237,8 @@ def write_exported(content: bytes | dict[str, bytes], file: Path) -> None:
     """
     try:
         if isinstance(content, bytes):
-            file.write_bytes(content)
+            with file.open("ab" if is_appended_to(file) else "wb") as opened:
+                opened.write(content)
             return
         file.mkdir(exist_ok=True)
         others = sorted({each.name for each in file.iterdir()} - set(content))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, SupportsFloat, SupportsIndex, TypeAlias, cast, final
 
@@ -113,7 +113,41 @@ TAGS: Final[dict[Kind, str]] = {
 }
 """The name of each kind of metric in JSON."""
 
+METRIC_ALIASES: Final = {
+    "cpu-cycles": "cycles",
+    "branch-instructions": "branches",
+    "faults": "page-faults",
+    "cs": "context-switches",
+    "migrations": "cpu-migrations",
+    "insn": "instructions",
+    "duration": "Duration (us)",
+    "duration_time": "Duration (us)",
+    "time": "Duration (us)",
+    "stack": "Stack (bytes)",
+}
+"""Other names of metrics: perf's own, and ours without the unit."""
+
 _NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+
+
+def metric_called(name: str, known: Iterable[str]) -> str | None:
+    """Return the metric of ``known`` that ``name`` means; None if there is none.
+
+    Wherever a caller names a metric, all of these work: its own name, the name in another case or
+    without its unit, and an alias (`METRIC_ALIASES`). The metric's own name has precedence.
+    """
+    names = list(known)
+    if name in names:
+        return name
+    wanted = METRIC_ALIASES.get(name.casefold(), name).casefold()
+    same = [each for each in names if each.casefold() == wanted]
+    plain = _without_unit(wanted)
+    alike = [each for each in names if _without_unit(each.casefold()) == plain]
+    return next(iter((*same, *alike)), None)
+
+
+def _without_unit(name: str) -> str:
+    return name.removesuffix(" (us)").removesuffix(" (bytes)")
 
 
 def as_metric(value: object) -> Metric:

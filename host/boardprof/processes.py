@@ -104,6 +104,12 @@ def _name(pid: int) -> str:
 # -- the other end of a line -------------------------------------------------------------------
 
 
+def port_holders(port: str) -> list[int]:
+    """Return the processes that have a port; a pseudo-terminal is also open at its other end."""
+    is_pty = os.path.realpath(port).startswith("/dev/pts/")
+    return lock_holders(port) if is_pty else openers(port)
+
+
 def commands_behind(port: str) -> list[tuple[str, ...]]:
     """Return the command lines of the programs at the other end of a port.
 

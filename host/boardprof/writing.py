@@ -36,7 +36,10 @@ def write_bytes(content: bytes, file: str) -> None:
     """
     path = Path(file)
     try:
-        if path.exists() and not path.is_file():  # a pipe or a device: it must not be replaced
+        if is_appended_to(file):
+            with path.open("ab") as summary:
+                summary.write(content)
+        elif path.exists() and not path.is_file():  # a pipe or a device: it must not be replaced
             path.write_bytes(content)
         else:
             _replace(path.resolve(), content)
@@ -62,6 +65,14 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def is_appended_to(file: object) -> bool:
+    """Return whether a file is the summary of a step of GitHub Actions.
+
+    Several commands of the step may write it.
+    """
+    return f"{file}" == os.environ.get("GITHUB_STEP_SUMMARY")
 
 
 def unwritable(what: object, error: OSError, hint: str | None = None) -> BoardprofError:

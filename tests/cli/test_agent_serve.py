@@ -132,7 +132,7 @@ def test_a_host_that_was_killed_in_a_call_leaves_the_port_free() -> None:
         (["-b", "linux", "--listen", "[::1:0"], "the host must be localhost, an IPv4 address or"),
         (["-b", "linux", "--listen", "box:0"], "the host must be localhost, an IPv4 address or"),
         (["-b", "linux", "--listen", "127.0.0.1:65536"], "the port must be 0..65535"),
-        (["-b", "linux", "--pty", "--key-file", "k"], "a pseudo-terminal has no key"),
+        (["-b", "linux", "--pty", "--key-file", "k"], "other lines have no key"),
     ],
 )
 def test_an_agent_that_cannot_be_is_refused(arguments: list[str], message: str) -> None:

@@ -164,12 +164,27 @@ def test_the_first_run_of_all_passes_and_the_next_is_held_against_it(world: Path
     git(world, "checkout", "-q", "-B", "main", "n6")
     first = boardprof(*gated, folder=world)
     assert (first.code, first.err) == (0, "")
-    assert first.out.endswith("Result: not compared; no run was kept before this one\n")
+    assert first.out.endswith("Result: not compared; there is no earlier run\n")
     same = boardprof(*gated, folder=world)
     assert same.code == 0, same.err
     assert "Result: no regression" in same.out
     git(world, "checkout", "-q", "-b", "topic", "n7")
     assert boardprof(*gated, folder=world).code == 1
+
+
+@pytest.mark.slow
+def test_a_run_that_does_not_exist_yet_is_a_warning_if_that_is_allowed(world: Path) -> None:
+    run = ("run", "-q", *MEASURED, "--save", "base", "--against", "base", *GATE)
+    assert boardprof(*run, folder=world).code == 2
+    first = boardprof(*run, "--against-if-present", folder=world)
+    assert first.code == 0, first.err
+    assert "warning: there is no run base yet, so no rule is checked" in first.err
+    second = boardprof(*run, "--against-if-present", folder=world)
+    assert (second.code, second.err) == (0, "")
+    assert "Result: no regression" in second.out
+    alone = boardprof("run", *MEASURED, "--against-if-present", folder=world)
+    assert alone.code == 2
+    assert "--against-if-present needs --against" in alone.err
 
 
 @pytest.mark.slow

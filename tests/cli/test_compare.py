@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as xml
 
 import pytest
@@ -48,6 +49,44 @@ def test_two_runs_of_one_build_on_a_deterministic_board_do_not_differ(
     rows = json.loads(found.out)["rows"]
     assert {row["metric"]: row["exact"] for row in rows}["instructions"] is True
     assert {row["verdict"] for row in rows} <= {"same", "noise"}
+
+
+def test_a_gate_writes_for_ci_and_appends_to_the_summary_of_a_step(
+    runs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    summary, issues = tmp_path / "summary.md", tmp_path / "issues.json"
+    summary.write_text("before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    files = (f"gitlab={issues}", f"summary={summary}", "github=-")
+    exports = [word for text in files for word in ("--export", text)]
+    gate = ("--fail-if", "instructions:max>0")
+    assert main(["compare", str(runs["first"]), str(runs["nop"]), *gate, *exports]) == 1
+    error, notice = capfd.readouterr().out.splitlines()
+    assert error.startswith(
+        "::error file=f.c,line=1,title=Regression%3A instructions of f::f(n=50)"
+    )
+    assert notice.startswith("::notice title=boardprof::1 regression")
+    assert json.loads(issues.read_text())[0]["location"] == {"path": "f.c", "lines": {"begin": 1}}
+    assert summary.read_text().startswith("before\n### ❌ boardprof: 1 regression")
+
+
+def test_run_writes_the_comparison_only_if_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    monkeypatch.setenv("BOARDPROF_HISTORY", str(tmp_path / "history.sqlite"))
+    source, file = tmp_path / "f.c", tmp_path / "junit.xml"
+    source.write_text(LOOP.format(""))
+    run = ["run", "-q", f"{source}:f", "n=50", "--save", "base", "--export", f"junit={file}"]
+    assert main(run) == 2
+    assert "--export junit writes a comparison, and nothing is compared" in capfd.readouterr().err
+    against = ["--against", "base", "--against-if-present"]
+    assert main([*run, *against]) == 0
+    assert not file.exists()
+    assert main([*run, *against]) == 0
+    cases = [*xml.parse(file).iter("testcase")]
+    assert {case.get("line") for case in cases} == {"1"}
+    assert main(["run", *run[1:4], "--export", "nothing=x"]) == 2
+    assert "There is no exporter 'nothing'" in capfd.readouterr().err
 
 
 def test_one_more_instruction_is_found_and_gated(runs: dict[str, Path]) -> None:

@@ -237,6 +237,7 @@ def test_damage_and_loss_are_counted_where_they_show(
 
 def report(baud: int, **counts: int) -> LinkReport:
     return LinkReport(
+        board="fir",
         port="/dev/ttyS0",
         baud=baud,
         counts=LineCounts(sent=60, received=40, **counts),
@@ -256,7 +257,7 @@ def test_the_fastest_clean_rate_is_best_and_any_clean_one_is_0() -> None:
     assert exit_code({9600: report(9600, unreadable=1), 5: silent}) == 4
     assert exit_code({5: silent}) == 5
     assert exit_code({5: silent, 6: LinkError("noise")}) == 5
-    text = links_text("fir", tests)
+    text = links_text(tests)
     assert text.endswith("\n\n5 baud: It did not answer.\n\nBest: 115,200 baud")
     facts = links_facts(tests)
     assert facts["tests"][3] == {"baud": 5, "error": "It did not answer."}
@@ -264,7 +265,7 @@ def test_the_fastest_clean_rate_is_best_and_any_clean_one_is_0() -> None:
 
 
 def test_the_text_has_each_figure_with_its_unit() -> None:
-    text = link_text("fir", report(921600, naks=2, unanswered=2, again=2, console_bytes=12))
+    text = link_text(report(921600, naks=2, unanswered=2, again=2, console_bytes=12))
     assert text.splitlines() == [
         "Link: fir at /dev/ttyS0, 921,600 baud",
         "  Frames      60 to the board, 40 to the host",

@@ -50,6 +50,38 @@ def command(capfd: pytest.CaptureFixture[str]) -> Run:
     return run
 
 
+def test_a_dash_is_standard_output_and_no_file_is_written(
+    measured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Run
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    plain = command("export", "csv", measured)
+    assert plain.out.startswith("Count,Device,Duration (us),Name,")
+    assert command("export", "csv", measured, "-o", "-") == plain
+    assert plain.err == ""
+    decoded = command("decode", measured, "-o", "-")
+    assert (decoded.code, decoded.out) == (2, "")
+    assert decoded.err.endswith("Try: --json, which prints it\n")
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_run_prints_one_export_in_place_of_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Run
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = ("run", "-b", "native", f"{SOURCE}:crc32", "--repeat", "3")
+    done = command(*run, "--export", "csv=-")
+    assert done.code == 0, done.err
+    assert done.out.startswith("Count,Device,Duration (us),Name,")
+    assert "written to" not in done.err
+    assert [*tmp_path.iterdir()] == []
+    both = command(*run, "--export", "csv=-", "--json", "-")
+    assert (both.code, both.out) == (2, "")
+    assert "Only one output format can be printed." in both.err
+    baseline = command(*run, "--baseline", "-")
+    assert (baseline.code, baseline.out) == (2, "")
+    assert "--export baseline=- prints it" in baseline.err
+
+
 def is_speedscope(text: str) -> bool:
     names = [profile["name"] for profile in json.loads(text)["profiles"]]
     assert names[0].startswith("native: Duration (us)")

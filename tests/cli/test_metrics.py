@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -75,6 +76,46 @@ def test_ticks_of_a_board_that_counts_nanoseconds_are_told_as_what_it_has() -> N
     assert done.err == (
         "error: linux has no ticks: its clock counts duration_time.\nTry: duration_time\n"
     )
+
+
+# -- one set of names ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["time", "duration", "Duration", "Duration (us)", "TIME"])
+def test_each_name_of_the_duration_is_taken_by_metrics_and_by_a_rule(
+    name: str, tmp_path: Path
+) -> None:
+    target = f"{FIXTURES / 'scalars.c'}:take_u8"
+    file = tmp_path / "report.json"
+    run = ("run", "-b", "native", target, "value=255", "--repeat", "3")
+    done = boardprof(*run, "--metrics", name, "--json", file)
+    assert done.code == 0, done.err
+    row = json.loads(file.read_text())["calls"][0]
+    assert "Duration (us)" in row
+    assert "page-faults" not in row
+    done = boardprof("compare", file, file, "--fail-if", f"{name}:max>1000%")
+    assert done.code == 0, done.err
+    done = boardprof("export", "collapsed", file, "--metric", name)
+    assert done.code == 0, done.err
+
+
+def test_the_stack_is_measured_beside_the_metrics_that_are_named(tmp_path: Path) -> None:
+    target = f"{FIXTURES / 'scalars.c'}:take_u8"
+    file = tmp_path / "report.json"
+    run = ("run", "-b", "qemu-rv32", target, "value=255", "--repeat", "1", "--json", file)
+    for metrics in ("stack,INSN", "insn"):
+        done = boardprof(*run, "--metrics", metrics)
+        assert done.code == 0, done.err
+        row = json.loads(file.read_text())["calls"][0]
+        assert {"instructions", "Stack (bytes)"} <= set(row)
+        assert "ticks" not in row
+
+
+def test_a_metric_that_does_not_exist_is_still_refused() -> None:
+    target = f"{FIXTURES / 'scalars.c'}:take_u8"
+    done = boardprof("run", "-b", "native", target, "value=255", "--metrics", "times")
+    assert done.code == 2
+    assert "native has no metric 'times'" in done.err
 
 
 # -- metrics of several boards ----------------------------------------------------------------

@@ -311,7 +311,8 @@ def test_arrays_larger_than_the_arena_are_refused_before_anything_is_sent(narrow
         narrow.functions.count_up(x, 253)
     assert str(caught.value) == (
         "The arrays of count_up take 1,024 bytes; the board's arena has 1,008 bytes.\n"
-        "Try: pass smaller arrays, or set arena in [build] config of board.toml"
+        "Try: pass smaller arrays, or compile the agent with a larger BP_CFG_ARENA (`arena` in "
+        "[build] config of a board.toml)"
     )
     block = narrow.memory.alloc(10)
     with pytest.raises(UsageError, match=r"arena has 1,008 bytes \(16 of them are reserved\)\."):

@@ -214,7 +214,7 @@ def test_a_board_that_can_read_no_call_says_so_in_the_message() -> None:
         with pytest.raises(BoardTimeoutError) as caught:
             board.functions.count_calls()
     assert re.search(r"for 0\.6 s\. It received [\d,]+ damaged frames\.", str(caught.value))
-    assert "rx_bytes and mtu in board.toml say" in str(caught.value)
+    assert "BP_CFG_RX_BYTES and BP_CFG_MTU say" in str(caught.value)
 
 
 # -- the line goes away -----------------------------------------------------------------------

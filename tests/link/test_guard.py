@@ -77,7 +77,9 @@ def test_a_board_without_guard_is_given_up_after_the_silence_that_was_asked_for(
     with connect(unguarded()) as board:
         assert board.session.timeout_s == 30.0
         facts = board_info(board)
-        assert {fault["not_caught"] for fault in facts["faults"]} == {"its agent has no guard"}
+        assert {fault["not_caught"] for fault in facts["faults"]} == {
+            "its agent is compiled without BP_CFG_GUARD"
+        }
     with connect(unguarded(), timeout_s=2.5) as board:
         assert board.session.timeout_s == 2.5
     with connect(unguarded(), timeout_s=2.5, wall_timeout_s=1.5) as board:
@@ -91,7 +93,7 @@ def test_an_agent_that_was_built_without_guard_is_not_said_to_have_one() -> None
         facts = board_info(board)
     assert facts["faults"][0] == {
         "cause": "bad-address",
-        "not_caught": "its agent has no guard",
+        "not_caught": "its agent is compiled without BP_CFG_GUARD",
     }
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,11 +36,13 @@ class Project:
         return shell(["cmake", "--build", "."], self.folder)
 
 
-def configure(folder: Path, board: str, generator: str, *options: str) -> str:
+def configure(
+    folder: Path, board: str, generator: str, *options: str, source: Path = EXAMPLE
+) -> str:
     requires_tool("cmake", "cmake")
     toolchain = EXAMPLE / "toolchains" / f"{BOARDS[board]}.cmake"
     options += (f"-DCMAKE_TOOLCHAIN_FILE={toolchain}", f"-DBOARDPROF={command(folder)}")
-    return shell(["cmake", "-S", EXAMPLE, "-B", folder, "-G", generator, *options], folder)
+    return shell(["cmake", "-S", source, "-B", folder, "-G", generator, *options], folder)
 
 
 @pytest.fixture(scope="module", params=BOARDS)
@@ -141,6 +145,25 @@ def test_makefiles_of_cmake_build_it_too_and_options_of_the_agent_get_there(
     with connect("qemu-rv32", image=tmp_path / "thermostat.elf") as board:
         assert board.welcome.mtu_rx == 512
         assert board.functions.isqrt(99) == 9
+
+
+@pytest.mark.board("qemu-rv32")
+def test_the_line_of_the_readme_adds_the_functions_of_known_work(tmp_path: Path) -> None:
+    requires_board("qemu-rv32")
+    source = tmp_path / "source"
+    shutil.copytree(EXAMPLE, source)
+    readme = (EXAMPLE / "README.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^\| CMake \| `(.+?)`", readme, re.MULTILINE)
+    lists = source / "CMakeLists.txt"
+    lists.write_text(lists.read_text(encoding="utf-8") + f"\n{line}\n", encoding="utf-8")
+    configure(tmp_path, "qemu-rv32", "Unix Makefiles", source=source)
+    told = shell(["cmake", "--build", "."], tmp_path)
+    for name in (
+        "proof_rounds(rounds: u32)",
+        "proof_depth(depth: u32)",
+        "proof_loads(rounds: u32)",
+    ):
+        assert name in told
 
 
 @pytest.mark.board("qemu-rv32")

@@ -127,6 +127,38 @@ def test_a_board_that_boardprof_does_not_know_says_itself_what_it_is(tmp_path: P
             connected(port, "qemu-rv32")
 
 
+def test_doctor_checks_a_board_that_only_exists_in_firmware_and_its_line(tmp_path: Path) -> None:
+    made(tmp_path, "BOARDPROF_BOARD=my-board", "BOARDPROF_PROOF=1")
+    icount = ("-icount", "shift=0,sleep=off")
+    with running(tmp_path / "thermostat.elf", *icount) as port:
+        with connected(port) as board:
+            assert board.functions.isqrt(1000000) == 1000
+        done = boardprof("doctor", "-p", port)
+        assert done.code == 0, done.out + done.err
+        found = dict(line.split(None, 1) for line in done.out.splitlines() if line)
+        assert found["instructions"].startswith("ok ")
+        assert " counts a round, evenly, the same in every run" in found["instructions"]
+        assert found["arena"].split(None, 1) == ["ok", "4,096 bytes"]
+        done = boardprof("doctor", "--link", "-p", port, "--seconds", "0.3")
+        assert done.code == 0, done.out + done.err
+        assert done.out.startswith(f"Link: my-board at {port}\n")
+
+
+def test_doctor_says_how_to_build_known_work_into_firmware(tmp_path: Path) -> None:
+    made(tmp_path, "BOARDPROF_BOARD=my-board")
+    with running(tmp_path / "thermostat.elf", "-icount", "shift=0,sleep=off") as port:
+        with connected(port):
+            pass
+        done = boardprof("doctor", "-p", port)
+        assert done.code == 2
+        assert "The firmware of my-board lacks functions with known work: proof_depth, " in done.err
+        assert "BOARDPROF_PROOF := 1" in done.err
+        assert "boardprof build" not in done.err
+        arguments = ("readings=int16[9999]:zeros", "out=NULL", "n=9")
+        done = boardprof("run", "-p", port, "smooth", *arguments)
+        assert "compile the agent with a larger BP_CFG_ARENA (" in done.err
+
+
 def test_the_clock_of_a_board_that_an_emulator_plays_is_simulated_and_there_is_no_duration(
     tmp_path: Path,
 ) -> None:

@@ -83,6 +83,16 @@ def test_its_exporter_writes_the_report(site: Path, tmp_path: Path) -> None:
     assert rows(table.read_text()) == ["square"]
 
 
+def test_its_exporter_writes_a_comparison(site: Path, tmp_path: Path) -> None:
+    square = f"{site.parent / 'square.c'}:square"
+    report, file = tmp_path / "report.json", tmp_path / "verdict.txt"
+    done = with_package(site, "run", "-b", "lab-board", square, *ONCE, "--json", report)
+    assert done.code == 0, done.err
+    done = with_package(site, "compare", report, report, "--export", f"lab-verdict={file}")
+    assert done.code == 0, done.err
+    assert file.read_text().endswith(" rows, failed: False\n")
+
+
 def test_its_transport_reaches_a_board_by_the_scheme_of_the_port(
     site: Path, tmp_path: Path
 ) -> None:
@@ -137,8 +147,8 @@ def test_without_the_package_nothing_of_it_is_known(tmp_path: Path) -> None:
     assert done.code == 2
     assert "There is no exporter 'lab'" in done.err
     assert (
-        "Known: baseline, callgrind, chrome, collapsed, csv, html, json, markdown, pprof, "
-        "speedscope, table" in done.err
+        "Known: baseline, bencher, benchmark-action, callgrind, chrome, collapsed, csv, html, "
+        "json, markdown, openmetrics, pprof, speedscope, table" in done.err
     )
 
 

@@ -7,14 +7,17 @@ pip takes the wheel's dependencies from where it is set up to look for them, as 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import tarfile
 import venv
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from scripts.package_readme import described
 from tests.projects.firmware import requires_board
 from tests.support import ROOT, requires_compiler, requires_tool
 
@@ -76,6 +79,82 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
         cwd=elsewhere,
     )
     return Installed(python, elsewhere)
+
+
+def test_the_first_screen_of_the_readme_works_with_the_wheel_alone(installed: Installed) -> None:
+    """Its first commands install it, and measure a function of the checkout on this machine."""
+    requires_compiler("gcc")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (screen,) = re.findall(
+        r"<!-- not run: the tests of the wheel.*?```console\n(.*?)```", readme, re.S
+    )
+    assert readme.index(screen) < readme.index("Debian")
+    install, command, *shown = screen.splitlines()
+    assert install == "$ pip install ."
+    examples = installed.folder / "examples"
+    examples.symlink_to(ROOT / "examples")
+    try:
+        words = command.removeprefix("$ boardprof ").split()
+        found = installed.boardprof(*words).splitlines()
+    finally:
+        examples.unlink()
+    assert len(found) == len(shown) == 2
+    for line, pattern in zip(found, shown, strict=True):
+        assert re.fullmatch(".*".join(map(re.escape, pattern.split("..."))), line), line
+
+
+def test_the_description_of_the_wheel_has_no_link_that_needs_the_repository(
+    installed: Installed,
+) -> None:
+    code = "import importlib.metadata as m; print(m.metadata('boardprof').get_payload())"
+    text = installed.run(installed.python, "-c", code)
+    assert text.lstrip().startswith("# boardprof\n")
+    assert "The tutorial (`docs/tutorial.md`) takes you" in text
+    assert re.findall(r"\]\((?!https?://)[^)]*\)", text) == []
+    assert "<!--" not in text
+
+
+def test_links_of_the_description_lead_to_the_repository_if_it_has_an_address() -> None:
+    text = "![p](docs/p.png) [a](docs/a.md#b) [`x.md`](x.md) [w](https://w.org)\n"
+    url = "https://example.org/r/"
+    assert described(text, url) == (
+        "![p](https://example.org/r/raw/main/docs/p.png) "
+        "[a](https://example.org/r/blob/main/docs/a.md#b) "
+        "[`x.md`](https://example.org/r/blob/main/x.md) [w](https://w.org)\n"
+    )
+    assert described(text, None) == " a (`docs/a.md`) `x.md` [w](https://w.org)\n"
+
+
+def unpacked(folder: Path) -> Path:
+    """Build the source distribution and unpack it; return its folder."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(folder)]
+    subprocess.run(command, check=True, timeout=100, cwd=ROOT, stdout=subprocess.DEVNULL)
+    (archive,) = folder.glob("*.tar.gz")
+    with tarfile.open(archive) as files:
+        files.extractall(folder, filter="data")
+    return folder / archive.name.removesuffix(".tar.gz")
+
+
+def test_the_source_distribution_has_what_setting_it_up_reads(tmp_path: Path) -> None:
+    source = unpacked(tmp_path)
+    names = ["requirements.lock", "requirements-dev.lock", "scripts/venv.sh", "Makefile"]
+    names += ["CONTRIBUTING.md", ".clang-format", "docs/pictures/changed.png"]
+    for name in names:
+        assert (source / name).read_bytes() == (ROOT / name).read_bytes()
+    readme = (source / "README.md").read_text(encoding="utf-8")
+    links = {found.partition("#")[0] for found in re.findall(r"\]\((?!https?:)([^)#]+)", readme)}
+    assert {link for link in links if not (source / link).exists()} == set()
+
+
+@pytest.mark.nightly
+def test_the_source_distribution_is_set_up_and_measures(tmp_path: Path) -> None:
+    source = unpacked(tmp_path)
+    own = {key: text for key, text in os.environ.items() if key not in ("MAKEFLAGS", "VIRTUAL_ENV")}
+    for command in (
+        ["make", "setup-demo"],
+        [".venv/bin/boardprof", "run", "examples/workloads:crc32"],
+    ):
+        subprocess.run(command, check=True, timeout=380, cwd=source, env=own)
 
 
 def test_the_wheel_measures_on_this_machine(installed: Installed) -> None:

@@ -170,6 +170,7 @@ def test_the_headers_numbers_are_those_of_the_codes() -> None:
         **{f"BP_TRACE_{m.name}": m.value for m in codes.TraceMode},
         **{f"BP_TRACE_BLOCK_{m.name}": m.value for m in codes.TraceBlockFlag},
         **{f"BP_TRACE_SLOT_{m.name}": m.value for m in codes.TraceSlotFlag},
+        **{f"BP_TRACE_CLOCK_{m.name}": m.value for m in codes.TraceClockStatus},
     }
     assert {name: int(value) for name, value in found.items()} == expected
     assert f"#define BP_PROTOCOL_VERSION {codes.PROTOCOL_VERSION}\n" in text

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +27,14 @@ CONFIGS = {
         "BP_CFG_INTERRUPTS": 1,
     },
 }
+EVERYTHING = {
+    **CONFIGS["full"],
+    "BP_CFG_GUARD": 1,
+    "BP_CFG_INTERRUPTS": 2,
+    "BP_CFG_TRACE": 256,
+    "BP_CFG_TRACE_CLOCK": 1,
+    "BP_CFG_TASKS": 4,
+}
 # What GCC may call on its own even in a freestanding program; bp_mem.c has them.
 MEMORY = {"memcpy", "memmove", "memset", "memcmp"}
 # A compiler's own arithmetic that a core lacks. Nothing else: no libc, no libatomic.
@@ -44,6 +52,12 @@ class Target:
     flags: tuple[str, ...]
     arch: str | None
     collectors: tuple[str, ...] = ("ticks",)
+    clang: tuple[str, ...] = ()  # flags for clang, instead of a compiler with the prefix
+
+    def compiler(self) -> list[str]:
+        if self.clang:
+            return [requires_tool("clang", "clang"), *self.clang]
+        return [requires_tool(f"{self.prefix}gcc", self.package), *self.flags]
 
 
 TARGETS = {
@@ -79,18 +93,26 @@ TARGETS = {
     "aarch64": Target("aarch64-linux-gnu-", "gcc-aarch64-linux-gnu", (), None),
     "ATmega2560": Target("avr-", "gcc-avr", ("-mmcu=atmega2560",), "avr"),
 }
+# The same cores, for clang: not AVR, whose program memory clang does not know in C.
+CLANG = {
+    "Cortex-M0+": ("--target=armv6m-none-eabi", "-mcpu=cortex-m0plus"),
+    "Cortex-M3": ("--target=armv7m-none-eabi", "-mcpu=cortex-m3"),
+    "rv32imac": ("--target=riscv32-unknown-elf", "-march=rv32imac", "-mabi=ilp32"),
+    "rv64imac": ("--target=riscv64-unknown-elf", "-march=rv64imac", "-mabi=lp64"),
+    "aarch64": ("--target=aarch64-none-elf",),
+}
+TARGETS |= {f"{name}, clang": replace(TARGETS[name], clang=flags) for name, flags in CLANG.items()}
 
 
 def compiled(target: Target, config: dict[str, int]) -> list[Path]:
     """Compile all that the target can run; return the objects."""
-    cc = requires_tool(f"{target.prefix}gcc", target.package)
     sources = sorted((AGENT / "src").glob("*.c"))
     sources += [AGENT / "collectors" / f"bp_{name}.c" for name in target.collectors]
     includes = [f"-I{AGENT / 'include'}", f"-I{AGENT / 'src'}"]
     if target.arch is not None:
         sources += sorted((AGENT / "arch" / target.arch).glob("*.c"))
         includes.append(f"-I{AGENT / 'arch' / target.arch}")
-    command = [cc, *FLAGS, *target.flags, *defines(config), *includes, "-c"]
+    command = [*target.compiler(), *FLAGS, *defines(config), *includes, "-c"]
     return [built_once([*command, source], f"{source.stem}.o") for source in sources]
 
 
@@ -107,6 +129,11 @@ def test_the_agent_compiles_without_a_warning_and_needs_no_library(name: str, co
     from_board = {name for name in missing if re.match(linked, name)}
     assert {name for name in missing - from_board if not ARITHMETIC.fullmatch(name)} == set()
     assert defined >= MEMORY
+
+
+@pytest.mark.parametrize("name", ["Cortex-M0+", "Cortex-M3", "rv32imac", "rv64imac"])
+def test_clang_takes_guards_hooks_and_probes_without_a_warning(name: str) -> None:
+    assert compiled(TARGETS[f"{name}, clang"], EVERYTHING)
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -135,11 +162,10 @@ def compiler_for(header: Path) -> Target:
 @pytest.mark.parametrize("header", headers(), ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_every_header_compiles_alone_and_twice(header: Path, tmp_path: Path) -> None:
     target = compiler_for(header)
-    cc = requires_tool(f"{target.prefix}gcc", target.package)
     source = tmp_path / "header.c"
     source.write_text(f'#include "{header.name}"\n#include "{header.name}"\nextern int used;\n')
     includes = [f"-I{AGENT / 'include'}", f"-I{header.parent}"]
-    run([cc, *FLAGS, *target.flags, *includes, "-c", source, "-o", tmp_path / "header.o"])
+    run([*target.compiler(), *FLAGS, *includes, "-c", source, "-o", tmp_path / "header.o"])
 
 
 @pytest.mark.parametrize(

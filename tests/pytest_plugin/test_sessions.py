@@ -157,3 +157,40 @@ def test_a_session_that_was_to_measure_nothing_is_no_failure(
     assert "ERROR" not in ran.out
     is_noted = "note: nothing was measured, so nothing is compared with old.json" in ran.out
     assert is_noted == (chosen != ["--collect-only"])
+
+
+# -- the first run ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]])
+def test_a_first_run_warns_that_there_is_nothing_to_compare_with(
+    suite: Suite, workers: list[str]
+) -> None:
+    gate = ("--bp-compare", "main", "--bp-fail-if", "Duration (us)>1000000%", "--bp-save", "main")
+    ran = suite.run(*gate, *workers)
+    assert ran.code == 4
+    ran = suite.run(*gate, "--bp-compare-if-present", *workers)
+    assert ran.code == 0, ran.out
+    warning = "warning: there is no main to compare with, so no change can fail a test"
+    assert ran.out.count(warning) == 1
+    ran = suite.run(*gate, "--bp-compare-if-present", *workers)
+    assert ran.code == 0, ran.out
+    assert "warning:" not in ran.out
+
+
+def test_a_baseline_file_may_be_missing_in_a_first_run(suite: Suite) -> None:
+    gate = ("--bp-baseline", "base.json", "--bp-compare-if-present")
+    ran = suite.run(*gate)
+    assert ran.code == 0, ran.out
+    assert "base.json to compare with" in ran.out
+    suite.write("base.json", "{")
+    assert suite.run(*gate).code == 4
+
+
+@pytest.mark.parametrize("others", [[], ["--bp-compare", "main", "--bp-require-baseline"]])
+def test_a_first_run_that_is_allowed_needs_a_run_that_is_not_required(
+    suite: Suite, others: list[str]
+) -> None:
+    ran = suite.run("--bp-compare-if-present", *others)
+    assert ran.code == 4
+    assert "--bp-compare-if-present needs --bp-compare or --bp-baseline" in ran.out

@@ -93,6 +93,7 @@ def test_a_function_carries_its_parts(tmp_path: Path) -> None:
             check=None,
             source="code.c",
             reason=None,
+            line=1,
         )
     ]
 

@@ -72,7 +72,8 @@ def test_a_board_that_does_not_guard_catches_nothing_and_says_why(tmp_path: Path
     assert guard == GuardSpec()
     assert guard.catches == ()
     assert guard.facts() == [
-        {"cause": cause, "not_caught": "its agent has no guard"} for cause in CAUSES
+        {"cause": cause, "not_caught": "its agent is compiled without BP_CFG_GUARD"}
+        for cause in CAUSES
     ]
 
 

@@ -137,7 +137,7 @@ def test_an_agent_that_cannot_paint_its_stack_measures_all_the_same() -> None:
     assert isinstance(measured.stack, Stack)
     memory.lib.test_stack_limit = memory.ffi.NULL  # bp.stack is UNSUPPORTED then
     measured = board.measure("work", metrics=["calls"], warmup=0, repeat=1)
-    assert measured.stack == "the agent cannot paint its stack"
+    assert measured.stack == "the agent is compiled without BP_CFG_STACK"
 
     refused = bytes(msgpack.packb([ErrorCode.NO_MEMORY, 0]))
     line.change = altered(

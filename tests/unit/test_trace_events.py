@@ -402,6 +402,17 @@ def test_the_greatest_stands_first_and_what_has_no_value_last(
     assert names(average(calls()).table(sort_by=sort_by)) == expected
 
 
+@pytest.mark.parametrize("name", ["duration", "time", "Duration (us)"])
+def test_a_table_is_sorted_by_each_name_of_a_metric(name: str) -> None:
+    events = nested(
+        event("f", 0, 1, kind="call", metrics={"Duration (us)": Duration(1.5)}),
+        event("g", 1, 2, kind="call", metrics={"Duration (us)": Duration(3.0)}),
+    )
+    assert names(average(events).table(sort_by=name)) == ["g", "f"]
+    assert [each.metric(name) for each in average(events)] == [1.5, 3.0]
+    assert events[1].metric_total(name) == Duration(3.0)
+
+
 def test_what_a_table_cannot_be_sorted_by_is_refused_with_what_it_can() -> None:
     with pytest.raises(UnknownNameError, match="'cpu_tim'; did you mean 'cpu_time'"):
         average(calls()).table(sort_by="cpu_tim")

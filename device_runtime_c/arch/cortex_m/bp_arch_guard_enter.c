@@ -26,8 +26,8 @@ void bp_nmi_handler(void);
 
 /* Call body(context) on the process stack. Both the body and the handler come back to
  * bp_guard_leave. The main stack does not change meanwhile. */
-__attribute__((naked)) void bp_guard_enter(void (*body)(void *context), void *context) {
-    (void)body, (void)context;
+__attribute__((naked)) void bp_guard_enter(__attribute__((unused)) void (*body)(void *context),
+                                           __attribute__((unused)) void *context) {
     /* clang-format off */
     __asm__ volatile(".syntax unified\n"
                      "push {r3-r7, lr}\n" /* r3 keeps the stack aligned to 8 */

@@ -15,7 +15,7 @@
 #define BP_ABORT_TEXT(number) BP_ABORT_TEXT_(number)
 
 /* `caller` is __builtin_return_address(0) in the function that aborts. */
-__attribute__((always_inline)) static inline _Noreturn void bp_abort_from(const void *caller) {
+__attribute__((always_inline, noreturn)) static inline void bp_abort_from(const void *caller) {
 #if defined(__riscv)
     __asm__ volatile("mv ra, %0\n.4byte " BP_ABORT_TEXT(BP_ABORT_RISCV) : : "r"(caller));
 #elif defined(__thumb__)

@@ -11,6 +11,10 @@
 #include "boardprof/bp_config.h"
 #include "boardprof/bp_wire.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Whether to copy long frames group by group, with the C library's memchr and memmove. */
 #define BP_FRAME_FAST (__STDC_HOSTED__ && BP_CFG_MTU >= 4096)
 
@@ -63,6 +67,10 @@ static inline bool bp_frame_is_sound(const uint8_t *frame, int length) {
  * `length`. If that does not happen, take all bytes and store 0. Returns how many bytes were taken.
  */
 size_t bp_frame_take_some(bp_receiver_t *receiver, const uint8_t *bytes, size_t count, int *length);
+#endif
+
+#ifdef __cplusplus
+}
 #endif
 
 #endif

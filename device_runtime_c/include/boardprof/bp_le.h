@@ -6,6 +6,10 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Each stores `value` at `out` and returns the first byte after it. */
 uint8_t *bp_put_u8(uint8_t *out, uint8_t value);
 uint8_t *bp_put_u16(uint8_t *out, uint16_t value);
@@ -50,5 +54,9 @@ static inline uint8_t *bp_put_f64(uint8_t *out, double value) {
 
 uint16_t bp_get_u16(const uint8_t *in);
 uint32_t bp_get_u32(const uint8_t *in);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

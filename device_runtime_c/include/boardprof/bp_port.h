@@ -16,6 +16,10 @@
 #include "boardprof/bp_config.h"
 #include "boardprof/bp_wire.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /// Start ///
 
 /* Initialise the clocks, the line to the host and the tick counter.
@@ -210,6 +214,10 @@ uint32_t bp_sample_take(bp_code_t pc, uintptr_t sp);
  * Context: the timer's interrupt, once the next one is armed, if `dither` is not 0. */
 void bp_sample_dither(void);
 
+#endif
+
+#ifdef __cplusplus
+}
 #endif
 
 #endif

@@ -23,6 +23,7 @@ from boardprof.cfunction import CFunction
 from boardprof.decode.clock import ClockFit
 from boardprof.decode.dictionary import Dictionary
 from boardprof.decode.samples import check_layouts
+from boardprof.elf.binutils import definition
 from boardprof.elf.identity import compilers_of
 from boardprof.errors import LinkError, UnknownNameError, UsageError
 from boardprof.link.bulk import Channels
@@ -41,6 +42,7 @@ from boardprof.measure.window import Collectors, Window
 from boardprof.report.assemble import assemble
 from boardprof.report.measurement import Device, Measurement
 from boardprof.report.report import Report
+from boardprof.report.source_place import SourcePlace, place_of_line, source_place
 from boardprof_protocol.codes import TraceFlag, TraceMode
 from boardprof_protocol.layout import Layout
 
@@ -411,11 +413,19 @@ class Board:
             measurement,
             flags=self.flags,
             libc=self.libc,
+            source=self._source_of(measurement.function),
             compilers=self.compilers,
             parts=self.offer.parts,
             formulas=self.offer.formulas,
             calls_before=calls_before,
         )
+
+    def _source_of(self, function: str) -> SourcePlace | None:
+        known = self.sources.get(function)
+        if known is not None:
+            return source_place(known.source, known.line, self.files)
+        found = None if self.image is None else definition(self.image, function)
+        return None if found is None else place_of_line(found.path, found.line)
 
     def metrics(self) -> list[ListedMetric]:
         """Ask the board for everything that ``metrics=`` can name, as ``boardprof metrics`` does.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from boardprof.arguments.passing import Block
 from boardprof.decode.dictionary import Dictionary
-from boardprof.errors import FrameError, RpcError, UsageError
+from boardprof.errors import FrameError, RpcError, UsageError, agent_option
 from boardprof.link.bulk import Channels
 from boardprof.link.handshake import Welcome
 from boardprof.link.session import Session
@@ -62,8 +62,7 @@ class Memory:
             raise UsageError(
                 f"A block of {size} bytes does not fit into the board's arena of {self.size} "
                 "bytes.",
-                hint="set its size with the option `arena` in [build] config of the board's "
-                "board.toml",
+                hint=f"compile the agent with a larger {agent_option('arena')}",
             )
         # A KeyboardInterrupt between the reply and the next line loses the block for this session.
         handle = self._call("bp.alloc", size)

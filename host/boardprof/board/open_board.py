@@ -7,6 +7,7 @@ import contextlib
 import math
 import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -30,7 +31,8 @@ from boardprof.errors import BoardError, BoardprofError, BoardTimeoutError, Usag
 from boardprof.link.handshake import Welcome, make_claim
 from boardprof.link.no_answer import DEFAULT_LIMIT_S
 from boardprof.link.session import Session
-from boardprof.processes import commands_behind
+from boardprof.port_name import AUTO, FORMS, port_url, split_lines
+from boardprof.processes import commands_behind, port_holders
 from boardprof.progress import activity
 from boardprof.toolchain.cache import cache_root
 from boardprof.transport.base import Transport, packages_transport
@@ -50,6 +52,7 @@ _WALL_S = 30.0
 """Longest wall time of a call on an emulated board."""
 
 _HELLO_TIMEOUT_S = 10.0
+_ASK_S = 2.0
 _LONGEST_S = 1e6
 """Upper limit of timeouts, in seconds; some system calls do not accept longer ones."""
 
@@ -88,6 +91,10 @@ def open_board(
     Raises:
         BoardprofError: as `boardprof.connect`.
     """
+    if port is not None:
+        port = port_url(port)
+        if port == AUTO:
+            port = find_port(spec, baud)
     hello_s = _HELLO_TIMEOUT_S if timeout_s is None else timeout_s
     for name, given_s in (("timeout_s", timeout_s), ("wall_timeout_s", wall_timeout_s)):
         if given_s is not None and not 0 < given_s <= _LONGEST_S:
@@ -241,6 +248,51 @@ def guard_calls(
     )
 
 
+def find_port(spec: BoardSpec, baud: int | None = None) -> str:
+    """Return the serial port of the only board that answers: what ``auto`` stands for.
+
+    With one USB port there is nothing to ask. Ports that other programs have open are left alone,
+    because opening them could reset their boards.
+
+    Args:
+        spec: the board; its name is "" for any board.
+        baud: rate to ask at.
+
+    Raises:
+        BoardError: no port has such a board.
+        UsageError: several ports do.
+    """
+    from boardprof.transport.usb_ports import listed_ports
+
+    ports = [port.device for port in listed_ports() if port.vid is not None]
+    if len(ports) == 1:
+        return ports[0]
+    free = [port for port in ports if not port_holders(port)]
+    with activity("asking ports", len(free)), ThreadPoolExecutor(max(1, len(free))) as pool:
+        names = dict(zip(free, pool.map(partial(_name_at, spec, baud), free), strict=True))
+    found = [port for port, name in names.items() if name]
+    if len(found) == 1:
+        return found[0]
+    what = spec.name or "board"
+    if found:
+        told = ", ".join(f"{port} ({names[port]})" for port in found)
+        raise UsageError(f"Several ports have a {what}: {told}.", hint="give -p one of them")
+    asked = ", ".join(ports) or "none"
+    raise BoardError(
+        f"No serial port has a {what} whose agent answers. USB ports: {asked}.",
+        hint="plug in the board; `boardprof devices` shows the state of each port",
+    )
+
+
+def _name_at(spec: BoardSpec, baud: int | None, port: str) -> str:
+    """Return the name of the board at a port; "" if it is another one, or nothing answers."""
+    try:
+        with open_board(spec.at_port(), port, baud=baud, timeout_s=_ASK_S) as board:
+            return board.spec.name
+    except BoardprofError:
+        return ""
+
+
 def open_line(
     spec: BoardSpec,
     port: str | None = None,
@@ -279,6 +331,9 @@ def open_line(
     if path is not None:
         check_image(path, spec, _all_boards())
     if port is not None:
+        port = port_url(port)
+        if port == AUTO:
+            port = find_port(spec, baud)
         return _open_port(spec.at_port(), port, baud, timeout_s, key_file), path
     assert path is not None
     return _start(spec, path, timeout_s, on_note), path
@@ -293,10 +348,21 @@ def _all_boards() -> Iterator[BoardSpec]:
 def _open_port(
     spec: BoardSpec, port: str, baud: int | None, timeout_s: float, key_file: str | Path | None
 ) -> Transport:
+    port, lines = split_lines(port)
+    if port.startswith("hwgrep://"):
+        from boardprof.transport.usb_ports import path_like
+
+        port = path_like(port)
+    # Transports are imported where they are used, for a quick start: one run needs one.
+    if port.startswith(("rfc2217://", "spy://")):
+        if key_file is not None:
+            raise UsageError(f"{port} has no key.", hint="leave out --key-file")
+        from boardprof.transport.pyserial_line import connect_pyserial
+
+        return connect_pyserial(port, baud or spec.launch.baud or DEFAULT_BAUD, lines)
     if "://" in port:
         if baud is not None:
             raise UsageError(f"{port} has no baud rate.", hint="leave out --baud")
-        # Transports are imported where they are used, for a quick start: one run needs one.
         from boardprof.transport.keyed import read_key
         from boardprof.transport.tcp import SCHEME, connect_tcp
 
@@ -305,12 +371,18 @@ def _open_port(
             if key_file is not None:
                 raise UsageError(f"{port} has no key.", hint="leave out --key-file")
             return elsewhere(port, timeout_s)
+        if port.startswith("ssh://"):
+            if key_file is not None:
+                raise UsageError(f"{port} has no key of boardprof: ssh has its own.")
+            from boardprof.transport.ssh import connect_ssh
+
+            return connect_ssh(port, timeout_s)
         return connect_tcp(port, timeout_s, read_key(key_file))
     if key_file is not None:
         raise UsageError(f"{port} is a serial port, which has no key.", hint="leave out --key-file")
     from boardprof.transport.serial import connect_serial
 
-    return connect_serial(port, baud or spec.launch.baud or DEFAULT_BAUD)
+    return connect_serial(port, baud or spec.launch.baud or DEFAULT_BAUD, lines)
 
 
 def _check_startable(spec: BoardSpec, baud: int | None, key_file: str | Path | None) -> None:
@@ -324,7 +396,7 @@ def _check_startable(spec: BoardSpec, baud: int | None, key_file: str | Path | N
     if spec.launch.kind == "serial":
         raise BoardError(
             f"{spec.name} is a real board and needs a port.",
-            hint="give -p PORT: a device path or socket://HOST:PORT",
+            hint=f"give -p PORT: {FORMS}",
         )
 
 

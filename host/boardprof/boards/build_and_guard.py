@@ -171,7 +171,7 @@ def cause_name(cause: FaultCause) -> str:
 CAUSES = tuple(cause_name(c) for c in FaultCause if c not in (FaultCause.NONE, FaultCause.UNKNOWN))
 """The causes that a board may catch, in the order of their numbers."""
 
-_UNGUARDED = "its agent has no guard"
+_UNGUARDED = "its agent is compiled without BP_CFG_GUARD"
 
 
 @dataclass(frozen=True)

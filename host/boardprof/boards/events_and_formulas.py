@@ -20,7 +20,7 @@ _CODE_BITS = 64
 _RESERVED = frozenset(
     {
         *("Name", "Duration (us)", "Percent", "Device", "Count", "Argument Shapes", "Flags"),
-        *("Hash", "Stack (bytes)", "Perturbation (%)", "duration", "all"),
+        *("Hash", "Stack (bytes)", "Perturbation (%)", "duration", "time", "stack", "all"),
     }
 )
 """Columns of every Report, and names with another meaning in ``metrics=``."""

@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from boardprof.cli.compare import REGRESSION, Gate, gate_options, taken_gate
+from boardprof.cli.compare import REGRESSION, Gate, comparison_text, gate_options, taken_gate
 from boardprof.cli.exit_codes import UNTESTABLE
 from boardprof.cli.options import complete_run
-from boardprof.cli.output import echo, echo_page
+from boardprof.cli.output import echo, echo_data, echo_page, echo_warning, echo_written
 from boardprof.errors import BoardprofError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from boardprof.comparison.comparison import Comparison
+    from boardprof.exporters import Export
     from boardprof.report.report import Report
     from boardprof.run.alternating import Side
     from boardprof.run.measure_plan import Listener
@@ -49,14 +50,27 @@ class Against:
         self._flags: str | None = None
         self._revision: str | None = None
         self._is_first = False
+        self._compares = False
 
     @classmethod
-    def run(cls, ref: str, gate: Gate, *, bisects: bool) -> Against:
-        """Return the comparison with a run of the history, or a file."""
-        from boardprof.history.report_lookup import find_run
+    def run(cls, ref: str, gate: Gate, *, bisects: bool, if_present: bool = False) -> Against:
+        """Return the comparison with a run of the history, or a file.
+
+        Args:
+            ref: the run, or the file.
+            gate: rules for the change.
+            bisects: the exit code is for ``git bisect run``.
+            if_present: without such a run, nothing is compared.
+        """
+        from boardprof.history.report_lookup import find_run, find_run_if_present
         from boardprof.history.run import NothingKeptError
 
         made = cls(gate, bisects=bisects)
+        made._compares = True
+        if if_present and find_run_if_present(ref) is None:
+            made._is_first = True
+            echo_warning(f"there is no run {ref} yet, so no rule is checked (--against-if-present)")
+            return made
         try:
             found = find_run(ref)
         except (NothingKeptError, UnknownNameError) as error:
@@ -73,6 +87,7 @@ class Against:
         if flags is not None:  # these are meant to differ
             gate = replace(gate, allow=tuple({*gate.allow, "compiler"}))
         made = cls(gate)
+        made._compares = True
         made._flags, made._revision = flags, revision
         return made
 
@@ -143,7 +158,38 @@ class Against:
 
             echo_page(["", *comparison_page(self._comparison)])
         elif self._is_first:
-            echo("\nResult: not compared; no run was kept before this one")
+            echo("\nResult: not compared; there is no earlier run")
+
+    def check_exports(self, exports: Sequence[Export]) -> None:
+        """Check that there will be a comparison, if exports need one.
+
+        Raises:
+            UsageError: there will be none.
+        """
+        needed = [each.name for each in exports if each.is_comparison]
+        if needed and not self._compares:
+            raise UsageError(
+                f"--export {needed[0]} writes a comparison, and nothing is compared.",
+                hint="add --against RUN, --ab or --ab-rev",
+            )
+
+    def write(self, exports: Sequence[Export]) -> Iterator[BoardprofError]:
+        """Write the exports of the comparison, if there is one; yield why one failed."""
+        from boardprof.report.report_file import write_text
+
+        for each in exports:
+            if not each.is_comparison or self._comparison is None:
+                continue
+            try:
+                write_text(comparison_text(self._comparison, each), str(each.file))
+                echo_written("Comparison", each.file)
+            except BoardprofError as error:
+                yield error
+
+    def echo_export(self, export: Export) -> None:
+        """Print an export of the comparison, if there is one."""
+        if self._comparison is not None:
+            echo_data(comparison_text(self._comparison, export), nl=False)
 
     def exit_code(self, failures: Sequence[BoardprofError]) -> int:
         """Return the command's exit code.
@@ -187,6 +233,11 @@ def against_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="Also compare with RUN, as `boardprof compare RUN` does. --fail-if sets rules. "
         "With branch:NAME, the first run of all passes.",
     )
+    if_present = click.option(
+        "--against-if-present",
+        is_flag=True,
+        help="Warn if the run of --against does not exist, instead of failing: for a first run.",
+    )
     flags = click.option(
         "--ab",
         metavar='"FLAGS|FLAGS"',
@@ -198,7 +249,7 @@ def against_options(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="REV",
         help="Compare the commit REV with the working tree in the same way.",
     )
-    return against(flags(revision(gate_options(bisect(command)))))
+    return against(if_present(flags(revision(gate_options(bisect(command))))))
 
 
 def taken_against(options: Mapping[str, Any]) -> Against:
@@ -211,6 +262,11 @@ def taken_against(options: Mapping[str, Any]) -> Against:
         UsageError: options conflict, a rule does not parse, or the run does not exist.
     """
     ref, bisects = options["against"], options["bisect"]
+    if options["against_if_present"] and (ref is None or options["fail_if_missing"] or bisects):
+        raise UsageError(
+            "--against-if-present needs --against, and excludes --bisect and --fail-if-missing.",
+            hint="--against RUN --against-if-present",
+        )
     if bisects and not (ref and options["rules"]):
         raise UsageError(
             "--bisect needs a run to compare with and a rule.",
@@ -230,7 +286,7 @@ def taken_against(options: Mapping[str, Any]) -> Against:
     gate = taken_gate(options)
     parse_rules(gate.rules)
     if ref is not None:
-        return Against.run(ref, gate, bisects=bisects)
+        return Against.run(ref, gate, bisects=bisects, if_present=options["against_if_present"])
     return Against.in_turns(gate, flags=flags, revision=revision)
 
 

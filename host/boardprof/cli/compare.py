@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from boardprof.comparison.comparison import Comparison
+    from boardprof.exporters import Export
     from boardprof.report.report import Report
 
 
@@ -139,6 +140,16 @@ def taken_gate(options: Mapping[str, Any]) -> Gate:
     return Gate(**{name: options[name] for name in names})
 
 
+def comparison_text(comparison: Comparison, export: Export) -> str:
+    """Return what an exporter makes of a Comparison; the text ends with its line."""
+    from boardprof.exporters import exported
+
+    content = exported(comparison, export.name, export.exporter)
+    assert isinstance(content, bytes), "exporters of Comparisons make one file"
+    text = content.decode()
+    return text if text.endswith("\n") else f"{text}\n"
+
+
 _LAST = "last"
 
 
@@ -150,6 +161,14 @@ _LAST = "last"
 @file_option("json", "JSON")
 @file_option("markdown", "Markdown for a pull request")
 @file_option("junit", "JUnit XML")
+@click.option(
+    "--export",
+    "exports",
+    multiple=True,
+    metavar="NAME=FILE",
+    help="Write it with an exporter: github, gitlab, summary, ... or one of another package; "
+    "NAME=- prints it in place of the table.",
+)
 @width_option
 def compare(
     before: str,
@@ -158,6 +177,7 @@ def compare(
     json_file: str | None,
     markdown_file: str | None,
     junit_file: str | None,
+    exports: tuple[str, ...],
     **options: Any,
 ) -> int:
     """Compare two runs: what got better or worse, and what is only noise.
@@ -170,25 +190,24 @@ def compare(
     if a rank test says so. Without --fail-if nothing counts as a regression.
     """
     gate = taken_gate(options)
+    from boardprof.exporters import read_exports
     from boardprof.render.comparison_table import comparison_page
     from boardprof.report.report_file import write_text
 
-    files = {"--json": json_file, "--markdown": markdown_file, "--junit": junit_file}
-    if [*files.values()].count(STDOUT) > 1:
+    own = {"json": json_file, "markdown": markdown_file, "junit": junit_file}
+    texts = [f"{name}={file}" for name, file in own.items() if file is not None]
+    files = read_exports([*texts, *exports], comparisons=True)
+    if [str(each.file) for each in files].count(STDOUT) > 1:
         raise UsageError("Only one output format can be printed.", hint="write the others to files")
     comparison = gate.compared(before, after)
-    forms: dict[str, Callable[[], str]] = {
-        "--json": lambda: comparison.json() + "\n",
-        "--markdown": comparison.markdown,
-        "--junit": comparison.junit,
-    }
     printed = None
-    for option, file in files.items():
-        if file == STDOUT:
-            printed = forms[option]()
-        elif file is not None:
-            write_text(forms[option](), file)
-            echo_written("Comparison", file)
+    for each in files:
+        text = comparison_text(comparison, each)
+        if str(each.file) == STDOUT:
+            printed = text
+        else:
+            write_text(text, str(each.file))
+            echo_written("Comparison", each.file)
     if printed is None:
         echo_page(comparison_page(comparison, changed_only=changed))
     else:

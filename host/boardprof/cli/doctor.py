@@ -32,7 +32,7 @@ from boardprof.errors import BuildError, DeviceError, UsageError
     "-p",
     "--port",
     metavar="PORT",
-    help="Device path or socket://HOST:PORT. [default: start the board]",
+    help="Port, as for `run`. [default: start the board]",
 )
 @click.option("--baud", "bauds", metavar="N[,N...]", help="Baud rates to try on a serial port.")
 @click.option(
@@ -181,10 +181,13 @@ def _doctor_board(as_json: bool, **options: Any) -> int:
 
 
 def _doctor_link(as_json: bool, **options: Any) -> int:
-    from boardprof.boards.board_lookup import board_spec, default_board
+    from boardprof.boards.board_lookup import board_spec, default_board, unnamed_board
     from boardprof.doctor.link_test import diagnose, exit_code, links_facts, links_text
 
-    spec = board_spec(options["board"]) if options["board"] else default_board()
+    if options["board"]:
+        spec = board_spec(options["board"])
+    else:  # at a port, the board says what it is
+        spec = default_board() if options["port"] is None else unnamed_board()
     tests = diagnose(
         spec,
         options["port"],
@@ -198,7 +201,7 @@ def _doctor_link(as_json: bool, **options: Any) -> int:
     if as_json:
         echo_json(links_facts(tests))
     else:
-        echo_lines(links_text(spec.name, tests))
+        echo_lines(links_text(tests))
     return exit_code(tests)
 
 

@@ -136,7 +136,7 @@ def unname(refs: Sequence[str]) -> None:
 @history.command("export", short_help="Write runs to a file that can be imported elsewhere.")
 @click.argument("refs", metavar="[RUN]...", nargs=-1)
 @click.option("--all", "of_all", is_flag=True, help="Export the runs of all projects.")
-@output_option("File to write. [standard output]")
+@output_option("File to write. [standard output]", prints=True)
 def export_runs(refs: Sequence[str], of_all: bool, output: str | None) -> None:
     """Write runs to a file that `boardprof history import` reads on another machine.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.cli.output import set_width
+from boardprof.errors import UsageError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -123,7 +124,19 @@ def port_options(command: Command) -> Command:
             "--port",
             metavar="PORT",
             shell_complete=complete_file,
-            help="Device path or socket://HOST:PORT of a running agent.",
+            help="Device path, HOST:PORT, URL (ssh://, rfc2217:// ...) or auto: where an agent "
+            "runs.",
+        ),
+        click.option(
+            "--dtr", type=click.Choice(["on", "off"]), help="State of a serial port's DTR line."
+        ),
+        click.option(
+            "--rts", type=click.Choice(["on", "off"]), help="State of a serial port's RTS line."
+        ),
+        click.option(
+            "--reset-pulse",
+            type=click.Choice(["dtr", "rts"]),
+            help="Reset the board with a pulse on this line of the serial port.",
         ),
     ):
         command = option(command)
@@ -133,7 +146,15 @@ def port_options(command: Command) -> Command:
 def taken_port_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return what was given by `port_options`, named as `boardprof.connect` and a plan take it."""
     names = ("port", "baud", "timeout_s", "wall_timeout_s", "takeover", "clock", "key_file")
-    return {name: options[name] for name in names}
+    found = {name: options[name] for name in names}
+    lines = {"dtr": options["dtr"], "rts": options["rts"], "reset": options["reset_pulse"]}
+    if any(lines.values()):
+        from boardprof.port_name import with_lines
+
+        if found["port"] is None:
+            raise UsageError("--dtr, --rts and --reset-pulse need a serial port.", hint="-p PORT")
+        found["port"] = with_lines(found["port"], **lines)
+    return found
 
 
 def image_option(command: Command) -> Command:
@@ -288,6 +309,10 @@ def baseline_option(command: Command) -> Command:
 
 
 def _writable(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    if value == STDOUT and option.name == "baseline_file":
+        raise UsageError(
+            "A baseline is a file to commit.", hint="--baseline FILE; --export baseline=- prints it"
+        )
     if value is not None and value != STDOUT:
         from boardprof.report.report_file import check_report_file
 
@@ -295,10 +320,32 @@ def _writable(ctx: click.Context, option: click.Parameter, value: str | None) ->
     return value
 
 
-def output_option(help_text: str) -> Callable[[Command], Command]:
-    """Return the decorator that adds ``--output``."""
+def output_option(
+    help_text: str, *, prints: bool = False, folder: bool = False, hint: str = "-o FILE"
+) -> Callable[[Command], Command]:
+    """Return the decorator that adds ``--output``; ``-`` stands for standard output.
+
+    Args:
+        help_text: of the option.
+        prints: whether the command prints if it gets None, as it does for ``-``.
+        folder: whether it may be a folder.
+        hint: what to write instead of ``-o -``, if the command does not print.
+    """
+
+    def taken(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
+        if value != STDOUT:
+            return value
+        if not prints:
+            raise UsageError("This cannot be printed: -o needs a file.", hint=hint)
+        return None
+
     return click.option(
-        "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help=help_text
+        "-o",
+        "--output",
+        type=click.Path(dir_okay=folder, allow_dash=True),
+        metavar="FILE",
+        callback=taken,
+        help=help_text,
     )
 
 

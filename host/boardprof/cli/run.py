@@ -74,7 +74,8 @@ _SECTIONS = {
     "The output of the function": "save_output expect tolerance",
     "What is printed": "table stats warnings width console verbose quiet debug",
     "What is kept": "json_file exports save baseline_file",
-    "What it is compared with": "against ab ab_rev rules alpha allow fail_if_missing bisect",
+    "What it is compared with": "against against_if_present ab ab_rev rules alpha allow "
+    "fail_if_missing bisect",
 }
 
 _EXAMPLES = """
@@ -175,7 +176,8 @@ Examples:
     multiple=True,
     metavar="NAME=FILE",
     help="Also write the Report with an exporter: csv, html, markdown, ... or one of another "
-    "package.",
+    "package; github, gitlab, junit and summary write the comparison. NAME=- prints it in place "
+    "of the table.",
 )
 @click.option(
     "--save", metavar="NAME", help="Name the run in the history. [default: stored without a name]"
@@ -216,7 +218,11 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
 
     check_save_name(options["save"])
     against = taken_against(options)
-    exports = read_exports(options["exports"])
+    exports = read_exports(options["exports"], comparisons=None)
+    against.check_exports(exports)
+    printed = [each for each in exports if f"{each.file}" == STDOUT]
+    if len(printed) + (options["json_file"] == STDOUT) > 1:
+        raise UsageError("Only one output format can be printed.", hint="write the others to files")
     plan = _plan(target, values, board_names, options)
     sources: list[Path] = []
     outcome = _measured(plan, against, options, sources.extend)
@@ -227,16 +233,23 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
         has_failed = bool(failures) or against.failed
         why = "was interrupted" if outcome.interrupted else "failed" if has_failed else ""
         # The files first: the reader of our output may have gone.
-        failures += _write(outcome.report, options["json_file"], exports)
+        files = [each for each in exports if each not in printed and not each.is_comparison]
+        failures += _write(outcome.report, options["json_file"], files)
+        failures += against.write([each for each in exports if each not in printed])
         failures += _write_baseline(outcome.report, options["baseline_file"], why)
-        as_json = options["json_file"] == STDOUT
-        since = None if as_json else _since(outcome.report, target, options)
+        no_table = bool(printed) or options["json_file"] == STDOUT
+        since = None if no_table else _since(outcome.report, target, options)
         kept, errors = _keep(outcome.report, options["save"], plan, sources, why)
         failures += errors
-        _echo_report(outcome.report, options, since, kept)
+        if printed and printed[0].is_comparison:
+            against.echo_export(printed[0])
+        elif printed:
+            failures += _print(outcome.report, printed[0])
+        else:
+            _echo_report(outcome.report, options, since, kept)
         if options["warnings"]:
             echo_warnings(outcome.report)
-        if not as_json:
+        if not no_table:
             against.echo()
     for failure in failures:
         echo(f"error: {failure}", err=True)
@@ -310,6 +323,19 @@ def _write(
             echo_written("Report", file)
         except BoardprofError as error:
             yield error
+
+
+def _print(report: Report, export: Export) -> Iterator[BoardprofError]:
+    """Print an export in place of the table; yield why it could not be made."""
+    from boardprof.exporters import exported
+
+    try:
+        content = exported(report, export.name, export.exporter)
+    except BoardprofError as error:
+        yield error
+        return
+    assert isinstance(content, bytes), "exporters of Reports make one file"
+    echo_data(content, nl=False)
 
 
 def _write_baseline(report: Report, file: str | None, why: str) -> Iterator[BoardprofError]:

@@ -141,13 +141,7 @@ def _names(context: click.Context, parameter: click.Parameter, incomplete: str) 
 @click.command(short_help="Write a Report or a trace as CSV, HTML, for Perfetto ...")
 @click.argument("name", shell_complete=_names)
 @click.argument("report", metavar="REPORT|TRACE", shell_complete=complete_run)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(),
-    metavar="FILE",
-    help="Write it there; for ctf, a folder. [standard output]",
-)
+@output_option("Write it there; for ctf, a folder. [standard output]", prints=True, folder=True)
 @click.option(
     "--diff",
     metavar="REPORT",
@@ -321,7 +315,9 @@ def _earlier(found: Found) -> list[tuple[str, Report]]:
     help="Python file whose LAYOUT or LAYOUTS replace those with the same schema id. The file is "
     "executed.",
 )
-@output_option("Write the new Report there as JSON, and print nothing.")
+@output_option(
+    "Write the new Report there as JSON, and print nothing.", hint="--json, which prints it"
+)
 @json_option
 @table_option
 @width_option

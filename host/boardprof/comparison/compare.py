@@ -49,6 +49,7 @@ from boardprof.report.calls import SHARE, SHARES, one_of
 from boardprof.report.profile import Profile
 from boardprof.report.profile_json import ProfiledRow, profiles_of
 from boardprof.report.report import Report
+from boardprof.report.source_place import places_of
 from boardprof.stats.groups import GroupKey, summaries
 
 __all__ = ["compare"]
@@ -151,6 +152,7 @@ def compare(
         gated.judged,
         gated.idle,
         _reasons(old, new, gated.rows, pairing),
+        {**places_of(old), **places_of(new)},
     )
 
 

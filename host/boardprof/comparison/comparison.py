@@ -12,9 +12,10 @@ from typing import Final, Literal, TypeAlias
 from boardprof.comparison.profile_difference import ProfileDifference
 from boardprof.comparison.rule import Rule
 from boardprof.errors import UsageError
-from boardprof.exporters import own_form
+from boardprof.exporters import comparison_form
 from boardprof.metrics import Count, Duration, Kind
 from boardprof.report.calls import SHARES, one_of
+from boardprof.report.source_place import SourcePlace
 from boardprof.stats.groups import GroupKey, titled
 from boardprof.stats.summary import Summary
 
@@ -201,6 +202,7 @@ class Comparison:
         idle: rules for metrics that functions of the older run did not have then.
         reasons: place of a row that changed, see `place_of` -> where in the function it changed,
             if both Reports have a profile of it.
+        sources: function -> where it is defined, if a Report knows it.
     """
 
     rows: tuple[Difference, ...]
@@ -216,6 +218,7 @@ class Comparison:
     judged: int = 0
     idle: tuple[Rule, ...] = ()
     reasons: Mapping[tuple[str, ...], ProfileDifference] = field(default_factory=dict)
+    sources: Mapping[str, SourcePlace] = field(default_factory=dict)
 
     @property
     def failed(self) -> bool:
@@ -239,19 +242,19 @@ class Comparison:
 
     def table(self, *, changed_only: bool = False) -> str:
         """Return it as a text table."""
-        return str(own_form("comparison table")(self, changed_only=changed_only))
+        return str(comparison_form("table")(self, changed_only=changed_only))
 
     def markdown(self) -> str:
         """Return it as GitHub-flavoured Markdown for a pull request."""
-        return str(own_form("comparison markdown")(self))
+        return str(comparison_form("markdown")(self))
 
     def junit(self) -> str:
         """Return it as JUnit XML: a test case for each row, and for each unjudged one."""
-        return str(own_form("comparison junit")(self))
+        return str(comparison_form("junit")(self))
 
     def json(self) -> str:
         """Return it as one line of JSON."""
-        return str(own_form("comparison json")(self))
+        return str(comparison_form("json")(self))
 
     def __str__(self) -> str:
         """Return the table."""

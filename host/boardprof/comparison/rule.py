@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import Final, Literal, TypeAlias, cast
 
 from boardprof.errors import UsageError
+from boardprof.metrics import metric_called
 from boardprof.printable import display_width
 from boardprof.stats.summary import Number, Summary, magnitude
 
@@ -23,19 +24,6 @@ Unit: TypeAlias = Literal["%", "", "pp"]
 
 STATISTICS: Final = ("median", "mean", "min", "max", "p5", "p25", "p75", "p95", "stddev", "cold")
 """The statistics that a rule may limit."""
-
-_ALIASES: Final = {
-    "cpu-cycles": "cycles",
-    "branch-instructions": "branches",
-    "faults": "page-faults",
-    "cs": "context-switches",
-    "migrations": "cpu-migrations",
-    "insn": "instructions",
-    "duration": "Duration (us)",
-    "time": "Duration (us)",
-    "stack": "Stack (bytes)",
-}
-"""Aliases of metrics: perf's own, and ours without the unit."""
 
 _FORM = "METRIC[:STATISTIC]>LIMIT, e.g. 'cycles:median>2%', 'instructions:max>0', 'IPC<-5%'"
 _LIMIT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*)", re.DOTALL)
@@ -94,17 +82,15 @@ class Rule:
     def chosen(self, names: Iterable[str]) -> set[str]:
         """Return the names that the rule applies to.
 
-        A literal name has precedence over globs and aliases. If there is no such name, case is
-        ignored.
+        A literal name has precedence over globs; see `metric_called`.
         """
         known = set(names)
         if self.metric in known:
             return {self.metric}
         if self.is_glob:
             return {name for name in known if fnmatch.fnmatchcase(name, self.metric)}
-        wanted = self.metric.casefold()
-        wanted = _ALIASES.get(wanted, wanted).casefold()
-        return {name for name in known if name.casefold() == wanted}
+        found = metric_called(self.metric, sorted(known))
+        return {name for name in known if found and name.casefold() == found.casefold()}
 
     def largest(self, before: Number) -> Fraction:
         """Return the largest allowed change from a value, in the metric's own unit."""

@@ -97,6 +97,11 @@ def prove(board: Board, on_finding: Callable[[Finding], None] | None = None) -> 
 
 
 def _how_to_get_them(spec: BoardSpec) -> str:
+    if not spec.build.cc:  # only its own build system can build its firmware
+        return (
+            f"compile {runtime_dir() / 'proof'}/*.c with the firmware's sources that have "
+            "BP_FUNCTION (BOARDPROF_PROOF := 1 with boardprof.mk)"
+        )
     sources = " ".join(proof_sources(spec))
     if spec.launch.listen == "board":
         return f"boardprof agent serve -b {spec.name} {sources}"
@@ -163,7 +168,7 @@ def _arena(board: Board) -> Finding:
     """Allocate the whole arena, and check that its first and last bytes are memory."""
     size = board.memory.size
     if not size:
-        return Finding("arena", SKIPPED, "the agent has no arena")
+        return Finding("arena", SKIPPED, "the agent is compiled without BP_CFG_ARENA")
     marks = bytes(range(1, 65))[: min(64, size // 2)]
     try:
         block = board.memory.alloc(size - size % 16)

@@ -53,6 +53,7 @@ class LinkReport:
     """The result of a test of a line.
 
     Attributes:
+        board: its name.
         port: the line.
         baud: of a serial line, bits per second; None for others.
         counts: the traffic.
@@ -62,6 +63,7 @@ class LinkReport:
         injected: faults that the test itself made.
     """
 
+    board: str
     port: str
     baud: int | None
     counts: LineCounts
@@ -182,11 +184,13 @@ def try_link(
     with attach(spec, line, hello_s=hello_s) as board, telling:
         test = _Test(board, line, random.Random(seed))
         test.measure_round_trips(time.monotonic() + _ROUND_TRIPS * seconds)
-        why = "" if board.memory.size >= 2 else "the board's agent has no arena"
+        why = "" if board.memory.size >= 2 else "the board's agent is compiled without BP_CFG_ARENA"
         data = None if why else test.measure_data((1 - _ROUND_TRIPS) * seconds)
         _await_late(line)
+        name = board.device.name
     rate = round(10 / line.byte_time_s) if line.byte_time_s else baud
     return LinkReport(
+        board=name,
         port=line.name,
         baud=rate,
         counts=line.counts,
@@ -263,6 +267,7 @@ def link_facts(report: LinkReport) -> dict[str, Any]:
     """Return one test of a line as plain data for JSON; null if not measured."""
     counts, times = report.counts, report.round_trips_s
     return {
+        "board": report.board,
         "port": report.port,
         "baud": report.baud,
         "error": None,
@@ -330,10 +335,10 @@ def links_facts(tests: Tests) -> dict[str, Any]:
     }
 
 
-def links_text(name: str, tests: Tests) -> str:
+def links_text(tests: Tests) -> str:
     """Return all tests of a line as text; if there are several, the best rate comes last."""
     parts = [
-        link_text(name, test) if isinstance(test, LinkReport) else f"{baud:,} baud: {test.message}"
+        link_text(test) if isinstance(test, LinkReport) else f"{baud:,} baud: {test.message}"
         for baud, test in tests.items()
     ]
     if len(tests) > 1:
@@ -342,7 +347,7 @@ def links_text(name: str, tests: Tests) -> str:
     return "\n\n".join(parts)
 
 
-def link_text(name: str, report: LinkReport) -> str:
+def link_text(report: LinkReport) -> str:
     """Return one test of a line as text."""
     counts, times = report.counts, report.round_trips_s
     total = counts.sent + counts.received
@@ -352,7 +357,7 @@ def link_text(name: str, report: LinkReport) -> str:
         shown = (times[0], statistics.median(times), _p99(times))
         trips = f"{' … '.join(map(_time_text, shown))}    {len(times):,} calls"
     lines = [
-        f"Link: {name} at {report.port}{rate}",
+        f"Link: {report.board} at {report.port}{rate}",
         f"  Frames      {counts.sent:,} to the board, {counts.received:,} to the host",
         f"  Damaged     {counts.damaged_to_board:,} to the board ({counts.naks:,} NAKs), "
         f"{counts.damaged_to_host:,} to the host, {counts.lost:,} lost",

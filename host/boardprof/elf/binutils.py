@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import posixpath
 import re
 import subprocess
@@ -122,6 +123,24 @@ def locate(image: Path, pc: int) -> Location | None:
     function = read_if_possible(image, partial(_function_at, pc))
     path, line = _line_at(image, pc)
     return Location(path, line, function) if function is not None or line else None
+
+
+@functools.cache
+def definition(image: Path, function: str) -> Location | None:
+    """Return where a function of an image begins, None if it is unknown.
+
+    Args:
+        image: as for `locate`.
+        function: its symbol.
+    """
+    address = read_if_possible(image, partial(_address_of, function))
+    return None if address is None else locate(image, address)
+
+
+def _address_of(function: str, elf: ELFFile) -> int | None:
+    return next(
+        (code_address(elf, each) for each in functions_in(elf) if each.name == function), None
+    )
 
 
 def _function_at(pc: int, elf: ELFFile) -> str | None:

@@ -204,10 +204,11 @@ def _chosen(same: Sequence[Subprogram], kept: bool) -> Subprogram | NotCallable:
 
 def _function(name: str, found: Subprogram | NotCallable | str | None, source: str) -> CFunction:
     source = found.source or source if isinstance(found, Subprogram) else source
+    line = found.line if isinstance(found, Subprogram) else 0
     called = _prototype(name, found)
     if isinstance(called, NotCallable):
-        return CFunction(name, (), None, None, None, source, called.reason)
-    return CFunction(name, called.parameters, called.result, None, None, source, None)
+        return CFunction(name, (), None, None, None, source, called.reason, line)
+    return CFunction(name, called.parameters, called.result, None, None, source, None, line)
 
 
 def _prototype(name: str, found: Subprogram | NotCallable | str | None) -> Prototype | NotCallable:

@@ -37,6 +37,7 @@ class Subprogram:
         external: whether other units may call it.
         language: "C", "C++", "Rust" or "".
         die: its entry.
+        line: of the name in ``source``; 0 if not known, or if it is in a file that is included.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Subprogram:
     external: bool
     language: str
     die: DIE
+    line: int = 0
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,10 @@ def subprograms(info: DWARFInfo, languages: Container[str] | None = None) -> Ite
             name = text(die, "DW_AT_name")
             linkage = text(die, "DW_AT_linkage_name") or text(die, "DW_AT_MIPS_linkage_name")
             external = has(die, "DW_AT_external")
-            yield Subprogram(name, linkage or name, source, external, spoken, die)
+            # The unit's own file is 1; some compilers of DWARF 5 call it 0.
+            is_own = number(die, "DW_AT_decl_file") in (0, 1)
+            line = number(die, "DW_AT_decl_line") or 0 if is_own else 0
+            yield Subprogram(name, linkage or name, source, external, spoken, die, line)
 
 
 def is_elsewhere(info: DWARFInfo) -> bool:

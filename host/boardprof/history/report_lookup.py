@@ -15,14 +15,14 @@ from pathlib import Path
 from boardprof.errors import ReportFileError, UnknownNameError
 from boardprof.events import is_recording
 from boardprof.history.database import may_exist
-from boardprof.history.run import LAST, HistoryError, Run
+from boardprof.history.run import LAST, HistoryError, NothingKeptError, Run
 from boardprof.history.store import History
 from boardprof.metrics import Metric
 from boardprof.report.report import Report
 from boardprof.report.report_file import read_report
 
 __all__ = ["Found", "find_report", "find_run", "history_path", "is_named"]
-__all__ += ["like_runs", "user_history"]
+__all__ += ["find_run_if_present", "like_runs", "user_history"]
 
 _VARIABLE = "BOARDPROF_HISTORY"
 
@@ -141,6 +141,23 @@ def find_run(ref: str | int | Path, folder: str | Path = ".") -> Found:
             ) from error
         raise
     return Found(history.load(run), run.label, run.time, run)
+
+
+def find_run_if_present(ref: str | Path, folder: str | Path = ".") -> Found | None:
+    """Return a Report like `find_run`; None if there is no such run, and no such file.
+
+    For a first run, which has nothing to be compared with. Every other mistake is an error.
+
+    Args:
+        ref: as `find_report` takes it.
+        folder: the current folder, see `user_history`.
+    """
+    if (isinstance(ref, Path) or ref.endswith(".json")) and not os.path.lexists(ref):
+        return None
+    try:
+        return find_run(ref, folder)
+    except (NothingKeptError, UnknownNameError):
+        return None
 
 
 def like_runs(report: Report, *, before: Run | None = None) -> Iterator[Found]:

@@ -18,7 +18,7 @@ from boardprof.boards.board_lookup import board_spec, find_boards
 from boardprof.decode.dictionary import Dictionary, FunctionInfo
 from boardprof.elf.binutils import disassembly, objdump_of
 from boardprof.elf.symbol_table import CodeRange, SymbolTable, symbol_table
-from boardprof.errors import DeviceError, FrameError, RpcError, UsageError
+from boardprof.errors import DeviceError, FrameError, RpcError, UsageError, agent_option
 from boardprof.hotspots.record import CALL, ELSEWHERE, OTHER, Record, RecordedPath
 from boardprof.hotspots.symbolizer import profile_of
 from boardprof.report.profile import Profile, SampledCalls
@@ -232,7 +232,7 @@ def _reserve(board: SampledBoard, wanted: int, size: int) -> tuple[Block, int]:
     raise UsageError(
         f"There is no room for samples in the arena of {board.name}: {free:,} of "
         f"{board.memory.size:,} bytes are free, and {_FEWEST * size} are needed.",
-        hint="pass smaller arrays, or set arena in [build] config of board.toml",
+        hint="pass smaller arrays, or compile the agent with a larger " + agent_option("arena"),
     )
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from boardprof.decode.dictionary import Dictionary
-from boardprof.errors import BoardprofError, FrameError, RpcError, UsageError
+from boardprof.errors import BoardprofError, FrameError, RpcError, UsageError, agent_option
 from boardprof.link.channel import LEAST_FRAME, Receiver, Upload
 from boardprof.link.handshake import Welcome
 from boardprof.link.session import Session
@@ -139,7 +139,8 @@ class Channels:
         """
         if "bp.stream" not in self._ids:
             raise UsageError(
-                "The board's agent does not support streams.", hint="set stream in board.toml"
+                "The board's agent does not support streams.",
+                hint=f"compile it with {agent_option('stream', 4096)}",
             )
         channel = Receiver(self._session.client, self._next(), _STREAM_CREDIT)
         self._opened(channel, "bp.stream")

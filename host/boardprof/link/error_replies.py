@@ -39,7 +39,8 @@ _WHAT_WENT_WRONG = {
 
 _HAS_ANOTHER_FORM = "`boardprof info` shows what the board's firmware has and takes"
 _IS_TOO_MUCH = (
-    "request less at a time, or give the board more room in [build] config of its board.toml"
+    "request less at a time, or compile the agent with more room: BP_CFG_MTU, BP_CFG_ARENA and the "
+    "other sizes of bp_config.h (in a board.toml: [build] config)"
 )
 
 _WHAT_TO_TRY = {

@@ -250,7 +250,7 @@ def no_reply(
         text += f" It received {naks:,} damaged frames."
         hint = (
             "check the wire to the board's receiver and the baud rate, and that the receive "
-            "buffer is as large as rx_bytes and mtu in board.toml say"
+            "buffer is as large as BP_CFG_RX_BYTES and BP_CFG_MTU say"
         )
     return BoardTimeoutError(text, console=console, hint=hint)
 

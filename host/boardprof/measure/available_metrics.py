@@ -21,6 +21,8 @@ from boardprof.measure.selection import (
     select_metrics,
     unsupported_counters,
 )
+from boardprof.metrics import metric_called
+from boardprof.report.calls import STACK
 from boardprof_protocol.layout import Layout
 
 ALL = "all"
@@ -53,7 +55,8 @@ class Offer:
         """Return the passes that count ``metrics``, with the fixed counters in the first.
 
         Args:
-            metrics: names of counters, events or formulas, or one name. None for the fixed
+            metrics: names of counters, events or formulas, as `metric_called` takes them, or one
+                name. None for the fixed
                 counters and the defaults of programmable ones; `ALL` for everything.
 
         Raises:
@@ -62,6 +65,8 @@ class Offer:
         """
         slots = {p.collector.name: p.slots for p in self.programmable}
         names = metric_names(metrics)
+        if names:  # the stack is measured beside any metric
+            names = [name for name in names if metric_called(name, [STACK]) is None] or None
         if names is not None and ALL in names and len(names) > 1:
             raise UsageError(
                 f"`{ALL}` cannot be combined with other metrics: {', '.join(names)}.",
@@ -73,7 +78,9 @@ class Offer:
             }
             counting = {name: wanted for name, wanted in events.items() if wanted != ()}
             return self._timed(split_into_passes(self._select(None), counting, slots))
-        wanted = [part for name in names for part in self._parts(name)]
+        known = self._known()
+        meant = [metric_called(name, known) or name for name in names]
+        wanted = [part for name in meant for part in self._parts(name)]
         placed = {name: self.find(name) for name in dict.fromkeys(wanted)}
         fixed = [name for name, event in placed.items() if event is None]
         chosen: dict[str, list[str]] = {}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from boardprof.decode.clock import ClockFit, Exchange, fit_clock
 from boardprof.decode.dictionary import Dictionary
-from boardprof.errors import FrameError, UsageError
+from boardprof.errors import FrameError, UsageError, agent_option
 from boardprof.link.session import Session
 from boardprof.measure.board_link import BoardLink
 
@@ -68,7 +68,7 @@ class ClockProbe:
         if self._function is None:
             raise UsageError(
                 f"The agent of {self._board} has no {_CLOCK}.",
-                hint="set `clock = 1` in [build] config of its board.toml; its port needs a tick "
+                hint=f"compile the agent with {agent_option('clock', 1)}; its port needs a tick "
                 "counter of known rate",
             )
         for _ in range(times):

@@ -15,6 +15,7 @@ from boardprof.errors import (
     BoardprofError,
     RpcError,
     UsageError,
+    agent_option,
     still_answers,
 )
 from boardprof.measure.arena_layout import FENCE, Fence, Slot, fences, lay_out, slots_of
@@ -122,14 +123,15 @@ class Placement:
         if not memory.size:
             raise UsageError(
                 f"{name} takes arrays, but the board's agent has no arena to hold them.",
-                hint="set arena in [build] config of its board.toml",
+                hint=f"compile the agent with {agent_option('arena', 4096)}",
             )
         if self._size > room:
             held = f" ({memory.held_bytes:,} of them are reserved)" if memory.held_bytes else ""
             raise UsageError(
                 f"The arrays of {name} take {self._size:,} bytes; the board's arena has "
                 f"{memory.size:,} bytes{held}.",
-                hint="pass smaller arrays, or set arena in [build] config of board.toml",
+                hint=f"pass smaller arrays, or compile the agent with a larger "
+                f"{agent_option('arena')}",
             )
 
     def __enter__(self) -> Self:

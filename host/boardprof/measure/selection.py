@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from boardprof.decode.dictionary import CollectorInfo
 from boardprof.decode.samples import Sample
 from boardprof.errors import UnknownNameError, UsageError
+from boardprof.metrics import metric_called
 from boardprof.report.calls import DURATION
 
 CLOCKS = ("duration_time", "ticks")
@@ -101,8 +102,8 @@ def select_metrics(
 
 
 def is_duration(metric: str) -> bool:
-    """Return whether a metric is the Duration, by its column's name or as ``duration``."""
-    return metric.casefold() in (DURATION.casefold(), "duration")
+    """Return whether a metric is the Duration, by its column's name or an alias of it."""
+    return metric_called(metric, [DURATION]) is not None and metric not in CLOCKS
 
 
 def metric_names(metrics: object) -> list[str] | None:

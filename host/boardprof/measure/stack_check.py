@@ -37,7 +37,7 @@ from boardprof.toolchain.cache import Cache, FileHashes, digest
 from boardprof_protocol.codes import ErrorCode, FaultCause
 
 _STACK = "bp.stack"
-_NO_STACK = "the agent cannot paint its stack"
+_NO_STACK = "the agent is compiled without BP_CFG_STACK"
 _STACK_ENDED: dict[type[DeviceError], str] = {
     DeviceFaultError: "the function trapped in the call on painted stack",
     DeviceTimeoutError: "the call on painted stack did not end within the time limit",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -12,7 +13,7 @@ from boardprof.comparison.comparison import Comparison, Difference, Unjudged
 from boardprof.comparison.compatibility import comparable_flags
 from boardprof.comparison.rule import parse_rule
 from boardprof.errors import UnknownNameError, UsageError
-from boardprof.metrics import digits
+from boardprof.metrics import digits, metric_called
 from boardprof.report.calls import SHARES, Row
 from boardprof.report.report import Report
 from boardprof.stats.groups import GroupSummary, summaries
@@ -120,11 +121,15 @@ class Gate:
             yield from (f"{text} (--bp-require-baseline)" for text in texts)
 
     def _over_limit(self, groups: Sequence[GroupSummary]) -> Iterator[str]:
-        found = [each for each in groups if each.metric in self.limits]
-        for missing in self.limits.keys() - {each.metric for each in found}:
-            raise UnknownNameError("metric", missing, [each.metric for each in groups])
-        for each in found:
-            limit = self.limits[each.metric]
+        counted = [each.metric for each in groups]
+        limits: dict[str, float] = {}
+        for asked, limit in self.limits.items():
+            name = metric_called(asked, counted)
+            if name is None:
+                raise UnknownNameError("metric", asked, counted)
+            limits[name] = limit
+        for each in groups:
+            limit = limits.get(each.metric, math.inf)
             if each.summary.median > limit:
                 yield (
                     f"{each.key.name} on {each.key.device}: {each.metric} is "

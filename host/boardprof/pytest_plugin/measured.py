@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from boardprof.errors import UnknownNameError
+from boardprof.metrics import metric_called
 from boardprof.report.assemble import assemble
 from boardprof.report.measurement import Measurement
 from boardprof.stats.groups import summaries
@@ -39,13 +40,14 @@ class Measured(Mapping[str, Summary]):
         Raises:
             UnknownNameError: the board did not measure it.
         """
-        if metric not in self._found:
+        name = metric_called(metric, self._found)
+        if name is None:
             raise UnknownNameError("metric", metric, self, owner=self._board)
-        return self._found[metric]
+        return self._found[name]
 
     def __contains__(self, metric: object) -> bool:
         """Tell whether the board has measured it."""
-        return metric in self._found
+        return isinstance(metric, str) and metric_called(metric, self._found) is not None
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the metrics, in the Report's order."""

@@ -58,11 +58,13 @@ class Options:
     wait_s: float
     is_required: bool
     is_baseline_required: bool = False
+    may_lack_baseline: bool = False
     new_baseline: Path | None = None
     ab_flags: str | None = None
     ab_revision: str | None = None
     wall_timeout_s: float | None = None
     hotspots: bool = False
+    exports: tuple[str, ...] = ()
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -70,10 +72,16 @@ def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("boardprof", "measuring functions on boards (boardprof)")
     add = group.addoption
     add("--bp-board", metavar="NAME[,NAME]", help="One board, or several: tests run on each.")
-    add("--bp-port", metavar="PORT", help="Device path or socket://HOST:PORT of the board.")
+    add("--bp-port", metavar="PORT", help="Port of the board, as for `boardprof run`.")
     add("--bp-baud", type=int, metavar="N", help="Baud rate of a serial port.")
     add("--bp-compare", metavar="RUN", help="Compare with a run in the history or a JSON file.")
     add("--bp-baseline", metavar="FILE", help="Compare with a committed baseline file.")
+    add(
+        "--bp-compare-if-present",
+        action="store_true",
+        help="Warn if the run or file to compare with does not exist, instead of failing: for a "
+        "first run.",
+    )
     add(
         "--bp-update-baseline",
         action="store_true",
@@ -110,6 +118,12 @@ def add_options(parser: pytest.Parser) -> None:
         "then names functions and lines.",
     )
     add("--bp-json", metavar="FILE", help="Write a Report of all measurements.")
+    add(
+        "--bp-export",
+        action="append",
+        metavar="NAME=FILE",
+        help="Also write that Report with an exporter: bencher, csv, html, ...",
+    )
     add("--bp-save", metavar="NAME", help="Store that Report in the history as NAME.")
     add(
         "--bp-timeout",
@@ -170,6 +184,12 @@ def read_options(config: pytest.Config) -> Options:
                 f"--bp-{name} needs something to compare with: add --bp-baseline FILE or "
                 "--bp-compare RUN"
             )
+    may_lack_baseline = bool(config.getoption("--bp-compare-if-present"))
+    if may_lack_baseline and (baseline is None or _is_required(config)):
+        raise pytest.UsageError(
+            "--bp-compare-if-present needs --bp-compare or --bp-baseline, and excludes "
+            "--bp-require-baseline"
+        )
     json_file = config.getoption("--bp-json")
     baud = option("baud")
     wait_s = config.getoption("--bp-wait")
@@ -189,10 +209,12 @@ def read_options(config: pytest.Config) -> Options:
         wait_s=wait_s,
         is_required=config.getoption("--bp-require-board"),
         is_baseline_required=_is_required(config),
+        may_lack_baseline=may_lack_baseline,
         new_baseline=new_baseline,
         ab_flags=flags,
         ab_revision=revision,
         hotspots=config.getoption("--bp-hotspots"),
+        exports=tuple(config.getoption("--bp-export") or ()),
     )
 
 
@@ -212,7 +234,8 @@ def _baseline(config: pytest.Config) -> tuple[str | Path | None, Path | None]:
         return run, path
     if run is not None and path is not None:
         raise pytest.UsageError("--bp-compare and --bp-baseline cannot be combined")
-    if path is not None and not path.is_file():
+    may_lack = config.getoption("--bp-compare-if-present")
+    if path is not None and not path.is_file() and not may_lack:
         raise pytest.UsageError(f"{file} does not exist: --bp-update-baseline writes it")
     return run or path, None
 

@@ -227,7 +227,7 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Show the measurements."""
     ours = terminalreporter.config.stash[_SESSION]
-    if not ours.measurements and not ours.notes and not ours.errors:
+    if not any((ours.measurements, ours.notes, ours.warnings, ours.errors)):
         return
     terminalreporter.section("boardprof")
     if ours.measurements:
@@ -238,6 +238,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"note: worker {worker} died: its measurements are missing")
     for note in ours.notes:
         terminalreporter.write_line(escaped(f"note: {note}", keep="\n"))
+    for warning in ours.warnings:
+        terminalreporter.write_line(escaped(f"warning: {warning}", keep="\n"), yellow=True)
     if ours.changes:
         terminalreporter.write_line(ours.changes)
     for error in ours.errors:

@@ -39,6 +39,7 @@ class Session:
         sources: the measured files and folders, each once.
         compiled: the files that they were compiled from, including headers, each once.
         notes: for people.
+        warnings: of what was asked for and could not be done.
         lost: workers of pytest-xdist that died.
         errors: they fail the session: something could not be written or compared.
         verdicts: the result of checking each measurement against its test's gate.
@@ -57,6 +58,7 @@ class Session:
         self.sources: dict[Path, None] = {}
         self.compiled: dict[Path, None] = {}
         self.notes: list[str] = []
+        self.warnings: list[str] = []
         self.lost: list[str] = []
         self.errors: list[str] = []
         self.verdicts: list[Verdict] = []
@@ -68,6 +70,7 @@ class Session:
         self._boards: Boards | None = None
         self._turns: Turns | None = None
         self._baseline: tuple[str, Report] | None = None
+        self._is_first = False
         self._is_asked_for: Callable[[str], bool] = lambda label: False
 
     @property
@@ -94,10 +97,14 @@ class Session:
     @property
     def baseline(self) -> tuple[str, Report] | None:
         """Name and Report of the run to compare with, or None."""
-        if self._baseline is None and self.options.baseline is not None:
-            from boardprof.history.report_lookup import find_run
+        ref = self.options.baseline
+        if self._baseline is None and ref is not None and not self._is_first:
+            from boardprof.history.report_lookup import find_run, find_run_if_present
 
-            found = find_run(self.options.baseline, self._root)
+            if self.options.may_lack_baseline and find_run_if_present(ref, self._root) is None:
+                self._is_first = True
+                return None
+            found = find_run(ref, self._root)
             self._baseline = (found.label, found.report)
         return self._baseline
 
@@ -122,6 +129,10 @@ class Session:
 
                 for file in files:
                     check_report_file(str(file))
+            if options.exports:
+                from boardprof.exporters import read_exports
+
+                read_exports(options.exports)
             if options.save is not None:
                 from boardprof.run.saving import check_save_name
 
@@ -174,6 +185,12 @@ class Session:
         """
         self._is_asked_for = is_asked_for
         baseline = self.baseline
+        if self._is_first:
+            name = self.options.baseline
+            self.warnings.append(
+                f"there is no {name} to compare with, so no change can fail a test "
+                "(--bp-compare-if-present)"
+            )
         if baseline is None:
             return
         from boardprof.pytest_plugin.session_comparison import conclude
@@ -212,6 +229,7 @@ class Session:
                 write_report(report, str(file))
         except BoardprofError as error:
             self.errors.append(str(error))
+        self._export(report)
         has_failed = has_failed or self.is_broken_off or bool(self.errors)
         if self.options.new_baseline is not None:
             has_failed = not self._write_baseline(report, has_failed) or has_failed
@@ -231,6 +249,18 @@ class Session:
         if kept is not None and name is not None and has_failed:
             why = "was interrupted" if self.is_broken_off else "failed"
             self.notes.append(f"kept as #{kept}, not as {name}: the session {why}")
+
+    def _export(self, report: Report) -> None:
+        """Write the exports of ``--bp-export``; see `errors`."""
+        if not self.options.exports:
+            return
+        from boardprof.exporters import read_exports, write_export
+
+        for each in read_exports(self.options.exports):
+            try:
+                write_export(report, each)
+            except BoardprofError as error:
+                self.errors.append(str(error))
 
     def _write_baseline(self, report: Report, has_failed: bool) -> bool:
         """Write the baseline file unless the session failed; return whether it was written."""

@@ -129,7 +129,7 @@ def _cases(comparison: Comparison) -> Iterator[xml.Element]:
     """Yield a test case for each row, then one for each metric that was not compared."""
     unjudged = unjudged_at(comparison)
     for row in comparison.rows:
-        case = _case(row)
+        case = _case(comparison, row)
         missing = unjudged.pop(place_of(row), [])
         if row.broken:
             _regression(case, row)
@@ -140,14 +140,17 @@ def _cases(comparison: Comparison) -> Iterator[xml.Element]:
             xml.SubElement(case, "skipped", message=why)
         yield case
     for missing in unjudged.values():
-        case = _case(missing[0].gap)
+        case = _case(comparison, missing[0].gap)
         _not_judged(case, missing, comparison.fails_if_missing)
         yield case
 
 
-def _case(row: Difference | Gap) -> xml.Element:
+def _case(comparison: Comparison, row: Difference | Gap) -> xml.Element:
+    place = comparison.sources.get(row.name)
+    where = {"file": _clean(place.file), "line": str(place.line)} if place else {}
     return xml.Element(
         "testcase",
+        where,
         classname=_clean(f"boardprof.{row.device}" if row.device else "boardprof"),
         name=_clean(what_of(row) if row.name else row.metric),
         time="0",

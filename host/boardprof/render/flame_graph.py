@@ -27,7 +27,7 @@ from typing import Any, Final, TypeAlias
 
 from boardprof import __version__
 from boardprof.errors import UnknownNameError, UsageError
-from boardprof.metrics import Count, Duration, Metric
+from boardprof.metrics import Count, Duration, Metric, metric_called
 from boardprof.printable import bounded, escaped
 from boardprof.render.aggregate import SORT_COLUMNS
 from boardprof.render.cells import (
@@ -149,9 +149,10 @@ def metric_of_all(stacks: Stacks, metric: str | None) -> str:
     columns = stacks.columns
     known = list(dict.fromkeys(name for names in columns for name in names))
     if metric is not None:
-        if metric not in known:
+        found = metric_called(metric, known)
+        if found is None:
             raise UnknownNameError("metric in the Report", metric, known)
-        return metric
+        return found
     pairs = zip(stacks.devices, columns, strict=True)
     return min(_shared(list(pairs), "on all devices"), key=_place)
 

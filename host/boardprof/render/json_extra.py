@@ -117,6 +117,7 @@ _MEASUREMENT: Final = {
     "calibration": {str: int},
     "compilers": [str],
     "libc": str,
+    "source": {str: (str, int)},
     "cold": OrNull({**_SAMPLE, "metrics": {}, "calibration": {str: int}}),
     "stack": OrNull({str: int}),
     "clock_fit": OrNull({str: (int, float)}),

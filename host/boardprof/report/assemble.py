@@ -209,6 +209,7 @@ def _measurement_json(measurement: Measurement) -> dict[str, Any]:
         "formulas": {n: [kind, f.text] for n, (kind, f) in measurement.formulas.items()},
         **({"compilers": list(measurement.compilers)} if measurement.compilers else {}),
         **({"libc": measurement.libc} if measurement.libc else {}),
+        **({"source": asdict(measurement.source)} if measurement.source else {}),
         **({} if interrupts == NOT_MASKED else {"interrupts": asdict(interrupts)}),
         **({"cold": _cold_json(measurement.cold, measurement.clock)} if measurement.cold else {}),
         "calibration": {c: measurement.overhead(c) for c in measurement.counters},

@@ -18,6 +18,7 @@ from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
 from boardprof.report.calls import DURATION
 from boardprof.report.interrupts import NOT_MASKED, Interrupts
 from boardprof.report.profile import Profile
+from boardprof.report.source_place import SourcePlace
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -170,6 +171,7 @@ class Measurement:
         calls_before: how often the board had run functions before; None if not known.
         interrupts: whether interrupts ran within the windows.
         profile: where one call spends what it costs; None if not recorded.
+        source: where the function is defined; None if not known.
     """
 
     function: str
@@ -195,6 +197,7 @@ class Measurement:
     calls_before: int | None = None
     interrupts: Interrupts = NOT_MASKED
     profile: Profile | None = None
+    source: SourcePlace | None = None
 
     @cached_property
     def samples(self) -> tuple[Sample, ...]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from boardprof.errors import UnknownNameError
+from boardprof.metrics import metric_called
 
 CALL, INTERRUPTS, OTHER = 0, 1, 2
 """Nodes of the tree: the call itself, all handlers, and paths beyond the recorder's limit."""
@@ -254,9 +255,9 @@ class Profile:
         Raises:
             UnknownNameError: there is none of that name.
         """
-        name = self.metric if metric is None else metric
-        if name not in self.columns:
-            raise UnknownNameError("metric", name, self.columns, owner="The profile")
+        name = self.metric if metric is None else metric_called(metric, self.columns)
+        if name is None:
+            raise UnknownNameError("metric", f"{metric}", self.columns, owner="The profile")
         return self.columns.index(name)
 
     def sum(self, metric: str | None = None) -> int:

@@ -18,6 +18,7 @@ from boardprof.errors import DecodeError, UsageError
 from boardprof.formula import Formula
 from boardprof.report.interrupts import Interrupts, without_costs
 from boardprof.report.measurement import Cold, Device, Measurement, Stack, Windows
+from boardprof.report.source_place import SourcePlace
 from boardprof_protocol.codes import CounterStatus
 from boardprof_protocol.layout import Counter, Layout
 
@@ -258,6 +259,7 @@ def _measurement(
         cold=_cold(stored["cold"], runs[0]) if "cold" in stored else None,
         compilers=tuple(stored.get("compilers", ())),
         label=stored.get("label", ""),
+        source=SourcePlace(**stored["source"]) if "source" in stored else None,
         interrupts=_interrupts(stored.get("interrupts", {})),
     )
 

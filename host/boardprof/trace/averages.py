@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from boardprof.errors import UsageError
-from boardprof.metrics import Count, Duration, Metric, raw_of
+from boardprof.metrics import Count, Duration, Metric, metric_called, raw_of
 from boardprof.trace.events import CALLS, FunctionEvent, TimeTexts, sum_if_known
 
 __all__ = ["FunctionEventAvg"]
@@ -163,6 +163,7 @@ class FunctionEventAvg(TimeTexts):
         Nested events are included. Counts on different boards are not comparable, so they have no
         mean.
         """
+        name = metric_called(name, self.metric_names) or name
         found = [(event.metric_total(name), event.count) for event in self.events]
         known = [(metric, count) for metric, count in found if metric is not None]
         boards = {call.board for event in self.events for call in event.calls}
@@ -177,6 +178,7 @@ class FunctionEventAvg(TimeTexts):
         For other events it is their own counter. None if any of them lacks it, or if they are on
         different boards.
         """
+        name = metric_called(name, self.metric_names) or name
         found = [(event.self_metric(name), event.count) for event in self.events]
         known = [(metric, count) for metric, count in found if metric is not None]
         if len(known) < len(found) or len({event.board for event in self.events}) > 1:

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from boardprof.decode.samples import Reading
-from boardprof.errors import RpcError, UsageError
+from boardprof.errors import RpcError, UsageError, agent_option
 from boardprof.measure.counted_pass import CountedPass, PackedCall, Value
 from boardprof.measure.window import Window
 from boardprof.metrics import Metric
@@ -147,8 +147,8 @@ class CallCounters:
                 raise NotSupportedByAgentError(
                     f"metrics={list(self._asked)} of calls of {function}, which has a result,",
                     f"that of {self._board.device.name} cannot keep windows open",
-                    hint="set open_windows in [build] config of its board.toml, or measure it by "
-                    "board.profile",
+                    hint=f"compile the agent with {agent_option('open_windows', 8)}, or measure "
+                    "it by board.profile",
                 )
 
     def _in_windows(self, record: Record, value: Value) -> Value:
@@ -188,7 +188,8 @@ class CallCounters:
             raise UsageError(
                 f"{self._board.device.name} can keep fewer windows open than the "
                 f"{len(self._collectors)} that {', '.join(self._asked)} need.",
-                hint="fewer metrics, or set open_windows in [build] config of its board.toml",
+                hint="fewer metrics, or compile the agent with a larger "
+                f"{agent_option('open_windows')}",
             ) from error
         try:
             yield window

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar
 
-from boardprof.metrics import Count, Duration, Metric
+from boardprof.metrics import Count, Duration, Metric, metric_called
 from boardprof.report.profile import Profile
 from boardprof.trace.board_probes import CallProbes
 from boardprof.trace.device_spans import DeviceSpan
@@ -218,7 +218,7 @@ class FunctionEvent(TimeTexts):
 
         None if any of them lacks it, or if the counts are from several boards and cannot be added.
         """
-        found = [call.metrics.get(name) for call in self.calls]
+        found = [_named(call.metrics, name) for call in self.calls]
         known = [metric for metric in found if metric is not None]
         if len(known) < len(found):
             return None
@@ -240,6 +240,7 @@ class FunctionEvent(TimeTexts):
 
     def self_metric(self, name: str) -> Metric | None:
         """Return a counter of a range on the board, without the ranges directly inside it."""
+        name = metric_called(name, self.metrics) or name
         total = self.metrics.get(name)
         if self.kind != "device_range" or not isinstance(total, Count):
             return total
@@ -278,6 +279,11 @@ def sum_if_known(values: Sequence[_N | None]) -> _N | None:
     """Return the sum; None if any value is unknown, or if there are none."""
     known = [value for value in values if value is not None]
     return sum(known) if known and len(known) == len(values) else None
+
+
+def _named(metrics: Mapping[str, Metric], name: str) -> Metric | None:
+    known = metric_called(name, metrics)
+    return None if known is None else metrics[known]
 
 
 def _added(metrics: Sequence[Metric], *, on_one_board: bool) -> Metric | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from boardprof.errors import UnknownNameError, UsageError
-from boardprof.metrics import Count, Duration, raw_of
+from boardprof.metrics import Count, Duration, metric_called, raw_of
 from boardprof.render.chrome_trace import OWN_KEYS, TraceEvent, Track, chrome_trace
 from boardprof.render.flame_graph import INTERRUPTED, stacks_of
 from boardprof.trace.device_spans import DeviceSpan
@@ -207,8 +207,7 @@ def stacks_text(trace: Trace, metric: str) -> str:
     if metric == _MEMORY and any(event.memory for event in trace.events):
         return _memory_stacks(trace)
     counters = dict.fromkeys(name for event in trace.events for name in event.metrics)
-    if metric not in counters:
-        metric = of_device(metric)
+    metric = metric_called(metric, counters) or of_device(metric)
     if metric not in (_SELF_CPU, _SELF_DEVICE, *counters):
         raise UnknownNameError("metric of stacks", metric, (_SELF_CPU, _SELF_DEVICE, *counters))
     found = [(event, own) for event in trace.events if (own := _own(event, metric)) is not None]

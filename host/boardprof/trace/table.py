@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from boardprof.errors import UnknownNameError, UsageError
+from boardprof.metrics import metric_called
 from boardprof.printable import bounded, display_width
 from boardprof.render.cells import plural
 from boardprof.render.layout import Column, Table, plain
@@ -79,9 +80,11 @@ def _sorted(rows: Sequence[FunctionEventAvg], sort_by: str | None) -> list[Funct
     names = _metric_names(rows)
     value: Callable[[FunctionEventAvg], float | None]
     key = of_device(sort_by)
-    if sort_by in names:
-        value = lambda row: row.metric(sort_by)  # noqa: E731
-    elif key in _SORTED_BY:
+    is_ours = key in _SORTED_BY and sort_by not in names
+    metric = None if is_ours else metric_called(f"{sort_by}", names)
+    if metric is not None:
+        value = lambda row: row.metric(metric)  # noqa: E731
+    elif is_ours:
         value = lambda row: getattr(row, key)  # noqa: E731
     else:
         raise UnknownNameError("column to sort by", f"{sort_by}", (*_SORTED_BY, *names))

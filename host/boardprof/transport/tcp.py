@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable
 
 from boardprof.errors import BoardError, UsageError
+from boardprof.port_name import FORMS
 from boardprof.transport.base import DescriptorTransport, Transport, nobody_knows
 from boardprof.transport.keyed import seal, without_key
 
@@ -22,7 +23,7 @@ def parse_socket_url(port: str) -> tuple[str, int]:
     """
     host, _, number = port.removeprefix(SCHEME).rpartition(":")
     if not port.startswith(SCHEME) or not host or not number.isdecimal() or int(number) > 65535:
-        raise UsageError(f"{port!r} is not a port", hint="give socket://HOST:PORT or a device path")
+        raise UsageError(f"{port!r} is not a port", hint=FORMS)
     return host.strip("[]"), int(number)
 
 
