@@ -380,7 +380,7 @@ int bp_trace_calibrate(bp_call_t *call) {
         return call->err;
     }
     if ((bp_tracing & (uint32_t)BP_TRACE_EVENTS) != 0) {
-        bp_ring_start(&bp_trace_ring[0], bp_trace_words[0], bp_trace_ring[0].mode, bp_trace_time());
+        bp_ring_start(&bp_trace_ring[0], bp_trace_words[0], bp_trace_ring[0].mode);
     }
     for (uint_fast8_t i = 0; i < 8; i++) {
         uintptr_t before = bp_calibration_lock();

@@ -514,14 +514,14 @@ def test_an_interval_has_what_came_since_the_last_one() -> None:
         block(0, 0, 20, (1, TASK, 0xA0), (9, GO)),
         slots=(Slot(16, 2, 0, 3, 5, 8, 34),), costs=ProbeCosts(slot=1),
     )  # fmt: skip
-    found = made.next(first, 16)
+    found = made.next(first, 12, 16)
     assert (found.ticks, found.tasks) == (32, {UNKNOWN_TASK: 1, 0xA0: 9 + 2})
     assert [(each.name, each.passes, each.ticks) for each in found.ranges] == [("loop", 2, 6)]
     second = replace(
         first, content=block(0, 3, 30, (8, GO)), slots=(Slot(16, 5, 0, 3, 9, 28, 200),)
     )
-    found = made.next(second, 116)
-    assert (found.ticks, found.tasks) == (100, {0xA0: 8 + 2})
+    found = made.next(second, 116, 116)
+    assert (found.ticks, found.tasks) == (104, {0xA0: 8 + 2})  # 4 are in both
     assert [(each.passes, each.ticks) for each in found.ranges] == [(3, 17)]
 
 

@@ -183,6 +183,7 @@ class ProbeRecorder:
         clock: of the board's probes.
         ring_bytes: of the ring of each core.
         costs: of its probes, measured when recording begins.
+        began: its trace clock, 32 bits, when recording began.
     """
 
     def __init__(
@@ -200,6 +201,7 @@ class ProbeRecorder:
         self._what, self._mode = what, mode
         self._content = bytearray()
         self._runs = False
+        self.began = 0
         self._seen = self._words = 0
         self._dropped: dict[int, int] = {}
         self._ended: dict[int, bool] = {}
@@ -257,11 +259,11 @@ class ProbeRecorder:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._facts = replace(self._facts, time=now)
         _, ticks, _ = self._look()
-        began = self._call(_START, int(self._what), int(self._mode))
+        self.began = self._call(_START, int(self._what), int(self._mode))
         self._runs = True
         if self._streams and self._cores == 1:
             # Without it, the time up to the board's first block would not be known.
-            self._content += empty_block(0, began, ticks or 0)
+            self._content += empty_block(0, self.began, ticks or 0)
         return self
 
     def _per_tick(self, before: tuple[int, int | None, int | None]) -> float:

@@ -62,15 +62,19 @@ class Intervals:
         self._passed += (now - self._clock) % WRAP
         self._clock = now
 
-    def next(self, recording: ProbeRecording, now: int) -> Interval:
+    def next(self, recording: ProbeRecording, before: int, now: int) -> Interval:
         """Return the interval up to now.
+
+        The statistics were read between two looks at the clock. An interval lasts from the look
+        before to the look after, so that ranges never take more than all of it.
 
         Args:
             recording: the events since the last interval, and the statistics since the start.
-            now: the trace clock, 32 bits.
+            before: the trace clock, 32 bits, before the statistics were read.
+            now: likewise after that.
         """
         self.look(now)
-        ticks, self._passed = self._passed, 0
+        ticks, self._passed = self._passed, (now - before) % WRAP
         ranges = sorted(self._ranges(recording), key=lambda each: -each.ticks)
         tasks: dict[int, int] = {}
         interrupts = dropped = 0

@@ -160,11 +160,12 @@ def intervals(
     """
     number = 0
     with board.tracing(events=events, statistics=True) as recorder:
-        made = Intervals(recorder.now)
+        made = Intervals(recorder.began)
         while count is None or number < count:
             deadline_s = time.monotonic() + interval_s
             while (left_s := deadline_s - time.monotonic()) > 0:
                 recorder.read(min(left_s, _LOOK_S))
                 made.look(recorder.now)
-            yield made.next(recorder.take(), recorder.now)
+            before, recording = recorder.now, recorder.take()
+            yield made.next(recording, before, recorder.now)
             number += 1

@@ -47,8 +47,8 @@ _MODULES = {
     "tuning": ("BoardRunner", "CBuilder", "Tuned", "microcontroller_space", "tune"),
 }
 
-PINNED = {"tvm": "0.27.0", "tvm_ffi": "0.1.14"}
-"""Versions of apache-tvm and apache-tvm-ffi that were tried; newer ffi crashes with this TVM."""
+_PINNED = {"apache-tvm": "0.27.0.post1", "apache-tvm-ffi": "0.1.14.post0"}
+"""The versions that were tried. With a newer ffi, this TVM crashes."""
 
 
 def __getattr__(name: str) -> object:
@@ -63,12 +63,11 @@ def __getattr__(name: str) -> object:
     module = next((each for each, names in _MODULES.items() if name in names), None)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    for package, version in PINNED.items():
-        distribution = f"apache-{package.replace('_', '-')}"
+    for package, version in _PINNED.items():
         try:
-            found = metadata.version(distribution)
+            found = metadata.version(package)
         except metadata.PackageNotFoundError:
             found = ""
-        if not found.startswith(version):
-            raise MissingExtraError("boardprof.tvm", f"{distribution} {version}", "tvm")
+        if found != version:
+            raise MissingExtraError("boardprof.tvm", f"{package}=={version}", "tvm")
     return getattr(importlib.import_module(f"{__name__}.{module}"), name)
