@@ -77,7 +77,7 @@ def test_nothing_to_record_is_a_mistake() -> None:
 @pytest.mark.parametrize(
     ("output", "said"),
     [
-        ("-", "A trace is not text, and is not printed."),
+        ("-", "This cannot be printed: -o needs a file."),
         ("/nowhere/a.trace", "/nowhere/a.trace cannot be written: there is no folder /nowhere."),
     ],
 )

@@ -29,13 +29,15 @@ def test_tvms_functions_become_plain_c() -> None:
     assert (product.name, product.workspace) == ("product", 4096)
     assert product.parameters == ("const int8_t* A", "const int8_t* B", "int32_t* D")
     assert relu.parameters == ("const int32_t* x", "int32_t* y")
+    _, relu = plain_functions(GENERATED, ["relu"])
+    assert relu.parameters == ("const int32_t* restrict x", "int32_t* restrict y")
     assert relu.workspace == 0
     assert "TVM" not in c_file([product, relu])
 
 
 def test_plain_functions_compute_what_tvm_says(tmp_path: Path) -> None:
     file = tmp_path / "generated.c"
-    file.write_text(c_file(plain_functions(GENERATED)))
+    file.write_text(c_file(plain_functions(GENERATED, ["product"])))
     rng = np.random.default_rng(7)
     a, b = (rng.integers(-128, 128, (32, 32)).astype(np.int8) for _ in range(2))
     d, y = np.zeros((32, 32), np.int32), np.zeros(32, np.int32)
@@ -125,7 +127,7 @@ def test_tvm_makes_what_was_recorded(python: Path) -> None:
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_matrix_product_is_tuned_on_ibex(python: Path, seed: int) -> None:
-    told = said(python, str(EXAMPLES / "tune_matmul.py"), "--seed", str(seed))
+    told = said(python, str(EXAMPLES / "tune_operator.py"), "matmul", "--seed", str(seed))
     assert "64 of 64 candidates right" in told
     untuned, best = (int(each.replace(",", "")) for each in re.findall(r"[\d,]{7,}", told))
     assert untuned == pytest.approx(532_679, rel=0.001)

@@ -378,7 +378,10 @@ def test_the_last_block_is_empty_however_much_room_the_stream_has(
 def test_cores_with_own_clocks_say_at_first_and_after_a_long_time_what_the_shared_ticks_are(
     boards: Boards, number: Callable[[str], int]
 ) -> None:
-    """LONG says that the ticks were read within a cycle: each look at the clock takes one."""
+    """LONG says that the ticks were read within a cycle: each look at the clock takes one.
+
+    The start has looked once before it set the time that records count from.
+    """
     board = probes(boards, {**PROBES, "BP_CFG_TRACE_CORES": 2})
     board.lib.test_cycles_step = 1
     board.call(START, EVENTS, DROP)
@@ -392,7 +395,7 @@ def test_cores_with_own_clocks_say_at_first_and_after_a_long_time_what_the_share
     [block] = blocks
     synced = (SYNC, 0x01, SYNC, 0x02030405)
     assert block.records == (
-        *(*synced, 1000 << 8 | LONG, 1 << 8, tick),
+        *(*synced, 999 << 8 | LONG, 1 << 8, tick),
         100 << 8 | tick,
         *(*synced, LONG, 1 << 8 | 1, level, 5),
     )

@@ -214,8 +214,6 @@ def _check_output(output: str | None) -> None:
     """Check that the trace can be written, before anything is recorded."""
     from boardprof.report.report_file import check_report_file
 
-    if output == "-":
-        raise UsageError("A trace is not text, and is not printed.", hint="-o FILE")
     if output is not None:
         check_report_file(output)
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from boardprof.errors import UsageError
@@ -40,16 +41,20 @@ class CFunctionText:
         return f"void {self.name}({', '.join(self.parameters) or 'void'}) {{\n{self.body}}}\n"
 
 
-def plain_functions(source: str) -> list[CFunctionText]:
+def plain_functions(source: str, distinct: Collection[str] = ()) -> list[CFunctionText]:
     """Take the functions out of C that TVM's target ``c`` has made.
 
     Args:
         source: with functions of plain pointers, which return 0.
+        distinct: names of functions whose buffers do not overlap; their pointers are restrict.
 
     Raises:
         UsageError: a function needs TVM's runtime.
     """
-    return [_plain(*found.groups()) for found in _FUNCTION.finditer(source)]
+    return [
+        _plain(*found.groups(), is_distinct=found[1] in distinct)
+        for found in _FUNCTION.finditer(source)
+    ]
 
 
 def c_file(functions: list[CFunctionText]) -> str:
@@ -61,7 +66,7 @@ def c_file(functions: list[CFunctionText]) -> str:
     return "\n".join([*parts, *(function.text for function in functions)])
 
 
-def _plain(name: str, parameters: str, body: str) -> CFunctionText:
+def _plain(name: str, parameters: str, body: str, *, is_distinct: bool) -> CFunctionText:
     used = 0
 
     def place(found: re.Match[str]) -> str:
@@ -78,13 +83,14 @@ def _plain(name: str, parameters: str, body: str) -> CFunctionText:
             hint="use operators that TVM compiles to loops, of shapes that do not change",
         )
     split = [each.strip() for each in parameters.split(",") if each.strip()]
-    return CFunctionText(name, tuple(_constant(each, body) for each in split), body, used)
+    qualified = tuple(_qualified(each, body, is_distinct=is_distinct) for each in split)
+    return CFunctionText(name, qualified, body, used)
 
 
-def _constant(parameter: str, body: str) -> str:
-    """Add ``const`` to a pointer through which nothing is written."""
+def _qualified(parameter: str, body: str, *, is_distinct: bool) -> str:
+    """Add ``const`` to a pointer through which nothing is written, and ``restrict``."""
     type_, _, name = parameter.rpartition(" ")
     if not type_.endswith("*"):
         return parameter
     is_written = re.search(rf"^\s*{name}\[[^=;]*\] = |(?<!\w){name}(?![\w\[])", body, re.M)
-    return parameter if is_written else f"const {parameter}"
+    return f"{'' if is_written else 'const '}{type_} {'restrict ' * is_distinct}{name}"

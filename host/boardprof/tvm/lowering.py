@@ -22,6 +22,8 @@ _LEFT_OUT = frozenset(
 _CONFIG = {"tirx.disable_vectorize": True}
 """TVM's C has vector types of OpenCL, which no C compiler knows."""
 
+_NO_ALIAS = "tirx.noalias"
+
 _CPU = 1
 """kDLCPU of DLPack."""
 
@@ -50,7 +52,12 @@ def to_c(mod: tvm.IRModule | tirx.PrimFunc) -> str:
     if isinstance(mod, tirx.PrimFunc):
         name = mod.attrs["global_symbol"] if mod.attrs and "global_symbol" in mod.attrs else "main"
         mod = tvm.IRModule({str(name): mod})
-    return c_file(plain_functions(tvms_c(mod)))
+    distinct = [
+        name.name_hint
+        for name, f in mod.functions.items()
+        if isinstance(f, tirx.PrimFunc) and _NO_ALIAS in f.attrs
+    ]
+    return c_file(plain_functions(tvms_c(mod), distinct))
 
 
 def tvms_c(mod: tvm.IRModule) -> str:
