@@ -130,7 +130,7 @@ def test_counters_and_faults_stand_in_columns() -> None:
         {"cause": "time-out", "not_caught": "it has no timer"},
     ]
     facts["functions"] = []
-    assert info_text(facts).splitlines()[9:] == [
+    assert info_text(facts).splitlines()[10:] == [
         "Counters",
         "  Name    Bits  Hz          Source   Collector  State",
         "  ticks   24    25,000,000  SysTick  systick    ok",
@@ -143,7 +143,7 @@ def test_counters_and_faults_stand_in_columns() -> None:
         "  (none)",
     ]
     facts["collectors"] = []
-    assert info_text(facts).splitlines()[9:11] == ["Counters", "  (none)"]
+    assert info_text(facts).splitlines()[10:12] == ["Counters", "  (none)"]
 
 
 def test_a_command_for_one_board_says_so_of_several() -> None:

@@ -86,7 +86,10 @@ int f(void)
                 "Try: give one board with -p",
             ],
         ),
-        (["info", "-p", "socket://here"], ["'socket://here' is not a port", "socket://HOST:PORT"]),
+        (
+            ["info", "-p", "socket://here"],
+            ["'socket://here' is not a port", "HOST:PORT, or a URL: socket://"],
+        ),
         (["info", "-p", "tcp://127.0.0.1:1"], ["'tcp://127.0.0.1:1' is not a port"]),
         (["info", "-p", "socket://127.0.0.1:99999"], ["is not a port"]),
     ],

@@ -121,6 +121,10 @@ COMMANDS: dict[str, list[str]] = {
     "trace": ["trace -b DIR/linux DIR/plus.c:two", "trace -p PORT -b linux --time 100ms"],
     "top": ["top -p PORT -b linux --count 1 --interval 100ms", "top -p NAMELESS --count 1"],
     "dump": ["dump -p PORT -b linux", "dump -p NAMELESS"],
+    "tune": [
+        "tune -b DIR/linux DIR/plus.c:two --param N=1,2 --trials 2 --minimise flash --sampler grid",
+        "tune -b DIR/linux DIR/odd.c:two --param N=1,2 --trials 2 --minimise flash --sampler grid",
+    ],
     "boards": ["boards"],
     "devices": ["devices PORT", "devices NAMELESS", "devices BUSY"],
     "info": ["info -p PORT -b linux", "info -p NAMELESS", "info -p NAMELESS -b linux --json"],
