@@ -6,10 +6,12 @@ from __future__ import annotations
 import errno
 import os
 import re
-import tempfile
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from boardprof.errors import BoardprofError, StorageError, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _TOLD = rf"(?m)^.*: '?({'|'.join(map(os.strerror, _NO_ROOM))})'?$"
@@ -34,6 +36,8 @@ def write_bytes(content: bytes, file: str) -> None:
     Raises:
         UsageError, StorageError: the file cannot be written.
     """
+    from pathlib import Path  # later: `boardprof --version` writes nothing
+
     path = Path(file)
     try:
         if is_appended_to(file):
@@ -48,6 +52,8 @@ def write_bytes(content: bytes, file: str) -> None:
 
 
 def _replace(path: Path, content: bytes) -> None:
+    import tempfile
+
     with tempfile.NamedTemporaryFile(
         dir=path.parent, prefix=f".{path.name}.", delete=False
     ) as temporary:

@@ -16,7 +16,7 @@ import pytest
 from boardprof.connection import connect
 from boardprof.errors import FrameError, RpcError
 from boardprof.link.session import Session
-from boardprof.profiling.program import Program
+from boardprof.profiling.program import Program, ProgramError
 from boardprof.transport.tcp import connect_tcp
 from boardprof_protocol.codes import ErrorCode, FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
@@ -182,8 +182,9 @@ def test_a_result_that_is_no_value_of_the_declared_type_is_an_error(
             board.profile("take_u32", 0xFFFFFFFF, warmup=0, repeat=1)
         program = Program(board)
         program.add("take_u32", 0xFFFFFFFF)
-        with pytest.raises(FrameError, match=told):
+        with pytest.raises(ProgramError, match=told) as caught:
             program.run()
+        assert isinstance(caught.value.__cause__, FrameError)
         line.change_reply(same)
         assert board.functions.take_u32(0xFFFFFFFF) == 0xFFFFFFFF
 

@@ -7,7 +7,6 @@ import contextlib
 import math
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -267,6 +266,8 @@ def find_port(spec: BoardSpec, baud: int | None = None) -> str:
     ports = [port.device for port in listed_ports() if port.vid is not None]
     if len(ports) == 1:
         return ports[0]
+    from concurrent.futures import ThreadPoolExecutor  # later: most ports are named
+
     free = [port for port in ports if not port_holders(port)]
     with activity("asking ports", len(free)), ThreadPoolExecutor(max(1, len(free))) as pool:
         names = dict(zip(free, pool.map(partial(_name_at, spec, baud), free), strict=True))
