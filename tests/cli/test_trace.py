@@ -128,16 +128,23 @@ def test_running_firmware_is_traced_for_a_time_and_until_ctrl_c(
     assert len(read_recording(str(file)).timelines()[0].ranges) > 0
 
 
+def children(process: int) -> list[int]:
+    tasks = Path(f"/proc/{process}/task").glob("*/children")
+    return [int(word) for task in tasks for word in task.read_text().split()]
+
+
 def test_what_came_before_the_board_was_lost_is_written(running: str, tmp_path: Path) -> None:
     file = tmp_path / "lost.trace"
     command = [*BOARDPROF, "trace", *RV32, "--image", running, "--time", "60s", "-o", str(file)]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        time.sleep(4)
-        threads = Path(f"/proc/{process.pid}/task").glob("*/children")
-        [emulator] = " ".join(each.read_text() for each in threads).split()
-        os.kill(int(emulator), signal.SIGKILL)
+        deadline_s = time.monotonic() + 30
+        while not (emulators := children(process.pid)) and time.monotonic() < deadline_s:
+            time.sleep(0.1)
+        time.sleep(4)  # until events have come
+        [emulator] = emulators
+        os.kill(emulator, signal.SIGKILL)
         out, err = process.communicate(timeout=30)
     assert process.returncode == 6, err
     assert re.search(r"^control +[\d,]+ ", out, re.MULTILINE)
@@ -146,7 +153,7 @@ def test_what_came_before_the_board_was_lost_is_written(running: str, tmp_path: 
 
 
 def test_an_emulator_runs_while_it_keeps_statistics_alone(running: str) -> None:
-    options = ("--statistics", "--no-events", "--time", "500ms")
+    options = ("--statistics", "--no-events", "--time", "2s")
     done = boardprof("trace", *RV32, "--image", running, *options)
     assert done.code == 0, done.err
     passes = re.search(r"^filter +([\d,]+) ", done.out, re.MULTILINE)
