@@ -24,6 +24,7 @@ __all__ = ["AGENT", "C_TESTS", "ROOT", "WARNINGS", "agent_sources", "defines", "
 __all__ += [
     "awake",
     "built_once",
+    "children_of",
     "git",
     "requires_compiler",
     "run",
@@ -113,6 +114,12 @@ def requires_compiler(cc: str) -> str:
     """
     target = cc.removesuffix("-gcc")
     return requires_tool(cc, "gcc" if cc == "gcc" else f"gcc-{target}")
+
+
+def children_of(process: int) -> list[int]:
+    """Return the process ids of the children that each thread of a process has started."""
+    tasks = Path(f"/proc/{process}/task").glob("*/children")
+    return [int(word) for task in tasks for word in task.read_text().split()]
 
 
 def run(command: Sequence[str | Path], *, timeout_s: float = 100.0) -> str:

@@ -36,7 +36,7 @@ Turns = Callable[[int], Path]
 
 @pytest.fixture(scope="module")
 def turns(tmp_path_factory: pytest.TempPathFactory) -> Turns:
-    """Return what builds turns.c for qemu-rv32, to reset itself after so many turns."""
+    """Return a function that builds turns.c for qemu-rv32; it resets itself after N turns."""
 
     def of(reset_after: int) -> Path:
         spec = available("qemu-rv32")

@@ -43,7 +43,7 @@ USUAL: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is no image: no real firmware says all this."""
+    """Give the recorder these names: no real firmware says all this, so no image has them."""
     found = "boardprof.board.probe_recorder.image_names"
     monkeypatch.setattr(found, lambda image, check, board: NAMES)
 

@@ -152,6 +152,7 @@ def rfc2217_server(path: str) -> Iterator[tuple[str, list[tuple[str, bool]]]]:
     with socket.create_server(("127.0.0.1", 0)) as listener, serial.Serial(path, timeout=0) as line:
 
         def serve() -> None:
+            listener.settimeout(30)
             connection, _ = listener.accept()
             with connection:
                 writer = SimpleNamespace(write=connection.sendall)
@@ -221,7 +222,7 @@ def test_a_usb_port_is_found_again_by_its_serial_number_for_the_next_call(
         board = connect("linux", old, timeout_s=5)
         assert board.memory.size > 0
         unplugged.kill()
-        unplugged.wait()
+        unplugged.wait(10)
         ports.clear()
         with pytest.raises(LinkError, match="is lost: "):
             board.memory.alloc(16)  # the call under way

@@ -36,7 +36,7 @@ from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.layout import Layout
 from tests.cli.command import FIXTURES, boardprof
 from tests.link.peers import Change, FaultyLine, altered_board, peer, running_agent
-from tests.support import awake
+from tests.support import awake, children_of
 
 SCALARS = FIXTURES / "scalars.c"
 ENDLESS = FIXTURES / "endless.c"
@@ -281,20 +281,15 @@ def test_a_child_that_dies_in_a_call_is_told_with_how_it_ended(tmp_path: Path) -
 
 
 def test_a_child_that_dies_between_calls_blames_no_function() -> None:
-    before = {*children()}
+    before = {*children_of(os.getpid())}
     with build(SCALARS, board="linux").open() as board:
         board.functions.count_calls()
-        for child in {*children()} - before:
+        for child in {*children_of(os.getpid())} - before:
             os.kill(child, signal.SIGKILL)
         with pytest.raises(DeviceEndedError, match=r"ended by signal 9 \(Killed\)") as caught:
             board.memory.alloc(16)
     assert caught.value.hint is not None
     assert caught.value.hint.startswith("find out who ended it")
-
-
-def children() -> list[int]:
-    tasks = Path("/proc/self/task").glob("*/children")
-    return [int(word) for task in tasks for word in task.read_text().split()]
 
 
 def test_a_board_that_was_reset_says_so_and_runs_nothing() -> None:

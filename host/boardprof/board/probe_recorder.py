@@ -169,7 +169,7 @@ def image_names(image: Path, check: int, board: str) -> ProbeNames:
 
 
 def _section(image: Path, name: str) -> bytes:
-    """Return the bytes of a section; none if there is no such section."""
+    """Return the bytes of a section, which are empty if the image lacks it."""
     return b"".join(
         read_image(each, lambda elf: s.data() if (s := elf.get_section_by_name(name)) else b"")
         for each in images(image)

@@ -144,7 +144,7 @@ def find_run(ref: str | int | Path, folder: str | Path = ".") -> Found:
 
 
 def find_run_if_present(ref: str | Path, folder: str | Path = ".") -> Found | None:
-    """Return a Report like `find_run`; None if there is no such run, and no such file.
+    """Return a Report like `find_run`, or None if neither a run nor a file has that name.
 
     For a first run, which has nothing to be compared with. Every other mistake is an error.
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import shlex
 import socket
@@ -96,7 +97,8 @@ def connect_ssh(port: str, timeout_s: float) -> DescriptorTransport:
             child.wait(_END_S)
         except subprocess.TimeoutExpired:
             child.kill()
-            child.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # the kernel may still hold it
+                child.wait(_END_S)
         errors.close()
 
     try:

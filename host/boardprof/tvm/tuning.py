@@ -201,7 +201,10 @@ def tune(
     )
     (untuned,) = runner.measure([kernel_c(mod)])
     if not untuned.ok:
-        raise UsageError(f"The untuned function has no cost on {runner.spec.name}: {untuned.error}")
+        raise UsageError(
+            f"The untuned function has no cost on {runner.spec.name}: {untuned.error}",
+            hint="see whether its arrays fit; raise wall_timeout_s, or widen constraints",
+        )
     measured = BoardRunner(runner)
     with _quick_start(), tempfile.TemporaryDirectory(prefix="boardprof-tvm-") as folder:
         database = ms.tune_tir(
@@ -219,7 +222,10 @@ def tune(
         )
     schedule = ms.tir_integration.compile_tir(database, mod, C_TARGET)
     if schedule is None:
-        raise UsageError("No candidate was right within its limits.")
+        raise UsageError(
+            f"None of {len(measured.results)} candidates was right within the limits.",
+            hint="take more trials, or wider constraints",
+        )
     text = kernel_c(schedule.mod)
     (result,) = runner.measure([text])
     return Tuned(schedule.mod, text, result, untuned, tuple(measured.results), database)

@@ -26,7 +26,7 @@ extern uint64_t test_instructions_step;
 /* Each thread that has set it is a core of its own, whose clock has an offset and a drift. */
 extern TEST_OF_CORE unsigned test_core;
 extern uint64_t test_core_offset[];
-extern int64_t test_core_apart[]; /* cycles after which it is one ahead, or behind; 0: none */
+extern int64_t test_core_apart[]; /* cycles after which it is one ahead, or behind; 0 for never */
 
 static inline uint64_t test_core_clock(uint64_t now) {
     int64_t apart = test_core_apart[test_core];
