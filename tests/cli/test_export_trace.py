@@ -66,6 +66,14 @@ def test_each_form_is_printed_and_written_alike(
     assert file.read_bytes() == done.out.encode("latin-1")
 
 
+def test_a_quiet_command_does_not_quiet_the_next_one_of_its_process(
+    trace: Path, tmp_path: Path, command: Run
+) -> None:
+    file = tmp_path / "out"
+    assert command("export", "chrome", trace, "-o", file, "--quiet").err == ""
+    assert command("export", "chrome", trace, "-o", file).err == f"Trace written to {file}\n"
+
+
 @pytest.fixture
 def statistics(tmp_path: Path) -> Path:
     """A recording of statistics alone: 20 passes of 5 cycles."""

@@ -12,7 +12,7 @@ import click
 from boardprof.cli.exit_codes import DEBUG, show_tracebacks
 from boardprof.cli.option_defaults import environment_name
 from boardprof.cli.options import complete_file
-from boardprof.cli.output import forget_output, progress_bar, quieten
+from boardprof.cli.output import forget_output, progress_bar, set_quiet
 from boardprof.errors import UnknownNameError
 
 if TYPE_CHECKING:
@@ -140,8 +140,7 @@ def _quiet_option() -> click.Option:
     """Return the option that silences notes and progress; results and errors stay."""
 
     def taken(ctx: click.Context, option: click.Parameter, value: bool) -> None:
-        if value:
-            quieten()
+        set_quiet(value)  # also if not given: this process may have run a quiet command before
 
     return click.Option(
         ["-q", "--quiet"],

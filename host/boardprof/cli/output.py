@@ -31,10 +31,10 @@ _quiet = False
 _width: int | None = None
 
 
-def quieten() -> None:
-    """Print no notes and no progress from now on."""
+def set_quiet(quiet: bool) -> None:
+    """Set whether notes and progress are kept back."""
     global _quiet
-    _quiet = True
+    _quiet = quiet
 
 
 def is_quiet() -> bool:
