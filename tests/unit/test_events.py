@@ -532,3 +532,12 @@ def test_an_interrupt_whose_cost_is_not_known_is_said_to_be_in_ranges() -> None:
     told = "What an interrupt takes outside of its two marks is not known here, and is in ranges"
     assert any(told in str(line) for line in unknown)
     assert not any(told in str(line) for line in known)
+
+
+def test_a_late_record_whose_cost_is_not_known_is_said_to_be_in_ranges() -> None:
+    content = block(0, 0, 30, (0, LOOP), (10, LONG, 40 << 8), (0, GO), (20, LOOP + 1))
+    unknown = recording_page(recording(content, costs=ProbeCosts(late=None)))
+    known = recording_page(recording(content, costs=ProbeCosts(late=0)))
+    told = "What a record takes in addition when it has to find room in the ring first is not known"
+    assert any(told in str(line) for line in unknown)
+    assert not any(told in str(line) for line in known)

@@ -605,7 +605,7 @@ def _costs(words: Sequence[npt.NDArray[np.uint32]], names: ProbeNames) -> ProbeC
         mark=mark,
         value=value,
         range=(around_range - mark) / 2,
-        late=0 if late is None else late - mark,
+        late=None if late is None else late - mark,
         interrupt=_interrupt_cost(line),
     )
 

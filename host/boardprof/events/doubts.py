@@ -23,6 +23,11 @@ def doubts_of(recording: ProbeRecording, timelines: Sequence[Timeline]) -> Itera
             "What an interrupt takes outside of its two marks is not known here, and is in ranges; "
             "BP_CFG_INTERRUPTS=2 lets the agent measure it."
         )
+    if recording.costs.late is None and any(line.events.late.any() for line in timelines):
+        yield (
+            "What a record takes in addition when it has to find room in the ring first is not known "
+            "here, and is in ranges."
+        )
     for core, line in enumerate(timelines):
         where = f"Core {core}: " if len(timelines) > 1 else ""
         yield from (f"{where}{text}" for text in _of_core(line))

@@ -36,7 +36,8 @@ class ProbeCosts:
         mark: what a record without a value takes of the code around it.
         value: the same with a value.
         range: the same of the begin or the end of a range.
-        late: what a record that is `Events.late` takes in addition to its `Events.took`.
+        late: what a record that is `Events.late` takes in addition to its `Events.took`; None if
+            not known.
         slot: what the statistics of a range with nothing in it count for each pass.
         interrupt: what an interrupt takes outside of its own two marks; None if not known.
     """
@@ -45,7 +46,7 @@ class ProbeCosts:
     mark: float = 0
     value: float = 0
     range: float = 0
-    late: float = 0
+    late: float | None = 0
     slot: int = 0
     interrupt: int | None = None
 
@@ -273,7 +274,7 @@ class Timeline:
     @cached_property
     def _late(self) -> npt.NDArray[np.float64]:
         """What each event took in addition, because it was late."""
-        more = self.events.took.astype(np.float64) + self.costs.late
+        more = self.events.took.astype(np.float64) + (self.costs.late or 0)
         return np.where(self.events.late, more, 0.0)
 
     def _sums(self, level: int, task: int) -> tuple[Ints, npt.NDArray[np.float64], Ints]:
