@@ -344,8 +344,9 @@ def test_a_board_that_was_reset_in_a_transfer_says_so() -> None:
 
         line.bad = reset
         with awake() as elapsed_s:
-            with pytest.raises(DeviceResetError, match=r"was reset during bp\.download"):
+            with pytest.raises(DeviceResetError, match=r"was reset during bp\.download") as caught:
                 board.memory.read(block)
+            assert "look at its power supply, its watchdog" in str(caught.value)
             assert elapsed_s() < 5.0
 
 

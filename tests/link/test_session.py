@@ -301,6 +301,7 @@ def test_a_board_that_was_reset_says_so_and_runs_nothing() -> None:
             with pytest.raises(DeviceResetError, match="was reset during count_calls") as caught:
                 board.functions.count_calls()
             assert caught.value.exit_code == 6
+            assert "if it happens again, count_calls crashes the board" in str(caught.value)
             boot_id = board.welcome.boot_id
         with connect("linux", other) as board:
             assert board.functions.count_calls() == 1
