@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import subprocess
 import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,10 +17,11 @@ from pathlib import Path
 import pytest
 
 from boardprof.cli import main
+from boardprof.events.probe_names import read_names
 from boardprof.events.recording import Slot
 from boardprof.events.trace_file import read_recording, write_recording
 from tests.cli.command import FIXTURES, Outcome, boardprof
-from tests.unit.recordings import CONTROL, block, event, recording, two_tasks
+from tests.unit.recordings import CONTROL, NAMES, block, event, recording, two_tasks
 from tests.unit.test_heap import leaking
 
 Run = Callable[..., Outcome]
@@ -64,6 +66,20 @@ def test_each_form_is_printed_and_written_alike(
     silent = command("export", name, trace, "-o", file)
     assert (silent.code, silent.out, silent.err) == (0, "", f"Trace written to {file}\n")
     assert file.read_bytes() == done.out.encode("latin-1")
+
+
+@pytest.mark.parametrize("name", [*FORMS, "ctf"])
+def test_each_form_has_names_beyond_ascii(name: str, tmp_path: Path) -> None:
+    names = read_names(NAMES.replace(b"control", "größe\a".encode()))
+    file, made = tmp_path / "two.trace", tmp_path / "out"
+    write_recording(replace(two_tasks(), names=names), str(file))
+    done = boardprof("export", name, file, "-o", made)
+    assert (done.code, done.err) == (0, f"Trace written to {made}\n")
+    content = (made / "metadata" if name == "ctf" else made).read_bytes()
+    assert any(form in content for form in ("größe".encode(), b"gr\\u00f6\\u00dfe"))
+    if name == "ctf":
+        read = subprocess.run(["babeltrace2", made], capture_output=True, text=True, check=True)
+        assert "größe" in read.stdout
 
 
 def test_a_quiet_command_does_not_quiet_the_next_one_of_its_process(

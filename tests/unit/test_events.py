@@ -79,10 +79,17 @@ def test_the_section_gives_each_name_its_numbers() -> None:
     assert NAMES.section() == SECTION
 
 
-@pytest.mark.parametrize("section", [b"\x01loop", b"\x09loop\0", b"\x01l\xf6\xf6p\0", b"\x01"])
+@pytest.mark.parametrize("section", [b"\x01loop", b"\x09loop\0", b"\x01"])
 def test_a_damaged_section_is_refused(section: bytes) -> None:
     with pytest.raises(DecodeError, match="bp_trace_names has no name of a probe at byte 0"):
         read_names(section)
+
+
+def test_names_are_utf8_and_another_encoding_is_named() -> None:
+    assert read_names(b"\x01l\xc3\xb6\xc3\xb6p\0").by_number[16].text == "lööp"
+    with pytest.raises(DecodeError, match="is not UTF-8") as caught:
+        read_names(b"\x01l\xf6\xf6p\0")
+    assert "save the source file as UTF-8" in str(caught.value)
 
 
 # -- records -------------------------------------------------------------------------------------

@@ -25,8 +25,8 @@ def doubts_of(recording: ProbeRecording, timelines: Sequence[Timeline]) -> Itera
         )
     if recording.costs.late is None and any(line.events.late.any() for line in timelines):
         yield (
-            "What a record takes in addition when it has to find room in the ring first is not known "
-            "here, and is in ranges."
+            "What a record takes in addition when it has to find room in the ring first is not "
+            "known here, and is in ranges."
         )
     for core, line in enumerate(timelines):
         where = f"Core {core}: " if len(timelines) > 1 else ""

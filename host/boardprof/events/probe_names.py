@@ -98,7 +98,7 @@ class ProbeNames:
 
     def section(self) -> bytes:
         """Return the names as `read_names` reads them."""
-        return b"".join(bytes([n.kind]) + n.text.encode("ascii") + b"\0" for n in self.names)
+        return b"".join(bytes([n.kind]) + n.text.encode() + b"\0" for n in self.names)
 
 
 def read_names(content: bytes) -> ProbeNames:
@@ -111,7 +111,12 @@ def read_names(content: bytes) -> ProbeNames:
     while at < len(content):
         stop = content.find(b"\0", at + 1)
         try:
-            kind, text = ProbeKind(content[at]), content[at + 1 : stop].decode("ascii")
+            kind, text = ProbeKind(content[at]), content[at + 1 : stop].decode()
+        except UnicodeDecodeError:
+            raise DecodeError(
+                f"The name of a probe, {content[at + 1 : stop]!r:.60}, is not UTF-8.",
+                hint="save the source file as UTF-8, or name the probe in ASCII",
+            ) from None
         except ValueError:
             stop = -1
         if stop < 0:

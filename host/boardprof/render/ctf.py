@@ -21,6 +21,7 @@ from boardprof import __version__
 from boardprof.events.probe_names import VALUES, ProbeName, ProbeNames
 from boardprof.events.recording import ProbeRecording
 from boardprof.events.timeline import Ints, Timeline
+from boardprof.printable import escaped
 from boardprof.render.probe_tracks import check_events
 from boardprof_protocol.codes import ProbeKind, TraceId
 
@@ -153,7 +154,8 @@ def _event(number: int, title: str, fields: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return json.dumps(text)
+    """Return a string of TSDL. It is UTF-8, and readers know few of JSON's escapes."""
+    return json.dumps(escaped(text), ensure_ascii=False)
 
 
 def _packets(core: int, timeline: Timeline) -> Iterator[bytes]:
