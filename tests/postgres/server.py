@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
@@ -51,7 +52,7 @@ class Server:
     def execute(self, database: str, statement: str) -> list[tuple[object, ...]]:
         """Execute a statement as the owner; return its rows."""
         with psycopg.connect(self.url(database), autocommit=True, connect_timeout=10) as link:
-            found = link.execute(statement)  # type: ignore[call-overload]
+            found = link.execute(statement)
             return found.fetchall() if found.description else []
 
 
@@ -65,7 +66,7 @@ def _programs() -> Path:
     return folders[-1].parent
 
 
-def _account() -> dict[str, object]:
+def _account() -> dict[str, Any]:
     """Return an account that may run a server, as options of Popen: root may not."""
     if os.geteuid() != 0:
         return {}
@@ -90,14 +91,14 @@ def running_server() -> Iterator[Server]:
         key.write_text(PASSWORD, encoding="utf-8")
         if account:
             for path in (folder, key):
-                os.chown(path, account["user"], account["group"])  # type: ignore[call-overload]
+                os.chown(path, account["user"], account["group"])
         subprocess.run(
             [programs / "initdb", "-D", folder / "data", "-U", _OWNER, "--pwfile", key, *_SETTINGS],
             check=True,
             capture_output=True,
             timeout=120,
             cwd=folder,
-            **account,  # type: ignore[call-overload]
+            **account,
         )
         for _ in range(5):  # another program may take the port first
             port = _free_port()
@@ -111,7 +112,7 @@ def running_server() -> Iterator[Server]:
                     stdout=log,
                     stderr=log,
                     cwd=folder,
-                    **account,  # type: ignore[call-overload]
+                    **account,
                 )
             server = Server(port, process.pid)
             try:

@@ -63,9 +63,9 @@ def _server(scheme: str) -> Callable[[str, float], Database]:
             importlib.import_module(_SERVERS[scheme]).PostgresDatabase,
         )
     except ImportError as error:
-        if error.name is None or error.name.startswith("boardprof"):
+        if (error.name or "").startswith("boardprof"):
             raise
         raise UsageError(
-            f"A history on PostgreSQL needs the extra {_EXTRA}: {error.name} is not installed.",
+            f"A history on PostgreSQL needs packages that are not installed: {_EXTRA}.",
             hint=f"pip install '{_EXTRA}'",
         ) from error

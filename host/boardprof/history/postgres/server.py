@@ -35,6 +35,9 @@ from boardprof.history.run import HistoryError
 _FORM: Final = "postgresql://USER@HOST:PORT/DATABASE, with the password in ~/.pgpass or PGPASSWORD"
 _ELSEWHERE: Final = "BOARDPROF_HISTORY=FILE uses a file, BOARDPROF_HISTORY=off keeps no history"
 _SECRETS: Final = ("password", "sslpassword", "oauth_client_secret")
+_SHORTEST: Final = 4
+"""A shorter text is part of many words."""
+
 _GRACE_S: Final = 2.0
 """The server is to give up by itself first: it knows why."""
 
@@ -57,8 +60,8 @@ class PostgresDatabase:
         self._url = url
         self.timeout_s = timeout_s
         parts = _parts(url)
-        self._secrets = [str(parts[key]) for key in _SECRETS if parts.get(key)]
-        self._secrets += [os.environ[key] for key in ("PGPASSWORD",) if os.environ.get(key)]
+        secrets = [os.environ.get("PGPASSWORD"), *(parts.get(key) for key in _SECRETS)]
+        self._secrets = [str(each) for each in secrets if len(str(each or "")) >= _SHORTEST]
         self.name = _name(parts)
 
     def may_exist(self) -> bool:
