@@ -162,9 +162,13 @@ def test_who_reads_does_not_wait_for_who_writes(url: str) -> None:
 def test_the_migrations_make_the_tables_that_the_queries_use(url: str) -> None:
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
+    from alembic.script import ScriptDirectory
 
+    from boardprof.history.postgres.migration import FOLDER, VERSIONS
     from boardprof.history.postgres.tables import METADATA
 
+    scripts = [each.revision for each in ScriptDirectory(FOLDER).walk_revisions()]
+    assert tuple(reversed(scripts)) == VERSIONS
     assert History(url).upgrade() == "its tables have version 0001 now; before, there were none"
     assert History(url).upgrade() == "its tables already have version 0001"
     engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))

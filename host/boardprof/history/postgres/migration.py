@@ -1,58 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The version of a database's tables, and their migration to that of this boardprof."""
+"""The version of a database's tables, and their migration to that of this boardprof.
+
+alembic is imported only if there is something to migrate: it takes as long as a short command.
+"""
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import Final
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
 from boardprof.history.postgres.tables import SCHEMA
 
-_FOLDER: Final = Path(__file__).parent / "migrations"
+VERSIONS: Final = ("0001",)
+"""Versions of the tables that this boardprof can convert, the oldest first; the last is its own."""
+
+FOLDER: Final = Path(__file__).parent / "migrations"
+"""The migrations; a test compares them with `VERSIONS`."""
 
 
 def migrate(connection: Connection) -> None:
     """Create or convert the tables within the connection's transaction; others wait for it."""
     lock(connection, "migration")
     found = version_of(connection)
-    if found == newest_version():
+    if found == VERSIONS[-1]:
         return
+    from alembic import command
+    from alembic.config import Config
+
     if found is None:
         connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
-    config = _config()
+    config = Config()
+    config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    command.upgrade(config, VERSIONS[-1])
 
 
 def version_of(connection: Connection) -> str | None:
     """Return the version of a database's tables; None if it has none."""
     table = f"{SCHEMA}.alembic_version"
-    if connection.execute(text("SELECT to_regclass(:table)"), {"table": table}).scalar() is None:
+    there = connection.execute(text("SELECT to_regclass(:table)"), {"table": table}).scalar()
+    if there is None:
         return None
-    options = {"version_table_schema": SCHEMA}
-    return MigrationContext.configure(connection, opts=options).get_current_revision()
-
-
-@cache
-def newest_version() -> str:
-    """Return the version of the tables that this boardprof uses."""
-    newest = ScriptDirectory.from_config(_config()).get_current_head()
-    assert newest is not None
-    return newest
-
-
-@cache
-def known_versions() -> frozenset[str]:
-    """Return the versions that this boardprof can convert, and its own."""
-    scripts = ScriptDirectory.from_config(_config())
-    return frozenset(each.revision for each in scripts.walk_revisions())
+    found = connection.execute(text(f"SELECT version_num FROM {table}")).scalar()
+    return None if found is None else str(found)
 
 
 def lock(connection: Connection, what: str) -> None:
@@ -60,10 +53,3 @@ def lock(connection: Connection, what: str) -> None:
     connection.execute(
         text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": f"boardprof {what}"}
     )
-
-
-def _config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
-    return config

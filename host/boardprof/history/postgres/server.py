@@ -22,13 +22,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from boardprof.errors import BoardprofError, StorageError, UsageError
-from boardprof.history.postgres.migration import (
-    known_versions,
-    lock,
-    migrate,
-    newest_version,
-    version_of,
-)
+from boardprof.history.postgres.migration import VERSIONS, lock, migrate, version_of
 from boardprof.history.postgres.runs import PostgresRuns
 from boardprof.history.run import HistoryError
 
@@ -102,21 +96,21 @@ class PostgresDatabase:
         """See `Database`."""
         with self._connected("upgraded") as connection:
             found = version_of(connection)
-            if found is not None and found not in known_versions():
+            if found is not None and found not in VERSIONS:
                 self._check_version(found)
             migrate(connection)
-        newest = newest_version()
+        newest = VERSIONS[-1]
         if found == newest:
             return f"its tables already have version {newest}"
         return f"its tables have version {newest} now; before, {_before(found)}"
 
     def _check_version(self, found: str) -> None:
-        if found == newest_version():
+        if found == VERSIONS[-1]:
             return
-        is_old = found in known_versions()
+        is_old = found in VERSIONS
         raise HistoryError(
             f"The history {self.name} has tables of version {found}, this boardprof needs "
-            f"{newest_version()}.",
+            f"{VERSIONS[-1]}.",
             hint="run `boardprof history upgrade` as the owner of the tables; older versions of "
             "boardprof cannot use them then"
             if is_old
@@ -130,8 +124,8 @@ class PostgresDatabase:
         try:
             with watch, self._engine(watch).connect() as connection, connection.begin():
                 wait_ms = max(1, round(self.timeout_s * 1000))
-                for limit in ("statement_timeout", "lock_timeout"):
-                    connection.execute(text(f"SET LOCAL {limit} = {wait_ms}"))
+                limits = (f"SET LOCAL {name}_timeout = {wait_ms}" for name in ("statement", "lock"))
+                connection.exec_driver_sql("; ".join(limits))
                 yield connection
         except (DBAPIError, psycopg.Error) as error:
             cause = error.orig if isinstance(error, DBAPIError) else error
