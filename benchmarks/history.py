@@ -12,6 +12,7 @@ Ends with 0, targets met or not: the figures depend on the machine and its load.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import multiprocessing
 import os
@@ -66,7 +67,7 @@ def _save(url: str, writer: int, times: list[float]) -> None:
 def _fill(url: str, writer: int, runs: int) -> None:
     history = History(url, timeout_s=600.0)
     left = _records(range(writer, runs, WRITERS))
-    while batch := [record for record, _ in zip(left, range(_BATCH), strict=False)]:
+    while batch := [*itertools.islice(left, _BATCH)]:
         history.add(batch)
 
 

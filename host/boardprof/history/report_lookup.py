@@ -23,7 +23,7 @@ from boardprof.metrics import Metric
 from boardprof.report.report import Report
 from boardprof.report.report_file import read_report
 
-__all__ = ["Found", "find_report", "find_run", "history_place", "is_named"]
+__all__ = ["Found", "branch_reports", "find_report", "find_run", "history_place", "is_named"]
 __all__ += ["find_run_if_present", "like_runs", "user_history"]
 
 _VARIABLE = "BOARDPROF_HISTORY"
@@ -228,6 +228,40 @@ def like_runs(report: Report, *, before: Run | None = None) -> Iterator[Found]:
         earlier = history.load(run)
         if rows & _rows(earlier):
             yield Found(earlier, f"#{run.id}", run.time, run)
+
+
+def branch_reports(run: Run, limit: int, folder: str | Path = ".") -> list[Report]:
+    """Return the Reports of a run and of the clean runs of its branch before it, the oldest first.
+
+    They have a function and a board in common with the run.
+
+    Args:
+        run: a clean run of a branch.
+        limit: how many Reports, at most.
+        folder: as in `user_history`.
+
+    Raises:
+        HistoryError: the history cannot be read.
+        UsageError: the run is not of a branch.
+    """
+    if run.git is None or not run.git.branch:
+        raise UsageError(
+            f"The run {run.label} is not of a branch, so it has no earlier runs.",
+            hint="compare with a run of a branch, such as branch:main",
+        )
+    choice = Choice(
+        branch=run.git.branch,
+        is_clean=True,
+        boards=frozenset(run.boards),
+        functions=frozenset(run.functions),
+    )
+    history = user_history(folder)
+    older = [
+        each
+        for each in history.own_runs(choice)
+        if (each.time, each.id) < (run.time, run.id) and each.rows <= _MOST_ROWS
+    ]
+    return [history.load(each) for each in [run, *older[: limit - 1]][::-1]]
 
 
 def _rows(report: Report) -> set[tuple[Metric, ...]]:
