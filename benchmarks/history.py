@@ -3,7 +3,8 @@
 
 Eight processes save runs one by one, as `boardprof run` does. Then they fill the database as
 `boardprof history push` does. Then the commands are timed as a user waits for them, their start
-included. The server is Debian's, on this machine, and waits for no disk.
+included. The server is Debian's, on this machine, and waits for no disk. The
+shortest of ten times counts, because other programs may have the processors.
 
 Run from the repository: ``python benchmarks/history.py [--json] [--runs N]``.
 Ends with 0, targets met or not: the figures depend on the machine and its load.
@@ -16,6 +17,7 @@ import itertools
 import json
 import multiprocessing
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -40,7 +42,7 @@ TARGET_S = 1.0
 """Longest time of a command."""
 
 _BATCH = 500
-_REPEAT = 5
+_REPEAT = 10
 
 
 def _report(number: int) -> Report:
@@ -110,11 +112,11 @@ def _at_once(target: Callable[..., None], arguments: list[tuple[object, ...]]) -
     return time.perf_counter() - began_s
 
 
-def _command_s(url: str, folder: Path, *words: str) -> float:
-    """Return the median time of a command."""
+def _command_s(url: str, folder: Path, *words: str) -> tuple[float, float]:
+    """Return the shortest time of a command, and the processor time of its process."""
     times = []
     for _ in range(_REPEAT):
-        began_s = time.perf_counter()
+        began_s, used_s = time.perf_counter(), _cpu_s()
         subprocess.run(
             [sys.executable, "-m", "boardprof", *words],
             env={**os.environ, "BOARDPROF_HISTORY": url},
@@ -123,8 +125,13 @@ def _command_s(url: str, folder: Path, *words: str) -> float:
             stdout=subprocess.DEVNULL,
             timeout=120,
         )
-        times.append(time.perf_counter() - began_s)
-    return statistics.median(times)
+        times.append((time.perf_counter() - began_s, _cpu_s() - used_s))
+    return min(took_s for took_s, _ in times), min(used_s for _, used_s in times)
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 COMMANDS = {
@@ -152,7 +159,8 @@ def measure(runs: int) -> dict[str, float]:
         history = History(url)
         assert history.count() == runs, "runs were lost"
         for name, words in COMMANDS.items():
-            found[f"{name}_s"] = _command_s(url, Path(folder), *words)
+            took_s, used_s = _command_s(url, Path(folder), *words)
+            found |= {f"{name}_s": took_s, f"{name}_cpu_s": used_s}
     return found
 
 
@@ -171,9 +179,10 @@ def main() -> None:
     print(f"longest {found['save_longest_ms']:.0f} ms")
     print(f"filled by push: {found['filled_per_s']:.0f} runs/s, {found['runs']:,} runs in all")
     for name, words in COMMANDS.items():
-        took_s = found[f"{name}_s"]
+        took_s, used_s = found[f"{name}_s"], found[f"{name}_cpu_s"]
         verdict = "met" if took_s < TARGET_S else "MISSED"
-        print(f"boardprof {' '.join(words):44} {took_s:5.2f} s  under {TARGET_S:g} s: {verdict}")
+        print(f"boardprof {' '.join(words):44} {took_s:5.2f} s ({used_s:.2f} s of CPU)  ", end="")
+        print(f"under {TARGET_S:g} s: {verdict}")
 
 
 if __name__ == "__main__":

@@ -17,8 +17,6 @@ from boardprof.history.run import NothingKeptError, Run
 from boardprof.report.report import Report
 from boardprof.stats.summary import plain
 
-__all__ = ["FunctionTrends", "RunTrend", "function_trends"]
-
 _READ_FOR_NAMES = 1000
 
 

@@ -12,12 +12,13 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Final
 
 import psycopg
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
-from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
@@ -31,6 +32,9 @@ _ELSEWHERE: Final = "BOARDPROF_HISTORY=FILE uses a file, BOARDPROF_HISTORY=off k
 _SECRETS: Final = ("password", "sslpassword", "oauth_client_secret")
 _SHORTEST: Final = 4
 """A shorter text is part of many words."""
+
+_ONE_MOMENT: Final = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+"""All reads see the same state, even if others write meanwhile."""
 
 _GRACE_S: Final = 2.0
 """The server is to give up by itself first: it knows why."""
@@ -57,6 +61,7 @@ class PostgresDatabase:
         secrets = [os.environ.get("PGPASSWORD"), *(parts.get(key) for key in _SECRETS)]
         self._secrets = [str(each) for each in secrets if len(str(each or "")) >= _SHORTEST]
         self.name = _name(parts)
+        self._watch = _Watch(timeout_s)
 
     def may_exist(self) -> bool:
         """Return True: only opening it tells."""
@@ -65,8 +70,7 @@ class PostgresDatabase:
     @contextlib.contextmanager
     def reading(self) -> Iterator[PostgresRuns | None]:
         """See `Database`."""
-        with self._connected("read") as connection:
-            connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
+        with self._connected("read", _ONE_MOMENT) as connection:
             found = version_of(connection)
             if found is None:
                 yield None
@@ -118,35 +122,37 @@ class PostgresDatabase:
         )
 
     @contextlib.contextmanager
-    def _connected(self, done: str) -> Iterator[Connection]:
+    def _connected(self, done: str, *settings: str) -> Iterator[Connection]:
         """Provide a connection within a transaction; say in plain words what goes wrong."""
-        watch = _Watch(self.timeout_s + _GRACE_S)
+        self._watch = watch = _Watch(self.timeout_s + _GRACE_S)
+        wait_ms = max(1, round(self.timeout_s * 1000))
+        limits = (f"SET LOCAL {name}_timeout = {wait_ms}" for name in ("statement", "lock"))
         try:
-            with watch, self._engine(watch).connect() as connection, connection.begin():
-                wait_ms = max(1, round(self.timeout_s * 1000))
-                limits = (f"SET LOCAL {name}_timeout = {wait_ms}" for name in ("statement", "lock"))
-                connection.exec_driver_sql("; ".join(limits))
+            with watch, self._engine.connect() as connection, connection.begin():
+                connection.exec_driver_sql("; ".join([*settings, *limits]))
                 yield connection
         except (DBAPIError, psycopg.Error) as error:
             cause = error.orig if isinstance(error, DBAPIError) else error
             raise self._told(cause, done, watch.has_ended) from None
 
-    def _engine(self, watch: _Watch) -> Engine:
-        def connect() -> psycopg.Connection:
-            connection = psycopg.connect(
-                self._url,
-                connect_timeout=max(2, round(self.timeout_s)),  # libpq takes 1 s for 2 s
-                application_name="boardprof",
-                client_encoding="utf8",
-            )
-            watch.take(connection)
-            return connection
-
+    @cached_property
+    def _engine(self) -> Engine:
+        """What compiles statements and remembers them. Each transaction has its own connection."""
         made = create_engine(
-            "postgresql+psycopg://", creator=connect, poolclass=NullPool, hide_parameters=True
+            "postgresql+psycopg://", creator=self._connect, poolclass=NullPool, hide_parameters=True
         )
-        event.listen(made, "before_cursor_execute", lambda *_: watch.start())
+        event.listen(made, "before_cursor_execute", lambda *_: self._watch.start())
         return made
+
+    def _connect(self) -> psycopg.Connection:
+        connection = psycopg.connect(
+            self._url,
+            connect_timeout=max(2, round(self.timeout_s)),  # libpq takes 1 s for 2 s
+            application_name="boardprof",
+            client_encoding="utf8",
+        )
+        self._watch.take(connection)
+        return connection
 
     def _told(self, error: BaseException | None, done: str, has_ended: bool) -> BoardprofError:
         what = f"The history {self.name}"
