@@ -19,6 +19,7 @@ import pytest
 from sqlalchemy import create_engine
 
 from boardprof.errors import UnknownNameError, UsageError
+from boardprof.history.choice import Choice
 from boardprof.history.postgres.runs import PostgresRuns
 from boardprof.history.run import GitState, HistoryError, Record, read_file
 from boardprof.history.store import History
@@ -241,7 +242,8 @@ def test_a_user_without_any_right_is_told_what_to_ask_for(server: Server, url: s
 
 
 def test_locked_tables_are_given_up_in_time(url: str) -> None:
-    history = filled(History(url, timeout_s=0.3))
+    filled(History(url))
+    history = History(url, timeout_s=0.3)
     with psycopg.connect(url) as other:
         other.execute("LOCK TABLE boardprof.runs")
         began_s = time.monotonic()
@@ -262,13 +264,28 @@ def read_from_a_stopped_server(history: History) -> None:
             os.kill(pid, signal.SIGCONT)
 
 
+def test_time_that_the_reader_takes_between_answers_does_not_count(url: str) -> None:
+    filled(History(url))
+    history = History(url, timeout_s=0.5)  # and 2 s in which the server is to say why
+    found = []
+    with history._database.reading() as runs:
+        assert isinstance(runs, PostgresRuns)
+        for run in runs.runs(Choice()):
+            found.append(run.id)
+            if len(found) == 3:
+                time.sleep(3)
+        assert runs.report(1) is not None
+    assert found == [6, 5, 4, 3, 2, 1]
+
+
 def test_a_server_that_hangs_in_a_transaction_is_given_up_in_time(url: str) -> None:
-    history = filled(History(url, timeout_s=0.5))
+    filled(History(url))
+    history = History(url, timeout_s=0.5)
     began_s = time.monotonic()
     with pytest.raises(HistoryError, match=r"did not answer within 0\.5 s"):
         read_from_a_stopped_server(history)
     assert time.monotonic() - began_s < 10
-    assert history.find("main") == report(2)
+    assert History(url).find("main") == report(2)
 
 
 # -- the URL ----------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ __all__ += ["find_run_if_present", "like_runs", "user_history"]
 _VARIABLE = "BOARDPROF_HISTORY"
 
 _LOOKED_AT = 20
+_LISTED = 200
 _MOST_ROWS = 10_000
 """Limits on the runs that `like_runs` reads, to keep it fast."""
 
@@ -223,7 +224,7 @@ def like_runs(report: Report, *, before: Run | None = None) -> Iterator[Found]:
         boards=boards,
         functions=functions,
     )
-    like = (run for run in history.own_runs(choice) if run.rows <= _MOST_ROWS)
+    like = (run for run in history.own_runs(choice, limit=_LISTED) if run.rows <= _MOST_ROWS)
     for run in islice(like, _LOOKED_AT):
         earlier = history.load(run)
         if rows & _rows(earlier):
@@ -261,7 +262,7 @@ def branch_reports(run: Run, limit: int, folder: str | Path = ".") -> list[Repor
         for each in history.own_runs(choice)
         if (each.time, each.id) < (run.time, run.id) and each.rows <= _MOST_ROWS
     ]
-    return [history.load(each) for each in [run, *older[: limit - 1]][::-1]]
+    return history.load_all([run, *older[: limit - 1]][::-1])
 
 
 def _rows(report: Report) -> set[tuple[Metric, ...]]:

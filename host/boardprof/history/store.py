@@ -154,13 +154,24 @@ class History:
         """
         if not isinstance(run, Run):
             raise UsageError(f"{run!r:.60} is not a Run.", hint="find() takes a number or a name")
+        return self.load_all([run])[0]
+
+    def load_all(self, runs: Iterable[Run]) -> list[Report]:
+        """Return the Reports of runs that `run` or `runs` gave, in their order.
+
+        Raises:
+            UnknownNameError: one has been removed.
+            HistoryError: the file cannot be read, or one is damaged.
+        """
+        texts = []
         with self._database.reading() as table:
-            kept = None if table is None else table.report(run.id)
-        if kept is None:
-            raise UnknownNameError("run", f"#{run.id}", [])
-        with self._damage_told(run.id):
-            text = unpacked(kept)
-        return Report.from_json(text)
+            for run in runs:
+                kept = None if table is None else table.report(run.id)
+                if kept is None:
+                    raise UnknownNameError("run", f"#{run.id}", [])
+                with self._damage_told(run.id):
+                    texts.append(unpacked(kept))
+        return [*map(Report.from_json, texts)]
 
     def run(self, ref: str | int) -> Run:
         """Return what is known about a run; see `find`."""
@@ -292,10 +303,11 @@ class History:
             ReportFileError: one has no Report.
             HistoryError: the file cannot be written.
         """
+        ordered = sorted(records, key=lambda record: record.time)
+        read = [(each, Report.from_json(each.report)) for each in ordered]  # before others wait
         added = 0
         with self._database.adding() as table:
-            for each in sorted(records, key=lambda record: record.time):
-                report = Report.from_json(each.report)
+            for each, report in read:
                 if not any(_is_same(kept, report) for kept in table.like(each)):
                     _insert(table, each, report)
                     added += 1

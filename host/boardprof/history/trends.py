@@ -112,7 +112,7 @@ def function_trends(
             ]
         )
         raise UnknownNameError("function", function, names, where=where)
-    reports = [history.load(run) for run in runs]
+    reports = history.load_all(runs)
     return FunctionTrends(function, branch, *_trends(function, board, runs, reports, allow))
 
 

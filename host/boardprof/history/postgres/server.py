@@ -13,12 +13,12 @@ import socket
 import threading
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import psycopg
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
@@ -138,20 +138,18 @@ class PostgresDatabase:
     @cached_property
     def _engine(self) -> Engine:
         """What compiles statements and remembers them. Each transaction has its own connection."""
-        made = create_engine(
+        return create_engine(
             "postgresql+psycopg://", creator=self._connect, poolclass=NullPool, hide_parameters=True
         )
-        event.listen(made, "before_cursor_execute", lambda *_: self._watch.start())
-        return made
 
-    def _connect(self) -> psycopg.Connection:
-        connection = psycopg.connect(
+    def _connect(self) -> _WatchedConnection:
+        connection = _WatchedConnection.connect(
             self._url,
             connect_timeout=max(2, round(self.timeout_s)),  # libpq takes 1 s for 2 s
             application_name="boardprof",
             client_encoding="utf8",
         )
-        self._watch.take(connection)
+        connection.watch = self._watch
         return connection
 
     def _told(self, error: BaseException | None, done: str, has_ended: bool) -> BoardprofError:
@@ -183,44 +181,52 @@ class PostgresDatabase:
 
 
 class _Watch:
-    """Ends a connection on which the server has not answered a statement for too long."""
+    """Ends a connection on which the server does not answer in time."""
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
         self._socket: socket.socket | None = None
-        self._timer: threading.Timer | None = None
         self.has_ended = False
 
     def __enter__(self) -> _Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop()
         if self._socket is not None:
             self._socket.close()
             self._socket = None
 
-    def take(self, connection: psycopg.Connection) -> None:
-        """Watch a connection from now on."""
-        # A descriptor of its own: the connection's may be closed, and its number be another file's.
-        self._socket = socket.socket(fileno=os.dup(connection.fileno()))
-        self.start()
-
-    def start(self) -> None:
-        """Let the time begin anew."""
-        self._stop()
-        self._timer = threading.Timer(self._limit_s, self._end)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def _stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+    @contextlib.contextmanager
+    def waiting(self, descriptor: int) -> Iterator[None]:
+        """Limit the time of the block, which waits for an answer on a connection."""
+        if self._socket is None:
+            # A descriptor of its own: the other may be closed, and its number be another file's.
+            self._socket = socket.socket(fileno=os.dup(descriptor))
+        timer = threading.Timer(self._limit_s, self._end)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def _end(self) -> None:
         self.has_ended = True
         with contextlib.suppress(OSError, AttributeError):
             self._socket.shutdown(socket.SHUT_RDWR)  # type: ignore[union-attr]
+
+
+class _WatchedConnection(psycopg.Connection[Any]):
+    """A connection whose waits are limited by a watch, once it has one."""
+
+    watch: _Watch | None = None
+
+    def wait(self, *arguments: Any, **options: Any) -> Any:
+        """Wait for the server; psycopg does that here alone."""
+        if self.watch is None or self.closed:
+            return super().wait(*arguments, **options)
+        with self.watch.waiting(self.fileno()):
+            return super().wait(*arguments, **options)
 
 
 def _parts(url: str) -> dict[str, object]:
