@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.comparison.compare import compare
-from boardprof.comparison.comparison import ComparisonError
 from boardprof.history.run import GitState
 from boardprof.history.store import History
 from boardprof.report.report import Report
@@ -202,14 +200,3 @@ def test_a_run_is_measured_against_the_spread_of_a_branch(history: History, tmp_
     assert command(history, *words, *gate).code in (0, 2)  # 2: nothing could be judged
     turns = command(history, *words, "--ab", "-O2|-O3", "--fail-if", "time>4spread")
     assert (turns.code, "--ab and --ab-rev measure both sides now" in turns.err) == (2, True)
-
-
-def test_in_python_earlier_reports_are_given_or_found() -> None:
-    earlier = [hardware(value) for value in NOISY]
-    found = compare(earlier[-1], hardware(1016), "cycles>4spread", earlier=earlier)
-    assert [row.metric for row in found.regressions] == ["cycles"]
-    fewer = compare(earlier[-1], hardware(1016), "cycles>4spread", earlier=earlier, spread_runs=5)
-    # The last five: median 1000, distances 0 2 5 4 1, their median 2; 16 / 2.9652 is 5.4 spreads.
-    assert "+5.4 spreads of 2.965 from 1,000" in " ".join(fewer.notes)
-    with pytest.raises(ComparisonError, match="needs earlier runs"):
-        compare(earlier[0], earlier[1], "cycles>4spread")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
 import signal
 import sqlite3
 import time
@@ -25,6 +26,7 @@ from boardprof.history.run import GitState, HistoryError, Record, read_file
 from boardprof.history.store import History
 from boardprof.report.report import Report
 from tests.postgres.server import Server
+from tests.support import ROOT
 from tests.unit.reports import report_of
 
 A, B = "a1b2c3d4" * 5, "a1b2ffff" * 5
@@ -223,6 +225,25 @@ def test_a_user_who_may_only_read_reads_and_is_told_why_nothing_is_written(reade
             action()
         assert "ask the owner for INSERT" in str(told.value.hint)
     assert reader.count() == 6
+
+
+def test_the_rights_that_the_page_on_gates_gives_suffice(server: Server, url: str) -> None:
+    filled(History(url))
+    page = (ROOT / "docs" / "gates.md").read_text(encoding="utf-8")
+    name = url.rpartition("/")[2]
+    for role in ("reader", "writer"):
+        server.execute(name, f"CREATE ROLE {role} LOGIN PASSWORD 'r'")
+    grants = re.findall(r"^GRANT .*;$", page, re.MULTILINE)
+    assert len(grants) == 3
+    for statement in grants:
+        server.execute(name, statement)
+    writer = History(server.url(name, "writer", "r"))
+    assert writer.save(report(7), "new") == 7
+    assert writer.remove("#1").id == 1
+    writer.keep_results({"a": "1"})
+    writer.keep_results({"a": "2"})
+    reader = History(server.url(name, "reader", "r"))
+    assert (reader.find("new"), reader.results(["a"])) == (report(7), {"a": "2"})
 
 
 def test_a_user_without_any_right_is_told_what_to_ask_for(server: Server, url: str) -> None:

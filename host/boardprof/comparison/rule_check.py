@@ -145,12 +145,13 @@ class _Pair:
         assert self.new is not None
         middle, spread = self.usual.middle, self.usual.spread
         away = Fraction(self.new) - Fraction(middle)
-        far = (
-            f"{float(away / spread):+.3g} spreads of {float(spread):.4g}" if spread else "not equal"
-        )
+        new, usual = f"{float(self.new):,.6g}", f"{float(middle):,.6g}"
+        runs = f"{self.usual.runs} earlier runs"
+        if not spread:
+            return f"{self.row.what}: {new} differs from {usual}, the value of {runs}."
         return (
-            f"{self.row.what}: {float(self.new):,.6g} is {far} from {float(middle):,.6g}, the "
-            f"median of {self.usual.runs} earlier runs."
+            f"{self.row.what}: {new} is {float(away / spread):+.3g} spreads of "
+            f"{float(spread):.4g} from {usual}, the median of {runs}."
         )
 
     @property

@@ -148,6 +148,7 @@ class PostgresDatabase:
             connect_timeout=max(2, round(self.timeout_s)),  # libpq takes 1 s for 2 s
             application_name="boardprof",
             client_encoding="utf8",
+            prepare_threshold=None,  # a pooler before the server may not know prepared statements
         )
         connection.watch = self._watch
         return connection
