@@ -155,7 +155,7 @@ def test_a_value_within_the_spread_of_earlier_runs_passes_and_one_beyond_fails(
         assert done.code == code, done.out
     assert "REGRESSION (cycles>4spread)" in done.out
     assert (
-        "Note: cycles of fir: 1,016 is +4.18 spreads of 3.707 from 1,000.5, the median of 10 "
+        "Note: cycles of fir: 1,016 is +4.18 spreads of 3.706 from 1,000.5, the median of 10 "
         "earlier runs." in " ".join(done.out.split())
     )
     tight = command(history, "compare", "branch:main", "now.json", "--fail-if", "cycles>5spreads")

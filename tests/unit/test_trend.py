@@ -78,18 +78,26 @@ def test_earlier_runs_are_given_to_a_comparison() -> None:
     found = compare(earlier[-1], hardware(1016), "cycles>4spread", earlier=earlier)
     assert [row.metric for row in found.regressions] == ["cycles"]
     # 15.5 / 3.7065
-    told = "1,016 is +4.18 spreads of 3.707 from 1,000.5, the median of 10 earlier runs."
+    told = "1,016 is +4.18 spreads of 3.706 from 1,000.5, the median of 10 earlier runs."
     assert f"cycles of fir: {told}" in found.notes
     fewer = compare(earlier[-1], hardware(1016), "cycles>4spread", earlier=earlier, spread_runs=5)
     # The last five: median 1000, distances 0 2 5 4 1, their median 2; 16 / 2.9652 is 5.4 spreads.
     assert "+5.4 spreads of 2.965 from 1,000" in " ".join(fewer.notes)
 
 
+def test_counts_beyond_every_float_have_a_trend_and_a_limit() -> None:
+    earlier = [*map(emulated, [10**400] * 5)]
+    found = compare(earlier[-1], emulated(10**400 + 1), "instructions>4spread", earlier=earlier)
+    assert found.regressed
+    (trend,) = trends_of(earlier, partial(compare, after=emulated(3))).by_place.values()
+    assert (trend.changes, blocks(trend.medians)) == ([], "▅▅▅▅▅")
+
+
 def test_any_growth_of_an_exact_count_is_beyond_its_spread() -> None:
     earlier = [*map(emulated, [505] * 5)]
     found = compare(earlier[-1], emulated(506), "instructions>4spread", earlier=earlier)
     assert found.regressed
-    told = "506 differs from 505, the value of 5 earlier runs."
+    told = "506 differs from 505, the median of 5 earlier runs."
     assert f"instructions of fir: {told}" in found.notes
     assert not compare(
         earlier[-1], emulated(505), "instructions>4spread", earlier=earlier

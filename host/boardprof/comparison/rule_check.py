@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import Final, TypeAlias
 
@@ -145,13 +146,13 @@ class _Pair:
         assert self.new is not None
         middle, spread = self.usual.middle, self.usual.spread
         away = Fraction(self.new) - Fraction(middle)
-        new, usual = f"{float(self.new):,.6g}", f"{float(middle):,.6g}"
+        new, usual = _number(self.new), _number(middle)
         runs = f"{self.usual.runs} earlier runs"
         if not spread:
-            return f"{self.row.what}: {new} differs from {usual}, the value of {runs}."
+            return f"{self.row.what}: {new} differs from {usual}, the median of {runs}."
         return (
-            f"{self.row.what}: {new} is {float(away / spread):+.3g} spreads of "
-            f"{float(spread):.4g} from {usual}, the median of {runs}."
+            f"{self.row.what}: {new} is {_number(away / spread, '+.3g')} spreads of "
+            f"{_number(spread, ',.4g')} from {usual}, the median of {runs}."
         )
 
     @property
@@ -182,6 +183,12 @@ class _Pair:
             return False
         is_open = self.row.verdict in ("noise", "within overhead")
         return is_open and rule.largest(self.old, self.known) < self.row.doubt
+
+
+def _number(value: Number, form: str = ",.6g") -> str:
+    """Return a number as text; it may be larger than every float."""
+    exact = Fraction(value)
+    return format(Decimal(exact.numerator) / exact.denominator, form)
 
 
 def _pair(row: Difference, rule: Rule, usual_of: UsualOf) -> _Pair | None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Final, NamedTuple
@@ -128,7 +129,8 @@ def change_line(trend: Trend, change: Change, names: Sequence[RunName]) -> str:
     share = ""
     if change.before:
         step = Fraction(change.after) - Fraction(change.before)
-        share = f" ({ratio_text(float(1 + step / Fraction(magnitude(change.before))))})"
+        with contextlib.suppress(OverflowError):  # a ratio beyond every float
+            share = f" ({ratio_text(float(1 + step / Fraction(magnitude(change.before))))})"
     return f"{trend.row.metric} changed from {before} to {after}{share} at {names[change.at]}"
 
 
