@@ -51,7 +51,7 @@ _CLOSEST = {  # files of the first stage, by room
     " link/board link/arrays link/memory link/clock",
     "arguments": "unit/argument_text unit/array_argument unit/signature unit/struct_dtype"
     " unit/struct_text unit/dwarf_structs protocol/vectors link/arrays",
-    "comparison": "unit/comparison unit/comparison_render unit/rules",
+    "comparison": "unit/comparison unit/comparison_render unit/rules unit/trend",
     "agent": "protocol/agent_arena protocol/agent_calls protocol/agent_channel protocol/frame"
     " protocol/agent_guard protocol/agent_measure protocol/agent_select protocol/agent_session"
     " protocol/agent_span protocol/agent_stack protocol/agent_windows protocol/c_vectors"

@@ -41,6 +41,7 @@ libsimavr-dev:simavr/sim_avr.h
 verilator:verilator
 g++:g++
 ninja-build:ninja
+postgresql:initdb
 rustc:rustc
 libclang-rt-dev:libfuzzer
 spin:spin
@@ -85,6 +86,8 @@ works() {
             --specs=/usr/lib/picolibc/aarch64-linux-gnu/picolibc.specs ;;
     avr/io.h) links "$1" avr-gcc -mmcu=atmega2560 ;;
     libfuzzer) fuzzes ;;
+    initdb) # Debian keeps it off PATH
+        command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 ;;
     rustc) runs rustc ;;
     *) command -v "$1" >/dev/null ;;
     esac

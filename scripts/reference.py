@@ -80,9 +80,10 @@ PYTHON: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ),
     ("boardprof.stats.summary", "", "", ("Summary", "summarize")),
     ("boardprof.stats.warnings", "", "", ("Warning_", "warnings")),
+    ("boardprof.stats.change_points", "", "", ("change_points", "Change")),
     ("boardprof.comparison.compare", "Comparing", "", ("compare",)),
     ("boardprof.comparison.comparison", "", "", ("Comparison", "Difference", "Unjudged")),
-    ("boardprof.comparison.rule", "", "", ("Rule", "parse_rule")),
+    ("boardprof.comparison.rule", "", "", ("Rule", "Usual", "parse_rule")),
     ("boardprof.history.store", "History", "", ("History",)),
     ("boardprof.history.report_lookup", "", "", ("find_report",)),
     (

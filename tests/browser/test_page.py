@@ -345,6 +345,22 @@ def test_earlier_runs_are_a_line_that_says_its_first_and_last_value(page: Page) 
     assert page.texts("#figures div")[-1].endswith(" 420 → 400")
 
 
+def test_the_medians_of_earlier_runs_are_drawn_with_the_run_that_changed_them(page: Page) -> None:
+    counts = [400, 403, 401, 402, 399, 404, 398, 520, 523, 521, 522, 519, 518]
+    earlier = [(f"#{i} (main)", Report(rows("fir", [n] * 3), {}, {})) for i, n in enumerate(counts)]
+    page.open(Report(rows("fir", [524] * 3), {}, {}), earlier=earlier)
+    (drawn,) = page.all("#trend svg")
+    assert drawn.get_attribute("aria-label") == "Median of 14 runs, 1 change"
+    assert page.texts("#trend p") == ["Changed from 401 to 521 at #7 (main)."]
+    assert [len(page.all(f"#trend circle.{kind}")) for kind in ("dot", "out")] == [13, 1]
+    band = page.all("#trend rect.usual")[0].rect
+    line = page.all("#trend polyline.trend")[0].rect
+    assert 0 < band["height"] < line["height"] / 5
+    assert 0.4 < band["width"] / line["width"] < 0.6  # since the change: half of the runs
+    page.open(three())
+    assert page.script("return document.getElementById('trend-figure').hidden")
+
+
 def test_the_change_on_a_phone_is_in_colour_and_in_words(page: Page) -> None:
     older = [*rows("fir", [380] * 3), *rows("crc", [90] * 4), *rows("sort", [910] * 3)]
     newer = [*rows("fir", [400] * 3), *rows("crc", [70] * 4), *rows("sort", [910] * 3)]

@@ -12,6 +12,8 @@ from xml.etree import ElementTree
 import pytest
 
 from boardprof.firmware.build import build
+from boardprof.history.run import GitState
+from boardprof.history.store import History
 from boardprof.metrics import Count
 from boardprof.report.calls import Row
 from boardprof.report.report import Report
@@ -139,6 +141,28 @@ def test_one_more_instruction_fails_and_the_same_build_does_not(on_riscv: Suite)
     assert after.code == 1, after.out
     assert " (instructions:max>0)" in after.out
     assert "1 failed" in after.out
+
+
+@pytest.mark.board("qemu-rv32")
+def test_a_limit_in_spreads_comes_from_the_runs_of_a_branch(on_riscv: Suite) -> None:
+    on_riscv.write("test_square.py", ON_RISCV.replace("instructions:max>0", "instructions>4spread"))
+    assert on_riscv.run().code == 0
+    history = History(on_riscv.folder / "history.sqlite")
+    measured = history.find("last")
+    for number in range(5):
+        history.save(measured, git=GitState(f"{number}" * 40, "main", is_dirty=False))
+    again = on_riscv.run("--bp-compare", "branch:main", "--bp-require-baseline")
+    assert again.code == 0, again.out
+    on_riscv.write(
+        "square.c",
+        "unsigned square(unsigned x);\n"
+        'unsigned square(unsigned x) {\n    __asm__ volatile("nop");\n    return x * x;\n}\n',
+    )
+    after = on_riscv.run("--bp-compare", "branch:main")
+    assert (after.code, "(instructions>4spread)" in after.out) == (1, True), after.out
+    history.remove("branch:main~4")
+    few = on_riscv.run("--bp-compare", "branch:main", "--bp-require-baseline")
+    assert (few.code, "a spread needs 5 earlier runs" in few.out) == (1, True), few.out
 
 
 @pytest.mark.board("qemu-rv32")

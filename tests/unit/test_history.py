@@ -23,7 +23,7 @@ import pytest
 
 from boardprof.errors import ReportFileError, StorageError, UnknownNameError, UsageError
 from boardprof.history import database
-from boardprof.history.report_lookup import find_report, find_run, history_path, like_runs
+from boardprof.history.report_lookup import find_report, find_run, history_place, like_runs
 from boardprof.history.run import GitState, HistoryError
 from boardprof.history.store import History
 from boardprof.report.report import Report
@@ -578,17 +578,17 @@ def test_the_history_is_where_the_environment_says(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("BOARDPROF_HISTORY", str(tmp_path / "h.sqlite"))
-    assert history_path() == tmp_path / "h.sqlite"
+    assert history_place() == tmp_path / "h.sqlite"
     for none in ("off", "OFF", ""):
         monkeypatch.setenv("BOARDPROF_HISTORY", none)
-        assert history_path() is None
+        assert history_place() is None
     monkeypatch.delenv("BOARDPROF_HISTORY")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    assert history_path() == tmp_path / "boardprof" / "history.sqlite"
+    assert history_place() == tmp_path / "boardprof" / "history.sqlite"
     for none in ("", "relative"):
         monkeypatch.setenv("XDG_DATA_HOME", none)
         monkeypatch.setenv("HOME", str(tmp_path))
-        assert history_path() == tmp_path / ".local/share/boardprof/history.sqlite"
+        assert history_place() == tmp_path / ".local/share/boardprof/history.sqlite"
 
 
 def test_a_report_is_found_in_a_file_or_in_the_history(

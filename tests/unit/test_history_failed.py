@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.errors import UnknownNameError
-from boardprof.history.report_lookup import history_path
+from boardprof.history.report_lookup import history_place
 from boardprof.history.run import GitState, kept_contents
 from boardprof.history.store import History
 from boardprof.run.saving import keep_run
@@ -89,7 +89,7 @@ def test_a_run_that_failed_is_kept_without_its_name(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BOARDPROF_HISTORY", str(history.path))
-    assert history_path() == history.path
+    assert history_place() == history.path
     notes: list[str] = []
     for has_failed in (False, True):
         keep_run(
@@ -113,6 +113,6 @@ def test_of_many_runs_of_a_name_only_those_up_to_the_one_that_is_meant_are_read(
         read.append(text)
         return kept_contents(text)
 
-    monkeypatch.setattr("boardprof.history.lookup.kept_contents", counted)
+    monkeypatch.setattr("boardprof.history.sqlite_runs.kept_contents", counted)
     assert (history.run("main").id, len(read)) == (30, 2)
     assert (history.run("main~4").id, len(read)) == (26, 12)

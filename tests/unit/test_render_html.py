@@ -18,6 +18,7 @@ from boardprof.errors import ReportFileError
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
 from boardprof.render.html import read_page, render_html
 from boardprof.report.report import Report
+from tests.unit.reports import report_of as exact_report
 
 HOSTILE = "</script><script>alert(1)</script>\"'>\n<img src=x onerror=alert(2)>\u202eevil"
 """What a name may hold: an end of the script, quotes, a newline, a tag, a change of direction."""
@@ -305,9 +306,24 @@ def test_earlier_runs_give_each_row_its_medians_and_those_of_another_clock_none(
     ]
     view = Page(render_html(PLAIN, earlier=earlier)).view()
     assert view["groups"][0]["metrics"]["0"]["history"] == {
-        "from": "#2",
+        "runs": ["#2", "#6", "this run"],
         "medians": [420, 410, 401],
+        # The median distance from 410 is 9; 9 * 1.4826 is 13.3434.
+        "usual": [396.6566, 423.3434],
+        "since": 0,
     }
+
+
+def test_a_change_of_exact_counts_in_earlier_runs_is_in_the_view_with_its_run() -> None:
+    def run(count: int) -> Report:
+        return exact_report({"instructions": [count] * 3})
+
+    earlier = [(f"#{i} (main, a1b2)", run(n)) for i, n in ((1, 505), (2, 505), (3, 507))]
+    view = Page(render_html(run(507), earlier=earlier)).view()
+    found = view["groups"][0]["metrics"]["0"]["history"]
+    assert found["medians"] == [505, 505, 507, 507]
+    assert found["changes"] == [{"at": 2, "before": 505, "after": 507}]
+    assert (found["runs"][2], "usual" in found) == ("#3 (main, a1b2)", False)
 
 
 def test_the_page_has_results_first_then_warnings_then_provenance_folded() -> None:

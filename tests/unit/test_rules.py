@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from boardprof.comparison.rule import Rule, RuleError, parse_rule, statistic
+from boardprof.comparison.rule import Rule, RuleError, Usual, parse_rule, statistic
 from boardprof.stats.summary import Number, summarize
 
 
@@ -25,6 +25,8 @@ from boardprof.stats.summary import Number, summarize
         ("perf::INSTRUCTIONS:u>1%", ("perf::INSTRUCTIONS:u", "median", ">", 1.0, "%")),
         ("a:b:min<0", ("a:b", "min", "<", 0.0, "")),
         ("cycles:cold>10%", ("cycles", "cold", ">", 10.0, "%")),
+        ("cycles>4spread", ("cycles", "median", ">", 4.0, "spread")),
+        ("IPC:mean < -2.5 spreads", ("IPC", "mean", "<", -2.5, "spread")),
     ],
 )
 def test_a_rule_is_metric_statistic_sign_limit_and_unit(
@@ -54,6 +56,7 @@ def test_a_rule_is_metric_statistic_sign_limit_and_unit(
         ("cycles=>2%", 7, "two signs"),
         ("cycles>2 q", 9, "no unit 'q'"),
         ("cycles>2%%", 8, "no unit '%%'"),
+        ("cycles>2sd", 8, "no unit 'sd'"),
         ("cycles>-2%", 6, "growth beyond a limit"),
         ("IPC<5%", 3, "growth beyond a limit"),
     ],
@@ -189,3 +192,27 @@ def test_each_statistic_is_that_of_the_summary() -> None:
 
 def test_a_rule_can_be_made_without_text() -> None:
     assert Rule("", "cycles", "max", ">", 0.0, "").is_broken(1, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "after", "is_broken"),
+    [
+        ("cycles>4spread", 108, False),
+        ("cycles>4spread", 109, True),
+        ("cycles>0spread", 100, False),
+        ("cycles<-2spread", 96, False),
+        ("cycles<-2spread", 95, True),
+    ],
+)
+def test_a_limit_in_spreads_is_a_distance_from_the_usual_value_and_not_from_the_old_one(
+    text: str, after: int, is_broken: bool
+) -> None:
+    usual = Usual(100, Fraction(2), 20)
+    assert parse_rule(text).is_broken(50, after, usual) is is_broken
+    assert parse_rule(text).is_broken(50, after) is False  # nothing is known
+
+
+def test_exact_counts_have_no_spread_and_any_growth_breaks_a_rule() -> None:
+    usual = Usual(10**30, Fraction(0), 20)
+    assert parse_rule("instructions>4spread").is_broken(1, 10**30 + 1, usual) is True
+    assert parse_rule("instructions>4spread").is_broken(1, 10**30, usual) is False

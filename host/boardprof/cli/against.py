@@ -24,6 +24,7 @@ from boardprof.errors import BoardprofError, UnknownNameError, UsageError
 if TYPE_CHECKING:
     from boardprof.comparison.comparison import Comparison
     from boardprof.exporters import Export
+    from boardprof.history.report_lookup import Found
     from boardprof.report.report import Report
     from boardprof.run.alternating import Side
     from boardprof.run.measure_plan import Listener
@@ -44,7 +45,8 @@ class Against:
         self._gate = gate
         self._bisects = bisects
         self._comparison: Comparison | None = None
-        self._earlier: Report | None = None
+        self._before: Report | None = None
+        self._runs: list[Report] | None = None
         self._names = ("", "this run")
         self._sessions = 1
         self._flags: str | None = None
@@ -78,12 +80,16 @@ class Against:
                 raise
             made._is_first = True
             return made
-        made._earlier, made._names = found.report, (found.label, "this run")
+        made._before, made._names = found.report, (found.label, "this run")
+        if gate.needs_runs:
+            made._runs = _branch_reports(found, gate.spread_runs)
         return made
 
     @classmethod
     def in_turns(cls, gate: Gate, *, flags: str | None, revision: str | None) -> Against:
         """Return the comparison of two settings of flags, or with a commit."""
+        if gate.needs_runs:
+            raise _no_runs("--ab and --ab-rev measure both sides now")
         if flags is not None:  # these are meant to differ
             gate = replace(gate, allow=tuple({*gate.allow, "compiler"}))
         made = cls(gate)
@@ -101,7 +107,7 @@ class Against:
 
         with self._sides(plan) as (before, after):
             found = run_in_turns(before, after, listener)
-        self._earlier, self._sessions = found.before.report, found.sessions
+        self._before, self._sessions = found.before.report, found.sessions
         self._names = (before.name, after.name)
         for each in found.before.failures:
             each.message = f"{before.name}: {each.message}"
@@ -130,16 +136,17 @@ class Against:
 
     def compare(self, report: Report) -> list[BoardprofError]:
         """Compare a Report with the other one; return why it could not be compared."""
-        if self._earlier is None:
+        if self._before is None:
             return []
         before, after = self._names
         try:
             self._comparison = self._gate.compared(
-                self._earlier,
+                self._before,
                 report,
                 before_name=before,
                 after_name=after,
                 sessions=self._sessions,
+                earlier=self._runs,
             )
             self._gate.check(self._comparison)
         except BoardprofError as error:
@@ -207,6 +214,22 @@ class Against:
             return failures[0].exit_code
         is_missing = self._is_first and self._gate.fail_if_missing
         return REGRESSION if self.failed or is_missing else 0
+
+
+def _branch_reports(found: Found, most: int) -> list[Report]:
+    """Return the runs that a limit in spreads comes from, the oldest first."""
+    from boardprof.history.report_lookup import branch_reports
+
+    if found.run is None:
+        raise _no_runs(f"{found.label} is a file")
+    return branch_reports(found.run, most)
+
+
+def _no_runs(why: str) -> UsageError:
+    return UsageError(
+        f"A limit in spreads needs earlier runs of a branch, and {why}.",
+        hint="--against branch:main",
+    )
 
 
 def _is_first_of_all(ref: str, error: BoardprofError) -> bool:

@@ -24,7 +24,8 @@ from boardprof.errors import HINTS_HAVE_OPTIONS, BoardprofError, StorageError, U
 from boardprof.writing import unwritable
 
 _NAMES = (
-    *("run", "hotspots", "show", "compare", "history", "export", "decode"),  # measuring
+    *("run", "hotspots", "show", "compare", "history", "trend"),  # measuring
+    *("export", "decode"),
     *("trace", "top", "dump", "tune"),
     *("boards", "devices", "info", "metrics", "doctor"),
     *("functions", "build", "flash", "agent", "glue", "runtime"),  # firmware

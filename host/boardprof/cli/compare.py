@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from boardprof.cli.options import STDOUT, Real, complete_run, file_option, width_option
+from boardprof.cli.options import STDOUT, Real, Whole, complete_run, file_option, width_option
 from boardprof.cli.output import echo_data, echo_page, echo_written
 from boardprof.errors import UsageError
 
@@ -36,12 +36,21 @@ class Gate:
         alpha: level of the rank test.
         allow: mismatches to ignore.
         fail_if_missing: fail if a rule could not be checked.
+        spread_runs: earlier runs that limits in spreads come from, at most.
     """
 
     rules: tuple[str, ...]
     alpha: float
     allow: tuple[str, ...]
     fail_if_missing: bool
+    spread_runs: int
+
+    @property
+    def needs_runs(self) -> bool:
+        """Whether a rule needs earlier runs of a branch."""
+        from boardprof.comparison.rule import parse_rules
+
+        return any(rule.needs_runs for rule in parse_rules(self.rules))
 
     def compared(
         self,
@@ -51,6 +60,7 @@ class Gate:
         before_name: str | None = None,
         after_name: str | None = None,
         sessions: int = 1,
+        earlier: Sequence[Report] | None = None,
     ) -> Comparison:
         """Compare two Reports; raises as `boardprof.compare`, and if a rule could check nothing."""
         from boardprof.comparison.compare import compare
@@ -66,6 +76,8 @@ class Gate:
             after_name=after_name,
             fail_if_missing=self.fail_if_missing,
             sessions=sessions,
+            earlier=earlier,
+            spread_runs=self.spread_runs,
         )
         for rule in found.idle:
             raise ComparisonError(
@@ -108,6 +120,15 @@ def gate_options(command: Command) -> Command:
             help="Compare even if the runs differ in this.",
         ),
         click.option(
+            "--spread-runs",
+            default=20,
+            show_default=True,
+            type=Whole(min=5),
+            metavar="N",
+            help="Runs of the branch, up to the one to compare with, that a limit in spreads comes "
+            "from.",
+        ),
+        click.option(
             "--alpha",
             default=0.01,
             show_default=True,
@@ -121,7 +142,7 @@ def gate_options(command: Command) -> Command:
             multiple=True,
             metavar="RULE",
             help="Exit with 1 if a change meets METRIC[:STATISTIC]>LIMIT: 'cycles:median>2%', "
-            "'instructions:max>0', 'IPC<-5%', 'busy:mean>1pp', '*>5%'.",
+            "'instructions:max>0', 'IPC<-5%', 'busy:mean>1pp', 'time>4spread', '*>5%'.",
         ),
     ):
         command = option(command)
@@ -136,7 +157,7 @@ def taken_gate(options: Mapping[str, Any]) -> Gate:
     """
     if options["fail_if_missing"] and not options["rules"]:
         raise UsageError("--fail-if-missing needs a rule.", hint="--fail-if")
-    names = ("rules", "alpha", "allow", "fail_if_missing")
+    names = ("rules", "alpha", "allow", "fail_if_missing", "spread_runs")
     return Gate(**{name: options[name] for name in names})
 
 

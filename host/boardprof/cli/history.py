@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from boardprof.cli.group import Commands
 from boardprof.cli.options import Whole, complete_run, json_option, output_option, width_option
@@ -26,6 +27,7 @@ from boardprof.errors import UsageError
 
 if TYPE_CHECKING:
     from boardprof.history.run import Record, Run
+    from boardprof.history.store import History
     from boardprof.render.layout import Page
 
 
@@ -49,22 +51,24 @@ def history(
     """List the stored runs of all projects, newest first.
 
     Every `boardprof run` is stored in one SQLite file: $BOARDPROF_HISTORY, or
-    boardprof/history.sqlite in $XDG_DATA_HOME or ~/.local/share. With BOARDPROF_HISTORY=off, or
-    empty, nothing is stored.
+    boardprof/history.sqlite in $XDG_DATA_HOME or ~/.local/share. With
+    BOARDPROF_HISTORY=postgresql://USER@HOST/DATABASE, it is stored in a database that a team
+    shares. With BOARDPROF_HISTORY=off, or empty, nothing is stored.
     """
     if ctx.invoked_subcommand is not None:
         return
     from boardprof.history.report_lookup import user_history
 
-    runs = user_history().runs(board=board, function=function)
-    shown = runs[: limit or None]
+    kept = user_history()
+    shown = kept.runs(board=board, function=function, limit=limit or None)
     if as_json:
         for run in shown:
             echo_data(json.dumps(run.json()))
-    elif runs:
+    elif shown:
         echo_page(_run_page(shown))
-        if len(shown) < len(runs):
-            echo(f"{len(shown)} of {len(runs)} runs; --limit N shows more, --limit 0 all")
+        every = kept.count(board=board, function=function) if len(shown) == limit else len(shown)
+        if len(shown) < every:
+            echo(f"{len(shown)} of {every} runs; --limit N shows more, --limit 0 all")
     else:
         echo_note("no stored run matches; `boardprof run` stores every run")
 
@@ -150,7 +154,7 @@ def export_runs(refs: Sequence[str], of_all: bool, output: str | None) -> None:
         raise UsageError("--all and RUN cannot be combined.", hint="give one of them")
     kept = user_history()
     runs = {run.id: run for run in (map(kept.run, refs) if refs else kept.own_runs())}
-    records = kept.records(None if of_all else runs.values())
+    records = [*kept.records(None if of_all else runs.values())]
     if output is None:
         for line in written(records):
             echo_data(line, nl=False)
@@ -182,7 +186,7 @@ def merge(files: Sequence[str]) -> None:
     def read(file: str) -> list[Record]:
         if not may_exist(Path(file)):
             raise UsageError(f"The file {file} does not exist.", hint="`boardprof history path`")
-        return History(file).records()
+        return [*History(Path(file)).records()]
 
     _add(files, read)
 
@@ -199,17 +203,91 @@ def _add(files: Sequence[str], read: Callable[[str], list[Record]]) -> None:
         echo_note(f"{file}: added {added} of {len(records)} runs; {rest} already there")
 
 
+_shared_option = click.option(
+    "--shared-history",
+    metavar="URL",
+    help="The team's history: postgresql://USER@HOST/DATABASE. [default: BOARDPROF_HISTORY, if it "
+    "is a URL]",
+)
+_all_option = click.option("--all", "of_all", is_flag=True, help="Copy the runs of all projects.")
+
+
+@history.command(short_help="Copy runs of this machine to the team's history.")
+@click.argument("refs", metavar="[RUN]...", nargs=-1, shell_complete=complete_run)
+@_all_option
+@_shared_option
+@click.pass_context
+def push(ctx: click.Context, refs: Sequence[str], of_all: bool, shared_history: str | None) -> None:
+    """Copy runs from this machine's file to the team's history.
+
+    Without RUN, all runs of this project are copied. Runs that are already there are skipped.
+    """
+    here, shared = _both(ctx, shared_history)
+    _copy(here, shared, refs, of_all)
+
+
+@history.command(short_help="Copy runs of the team's history to this machine.")
+@click.argument("refs", metavar="[RUN]...", nargs=-1, shell_complete=complete_run)
+@_all_option
+@_shared_option
+@click.pass_context
+def pull(ctx: click.Context, refs: Sequence[str], of_all: bool, shared_history: str | None) -> None:
+    """Copy runs from the team's history to this machine's file.
+
+    Without RUN, all runs of this project are copied. Runs that are already there are skipped.
+    """
+    here, shared = _both(ctx, shared_history)
+    _copy(shared, here, refs, of_all)
+
+
+def _both(ctx: click.Context, url: str | None) -> tuple[History, History]:
+    """Return this machine's history and the team's."""
+    from boardprof.history.databases import has_password
+    from boardprof.history.report_lookup import local_history, shared_history
+
+    is_seen = ctx.get_parameter_source("shared_history") is ParameterSource.COMMANDLINE
+    if url is not None and is_seen and has_password(url):
+        raise UsageError(
+            "--shared-history has a password, which other users of this machine can see.",
+            hint="put it into ~/.pgpass or PGPASSWORD, and leave it out of the URL",
+        )
+    return local_history(), shared_history(url)
+
+
+def _copy(source: History, target: History, refs: Sequence[str], of_all: bool) -> None:
+    if of_all and refs:
+        raise UsageError("--all and RUN cannot be combined.", hint="give one of them")
+    found = map(source.run, refs) if refs else source.runs() if of_all else source.own_runs()
+    runs = {run.id: run for run in found}
+    added, read = source.copy(runs.values(), target)
+    echo_note(f"{target.name}: added {added} of {read} runs; {read - added} already there")
+
+
+@history.command()
+def upgrade() -> None:
+    """Create or convert the tables of a team's history for this version of boardprof.
+
+    Only the owner of the database may do that. Older versions of boardprof cannot use converted
+    tables.
+    """
+    from boardprof.history.report_lookup import user_history
+
+    kept = user_history()
+    done = kept.upgrade()
+    echo_note(f"{kept.name}: {done}")
+
+
 @history.command()
 @json_option
 def path(as_json: bool) -> None:
-    """Print the path of the history file, which may not exist yet."""
+    """Print the path of the history file, which may not exist yet, or its URL."""
     from boardprof.history.report_lookup import user_history
 
-    file = str(user_history().path)
+    name = user_history().name
     if as_json:
-        echo_json({"schema_version": 1, "path": file})
+        echo_json({"schema_version": 1, "path": name})
     else:
-        echo_data(file)
+        echo_data(name)
 
 
 _HEADERS = (

@@ -75,7 +75,7 @@ _SECTIONS = {
     "What is printed": "table stats warnings width console verbose quiet debug",
     "What is kept": "json_file exports save baseline_file",
     "What it is compared with": "against against_if_present ab ab_rev rules alpha allow "
-    "fail_if_missing bisect",
+    "fail_if_missing spread_runs bisect",
 }
 
 _EXAMPLES = """

@@ -301,7 +301,13 @@ def _earlier(found: Found) -> list[tuple[str, Report]]:
     with contextlib.suppress(BoardprofError):  # if a run is damaged, the page has the newer ones
         for run in like_runs(found.report, before=found.run):
             runs.append(run)
-    return [(run.label, run.report) for run in reversed(runs)]
+    return [(_with_commit(run), run.report) for run in reversed(runs)]
+
+
+def _with_commit(found: Found) -> str:
+    """Return a run's number with its commit, which a change of the trend is named with."""
+    git = found.run.git.text if found.run is not None and found.run.git is not None else ""
+    return f"{found.label} ({git})" if git else found.label
 
 
 @click.command(short_help="Decode the blobs of a stored Report again and print it.")

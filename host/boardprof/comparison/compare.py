@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from numbers import Real
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from boardprof.comparison.comparison import (
     LONGER,
@@ -42,8 +43,9 @@ from boardprof.comparison.profile_difference import (
     ProfileDifference,
     profile_difference,
 )
-from boardprof.comparison.rule import Rule, parse_rules
-from boardprof.comparison.rule_check import apply_rules
+from boardprof.comparison.rule import Rule, Usual, parse_rules
+from boardprof.comparison.rule_check import UsualOf, apply_rules
+from boardprof.comparison.trend import trends_of
 from boardprof.errors import UsageError
 from boardprof.report.calls import SHARE, SHARES, one_of
 from boardprof.report.profile import Profile
@@ -51,6 +53,9 @@ from boardprof.report.profile_json import ProfiledRow, profiles_of
 from boardprof.report.report import Report
 from boardprof.report.source_place import places_of
 from boardprof.stats.groups import GroupKey, summaries
+
+if TYPE_CHECKING:
+    from boardprof.history.run import Run
 
 __all__ = ["compare"]
 
@@ -60,6 +65,9 @@ _PROPORTIONAL = ("cycles", _DURATION, "instructions", "ticks")
 """Metrics that grow with time and work, the best first."""
 
 _Z = 1.96
+
+SPREAD_RUNS: Final = 20
+"""Earlier runs that a limit in spreads comes from."""
 
 
 def compare(
@@ -73,6 +81,8 @@ def compare(
     after_name: str | None = None,
     fail_if_missing: bool = False,
     sessions: int = 1,
+    earlier: Sequence[Report] | None = None,
+    spread_runs: int = SPREAD_RUNS,
 ) -> Comparison:
     """Compare two Reports row by row and metric by metric.
 
@@ -90,6 +100,9 @@ def compare(
         sessions: number of sessions in each Report. Each has the same number of samples, and they
             follow one after the other. Sessions of the two Reports alternated and are judged in
             pairs.
+        earlier: Reports of earlier runs, the oldest first, for rules in spreads. None for the clean
+            runs of the branch of ``before`` up to it, which is then a run of the history.
+        spread_runs: how many of them, at most.
 
     Raises:
         UsageError: an argument has the wrong type, or alpha is out of range.
@@ -102,7 +115,7 @@ def compare(
     allowed = _checked(alpha, allow)
     old, old_name, old_run = _resolved(before, before_name or "before")
     new, new_name, new_run = _resolved(after, after_name or "after")
-    if old_run is not None and old_run == new_run:
+    if old_run is not None and new_run is not None and old_run.id == new_run.id:
         raise ComparisonError(
             f"Before and after are the same run, {new_name}: nothing could differ.",
             hint="name an older one, such as last~1; boardprof history lists them",
@@ -123,7 +136,8 @@ def compare(
         *lost_samples(new, pairing, named, is_old=False),
         *apart,
     ]
-    gated = apply_rules(rows, parsed, alpha, gaps)
+    usual_of = _usual_of(parsed, old_run, new, allowed, earlier, spread_runs)
+    gated = apply_rules(rows, parsed, alpha, gaps, usual_of)
     if any(row.metric == SHARE for row in rows):
         notes.append(
             f"{SHARE} is the share of a function, with all its samples, of its board's total."
@@ -177,14 +191,44 @@ def _check_rows(old: Report, new: Report) -> None:
         )
 
 
-def _resolved(side: Report | str | int | Path, name: str) -> tuple[Report, str, int | None]:
-    """Return a Report, its name in output, and its number in the history, if it has one."""
+def _usual_of(
+    rules: Iterable[Rule],
+    run: Run | None,
+    new: Report,
+    allowed: Iterable[str],
+    earlier: Sequence[Report] | None,
+    most: int,
+) -> UsualOf:
+    """Return what knows the usual values, for rules that need them."""
+    needing = next((rule for rule in rules if rule.needs_runs), None)
+    if needing is None:
+        return lambda row, statistic: None
+    if earlier is None:
+        if run is None:
+            raise ComparisonError(
+                f"The rule {needing} needs earlier runs, which only a run of the history has.",
+                hint="compare with a run of a branch, such as branch:main",
+            )
+        from boardprof.history.report_lookup import branch_reports
+
+        earlier = branch_reports(run, most)
+    found = trends_of(earlier[-most:], lambda report: compare(report, new, allow=allowed))
+
+    def usual_of(row: Difference, statistic: str) -> Usual | None:
+        trend = found.by_place.get(place_of(row))
+        return None if trend is None else trend.usual(statistic)
+
+    return usual_of
+
+
+def _resolved(side: Report | str | int | Path, name: str) -> tuple[Report, str, Run | None]:
+    """Return a Report, its name in output, and its run in the history, if it is one."""
     if isinstance(side, Report):
         return side, name, None
     from boardprof.history.report_lookup import find_run  # here: only names need the history
 
     found = find_run(side)
-    return found.report, found.label, None if found.run is None else int(found.run.id)
+    return found.report, found.label, found.run
 
 
 def _check_common(old: Side, new: Side) -> None:

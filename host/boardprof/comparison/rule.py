@@ -18,9 +18,18 @@ from boardprof.metrics import metric_called
 from boardprof.printable import display_width
 from boardprof.stats.summary import Number, Summary, magnitude
 
-__all__ = ["STATISTICS", "Rule", "RuleError", "Unit", "parse_rule", "parse_rules", "statistic"]
+__all__ = [
+    "STATISTICS",
+    "Rule",
+    "RuleError",
+    "Unit",
+    "Usual",
+    "parse_rule",
+    "parse_rules",
+    "statistic",
+]
 
-Unit: TypeAlias = Literal["%", "", "pp"]
+Unit: TypeAlias = Literal["%", "", "pp", "spread"]
 
 STATISTICS: Final = ("median", "mean", "min", "max", "p5", "p25", "p75", "p95", "stddev", "cold")
 """The statistics that a rule may limit."""
@@ -29,6 +38,8 @@ _FORM = "METRIC[:STATISTIC]>LIMIT, e.g. 'cycles:median>2%', 'instructions:max>0'
 _LIMIT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*)", re.DOTALL)
 
 _MOST_DIGITS = 1000
+
+_UNITS: Final = {"%": "%", "": "", "pp": "pp", "spread": "spread", "spreads": "spread"}
 
 
 class RuleError(UsageError):
@@ -51,6 +62,22 @@ class RuleError(UsageError):
 
 
 @dataclass(frozen=True)
+class Usual:
+    """What is usual for a value: its level in the runs since the last change.
+
+    Attributes:
+        middle: the median of the runs.
+        spread: their median distance from it, times 1.4826. For a normal distribution this is the
+            standard deviation; a single outlier has no weight.
+        runs: how many there are.
+    """
+
+    middle: Number
+    spread: Fraction
+    runs: int
+
+
+@dataclass(frozen=True)
 class Rule:
     """A limit to the change of one statistic of the metrics with a name.
 
@@ -60,7 +87,8 @@ class Rule:
         statistic: one of `STATISTICS`, per call.
         sign: ">" limits growth, "<" limits shrinking.
         limit: >= 0 for ">", <= 0 for "<"; a change equal to the limit is allowed.
-        unit: "%" of the old value, "" the metric's own unit, "pp" points of a Percent.
+        unit: "%" of the old value, "" the metric's own unit, "pp" points of a Percent, "spread"
+            spreads of earlier runs: the limit is then a distance from their median.
     """
 
     text: str
@@ -92,23 +120,39 @@ class Rule:
         found = metric_called(self.metric, sorted(known))
         return {name for name in known if found and name.casefold() == found.casefold()}
 
-    def largest(self, before: Number) -> Fraction:
-        """Return the largest allowed change from a value, in the metric's own unit."""
+    @property
+    def needs_runs(self) -> bool:
+        """Whether the limit depends on earlier runs of a branch."""
+        return self.unit == "spread"
+
+    def largest(self, before: Number, usual: Usual | None = None) -> Fraction:
+        """Return the largest allowed change, in the metric's own unit; see `is_broken`."""
         limit = abs(Fraction(str(self.limit)))
+        if self.unit == "spread":
+            return limit * usual.spread if usual is not None else Fraction(0)
         return limit * Fraction(magnitude(before)) / 100 if self.unit == "%" else limit
 
-    def is_broken(self, before: Number, after: Number) -> bool:
+    def is_broken(self, before: Number, after: Number, usual: Usual | None = None) -> bool:
         """Tell whether a change is beyond the limit; counts are compared without rounding.
 
         Growth from 0 has no percentage; any growth is beyond a limit in percent.
+
+        Args:
+            before: the old value.
+            after: the new one.
+            usual: of earlier runs, for a limit in spreads, which is not broken without it.
         """
         is_rounded = isinstance(before, float) or isinstance(after, float)
         change = Fraction(after) - Fraction(before)
+        limit = Fraction(self.limit) if isinstance(self.limit, int) else Fraction(str(self.limit))
+        if self.unit == "spread":
+            if usual is None:
+                return False
+            change, limit = Fraction(after) - Fraction(usual.middle), limit * usual.spread
         if self.unit == "%":
             if before == 0:
                 return change > 0 if self.sign == ">" else change < 0
             change = 100 * change / Fraction(magnitude(before))
-        limit = Fraction(self.limit) if isinstance(self.limit, int) else Fraction(str(self.limit))
         if is_rounded:  # rounding of a float is not a change
             limit *= 1 + Fraction(1, 10**9)
         return change > limit if self.sign == ">" else change < limit
@@ -232,11 +276,12 @@ def _right(text: str, start: int) -> tuple[int | float, Unit]:
     unit = found[2].strip()
     if isinstance(limit, float) and not math.isfinite(limit):
         raise RuleError(text, column, "The limit is too large.", hint=_FORM)
-    if unit not in ("%", "", "pp"):
+    if unit not in _UNITS:
         raise RuleError(
             text,
             column + found.start(2),
             f"There is no unit {unit!r}.",
-            hint="% of the old value, pp for points of a Percent, none for the metric's own unit",
+            hint="% of the old value, spread of earlier runs, pp for points of a Percent, none for "
+            "the metric's own unit",
         )
-    return limit, cast(Unit, unit)
+    return limit, cast(Unit, _UNITS[unit])

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import Final, TypeAlias
 
 from boardprof.comparison.comparison import (
     LONGER,
@@ -17,7 +20,7 @@ from boardprof.comparison.comparison import (
     place_in,
     place_of,
 )
-from boardprof.comparison.rule import Rule, RuleError, statistic
+from boardprof.comparison.rule import Rule, RuleError, Usual, statistic
 from boardprof.errors import UnknownNameError
 from boardprof.metrics import Duration, Percent
 from boardprof.report.calls import SHARE, one_of
@@ -54,8 +57,23 @@ class Gated:
     idle: tuple[Rule, ...] = ()
 
 
+UsualOf: TypeAlias = Callable[[Difference, str], "Usual | None"]
+"""From a row and a statistic to what is usual for it; None if no earlier run has it."""
+
+FEWEST_RUNS: Final = 5
+"""The spread of fewer runs says too little."""
+
+
+def _nothing_usual(row: Difference, statistic: str) -> None:
+    return None
+
+
 def apply_rules(
-    rows: Sequence[Difference], rules: Sequence[Rule], alpha: float, gaps: Sequence[Gap] = ()
+    rows: Sequence[Difference],
+    rules: Sequence[Rule],
+    alpha: float,
+    gaps: Sequence[Gap] = (),
+    usual_of: UsualOf = _nothing_usual,
 ) -> Gated:
     """Check rows against rules.
 
@@ -68,6 +86,7 @@ def apply_rules(
         rules: the rules to apply.
         alpha: the level of the rank test.
         gaps: metrics that are not compared, or not with all samples.
+        usual_of: for rules in spreads of earlier runs.
 
     Raises:
         UnknownNameError: a rule names a metric, or a pattern, that does not exist.
@@ -82,11 +101,12 @@ def apply_rules(
     for rule in rules:
         own = [gap for gap in gaps if _is_for(rule, gap)]
         chosen = _rows_of(rule, rows, own)
-        pairs = {i: pair for i in chosen if (pair := _pair(rows[i], rule)) is not None}
+        pairs = {i: pair for i in chosen if (pair := _pair(rows[i], rule, usual_of)) is not None}
         notes += _notes_of(rule, [rows[i] for i in chosen], [*pairs.values()], alpha)
         if not pairs and _is_of_known(rule, rows, [rows[i] for i in chosen]):
             idle.append(rule)
         beyond = [i for i, pair in pairs.items() if pair.is_broken(rule)]
+        notes += [pairs[i].distance for i in beyond if rule.needs_runs]
         for i in beyond:
             broken.setdefault(i, []).append(rule)
         over = {place_of(rows[i]) for i in beyond}
@@ -112,6 +132,28 @@ class _Pair:
     old: Number | None
     new: Number | None
     smallest_p: float
+    usual: Usual | None = None
+
+    @property
+    def known(self) -> Usual | None:
+        """What is usual; None if too few runs tell."""
+        return self.usual if self.usual is not None and self.usual.runs >= FEWEST_RUNS else None
+
+    @property
+    def distance(self) -> str:
+        """How far the new value is from what is usual."""
+        assert self.usual is not None
+        assert self.new is not None
+        middle, spread = self.usual.middle, self.usual.spread
+        away = Fraction(self.new) - Fraction(middle)
+        new, usual = _number(self.new), _number(middle)
+        runs = f"{self.usual.runs} earlier runs"
+        if not spread:
+            return f"{self.row.what}: {new} differs from {usual}, the median of {runs}."
+        return (
+            f"{self.row.what}: {new} is {_number(away / spread, '+.3g')} spreads of "
+            f"{_number(spread, ',.4g')} from {usual}, the median of {runs}."
+        )
 
     @property
     def is_seen(self) -> bool:
@@ -123,7 +165,7 @@ class _Pair:
             return False
         is_cold = rule.statistic == _COLD
         is_real = self.row.is_cold_apart if is_cold else self.row.verdict in ("better", "worse")
-        return is_real and rule.is_broken(self.old, self.new)
+        return is_real and rule.is_broken(self.old, self.new, self.known)
 
     def lacks(self, rule: Rule) -> bool:
         """Tell whether the rule's statistic is missing on a side; a glob ignores missing ones."""
@@ -140,14 +182,21 @@ class _Pair:
         if self.old is None or rule.statistic in (_COLD, _SPREAD):
             return False
         is_open = self.row.verdict in ("noise", "within overhead")
-        return is_open and rule.largest(self.old) < self.row.doubt
+        return is_open and rule.largest(self.old, self.known) < self.row.doubt
 
 
-def _pair(row: Difference, rule: Rule) -> _Pair | None:
+def _number(value: Number, form: str = ",.6g") -> str:
+    """Return a number as text; it may be larger than every float."""
+    exact = Fraction(value)
+    return format(Decimal(exact.numerator) / exact.denominator, form)
+
+
+def _pair(row: Difference, rule: Rule, usual_of: UsualOf) -> _Pair | None:
     if row.before is None or row.after is None:
         return None
     old, new = statistic(row.before, rule.statistic), statistic(row.after, rule.statistic)
-    return _Pair(row, old, new, smallest_p(row.before.n, row.after.n))
+    usual = usual_of(row, rule.statistic) if rule.needs_runs else None
+    return _Pair(row, old, new, smallest_p(row.before.n, row.after.n), usual)
 
 
 def _missing(
@@ -160,12 +209,22 @@ def _missing(
     for pair in pairs:
         if pair.lacks(rule):
             yield _gap(pair.row, f"{rule.statistic} is missing on one side")
+        elif rule.needs_runs and pair.known is None:
+            yield _gap(pair.row, _too_few_runs(pair.usual))
         elif pair.row.verdict == "other calls" and rule.statistic != _COLD:
             yield _gap(pair.row, _OTHER_CALLS)
         elif pair.row.verdict == "too few samples" and rule.statistic != _COLD:
             yield _gap(pair.row, f"too few samples to reach p < {alpha:g}")
         elif pair.is_too_fine(rule):
             yield _gap(pair.row, _too_fine(pair.row))
+
+
+def _too_few_runs(usual: Usual | None) -> str:
+    found = 0 if usual is None else usual.runs
+    return (
+        f"a spread needs {FEWEST_RUNS} earlier runs of the branch since its last change, and there "
+        f"{'is' if found == 1 else 'are'} {found}"
+    )
 
 
 def _too_fine(row: Difference) -> str:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import itertools
 import re
-import sqlite3
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from boardprof.errors import UnknownNameError, UsageError
+from boardprof.history.choice import Choice
 from boardprof.history.project import Project
-from boardprof.history.run import KINDS, LAST, GitState, Run, RunId, kept_contents, storable
+from boardprof.history.run import KINDS, LAST, Run, storable
+from boardprof.history.run_table import RunTable
 from boardprof.metrics import digits
 
 _LARGEST = (1 << 63) - 1
@@ -26,12 +26,8 @@ _FORMS = "#NUMBER, last, last~1, a name, a branch or a commit"
 _BACK = r"(?s)(.*?)~(\d*)"
 _COMMIT = r"(?i)[0-9a-f]{4,64}"
 
-_COLUMNS = "id, time, name, command, git_commit, git_branch, git_dirty, version, rows, contents"
-_COLUMNS += ", project, failed"
 _NAMES_LISTED = 20
 _NAMES_READ = 1000
-_CLEAN = "NOT git_dirty AND NOT failed"
-_UNCLEAN = "(git_dirty OR failed)"
 
 
 @dataclass(frozen=True)
@@ -89,20 +85,18 @@ def _bounded(text: str) -> int:
     return int(significant) if len(significant) < len(str(_LARGEST)) else _LARGEST
 
 
-def run_by_number(file: sqlite3.Connection, reference: Reference) -> Run | None:
+def run_by_number(table: RunTable, reference: Reference) -> Run | None:
     """Return the run of a reference's number; None if it has none, or no such run exists."""
     if reference.number is None:
         return None
-    return next(all_runs(file, "id = ?", [reference.number]), None)
+    return next(table.runs(Choice(id=reference.number)), None)
 
 
-def run_by_word(
-    file: sqlite3.Connection, reference: Reference, project: Project | None
-) -> Run | None:
+def run_by_word(table: RunTable, reference: Reference, project: Project | None) -> Run | None:
     """Return the run that a word means: ``last``, else a name or a branch, else a commit.
 
     Args:
-        file: open for reading.
+        table: open for reading.
         reference: the word.
         project: whose runs are meant; None for all.
 
@@ -112,38 +106,37 @@ def run_by_word(
     if reference.must_be_number:
         return None
     if reference.word == LAST and not reference.kind:
-        return _newest(own_runs(file, project), reference.back)
+        return _newest(own_runs(table, project), reference.back)
     found: dict[str, Run | None] = {}
     for kind in ("name", "branch"):
-        runs = _of_kind(file, reference, project, kind)
+        runs = _of_kind(table, reference, project, kind)
         newest = next(runs, None) if reference.kind in ("", kind) else None
         if newest is not None:
             found[kind] = _newest(runs, reference.back - 1) if reference.back else newest
     if len({run and run.id for run in found.values()}) > 1:
-        raise _ambiguous(file, reference, project)
+        raise _ambiguous(table, reference, project)
     if found:
         return next(iter(found.values()))
     is_commit = reference.kind in ("", "commit")
-    runs = _of_kind(file, reference, project, "commit") if is_commit else iter(())
+    runs = _of_kind(table, reference, project, "commit") if is_commit else iter(())
     return _newest(runs, reference.back)
 
 
 def _of_kind(
-    file: sqlite3.Connection,
+    table: RunTable,
     reference: Reference,
     project: Project | None,
     kind: str,
-    condition: str = _CLEAN,
+    is_clean: bool = True,
 ) -> Iterator[Run]:
-    """Yield the runs of a name, or those of a branch or commit that meet a condition."""
+    """Yield the runs of a name, or those of a branch or commit that are clean, or are not."""
     if kind == "name":
-        return own_runs(file, project, "name = ?", [reference.word])
+        return own_runs(table, project, Choice(name=reference.word))
     if kind == "branch":
-        return own_runs(file, project, f"git_branch = ? AND {condition}", [reference.word])
+        return own_runs(table, project, Choice(branch=reference.word, is_clean=is_clean))
     if (commit := reference.commit) is None:
         return iter(())
-    begins = f"substr(git_commit, 1, ?) = ? AND {condition}"
-    return own_runs(file, project, begins, [len(commit), commit])
+    return own_runs(table, project, Choice(commit=commit, is_clean=is_clean))
 
 
 def _newest(runs: Iterator[Run], back: int) -> Run | None:
@@ -151,11 +144,9 @@ def _newest(runs: Iterator[Run], back: int) -> Run | None:
     return next(itertools.islice(runs, min(back, sys.maxsize), None), None)
 
 
-def _ambiguous(
-    file: sqlite3.Connection, reference: Reference, project: Project | None
-) -> UsageError:
-    named = _newest(_of_kind(file, reference, project, "name"), 0)
-    on_branch = _newest(_of_kind(file, reference, project, "branch"), 0)
+def _ambiguous(table: RunTable, reference: Reference, project: Project | None) -> UsageError:
+    named = _newest(_of_kind(table, reference, project, "name"), 0)
+    on_branch = _newest(_of_kind(table, reference, project, "branch"), 0)
     assert named is not None
     assert on_branch is not None
     word = reference.word
@@ -169,66 +160,47 @@ def _ambiguous(
 
 
 def own_runs(
-    file: sqlite3.Connection,
-    project: Project | None,
-    condition: str = "1",
-    values: Sequence[object] = (),
+    table: RunTable, project: Project | None, choice: Choice | None = None
 ) -> Iterator[Run]:
-    """Yield the runs of a project that meet a condition, newest first; None means all projects."""
-    runs = all_runs(file, condition, values)
-    return runs if project is None else (run for run in runs if project.has(run.project))
+    """Yield the runs of a project, newest first; of all projects if it is None."""
+    own = replace(choice or Choice(), project=project)
+    return filter(own.has, table.runs(own))
 
 
-def all_runs(
-    file: sqlite3.Connection, condition: str = "1", values: Sequence[object] = ()
-) -> Iterator[Run]:
-    """Yield the runs that meet a condition, newest first.
-
-    The order is by time: an imported run keeps the time of its measurement.
-    """
-    order = "time IS NULL DESC, time DESC, id DESC"  # damaged runs are shown
-    statement = f"SELECT {_COLUMNS} FROM runs WHERE {condition} ORDER BY {order}"
-    return map(_run, file.execute(statement, values))
-
-
-def unknown_run(
-    file: sqlite3.Connection, reference: Reference, project: Project | None
-) -> UnknownNameError:
+def unknown_run(table: RunTable, reference: Reference, project: Project | None) -> UnknownNameError:
     """Return the error for a reference without a run; it suggests what exists instead."""
     kind, hint = "run", "boardprof history"
     if reference.must_be_number:
-        return UnknownNameError(kind, reference.text, _names(file, project), hint=hint)
-    if count := sum(1 for _ in _of_kind(file, reference, project, "name")):
+        return UnknownNameError(kind, reference.text, _names(table, project), hint=hint)
+    if count := sum(1 for _ in _of_kind(table, reference, project, "name")):
         oldest = f"{reference.word}~{count - 1}" if count > 1 else reference.word
         runs = "runs were" if count > 1 else "run was"
         hint = f"{count} {runs} saved as {reference.word}: {oldest} is the oldest"
-        return UnknownNameError(kind, reference.text, _names(file, project), hint=hint)
-    unclean = _unclean(file, reference, project)
-    elsewhere = _elsewhere(file, reference, project)
+        return UnknownNameError(kind, reference.text, _names(table, project), hint=hint)
+    unclean = _unclean(table, reference, project)
+    elsewhere = _elsewhere(table, reference, project)
     if unclean is not None:
         kind, hint = _why_unclean(unclean, reference.word)
     elif elsewhere is not None:
         where = f"the project {elsewhere.place}"
         hint = f"there is a run called {reference.text!r} of {where}: #{elsewhere.id}"
-    return UnknownNameError(kind, reference.text, _names(file, project), hint=hint)
+    return UnknownNameError(kind, reference.text, _names(table, project), hint=hint)
 
 
-def _unclean(file: sqlite3.Connection, reference: Reference, project: Project | None) -> Run | None:
+def _unclean(table: RunTable, reference: Reference, project: Project | None) -> Run | None:
     """Return the newest run of a branch, or else of a commit, that is not clean."""
     for kind in ("branch", "commit"):
         if reference.kind in ("", kind):
-            found = next(_of_kind(file, reference, project, kind, _UNCLEAN), None)
+            found = next(_of_kind(table, reference, project, kind, is_clean=False), None)
             if found is not None:
                 return found
     return None
 
 
-def _elsewhere(
-    file: sqlite3.Connection, reference: Reference, project: Project | None
-) -> Run | None:
+def _elsewhere(table: RunTable, reference: Reference, project: Project | None) -> Run | None:
     """Return the run of another project that a reference would mean."""
     try:
-        found = run_by_word(file, reference, None)
+        found = run_by_word(table, reference, None)
     except UsageError:
         return None
     return None if found is None or project is None or project.has(found.project) else found
@@ -246,38 +218,12 @@ def _why_unclean(run: Run, word: str) -> tuple[str, str]:
     )
 
 
-def _names(file: sqlite3.Connection, project: Project | None) -> list[str]:
+def _names(table: RunTable, project: Project | None) -> list[str]:
     """Return names and branches by which runs can be found, newest first."""
-    runs = [*itertools.islice(own_runs(file, project), _NAMES_READ)]
+    runs = [*itertools.islice(own_runs(table, project), _NAMES_READ)]
     names = dict.fromkeys([LAST] if runs else [])
     for run in runs:
         git = None if run.has_failed else run.git
         branch = git.branch if git and not git.is_dirty else None
         names |= dict.fromkeys(filter(None, [run.name, branch]))
     return [*names][:_NAMES_LISTED]
-
-
-def _run(row: tuple[Any, ...]) -> Run:
-    number, time, name, command, *git_columns, version, rows, contents, project, failed = row
-    commit, branch, is_dirty = git_columns
-    kept = kept_contents(contents)
-    return Run(
-        id=RunId(number),
-        time=_text(time),
-        name=name if isinstance(name, str) else None,
-        boards=kept["boards"],
-        functions=kept["functions"],
-        build_ids=kept["build_ids"],
-        flags=kept["flags"],
-        command=_text(command),
-        git=GitState(commit, _text(branch), bool(is_dirty)) if isinstance(commit, str) else None,
-        version=_text(version),
-        rows=rows if isinstance(rows, int) else 0,
-        project=_text(project),
-        has_failed=bool(failed),
-    )
-
-
-def _text(value: object) -> str:
-    """Return a column's text; empty if it is absent or damaged."""
-    return value if isinstance(value, str) else ""

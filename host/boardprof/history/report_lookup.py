@@ -12,21 +12,24 @@ from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
-from boardprof.errors import ReportFileError, UnknownNameError
+from boardprof.errors import ReportFileError, UnknownNameError, UsageError
 from boardprof.events import is_recording
+from boardprof.history.choice import Choice
 from boardprof.history.database import may_exist
+from boardprof.history.databases import is_url
 from boardprof.history.run import LAST, HistoryError, NothingKeptError, Run
 from boardprof.history.store import History
 from boardprof.metrics import Metric
 from boardprof.report.report import Report
 from boardprof.report.report_file import read_report
 
-__all__ = ["Found", "find_report", "find_run", "history_path", "is_named"]
+__all__ = ["Found", "branch_reports", "find_report", "find_run", "history_place", "is_named"]
 __all__ += ["find_run_if_present", "like_runs", "user_history"]
 
 _VARIABLE = "BOARDPROF_HISTORY"
 
 _LOOKED_AT = 20
+_LISTED = 200
 _MOST_ROWS = 10_000
 """Limits on the runs that `like_runs` reads, to keep it fast."""
 
@@ -53,23 +56,32 @@ class Found:
         return f"{self.label} of {self.time}"
 
 
-def history_path() -> Path | None:
-    """Return the history's file, which need not exist; None if the history is off.
+def history_place() -> Path | str | None:
+    """Return the history's file, which need not exist, or its URL; None if the history is off.
 
     It is ``$BOARDPROF_HISTORY``; ``off`` or an empty value turns the history off. If unset, it is
-    ``boardprof/history.sqlite`` in ``$XDG_DATA_HOME``, by default ``~/.local/share`` (XDG Base
-    Directory Specification: relative paths are to be ignored).
+    the `default_file`.
     """
     chosen = os.environ.get(_VARIABLE)
-    if chosen is not None:
-        return None if chosen.strip().casefold() in ("", "off") else Path(chosen).expanduser()
+    if chosen is None:
+        return default_file()
+    if is_url(chosen):
+        return chosen
+    return None if chosen.strip().casefold() in ("", "off") else Path(chosen).expanduser()
+
+
+def default_file() -> Path:
+    """Return ``boardprof/history.sqlite`` in ``$XDG_DATA_HOME``, by default ``~/.local/share``.
+
+    XDG Base Directory Specification: relative paths are to be ignored.
+    """
     home = os.environ.get("XDG_DATA_HOME", "")
     base = Path(home) if os.path.isabs(home) else Path.home() / ".local" / "share"
     return base / "boardprof" / "history.sqlite"
 
 
 def is_named() -> bool:
-    """Tell whether the environment names the history's file."""
+    """Tell whether the environment names the history."""
     return _VARIABLE in os.environ
 
 
@@ -84,19 +96,48 @@ def user_history(folder: str | Path = ".") -> History:
     Raises:
         HistoryError: the history is off, or the folder of the named file does not exist.
     """
-    path = history_path()
-    if path is None:
+    place = history_place()
+    if place is None:
         empty = "" if os.environ.get(_VARIABLE, "").strip() else ", which is empty,"
         raise HistoryError(
             f"There is no history: {_VARIABLE}{empty} turns it off.",
             hint=f"unset {_VARIABLE}, or give the file of a Report",
         )
-    if is_named() and not may_exist(path.parent):
+    if isinstance(place, Path) and is_named() and not may_exist(place.parent):
         raise HistoryError(
-            f"There is no folder {path.parent} for the history {path}, which {_VARIABLE} names.",
-            hint=f"see whether the name is right; mkdir -p {shlex.quote(str(path.parent))}",
+            f"There is no folder {place.parent} for the history {place}, which {_VARIABLE} names.",
+            hint=f"see whether the name is right; mkdir -p {shlex.quote(str(place.parent))}",
         )
-    return History(path, folder=folder)
+    return History(place, folder=folder)
+
+
+def local_history(folder: str | Path = ".") -> History:
+    """Return the history in this machine's file, whatever URL ``$BOARDPROF_HISTORY`` has."""
+    if isinstance(history_place(), str):
+        return History(default_file(), folder=folder)
+    return user_history(folder)
+
+
+def shared_history(url: str | None, folder: str | Path = ".") -> History:
+    """Return a team's history.
+
+    Args:
+        url: where it is; None for that of ``$BOARDPROF_HISTORY``.
+        folder: as in `user_history`.
+
+    Raises:
+        UsageError: there is no URL, or it is not valid.
+    """
+    place = history_place() if url is None else url
+    if not isinstance(place, str) or not is_url(place):
+        raise UsageError(
+            "No history of a team is known."
+            if url is None
+            else "--shared-history needs a URL, such as postgresql://USER@HOST/DATABASE.",
+            hint='--shared-history URL; or shared-history = "URL" in boardprof.toml; or '
+            f"{_VARIABLE}=URL",
+        )
+    return History(place, folder=folder)
 
 
 def find_report(ref: str | int | Path) -> Report:
@@ -173,24 +214,55 @@ def like_runs(report: Report, *, before: Run | None = None) -> Iterator[Found]:
     Raises:
         HistoryError: the history cannot be read.
     """
-    path = history_path()
-    if path is None or not may_exist(path):
+    if history_place() is None or not (history := user_history()).may_exist():
         return
-    history, rows = user_history(), _rows(report)
-    boards, functions = ({row[i] for row in rows} for i in (0, 1))
-    like = (
-        run
-        for run in history.own_runs()
-        if boards.intersection(run.boards)
-        and functions.intersection(run.functions)
-        and not run.has_failed
-        and run.rows <= _MOST_ROWS
-        and (before is None or run.id < before.id)
+    rows = _rows(report)
+    boards, functions = (frozenset(str(row[i]) for row in rows) for i in (0, 1))
+    choice = Choice(
+        before=None if before is None else int(before.id),
+        has_failed=False,
+        boards=boards,
+        functions=functions,
     )
+    like = (run for run in history.own_runs(choice, limit=_LISTED) if run.rows <= _MOST_ROWS)
     for run in islice(like, _LOOKED_AT):
         earlier = history.load(run)
         if rows & _rows(earlier):
             yield Found(earlier, f"#{run.id}", run.time, run)
+
+
+def branch_reports(run: Run, limit: int, folder: str | Path = ".") -> list[Report]:
+    """Return the Reports of a run and of the clean runs of its branch before it, the oldest first.
+
+    They have a function and a board in common with the run.
+
+    Args:
+        run: a clean run of a branch.
+        limit: how many Reports, at most.
+        folder: as in `user_history`.
+
+    Raises:
+        HistoryError: the history cannot be read.
+        UsageError: the run is not of a branch.
+    """
+    if run.git is None or not run.git.branch:
+        raise UsageError(
+            f"The run {run.label} is not of a branch, so it has no earlier runs.",
+            hint="compare with a run of a branch, such as branch:main",
+        )
+    choice = Choice(
+        branch=run.git.branch,
+        is_clean=True,
+        boards=frozenset(run.boards),
+        functions=frozenset(run.functions),
+    )
+    history = user_history(folder)
+    older = [
+        each
+        for each in history.own_runs(choice)
+        if (each.time, each.id) < (run.time, run.id) and each.rows <= _MOST_ROWS
+    ]
+    return history.load_all([run, *older[: limit - 1]][::-1])
 
 
 def _rows(report: Report) -> set[tuple[Metric, ...]]:

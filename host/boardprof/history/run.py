@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run in the history: its facts; with its Report, also as a row and as a line of JSON."""
+"""A run in the history: its facts; with its Report, also as a line of JSON."""
 
 from __future__ import annotations
 
 import json
 import re
-import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, NewType
 
@@ -199,9 +198,6 @@ _VERSION: Final = 1
 
 _TIME: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 _WROTE: Final = "a file that `boardprof history export` wrote, unchanged"
-_COLUMNS: Final = (
-    "time, name, command, project, git_commit, git_branch, git_dirty, version, failed, report"
-)
 
 
 @dataclass(frozen=True)
@@ -233,6 +229,11 @@ class Record:
     report: str
 
 
+def packed(report: str) -> bytes:
+    """Return the JSON of a Report as the history keeps it."""
+    return zlib.compress(report.encode("utf-8", "surrogatepass"))
+
+
 def unpacked(kept: Any) -> str:
     """Return the JSON of a Report in the history.
 
@@ -243,63 +244,6 @@ def unpacked(kept: Any) -> str:
         return zlib.decompress(kept).decode("utf-8", "surrogatepass")
     except (zlib.error, TypeError) as error:
         raise ValueError(str(error)) from error
-
-
-def records_of(file: sqlite3.Connection, ids: Iterable[int]) -> Iterator[Record]:
-    """Yield runs by their numbers.
-
-    Raises:
-        ValueError: a Report is damaged.
-    """
-    for each in ids:
-        row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE id = ?", [each]).fetchone()
-        if row is not None:
-            time, name, command, project, commit, branch, dirty, version, failed, report = row
-            if not isinstance(time, str) or not isinstance(command, str):
-                raise ValueError("its time or its command is missing")
-            is_dirty = None if dirty is None else bool(dirty)
-            git = (commit, branch, is_dirty)
-            text = unpacked(report)
-            yield Record(time, name, command, project or "", *git, version, bool(failed), text)
-
-
-def add_records(file: sqlite3.Connection, records: Iterable[Record]) -> int:
-    """Add runs that are not there yet, in the order in which they were made; return how many.
-
-    A run is there if one with the same time, command, commit and Report is, whatever its name.
-
-    Raises:
-        ReportFileError: a run has no Report.
-    """
-    added = 0
-    for each in sorted(records, key=lambda record: record.time):
-        report = Report.from_json(each.report)
-        same = "SELECT report FROM runs WHERE time = ? AND command = ? AND git_commit IS ?"
-        there = file.execute(same, [each.time, each.command, each.commit])
-        if any(_is_same(kept, report) for (kept,) in there):
-            continue
-        insert(file, each, report)
-        added += 1
-    return added
-
-
-def insert(file: sqlite3.Connection, record: Record, report: Report) -> int:
-    """Add a run with its Report; return its number."""
-    *facts, text = astuple(record)
-    packed = zlib.compress(text.encode("utf-8", "surrogatepass"))
-    values = (*facts, packed, len(report.calls), json.dumps(contents_of(report)))
-    marks = ", ".join("?" * len(values))
-    statement = f"INSERT INTO runs ({_COLUMNS}, rows, contents) VALUES ({marks})"
-    number = file.execute(statement, values).lastrowid
-    assert number is not None  # an INSERT always sets it
-    return number
-
-
-def _is_same(kept: Any, report: Report) -> bool:
-    try:
-        return Report.from_json(unpacked(kept)) == report
-    except (ValueError, ReportFileError):
-        return False
 
 
 def written(records: Iterable[Record]) -> Iterator[str]:

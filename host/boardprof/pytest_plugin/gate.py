@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -51,6 +51,8 @@ class Gate:
         baseline: the earlier run: its name and its Report. None if absent.
         allow: mismatches to ignore.
         is_baseline_required: fail if the baseline lacks something or a rule could not be checked.
+        earlier: returns the runs of the baseline's branch up to it, the oldest first, for rules in
+            spreads. None if the baseline is not a run.
     """
 
     limits: Mapping[str, float]
@@ -58,6 +60,7 @@ class Gate:
     baseline: tuple[str, Report] | None
     allow: Sequence[str] = ()
     is_baseline_required: bool = False
+    earlier: Callable[[], Sequence[Report]] | None = None
 
     def judge(self, report: Report, other: Other | None = None) -> Verdict:
         """Check a test's Report against the gate.
@@ -94,6 +97,7 @@ class Gate:
             before_name=name,
             after_name="now",
             sessions=1 if other is None else other.sessions,
+            earlier=self._runs() if other is None else None,
         )
         if found.regressed:
             broken = "; ".join(map(_broken, found.regressions))
@@ -107,6 +111,12 @@ class Gate:
             is_ruled=is_ruled,
             rows=() if is_ruled else found.rows,
         )
+
+    def _runs(self) -> Sequence[Report] | None:
+        """Return the earlier runs if a rule needs them."""
+        if self.earlier is None or not any(map(_needs_runs, self.rules)):
+            return None
+        return self.earlier()
 
     def _before(self, report: Report, other: Other | None) -> tuple[str, Report | None]:
         """Return the older side's name and its matching rows. None if there are none."""
@@ -153,6 +163,10 @@ def _without_metric(
     for rule in map(parse_rule, rules):
         if not rule.is_glob and not rule.chosen(names):
             yield rule.text, UnknownNameError("metric", rule.metric, metrics, owner=owner)
+
+
+def _needs_runs(rule: str) -> bool:
+    return parse_rule(rule).needs_runs
 
 
 def _unjudged_text(each: Unjudged) -> str:

@@ -119,6 +119,7 @@ def boardprof(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[
                 session.baseline,
                 options.allow,
                 options.is_baseline_required,
+                lambda: session.earlier,
             ),
             {name: words[name] for name in MEASURING if name in words},
             session.turns,

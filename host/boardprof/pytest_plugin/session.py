@@ -6,16 +6,18 @@ from __future__ import annotations
 import contextlib
 import pickle
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from boardprof.errors import BoardError, BoardprofError, MissingToolError
+from boardprof.errors import BoardError, BoardprofError, MissingToolError, UsageError
 from boardprof.pytest_plugin.item import unnumbered
 from boardprof.pytest_plugin.options import Options, read_options, renamed
 
 if TYPE_CHECKING:
+    from boardprof.history.run import Run
     from boardprof.pytest_plugin.gate import Verdict
     from boardprof.pytest_plugin.profiler import Turns
     from boardprof.pytest_plugin.worker_boards import Boards
@@ -28,6 +30,9 @@ _SENT = (
     *("is_narrowed", "is_ruled", "is_broken_off", "skipped"),
 )
 """What a worker sends to the controller."""
+
+_SPREAD_RUNS = 20
+"""As `boardprof compare` has it by default."""
 
 
 class Session:
@@ -70,6 +75,7 @@ class Session:
         self._boards: Boards | None = None
         self._turns: Turns | None = None
         self._baseline: tuple[str, Report] | None = None
+        self._run: Run | None = None
         self._is_first = False
         self._is_asked_for: Callable[[str], bool] = lambda label: False
 
@@ -106,7 +112,20 @@ class Session:
                 return None
             found = find_run(ref, self._root)
             self._baseline = (found.label, found.report)
+            self._run = found.run
         return self._baseline
+
+    @cached_property
+    def earlier(self) -> list[Report]:
+        """The runs of the baseline's branch up to it, the oldest first; see `branch_reports`."""
+        from boardprof.history.report_lookup import branch_reports
+
+        if self._run is None:
+            raise UsageError(
+                "A limit in spreads needs earlier runs of a branch.",
+                hint="--bp-compare branch:main",
+            )
+        return branch_reports(self._run, _SPREAD_RUNS, self._root)
 
     def check(self) -> None:
         """Check before any test that boards and files of the options exist or can be written.

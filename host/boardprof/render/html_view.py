@@ -7,16 +7,15 @@ table and a comparison. If all samples are equal, only the statistics are kept.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import sys
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from boardprof.comparison.compare import compare
-from boardprof.comparison.comparison import ComparisonError, mean_ratios, place_in, place_of
+from boardprof.comparison.comparison import mean_ratios, place_in
+from boardprof.comparison.trend import trends_of
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio, digits, raw_of
 from boardprof.printable import bounded
 from boardprof.render.aggregate import SORT_COLUMNS
@@ -106,27 +105,32 @@ class _History:
     """The medians of earlier runs, by row and metric."""
 
     def __init__(self, report: Report, earlier: Sequence[tuple[str, Report]]) -> None:
-        self._found: dict[tuple[str, ...], list[tuple[str, Number]]] = {}
-        for name, older in earlier:
-            with contextlib.suppress(ComparisonError):  # such as another compiler
-                self._add(bounded(name), compare(older, report))
-
-    def _add(self, name: str, comparison: Comparison) -> None:
-        places = Counter(map(place_of, comparison.rows))
-        for row in comparison.rows:
-            # Rows that only a hash distinguishes have the same place, and no history.
-            if row.before is not None and row.after is not None and places[place_of(row)] == 1:
-                self._found.setdefault(place_of(row), []).append((name, row.before.median))
+        self._names = [*(bounded(name) for name, _ in earlier), "this run"]
+        runs = [*(each for _, each in earlier), report]
+        found = trends_of(runs, lambda run: compare(run, report)) if earlier else None
+        self._trends = found.by_place if found is not None else {}
 
     def of(self, group: GroupSummary) -> dict[str, Any]:
-        """Return the name of the oldest run and the medians up to this run; empty if unknown."""
-        found = self._found.get(place_in(group.key, group.metric))
-        if not found:
+        """Return the runs, their medians and the changes up to this run; empty if unknown."""
+        trend = self._trends.get(place_in(group.key, group.metric))
+        if trend is None or len(trend.points) < 2:
             return {}
-        medians = [_number(each) for each in (*(m for _, m in found), group.summary.median)]
+        names = [self._names[each.run] for each in trend.points]
+        medians = [_number(each) for each in trend.medians]
         if any(isinstance(each, str) for each in medians):  # a line needs numbers
             return {}
-        return {"history": {"from": found[0][0], "medians": medians}}
+        found: dict[str, Any] = {"runs": names, "medians": medians}
+        usual = trend.usual()
+        if usual is not None and usual.spread:
+            middle, spread = Fraction(usual.middle), usual.spread
+            found["usual"] = [_number(middle - spread), _number(middle + spread)]
+            found["since"] = len(medians) - usual.runs
+        if trend.changes:
+            found["changes"] = [
+                {"at": each.at, "before": _number(each.before), "after": _number(each.after)}
+                for each in trend.changes
+            ]
+        return {"history": found}
 
 
 def _leading(metrics: Iterable[int], places: dict[str, int]) -> int:

@@ -13,9 +13,8 @@ from pathlib import Path
 
 from boardprof.errors import BoardprofError, ReportFileError, UsageError
 from boardprof.firmware.sources import find_sources, language
-from boardprof.history.database import may_exist
 from boardprof.history.project import git_output, has_branch, project_of, repository_path
-from boardprof.history.report_lookup import history_path, is_named, user_history
+from boardprof.history.report_lookup import history_place, is_named, user_history
 from boardprof.history.run import GitState, HistoryError, RunId, check_name
 from boardprof.render.baseline import render_baseline, updated_baseline
 from boardprof.report.report import Report
@@ -40,7 +39,7 @@ def check_save_name(name: str | None, folder: str | Path = ".") -> None:
     if name is not None:
         check_name(name)
         check_is_no_branch(name, folder)
-    if name is not None or history_path() is not None:
+    if name is not None or history_place() is not None:
         user_history()
 
 
@@ -87,20 +86,20 @@ def keep_run(
     Returns:
         The run's number; None if nothing was saved.
     """
-    if history_path() is None:
+    if history_place() is None:
         return None
     words = shlex.join(["boardprof", *sys.argv[1:]] if command is None else command)
     try:
         state = git_state(measured, folder, sources)
         history = user_history(_home(measured, folder))
-        is_new = is_named() and not may_exist(history.path)
+        is_new = is_named() and not history.may_exist()
         given = None if has_failed else name
         kept = history.save(report, given, words, git=state, has_failed=has_failed)
     except BoardprofError as error:
         on_note(f"the run was not kept: {error}")
         return None
     if is_new:
-        on_note(f"{history.path} did not exist: a new history starts with this run")
+        on_note(f"{history.name} did not exist: a new history starts with this run")
     return kept
 
 

@@ -37,8 +37,7 @@ from boardprof.firmware.builder import link_objects
 from boardprof.firmware.firmware import Firmware
 from boardprof.firmware.flash import check_flashable, flash
 from boardprof.firmware.versions import VersionBuilder
-from boardprof.history.candidates import keep_results, known_results
-from boardprof.history.report_lookup import history_path
+from boardprof.history.report_lookup import history_place, user_history
 from boardprof.report.measure_result import MeasureError, MeasureResult
 from boardprof.toolchain.cache import digest
 from boardprof.tune.candidate import Candidate, as_candidate
@@ -153,7 +152,8 @@ class Runner:
                 f"{self.spec.name} is a real board and needs a port, to be flashed through it.",
                 hint="--port PORT",
             )
-        self._history = history_path() if remember else None
+        is_kept = remember and history_place() is not None
+        self._history = user_history() if is_kept else None
         self._known: dict[str, MeasureResult] = {}
         self._starts = False  # whether the board is known to start
 
@@ -234,7 +234,7 @@ class Runner:
         """Return the keys whose results are known, here or in the history."""
         new = [key for key in keys if key not in self._known]
         if self._history is not None and new:
-            for key, text in known_results(self._history, new).items():
+            for key, text in self._history.results(new).items():
                 result = result_from_text(text)
                 if result is not None and self._is_valid(result):
                     self._known[key] = result
@@ -251,7 +251,7 @@ class Runner:
     def _keep(self, results: Mapping[str, MeasureResult]) -> None:
         if self._history is not None:
             texts = {key: result_to_text(each) for key, each in results.items()}
-            keep_results(self._history, texts)
+            self._history.keep_results(texts)
 
     # -- on the board -------------------------------------------------------------------------
 

@@ -238,7 +238,7 @@
   }
 
   /** The medians of earlier runs as a small line; what is within 2 % is nearly level. */
-  function spark(kind, { from, medians }) {
+  function spark(kind, { runs: [from], medians }) {
     const [low, high] = [Math.min(...medians), Math.max(...medians)];
     const span = Math.max(high - low, 0.02 * Math.abs(high), 1e-300);
     const label = `${plural(medians.length, "run")} since ${from}: first ${shown(kind, medians[0])}, last ${shown(kind, medians.at(-1))}`;
@@ -340,10 +340,11 @@
     if (one.ratio !== undefined && base !== chosen) figures.push([`Relative to ${base.flags || "no flags"}`, `${fixed(one.ratio, 2)}${one.best ? " best" : ""}`]);
     if (one.first !== null) figures.push(["First, cold", shown(kind, one.first)]);
     if (one.history) {
-      const { from, medians } = one.history;
+      const { runs: [from], medians } = one.history;
       figures.push([`${plural(medians.length, "run")} since ${from}`, spark(kind, one.history), ` ${shown(kind, medians[0])} \u2192 ${shown(kind, medians.at(-1))}`]);
     }
     at("figures").replaceChildren(...figures.map(([term, ...texts]) => make("div", {}, make("dt", {}, term), make("dd", {}, ...texts))));
+    trend(at("trend"), at("trend-figure"), one.history, kind);
     at("alike").hidden = varies(one);
     at("charts").hidden = !varies(one);
     if (!varies(one)) {
@@ -493,6 +494,38 @@
       const isLast = index > 0 && index === values.length - 1; // its text ends with the picture
       svg.append(draw("text", { x: isLast ? width : x(index), y: bottom + 18, "text-anchor": isLast ? "end" : "middle" }, `#${index}`));
     }
+  }
+
+  /** The medians of runs in their order, with the places where they changed. */
+  function trend(host, figure, history, kind) {
+    figure.hidden = !history;
+    if (!history) return;
+    const { runs, medians, usual, since, changes = [] } = history;
+    const { svg, width } = chart(host, 190, `Median of ${plural(medians.length, "run")}, ${plural(changes.length, "change")}`);
+    const [least, most] = [Math.min(...medians), Math.max(...medians)];
+    const pad = Math.max((most - least) * 0.12, Math.abs(most) * 0.01, 1e-300);
+    const [low, high] = [least - pad, most + pad];
+    const labels = ticks(low, high, 4);
+    const longest = Math.max(...labels.map((tick) => short.format(tick).length));
+    const [left, right, top, bottom] = [14 + 7 * longest, width - 12, 10, 160];
+    const x = (index) => left + 6 + (index / (medians.length - 1)) * (right - left - 12);
+    const y = (value) => bottom - ((Math.min(high, Math.max(low, value)) - low) / (high - low)) * (bottom - top);
+    for (const tick of labels) {
+      svg.append(draw("line", { class: "grid", x1: left, x2: right, y1: y(tick), y2: y(tick) }));
+      svg.append(draw("text", { x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, short.format(tick)));
+    }
+    if (usual) svg.append(draw("rect", { class: "usual", x: x(since), y: y(usual[1]), width: x(medians.length - 1) - x(since), height: y(usual[0]) - y(usual[1]) }));
+    svg.append(draw("polyline", { class: "trend", points: medians.map((value, index) => `${x(index)},${y(value)}`).join(" ") }));
+    for (const { at: index } of changes) svg.append(draw("line", { class: "median", x1: x(index - 0.5), x2: x(index - 0.5), y1: top, y2: bottom }));
+    medians.forEach((value, index) => {
+      const dot = draw("circle", { class: changes.some((one) => one.at === index) ? "out" : "dot", cx: x(index), cy: y(value), r: 3 });
+      dot.append(draw("title", {}, `${runs[index]}: ${shown(kind, value)}`));
+      svg.append(dot);
+    });
+    svg.append(draw("line", { class: "axis", x1: left, x2: right, y1: bottom, y2: bottom }));
+    svg.append(draw("text", { x: left, y: bottom + 18 }, runs[0]), draw("text", { x: width, y: bottom + 18, "text-anchor": "end" }, runs.at(-1)));
+    host.append(...changes.map(({ at: index, before, after }) =>
+      make("p", { class: "soft" }, `Changed from ${shown(kind, before)} to ${shown(kind, after)} at `, isolated(runs[index]), ".")));
   }
 
   // -- all metrics ------------------------------------------------------------------------------

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``boardprof trend``: a function over the last runs, and the commits that changed it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from boardprof.cli.options import Whole, json_option, width_option
+from boardprof.cli.output import echo_json, echo_note, echo_page
+
+if TYPE_CHECKING:
+    from boardprof.history.run import Run
+    from boardprof.render.trend_table import RunName
+
+
+@click.command(short_help="Show a function over the last runs, and which commits changed it.")
+@click.argument("function")
+@click.option("-b", "--board", metavar="BOARD", help="Only runs on this board.")
+@click.option(
+    "--branch",
+    metavar="NAME",
+    help="Only clean runs of this branch. [default: all runs of the project that did not fail]",
+)
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME",
+    help="Show this metric. [default: the one that a comparison shows first]",
+)
+@click.option(
+    "--limit",
+    default=50,
+    show_default=True,
+    type=Whole(min=1),
+    metavar="N",
+    help="Read at most N runs.",
+)
+@click.option(
+    "--allow",
+    multiple=True,
+    type=click.Choice(["clock", "board", "compiler"]),
+    help="Include runs that differ in this from the newest one.",
+)
+@json_option
+@width_option
+def trend(
+    function: str,
+    board: str | None,
+    branch: str | None,
+    metrics: tuple[str, ...],
+    limit: int,
+    allow: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Show the medians of FUNCTION over the last runs in the history, the oldest first.
+
+    A change of exact counts is any difference. Other values have a change where a rank test finds
+    one; of series without a change, at most 1 % have one by chance. The spread is 1.48 times the
+    median distance from the median. Both are those of the runs since the last change.
+    """
+    from boardprof.history.trends import function_trends
+    from boardprof.render.trend_table import chosen_trends, trend_page
+
+    found = function_trends(function, branch=branch, board=board, limit=limit, allow=allow)
+    if as_json:
+        echo_json(found.json())
+        return
+    runs = {id(each.trend): each.runs for each in found.trends}
+    chosen = chosen_trends([each.trend for each in found.trends], metrics)
+    echo_page(trend_page([(each, [*map(_name, runs[id(each)])]) for each in chosen]))
+    for why, left_out in found.left_out.items():
+        names = ", ".join(f"#{run.id}" for run in left_out)
+        echo_note(f"left out: {names}. {why}")
+
+
+def _name(run: Run) -> RunName:
+    from boardprof.render.trend_table import RunName
+
+    saved = f"saved as {run.name}" if run.name else ""
+    source = "; ".join(filter(None, [saved, run.git.text if run.git else ""]))
+    return RunName(f"#{run.id}", source, run.time[:10])

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The database that a history's path or URL means; see `boardprof.history.run_table`."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, cast
+
+from boardprof.errors import UnknownNameError, UsageError
+from boardprof.history.run_table import Database
+from boardprof.history.sqlite_runs import SqliteDatabase
+from boardprof.packages import entries, named_function
+
+_GROUP: Final = "histories"
+_SERVERS: Final = dict.fromkeys(("postgresql", "postgres"), "boardprof.history.postgres.server")
+"""Scheme -> module, which is imported when it is asked for; libpq knows both names."""
+
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+_EXTRA: Final = "boardprof[postgres]"
+
+
+def is_url(place: str | Path) -> bool:
+    """Tell whether a place is a URL rather than the path of a file."""
+    return isinstance(place, str) and _SCHEME.match(place.strip()) is not None
+
+
+def has_password(url: str) -> bool:
+    """Tell whether a URL has a password, or may have one."""
+    rest = url.partition("://")[2]
+    user, at, _ = rest.rpartition("@")
+    return bool(at and ":" in user) or "password" in rest.partition("?")[2].casefold()
+
+
+def database_of(place: str | Path, timeout_s: float) -> Database:
+    """Return the database at a place; nothing is opened yet.
+
+    Raises:
+        UnknownNameError: no database has that kind of URL.
+        UsageError: a package that it needs is not installed, or the URL is not valid.
+    """
+    if not is_url(place):
+        return SqliteDatabase(Path(place), timeout_s)
+    url = str(place).strip()
+    scheme = url.partition("://")[0].casefold()
+    if scheme in _SERVERS:
+        return _server(scheme)(url, timeout_s)
+    found = named_function(_GROUP, scheme, f"The history {scheme}")
+    if found is None:
+        known = sorted({*_SERVERS, *(entry.name for entry in entries(_GROUP))})
+        hint = "BOARDPROF_HISTORY=FILE, or postgresql://USER@HOST/DATABASE"
+        raise UnknownNameError("kind of history", f"{scheme}://", known, hint=hint)
+    database: Database = found.function(url, timeout_s)
+    return database
+
+
+def _server(scheme: str) -> Callable[[str, float], Database]:
+    try:
+        return cast(
+            "Callable[[str, float], Database]",
+            importlib.import_module(_SERVERS[scheme]).PostgresDatabase,
+        )
+    except ImportError as error:
+        if (error.name or "").startswith("boardprof"):
+            raise
+        raise UsageError(
+            f"A history on PostgreSQL needs packages that are not installed: {_EXTRA}.",
+            hint=f"pip install '{_EXTRA}'",
+        ) from error

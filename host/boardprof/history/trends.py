@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trends of a function over the runs of the history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from boardprof.comparison.compare import compare
+from boardprof.comparison.trend import Trend, trends_of
+from boardprof.errors import UnknownNameError
+from boardprof.history.choice import Choice
+from boardprof.history.report_lookup import user_history
+from boardprof.history.run import NothingKeptError, Run
+from boardprof.report.report import Report
+from boardprof.stats.summary import plain
+
+_READ_FOR_NAMES = 1000
+
+
+@dataclass(frozen=True)
+class RunTrend:
+    """One metric of a function over several runs.
+
+    Attributes:
+        trend: its values and its changes.
+        runs: the run of each point.
+    """
+
+    trend: Trend
+    runs: tuple[Run, ...]
+
+
+@dataclass(frozen=True)
+class FunctionTrends:
+    """All trends of a function.
+
+    Attributes:
+        function: its name.
+        branch: whose clean runs were read; None for all runs that did not fail.
+        trends: by arguments, board, flags and metric, in the order of the newest Report.
+        left_out: reason -> runs that cannot be compared with the newest one, the oldest first.
+    """
+
+    function: str
+    branch: str | None
+    trends: tuple[RunTrend, ...]
+    left_out: Mapping[str, tuple[Run, ...]]
+
+    def json(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {
+            "schema_version": 1,
+            "function": self.function,
+            "branch": self.branch,
+            "trends": [_json(each) for each in self.trends],
+            "left_out": [
+                {"why": why, "runs": [run.id for run in runs]}
+                for why, runs in self.left_out.items()
+            ],
+        }
+
+
+def function_trends(
+    function: str,
+    *,
+    branch: str | None = None,
+    board: str | None = None,
+    limit: int = 50,
+    allow: Iterable[str] = (),
+) -> FunctionTrends:
+    """Return the trends of a function over the last runs of this project.
+
+    Each run is compared with the newest run of the same function, arguments, board and flags. One
+    with another clock or compiler is left out, as `compare` refuses it.
+
+    Args:
+        function: its name.
+        branch: only clean runs of this branch; None for all runs that did not fail.
+        board: only runs on this board.
+        limit: how many runs are read, at most.
+        allow: mismatches to ignore, see `compare`.
+
+    Raises:
+        UnknownNameError: no such run has this function.
+        HistoryError: the history cannot be read, or is off.
+    """
+    history = user_history()
+    choice = Choice(
+        branch=branch,
+        is_clean=None if branch is None else True,
+        has_failed=False,
+        boards=None if board is None else frozenset([board]),
+        functions=frozenset([function]),
+    )
+    runs = history.own_runs(choice, limit=limit)[::-1]
+    if not runs:
+        known = history.own_runs(limit=_READ_FOR_NAMES)
+        if not known:
+            raise NothingKeptError(
+                f"There is no run of {function}: nothing was kept in {history.name} yet.",
+                hint="`boardprof run` keeps each run",
+            )
+        names = dict.fromkeys(name for run in known for name in run.functions)
+        where = " ".join(
+            [
+                "in the runs of this project",
+                *([] if branch is None else [f"on the branch {branch} without changes"]),
+                *([] if board is None else [f"measured on {board}"]),
+            ]
+        )
+        raise UnknownNameError("function", function, names, where=where)
+    reports = history.load_all(runs)
+    return FunctionTrends(function, branch, *_trends(function, board, runs, reports, allow))
+
+
+def _trends(
+    function: str,
+    board: str | None,
+    runs: Sequence[Run],
+    reports: Sequence[Report],
+    allow: Iterable[str],
+) -> tuple[tuple[RunTrend, ...], dict[str, tuple[Run, ...]]]:
+    """Return the trends, and the runs that are left out; see `FunctionTrends`."""
+    found: dict[tuple[str, ...], RunTrend] = {}
+    refused: dict[int, str] = {}
+    used: set[int] = set()
+    for newest in range(len(runs) - 1, -1, -1):
+        if newest in used:
+            continue
+        one = trends_of(
+            reports[: newest + 1], partial(compare, after=reports[newest], allow=tuple(allow))
+        )
+        for place, trend in one.by_place.items():
+            is_other = trend.row.name != function or board not in (None, trend.row.device)
+            if is_other or place in found:
+                continue
+            used.update(point.run for point in trend.points)
+            own = tuple(runs[point.run] for point in trend.points)
+            found[place] = RunTrend(trend, own)
+        refused = {**one.left_out, **refused}
+    left_out: dict[str, list[Run]] = {}
+    for number in sorted(refused.keys() - used):
+        left_out.setdefault(refused[number], []).append(runs[number])
+    return (*found.values(),), {why: (*each,) for why, each in left_out.items()}
+
+
+def _json(found: RunTrend) -> dict[str, Any]:
+    trend, row = found.trend, found.trend.row
+    usual = trend.usual()
+    assert usual is not None  # each point has a median
+    medians = [plain(each) for each in trend.medians]
+    return {
+        "name": row.name,
+        "label": row.label,
+        "arguments": row.shapes,
+        "device": row.device,
+        "flags": row.flags,
+        "metric": row.metric,
+        "exact": trend.is_exact,
+        "runs": [
+            {**_facts(run), "median": median}
+            for run, median in zip(found.runs, medians, strict=True)
+        ],
+        "usual": {
+            "median": plain(usual.middle),
+            "spread": plain(usual.spread),
+            "runs": usual.runs,
+        },
+        "changes": [
+            {
+                **_facts(found.runs[each.at]),
+                "before": plain(each.before),
+                "after": plain(each.after),
+                "p": each.p,
+            }
+            for each in trend.changes
+        ],
+    }
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    git = run.git
+    return {
+        "id": run.id,
+        "time": run.time,
+        "commit": git.commit if git else None,
+        "branch": git.branch if git else None,
+        "dirty": git.is_dirty if git else None,
+    }

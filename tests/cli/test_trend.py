@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A function over the runs of the history, and gates whose limit comes from them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from boardprof.history.run import GitState
+from boardprof.history.store import History
+from boardprof.report.report import Report
+from boardprof.report.report_file import write_report
+from tests.cli.command import Outcome, boardprof
+from tests.unit.reports import HARDWARE, report_of
+
+NOISY = [1003, 998, 1001, 996, 1005, 1000, 1002, 995, 1004, 999]
+"""Median 1000.5; half of the values are within 2.5 of it, so the spread is 2.5 * 1.4826."""
+
+LATER = [1103, 1098, 1101, 1096, 1105, 1100]
+
+
+def hardware(cycles: int, **more: str) -> Report:
+    values = [cycles - 1, cycles, cycles, cycles + 1, cycles] * 2
+    return report_of({"cycles": values}, facts=HARDWARE, device="m4", **more)  # type: ignore[arg-type]
+
+
+def emulated(count: int, **more: str) -> Report:
+    return report_of({"instructions": [count] * 3}, device="qemu", **more)  # type: ignore[arg-type]
+
+
+def commit(number: int, branch: str = "main") -> GitState:
+    return GitState(f"{number:08x}" * 5, branch, is_dirty=False)
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    return History(tmp_path / "history.sqlite")
+
+
+def command(history: History, *words: str) -> Outcome:
+    environment = {"BOARDPROF_HISTORY": str(history.path)}
+    assert history.path is not None
+    return boardprof(*words, environment=environment, folder=history.path.parent)
+
+
+def save_all(history: History, values: list[int]) -> None:
+    first = history.count() + 1
+    for number, value in enumerate(values, first):
+        history.save(hardware(value), git=commit(number))
+
+
+# -- trends -----------------------------------------------------------------------------------
+
+
+def test_a_change_is_named_with_the_run_and_the_commit_that_brought_it(history: History) -> None:
+    save_all(history, NOISY + LATER)
+    for number, value in ((17, 700), (18, 701)):
+        history.save(hardware(value), git=commit(number, "topic"))
+    history.save(hardware(5), git=commit(19), has_failed=True)
+    done = command(history, "trend", "fir", "--branch", "main", "--width", "120")
+    assert (done.code, done.err) == (0, "")
+    title, headers, row, change = done.out.splitlines()
+    day = history.run("#1").time[:10]
+    assert title == f"fir(n=64) on m4: 16 runs, #1 of {day} to #16 of {day}"
+    assert headers.split() == ["Metric", "Median", "Spread", "Last", "Trend"]
+    # Of the last six: median 1100.5; the distances 2.5 2.5 0.5 4.5 4.5 0.5 have the median 2.5.
+    assert row.split()[:4] == ["cycles", "1,100.50", "3.707", "1,100"]
+    assert row.split()[4] == "▁▁▁▁▁▁▁▁▁▁██████"
+    assert change == (
+        f"cycles changed from 1,000.50 to 1,100.50 (+10.00 %) at #11 (branch main, 0000000b) of "
+        f"{day}"
+    )
+    narrow = command(history, "trend", "fir", "--branch", "main", "--width", "80").out
+    assert narrow.splitlines()[:3] == done.out.splitlines()[:3]
+    assert all(len(line) <= 80 for line in narrow.splitlines())
+    found = json.loads(command(history, "trend", "fir", "--branch", "main", "--json").out)
+    (series,) = found["trends"]
+    assert [run["median"] for run in series["runs"]] == NOISY + LATER
+    assert series["usual"] == {"median": 1100.5, "spread": pytest.approx(3.7065), "runs": 6}
+    (one,) = series["changes"]
+    assert (one["id"], one["commit"], one["before"], one["after"]) == (
+        *(11, "0000000b" * 5, 1000.5, 1100.5),
+    )
+    assert one["p"] == pytest.approx(2 * 7 * 2 / 8008)  # 2 searches, 7 places, 2 / C(16, 6)
+    every = json.loads(command(history, "trend", "fir", "--limit", "3", "--json").out)
+    assert [run["median"] for run in every["trends"][0]["runs"]] == [1100, 700, 701]
+
+
+def test_exact_counts_change_wherever_they_differ(history: History) -> None:
+    for number, count in enumerate([505, 505, 507, 507, 505], 1):
+        history.save(emulated(count), git=commit(number))
+    done = command(history, "trend", "fir", "--width", "120")
+    lines = done.out.splitlines()
+    assert lines[2].split()[:4] == ["instructions", "505", "exact", "505"]
+    assert lines[3].startswith("instructions changed from 505 to 507 (+0.40 %) at #3 (branch main,")
+    assert lines[4].startswith("instructions changed from 507 to 505 (-0.39 %) at #5 (branch main,")
+
+
+def test_each_board_and_each_set_of_arguments_has_its_trend(history: History) -> None:
+    for value in (100, 101):
+        history.save(hardware(value, shapes="n=64"))
+        history.save(hardware(2 * value, shapes="n=128"))
+        history.save(emulated(value))
+    done = command(history, "trend", "fir")
+    titles = [line.partition(":")[0] for line in done.out.splitlines() if ": " in line]
+    assert titles == ["fir(n=64) on qemu", "fir(n=128) on m4", "fir(n=64) on m4"]
+    only = json.loads(command(history, "trend", "fir", "-b", "qemu", "--json").out)
+    assert [each["device"] for each in only["trends"]] == ["qemu"]
+
+
+def test_runs_of_another_compiler_are_left_out_and_told(history: History) -> None:
+    for flags in ("-O2", "-O3", "-O2"):
+        history.save(hardware(100, flags=flags))
+    done = command(history, "trend", "fir")
+    assert done.out.startswith("fir(n=64) on m4: 2 runs, #1 ")
+    assert done.err.startswith("note: left out: #2. ")
+    assert "3 runs, #1 " in command(history, "trend", "fir", "--allow", "compiler").out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["fri"], "There is no function 'fri' in the runs of this project; did you mean 'fir'?"),
+        (["fir", "--branch", "dev"], "no function 'fir' in the runs of this project on the branch"),
+        (["fir", "--metric", "cycels"], "There is no metric 'cycels'; did you mean 'cycles'?"),
+        (["fir", "--limit", "0"], "--limit"),
+    ],
+)
+def test_what_has_no_trend_is_told(history: History, words: list[str], told: str) -> None:
+    history.save(hardware(100))
+    done = command(history, "trend", *words)
+    assert (done.code, done.out, told in done.err) == (2, "", True)
+
+
+def test_without_any_run_there_is_no_trend(history: History) -> None:
+    done = command(history, "trend", "fir")
+    assert (done.code, "nothing was kept" in done.err) == (2, True)
+
+
+# -- limits in spreads ------------------------------------------------------------------------
+
+RULE = ("--fail-if", "cycles>4spread")
+
+
+def test_a_value_within_the_spread_of_earlier_runs_passes_and_one_beyond_fails(
+    history: History, tmp_path: Path
+) -> None:
+    save_all(history, NOISY)
+    # Four spreads are 4 * 2.5 * 1.4826 = 14.826 above 1000.5.
+    for value, code in ((1015, 0), (1016, 1)):
+        write_report(hardware(value), str(tmp_path / "now.json"))
+        done = command(history, "compare", "branch:main", "now.json", *RULE)
+        assert done.code == code, done.out
+    assert "REGRESSION (cycles>4spread)" in done.out
+    assert (
+        "Note: cycles of fir: 1,016 is +4.18 spreads of 3.706 from 1,000.5, the median of 10 "
+        "earlier runs." in " ".join(done.out.split())
+    )
+    tight = command(history, "compare", "branch:main", "now.json", "--fail-if", "cycles>5spreads")
+    assert tight.code == 0
+
+
+def test_the_spread_is_that_of_the_runs_since_the_last_change(
+    history: History, tmp_path: Path
+) -> None:
+    save_all(history, NOISY + LATER)
+    write_report(hardware(1112), str(tmp_path / "now.json"))
+    assert command(history, "compare", "branch:main", "now.json", *RULE).code == 0
+    write_report(hardware(1116), str(tmp_path / "now.json"))
+    assert command(history, "compare", "branch:main", "now.json", *RULE).code == 1
+
+
+def test_with_too_few_runs_nothing_is_judged_and_no_gate_passes(
+    history: History, tmp_path: Path
+) -> None:
+    save_all(history, NOISY[:4])
+    write_report(hardware(2000), str(tmp_path / "now.json"))
+    done = command(history, "compare", "branch:main", "now.json", *RULE)
+    assert (done.code, "No rule could judge any row." in done.err) == (2, True)
+    assert "a spread needs 5 earlier runs of the branch since its last change, and there are 4" in (
+        " ".join(done.out.split())
+    )
+    missing = command(history, "compare", "branch:main", "now.json", *RULE, "--fail-if-missing")
+    assert missing.code == 1
+
+
+def test_a_run_is_measured_against_the_spread_of_a_branch(history: History, tmp_path: Path) -> None:
+    (tmp_path / "f.c").write_text("int twice(int n) { return 2 * n; }\n")
+    words = ("run", "-q", "-b", "native", "f.c:twice", "n=3", "--repeat", "5")
+    assert command(history, *words, "--save", "one").code == 0
+    refused = command(history, *words, "--against", "one", "--fail-if", "time>4spread")
+    assert (refused.code, refused.out) == (2, "")
+    assert "is not of a branch, so it has no earlier runs" in refused.err
+    made = history.find("one")
+    for number in range(6):
+        history.save(made, git=commit(number))
+    gate = ("--against", "branch:main", "--fail-if", "time>1e6spread")
+    assert command(history, *words, *gate).code in (0, 2)  # 2: nothing could be judged
+    turns = command(history, *words, "--ab", "-O2|-O3", "--fail-if", "time>4spread")
+    assert (turns.code, "--ab and --ab-rev measure both sides now" in turns.err) == (2, True)
