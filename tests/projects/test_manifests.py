@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files by which Zephyr and PlatformIO know device_runtime_c.
+"""The files by which Zephyr, ESP-IDF and PlatformIO know device_runtime_c.
 
-Neither is here: of Zephyr, the module's CMake is built with stand-ins for the functions that it
-calls; of PlatformIO's files, the fields are looked at. Both must be tried by hand on a release.
+Zephyr and ESP-IDF are not here: their CMake functions have stand-ins. Both must be tried by hand on
+a release. test_platformio.py has PlatformIO itself.
 """
 
 from __future__ import annotations
@@ -17,20 +17,22 @@ import pytest
 from boardprof import __version__
 from boardprof.boards.build_and_guard import agent_options
 from tests.projects.firmware import command, shell
-from tests.support import AGENT, requires_compiler, requires_tool
+from tests.support import AGENT, ROOT, requires_compiler, requires_tool
 
-FIXTURE = Path(__file__).parent / "fixtures" / "zephyr"
+FIXTURES = Path(__file__).parent / "fixtures"
+
+FLAGS = ("CPU_CORTEX_M", "RISCV", "IDF_TARGET_ARCH_RISCV")
 
 # What Kconfig gives for an application that has set these; all others have their defaults.
 SET = ("BOARDPROF=y", 'BOARDPROF_BOARD="my-board"', "BOARDPROF_MTU=300", "BOARDPROF_INTERRUPTS=1")
 
 
-def configured(folder: Path, *lines: str) -> dict[str, str]:
+def configured(folder: Path, *lines: str, file: str = "zephyr/Kconfig") -> dict[str, str]:
     """Return what Kconfig makes of lines of a prj.conf, as Zephyr's CMake sees it."""
     (folder / "Kconfig").write_text(
-        'config BOARD\n\tstring\n\tdefault "own"\n\n'
-        "config CPU_CORTEX_M\n\tbool\n\nconfig RISCV\n\tbool\n\n"
-        f'source "{AGENT}/zephyr/Kconfig"\n'
+        "".join(f'config {name}\n\tstring\n\tdefault "own"\n\n' for name in ("BOARD", "IDF_TARGET"))
+        + "".join(f"config {name}\n\tbool\n\n" for name in FLAGS)
+        + f'source "{AGENT / file}"\n'
     )
     (folder / "prj.conf").write_text("".join(f"CONFIG_{line}\n" for line in lines))
     kconfig = kconfiglib.Kconfig(str(folder / "Kconfig"))
@@ -41,18 +43,22 @@ def configured(folder: Path, *lines: str) -> dict[str, str]:
     return values
 
 
-def build_module(folder: Path, config: dict[str, str]) -> str:
+def build_fixture(name: str, folder: Path, config: dict[str, str], *options: str) -> str:
     requires_tool("cmake", "cmake")
     requires_compiler("gcc")
-    options = [f"-DCONFIG_{name}={value}" for name, value in config.items()]
-    options += [f"-DMODULE={AGENT}", f"-DCONFIG_BOARDPROF_COMMAND={command(folder)}"]
-    shell(["cmake", "-S", FIXTURE, "-B", folder, *options], folder)
-    return shell(["cmake", "--build", "."], folder)
+    words = [f"-DCONFIG_{key}={value}" for key, value in config.items()]
+    words += [f"-DCONFIG_BOARDPROF_COMMAND={command(folder)}", *options]
+    shell(["cmake", "-S", FIXTURES / name, "-B", folder / "build", *words], folder)
+    return shell(["cmake", "--build", folder / "build"], folder)
+
+
+def build_module(folder: Path, config: dict[str, str]) -> str:
+    return build_fixture("zephyr", folder, config, f"-DMODULE={AGENT}")
 
 
 def test_zephyrs_module_builds_the_agent_and_the_table_of_the_application(tmp_path: Path) -> None:
     assert "half(x: i32) -> i32" in build_module(tmp_path, configured(tmp_path, *SET))
-    shell([tmp_path / "zephyr_final"], tmp_path)  # ends with 0 if the options got there
+    shell([tmp_path / "build" / "zephyr_final"], tmp_path)  # ends with 0 if the options got there
 
 
 def test_zephyrs_module_hands_several_collectors_on(tmp_path: Path) -> None:
@@ -78,6 +84,29 @@ def test_kconfig_refuses_what_the_agent_refuses(tmp_path: Path) -> None:
         configured(tmp_path, "BOARDPROF=y", "BOARDPROF_MTU=63")
     with pytest.raises(AssertionError, match="user value 129 on the int symbol BOARDPROF_BULK"):
         configured(tmp_path, "BOARDPROF=y", "BOARDPROF_MTU=128", "BOARDPROF_BULK=129")
+
+
+def test_esp_idfs_component_builds_the_agent_and_the_table_of_the_components(
+    tmp_path: Path,
+) -> None:
+    component = AGENT / "esp_idf" / "boardprof"
+    config = configured(tmp_path, *SET[1:], file="esp_idf/boardprof/Kconfig")
+    told = build_fixture("esp_idf", tmp_path, config, f"-DCOMPONENT={component}", "-GNinja")
+    assert "half(x: i32) -> i32" in told
+    # It ends with 0 if the options got there.
+    shell([tmp_path / "build" / "component_of_esp_idf.elf"], tmp_path)
+
+
+def test_the_example_for_zephyr_sets_options_that_exist(tmp_path: Path) -> None:
+    folder = ROOT / "examples" / "zephyr"
+    lines = [
+        line.removeprefix("CONFIG_")
+        for name in ("prj.conf", "trace.conf")
+        for line in (folder / name).read_text(encoding="utf-8").splitlines()
+        if line.startswith("CONFIG_BOARDPROF")
+    ]
+    assert len(lines) == 8
+    assert configured(tmp_path, *lines)["BOARDPROF_TRACE"] == "8192"
 
 
 def test_platformios_manifest_has_the_version_and_names_files_that_exist() -> None:
