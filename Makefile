@@ -83,9 +83,10 @@ mutants: setup-test ## Change the code in 380 places, one at a time: which chang
 soak: setup-test ## Play 10,000,000 faulty schedules on all cores; goes on where it was stopped
 	@$(PYTHON_BIN)/python scripts/soak.py
 
-gen: setup-test ## Write what is generated: docs/reference-*.md, C headers from protocol/, from boards' schema.py
+gen: setup-test ## Write what is generated: C headers, options for build systems, docs/reference-*.md
 	@$(PYTHON_BIN)/python -m boardprof_protocol.c_header $(WIRE_HEADER)
 	@for schema in boards/*/schema.py; do $(PYTHON_BIN)/python $$schema || exit 1; done
+	@$(PYTHON_BIN)/python scripts/options.py
 	@$(PYTHON_BIN)/python scripts/reference.py
 
 gen-check: setup-test ## Check that what is committed is what is generated
@@ -95,6 +96,7 @@ gen-check: setup-test ## Check that what is committed is what is generated
 	@for schema in boards/*/schema.py; do $(PYTHON_BIN)/python $$schema --check \
 		|| { echo "The header beside $$schema is not current: run make gen." >&2; exit 1; }; done
 	@$(PYTHON_BIN)/python scripts/boards_readme.py --check
+	@$(PYTHON_BIN)/python scripts/options.py --check
 	@$(PYTHON_BIN)/python scripts/reference.py --check
 
 boards-readme: setup-demo ## Write the list of boards in boards/README.md from their board.toml

@@ -45,18 +45,20 @@ ifneq ($(and $(filter posix,$(BOARDPROF_ARCH)),$(filter linux_perf papi,$(BOARDP
 boardprof_files += $(patsubst $(BOARDPROF_RUNTIME)/%,%,\
     $(wildcard $(BOARDPROF_RUNTIME)/arch/posix/bp_perf_*.c $(BOARDPROF_RUNTIME)/arch/posix/bp_papi_*.c))
 endif
-ifneq ($(filter BP_CFG_GUARD=1,$(BOARDPROF_CONFIG)),)
+# What the options bring that are not 0.
+include $(BOARDPROF_RUNTIME)/options/options.mk
+boardprof_on := $(foreach text,$(filter BP_CFG_%,$(BOARDPROF_CONFIG)),\
+    $(if $(filter %=0,$(text)),,$(patsubst BP_CFG_%,%,$(firstword $(subst =, ,$(text))))))
+ifneq ($(BOARDPROF_FREESTANDING),)
+boardprof_on := $(filter-out $(boardprof_with_c_library),$(boardprof_on))
+endif
+boardprof_patterns := $(foreach name,$(boardprof_on),$(boardprof_sources_$(name)))
 boardprof_files += $(patsubst $(BOARDPROF_RUNTIME)/%,%,\
-    $(wildcard $(BOARDPROF_RUNTIME)/arch/$(BOARDPROF_ARCH)/bp_arch_guard*.[cS]))
-endif
-BOARDPROF_LDFLAGS :=
-ifneq ($(and $(filter BP_CFG_TRACE_HEAP=1,$(BOARDPROF_CONFIG)),$(if $(BOARDPROF_FREESTANDING),,libc)),)
-boardprof_files += libc/bp_heap.c
-# newlib alone has the last five. The C library may be the first to call the replacement.
-BOARDPROF_LDFLAGS += $(addprefix -Wl$(boardprof_comma)--wrap=,malloc calloc realloc free \
-    strdup strndup aligned_alloc memalign posix_memalign \
-    _malloc_r _calloc_r _realloc_r _memalign_r _free_r) -Wl,--undefined=__wrap_malloc
-endif
+    $(wildcard $(addprefix $(BOARDPROF_RUNTIME)/,$(subst <arch>,$(BOARDPROF_ARCH),$(boardprof_patterns)))))
+boardprof_wrapped := $(foreach name,$(boardprof_on),$(boardprof_wrap_$(name)))
+BOARDPROF_LDFLAGS := $(addprefix -Wl$(boardprof_comma)--wrap=,$(boardprof_wrapped))
+# The C library may be the first to call the replacement.
+BOARDPROF_LDFLAGS += $(if $(boardprof_wrapped),-Wl$(boardprof_comma)--undefined=__wrap_malloc)
 # Functions of known work, which register themselves.
 ifneq ($(BOARDPROF_PROOF),)
 boardprof_proof := $(addprefix $(BOARDPROF_BUILD)/proof/,proof.c.o work.c.o)

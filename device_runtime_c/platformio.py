@@ -12,16 +12,20 @@ In platformio.ini, with the folder that `boardprof runtime path` prints:
     custom_boardprof_proof = yes                ; functions for `boardprof doctor -p PORT`
     custom_boardprof_command = boardprof        ; the program, or its path
 
-SCons gives `Import`.
+SCons gives `Import`. The project has two environments: `projenv` compiles its sources, and the
+default one links. What is added to the latter now comes too late for the former.
 """
 
+import glob
+import json
 import os
 import subprocess
 
-Import("env")  # type: ignore[name-defined]  # noqa: F821
+Import("env", "projenv")  # type: ignore[name-defined]  # noqa: F821
 from SCons.Script import DefaultEnvironment  # noqa: E402
 
 library = env  # type: ignore[name-defined]  # noqa: F821
+sources_of_project = projenv  # type: ignore[name-defined]  # noqa: F821
 project = DefaultEnvironment()
 runtime = library.Dir(".").srcnode().get_abspath()
 
@@ -37,7 +41,15 @@ includes = [os.path.join(runtime, "include")]
 if option("arch"):
     includes.append(os.path.join(runtime, "arch", option("arch")))
 
-for environment in (library, project):
+with open(os.path.join(runtime, "options", "options.json"), encoding="utf-8") as file:
+    brought = json.load(file)
+on = [name for name, _, value in (text.partition("=") for text in config) if value != "0"]
+patterns = [source for name in on for source in brought.get(name, {}).get("sources", ())]
+patterns = [os.path.join(runtime, text.replace("<arch>", option("arch"))) for text in patterns]
+sources = [os.path.relpath(path, runtime) for text in patterns for path in sorted(glob.glob(text))]
+wrapped = [name for key in on for name in brought.get(key, {}).get("wrap", ())]
+
+for environment in (library, sources_of_project, project):
     environment.Append(CPPDEFINES=[tuple(text.split("=", 1)) for text in config])
 library.Append(CPPPATH=includes)
 library.Replace(
@@ -46,18 +58,17 @@ library.Replace(
         "-<src/bp_main.c>",
         "-<src/bp_mem.c>",
         *[f"+<collectors/bp_{name}.c>" for name in collectors],
-        *(["+<libc/bp_heap.c>"] if "BP_CFG_TRACE_HEAP=1" in config else []),
+        *[f"+<{path}>" for path in sources],
     ]
 )
 if option("proof"):
-    project.BuildSources(
+    proof = sources_of_project.Clone()
+    proof.Append(CPPPATH=includes)
+    proof.BuildSources(
         os.path.join("$BUILD_SRC_DIR", "boardprof_proof"), os.path.join(runtime, "proof")
     )
-if "BP_CFG_TRACE_HEAP=1" in config:
-    heap = ["malloc", "calloc", "realloc", "free", "strdup", "strndup"]
-    heap += ["aligned_alloc", "memalign", "posix_memalign"]
-    heap += ["_malloc_r", "_calloc_r", "_realloc_r", "_memalign_r", "_free_r"]  # newlib
-    project.Append(LINKFLAGS=[f"-Wl,--wrap={name}" for name in heap])
+if wrapped:
+    project.Append(LINKFLAGS=[f"-Wl,--wrap={name}" for name in wrapped])
     project.Append(LINKFLAGS=["-Wl,--undefined=__wrap_malloc"])  # before the C library calls it
 
 

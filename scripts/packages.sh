@@ -27,6 +27,9 @@ $aarch64cxx:aarch64-linux-gnu-g++
 picolibc-aarch64-linux-gnu:picolibc-aarch64
 gcc-avr:avr-gcc
 avr-libc:avr/io.h
+arduino-core-avr:arduino-core
+arduino-builder:arduino-builder
+arduino-ctags:arduino-ctags
 babeltrace2:babeltrace2
 qemu-system-arm:qemu-system-arm
 qemu-system-misc:qemu-system-riscv32
@@ -84,6 +87,7 @@ works() {
     picolibc-aarch64) # -S: it need not link, there is no port of it yet
         links string.h aarch64-linux-gnu-gcc -S \
             --specs=/usr/lib/picolibc/aarch64-linux-gnu/picolibc.specs ;;
+    arduino-core) [ -e /usr/share/arduino/hardware/arduino/avr/platform.txt ] ;;
     avr/io.h) links "$1" avr-gcc -mmcu=atmega2560 ;;
     libfuzzer) fuzzes ;;
     initdb) # Debian keeps it off PATH

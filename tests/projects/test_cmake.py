@@ -13,6 +13,7 @@ import pytest
 
 from boardprof.boards.board_file import BoardSpec
 from boardprof.connection import connect
+from boardprof.errors import DeviceFaultError, DeviceTimeoutError
 from boardprof.firmware.builder import build
 from tests.cli.command import boardprof, rows
 from tests.projects.firmware import EXAMPLE, command, counts_of, executed, requires_board, shell
@@ -166,13 +167,32 @@ def test_the_line_of_the_readme_adds_the_functions_of_known_work(tmp_path: Path)
         assert name in told
 
 
-@pytest.mark.board("qemu-rv32")
-def test_guarded_calls_take_what_they_need_from_the_architecture(tmp_path: Path) -> None:
-    """The project lacks bp_port_guard, and nothing else."""
-    requires_board("qemu-rv32")
-    configure(tmp_path, "qemu-rv32", "Unix Makefiles", "-DBP_CFG_GUARD=1")
-    with pytest.raises(AssertionError) as failed:
-        shell(["cmake", "--build", "."], tmp_path)
-    missing = [line for line in str(failed.value).splitlines() if "undefined reference" in line]
-    assert missing
-    assert all("`bp_port_guard'" in line for line in missing)
+FAULTS = """
+uint32_t peek(uint32_t address);
+uint32_t peek(uint32_t address) { return *(volatile uint32_t *)(uintptr_t)address; }
+BP_FUNCTION(peek);
+void hang(void);
+void hang(void) { for (;;) { } }
+BP_FUNCTION(hang);
+"""
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_guarded_calls_end_with_the_faults_of_firmware_with_vectors_of_its_own(
+    name: str, tmp_path: Path
+) -> None:
+    spec = requires_board(name)
+    source = tmp_path / "source"
+    shutil.copytree(EXAMPLE, source)
+    with (source / "app" / "measured.c").open("a", encoding="utf-8") as file:
+        file.write(FAULTS)
+    configure(tmp_path, name, "Unix Makefiles", "-DBP_CFG_GUARD=1", source=source)
+    shell(["cmake", "--build", "."], tmp_path)
+    with connect(spec, image=tmp_path / "thermostat.elf", timeout_s=0.05) as board:
+        with pytest.raises(DeviceFaultError) as fault:
+            board.functions.peek(0xF0000000)
+        assert (fault.value.cause, fault.value.address) == ("bad-address", 0xF0000000)
+        assert "measured.c:" in str(fault.value)
+        with pytest.raises(DeviceTimeoutError, match="hang"):
+            board.functions.hang()
+        assert board.functions.isqrt(1000000) == 1000

@@ -203,3 +203,15 @@ def test_the_printed_folder_has_the_sources_for_every_build_system() -> None:
     for name in ("include/boardprof/bp.h", "CMakeLists.txt", "boardprof.mk", "library.json"):
         assert (folder / name).is_file()
     assert (folder / "zephyr/module.yml").is_file()
+
+
+def test_a_call_that_is_too_large_names_the_option_that_the_project_sets(tmp_path: Path) -> None:
+    parameters = ", ".join(f"double a{i}" for i in range(8))
+    text = f"double f({parameters}) {{ return {' + '.join(f'a{i}' for i in range(8))}; }}\n"
+    made = compiled(tmp_path, "a.c", text + "BP_FUNCTION(f);\n")
+    told = refused(tmp_path, "-DBP_CFG_SLOT_BYTES=64", made)
+    assert (
+        "its arguments and result take 72 bytes; the board's agent has 64, its BP_CFG_SLOT_BYTES.\n"
+        "Try: set a larger BP_CFG_SLOT_BYTES\n"
+    ) in told
+    assert "board.toml" not in told

@@ -1,79 +1,112 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files by which Zephyr and PlatformIO know device_runtime_c.
+"""The files by which Zephyr, ESP-IDF and PlatformIO know device_runtime_c.
 
-Neither is here: of Zephyr, the module's CMake is built with stand-ins for the functions that it
-calls; of PlatformIO's files, the fields are looked at. Both must be tried by hand on a release.
+Zephyr and ESP-IDF are not here: their CMake functions have stand-ins. Both must be tried by hand on
+a release. test_platformio.py has PlatformIO itself.
 """
 
 from __future__ import annotations
 
 import ast
 import json
-import re
 from pathlib import Path
 
+import kconfiglib
 import pytest
 
 from boardprof import __version__
 from boardprof.boards.build_and_guard import agent_options
 from tests.projects.firmware import command, shell
-from tests.support import AGENT, requires_compiler, requires_tool
+from tests.support import AGENT, ROOT, requires_compiler, requires_tool
 
-FIXTURE = Path(__file__).parent / "fixtures" / "zephyr"
+FIXTURES = Path(__file__).parent / "fixtures"
 
-CONFIG = {
-    "BOARDPROF": "y",
-    "BOARDPROF_ARCH": "",
-    "BOARDPROF_ARENA": "4096",
-    "BOARDPROF_BOARD": "my-board",
-    "BOARDPROF_BULK": "0",
-    "BOARDPROF_COLLECTORS": "ticks cycles32",
-    "BOARDPROF_INTERRUPTS": "1",
-    "BOARDPROF_MTU": "300",
-    "BOARDPROF_SLOT_BYTES": "72",
-    "BOARDPROF_STACK": "0",
-    "BOARDPROF_STREAM": "0",
-    "BOARDPROF_TASKS": "0",
-    "BOARDPROF_TRACE": "0",
-    "BOARDPROF_TRACE_CLOCK": "0",
-    "BOARDPROF_TRACE_HEAP": "0",
-}
+FLAGS = ("CPU_CORTEX_M", "RISCV", "IDF_TARGET_ARCH_RISCV")
+
+# What Kconfig gives for an application that has set these; all others have their defaults.
+SET = ("BOARDPROF=y", 'BOARDPROF_BOARD="my-board"', "BOARDPROF_MTU=300", "BOARDPROF_INTERRUPTS=1")
+
+
+def configured(folder: Path, *lines: str, file: str = "zephyr/Kconfig") -> dict[str, str]:
+    """Return what Kconfig makes of lines of a prj.conf, as Zephyr's CMake sees it."""
+    (folder / "Kconfig").write_text(
+        "".join(f'config {name}\n\tstring\n\tdefault "own"\n\n' for name in ("BOARD", "IDF_TARGET"))
+        + "".join(f"config {name}\n\tbool\n\n" for name in FLAGS)
+        + f'source "{AGENT / file}"\n'
+    )
+    (folder / "prj.conf").write_text("".join(f"CONFIG_{line}\n" for line in lines))
+    kconfig = kconfiglib.Kconfig(str(folder / "Kconfig"))
+    kconfig.load_config(str(folder / "prj.conf"))
+    names = [name for name in kconfig.syms if name.startswith("BOARDPROF")]
+    values = {name: kconfig.syms[name].str_value for name in names}
+    assert kconfig.warnings == []  # a value out of range, for one
+    return values
+
+
+def build_fixture(name: str, folder: Path, config: dict[str, str], *options: str) -> str:
+    requires_tool("cmake", "cmake")
+    requires_compiler("gcc")
+    words = [f"-DCONFIG_{key}={value}" for key, value in config.items()]
+    words += [f"-DCONFIG_BOARDPROF_COMMAND={command(folder)}", *options]
+    shell(["cmake", "-S", FIXTURES / name, "-B", folder / "build", *words], folder)
+    return shell(["cmake", "--build", folder / "build"], folder)
 
 
 def build_module(folder: Path, config: dict[str, str]) -> str:
-    requires_tool("cmake", "cmake")
-    requires_compiler("gcc")
-    options = [f"-DCONFIG_{name}={value}" for name, value in config.items()]
-    options += [f"-DMODULE={AGENT}", f"-DCONFIG_BOARDPROF_COMMAND={command(folder)}"]
-    shell(["cmake", "-S", FIXTURE, "-B", folder, *options], folder)
-    return shell(["cmake", "--build", "."], folder)
+    return build_fixture("zephyr", folder, config, f"-DMODULE={AGENT}")
 
 
 def test_zephyrs_module_builds_the_agent_and_the_table_of_the_application(tmp_path: Path) -> None:
-    config = {**CONFIG, "BOARDPROF_COLLECTORS": "ticks"}
-    assert "half(x: i32) -> i32" in build_module(tmp_path, config)
-    shell([tmp_path / "zephyr_final"], tmp_path)  # ends with 0 if the options got there
+    assert "half(x: i32) -> i32" in build_module(tmp_path, configured(tmp_path, *SET))
+    shell([tmp_path / "build" / "zephyr_final"], tmp_path)  # ends with 0 if the options got there
 
 
 def test_zephyrs_module_hands_several_collectors_on(tmp_path: Path) -> None:
+    config = configured(tmp_path, *SET, 'BOARDPROF_COLLECTORS="ticks cycles32"')
     with pytest.raises(AssertionError, match=r"bp_arch\.h: No such file"):
-        build_module(tmp_path, CONFIG)  # cycles32 is there, and wants an architecture
+        build_module(tmp_path, config)  # cycles32 is there, and wants an architecture
 
 
-def test_every_option_of_zephyrs_module_is_used_and_described() -> None:
-    kconfig = (AGENT / "zephyr" / "Kconfig").read_text(encoding="utf-8")
-    cmake = (AGENT / "zephyr" / "CMakeLists.txt").read_text(encoding="utf-8")
-    described = set(re.findall(r"^(?:menu)?config (\w+)$", kconfig, re.MULTILINE))
-    assert described == {*CONFIG, "BOARDPROF_COMMAND"}
-    assert set(re.findall(r"CONFIG_(BOARDPROF\w*)", cmake)) == described
+def test_every_option_of_the_agent_is_in_kconfig_with_its_default(tmp_path: Path) -> None:
+    """Two defaults differ: firmware with an RTOS has room for arrays, and its own cycle counter."""
+    config = configured(tmp_path, "BOARDPROF=y")
+    options = {name: int(config[f"BOARDPROF_{name.upper()}"], 0) for name in agent_options()}
+    assert options == {**agent_options(), "arena": 4096, "trace_clock": 1}
+    assert {name.lower() for name in config} == {
+        *(f"boardprof_{name}" for name in agent_options()),
+        *("boardprof", "boardprof_arch", "boardprof_board"),
+        *("boardprof_collectors", "boardprof_command"),
+    }
 
 
-def test_the_defaults_of_zephyrs_module_are_the_agents() -> None:
-    kconfig = (AGENT / "zephyr" / "Kconfig").read_text(encoding="utf-8")
-    options = ("mtu", "slot_bytes", "stack", "interrupts", "bulk", "stream", "trace", "trace_heap")
-    for option in (*options, "tasks"):
-        (text,) = re.findall(rf"config BOARDPROF_{option.upper()}\n.*\n\tdefault (\d+)", kconfig)
-        assert int(text) == agent_options()[option]
+def test_kconfig_refuses_what_the_agent_refuses(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="user value 63 on the int symbol BOARDPROF_MTU"):
+        configured(tmp_path, "BOARDPROF=y", "BOARDPROF_MTU=63")
+    with pytest.raises(AssertionError, match="user value 129 on the int symbol BOARDPROF_BULK"):
+        configured(tmp_path, "BOARDPROF=y", "BOARDPROF_MTU=128", "BOARDPROF_BULK=129")
+
+
+def test_esp_idfs_component_builds_the_agent_and_the_table_of_the_components(
+    tmp_path: Path,
+) -> None:
+    component = AGENT / "esp_idf" / "boardprof"
+    config = configured(tmp_path, *SET[1:], file="esp_idf/boardprof/Kconfig")
+    told = build_fixture("esp_idf", tmp_path, config, f"-DCOMPONENT={component}", "-GNinja")
+    assert "half(x: i32) -> i32" in told
+    # It ends with 0 if the options got there.
+    shell([tmp_path / "build" / "component_of_esp_idf.elf"], tmp_path)
+
+
+def test_the_example_for_zephyr_sets_options_that_exist(tmp_path: Path) -> None:
+    folder = ROOT / "examples" / "zephyr"
+    lines = [
+        line.removeprefix("CONFIG_")
+        for name in ("prj.conf", "trace.conf")
+        for line in (folder / name).read_text(encoding="utf-8").splitlines()
+        if line.startswith("CONFIG_BOARDPROF")
+    ]
+    assert len(lines) == 8
+    assert configured(tmp_path, *lines)["BOARDPROF_TRACE"] == "8192"
 
 
 def test_platformios_manifest_has_the_version_and_names_files_that_exist() -> None:

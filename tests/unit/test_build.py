@@ -191,11 +191,11 @@ def test_a_function_with_more_than_the_agent_can_call_is_listed_with_the_reason(
     assert shown(build(tight, [tmp_path])) == {
         "few": "(n: i32) -> void",
         "nine": "it has 9 parameters; a measured call takes at most 8",
-        "eight": "its arguments and result take 72 bytes; the board's agent has 64 "
-        "(option slot_bytes)",
+        "eight": "its arguments and result take 72 bytes; the board's agent has 64, its "
+        "BP_CFG_SLOT_BYTES (`slot_bytes` in [build] config of a board.toml)",
         "gaps": "(c0: i8, d0: f64, c1: i8, d1: f64, c2: i8, d2: f64, c3: i8, d3: f64) -> void",
-        "more": "its arguments and result take 72 bytes; the board's agent has 64 "
-        "(option slot_bytes)",
+        "more": "its arguments and result take 72 bytes; the board's agent has 64, its "
+        "BP_CFG_SLOT_BYTES (`slot_bytes` in [build] config of a board.toml)",
     }
     assert native.build.config["slot_bytes"] == 72
     assert shown(build(native, [tmp_path]))["eight"].endswith("a7: f64) -> f64")
@@ -205,6 +205,7 @@ def test_a_signature_longer_than_a_frame_is_a_reason(tmp_path: Path, native: Boa
     folder_of(tmp_path, {"f.c": f"void f(int {'n' * 40}) {{}}"})
     small = changed(native, config={"mtu": 64})
     assert shown(build(small, [tmp_path])) == {
-        "f": "its signature is too long for the board's frames (option mtu)"
+        "f": "its signature is too long for the board's frames, its BP_CFG_MTU (`mtu` in "
+        "[build] config of a board.toml)"
     }
     assert shown(build(native, [tmp_path])) == {"f": f"({'n' * 40}: i32) -> void"}

@@ -310,7 +310,8 @@ def test_a_pointer_takes_the_room_of_the_boards_pointers() -> None:
     fits = function("f", eight, SCALARS[3])
     assert fit(fits, slot_bytes=72, mtu=1024, arena=64) is fits
     assert fit(fits, slot_bytes=71, mtu=1024, arena=64).reason == (
-        "its arguments and result take 72 bytes; the board's agent has 71 (option slot_bytes)"
+        "its arguments and result take 72 bytes; the board's agent has 71, its "
+        "BP_CFG_SLOT_BYTES (`slot_bytes` in [build] config of a board.toml)"
     )
     short = function("f", [Pointer(None, False, 4)] * 8, SCALARS[3])
     assert fit(short, slot_bytes=40, mtu=1024, arena=64) is short
@@ -319,8 +320,8 @@ def test_a_pointer_takes_the_room_of_the_boards_pointers() -> None:
 def test_without_an_arena_a_function_of_pointers_is_out_of_reach() -> None:
     pointer = function("f", [SCALARS[0], Pointer(STRUCT, True, 4)], None)
     assert fit(pointer, slot_bytes=64, mtu=1024, arena=0).reason == (
-        "it takes pointers, but the board's agent has no memory for what they point to "
-        "(option arena)"
+        "it takes pointers, but the board's agent has no memory for what they point to, no "
+        "BP_CFG_ARENA (`arena` in [build] config of a board.toml)"
     )
     plain = function("f", [SCALARS[0]], None)
     assert fit(plain, slot_bytes=64, mtu=1024, arena=0) is plain

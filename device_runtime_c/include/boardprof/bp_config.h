@@ -4,6 +4,8 @@
 #ifndef BOARDPROF_BP_CONFIG_H
 #define BOARDPROF_BP_CONFIG_H
 
+/* These options are generated from options/options.toml: make gen */
+
 /* Longest encoded frame in bytes, both ways, delimiters included. The agent keeps two buffers of
  * this size: one receives, one holds the last reply so that it can be sent again. 64..65535. */
 #ifndef BP_CFG_MTU
@@ -91,10 +93,9 @@
 #define BP_CFG_INTERRUPTS 0
 #endif
 
-/* 1: the host may sample where a call spends its time. The port must then define
- * bp_port_sampling, bp_port_sample_start and bp_port_sample_stop. It is off without an arena, where
- * the samples are collected, and without the guard, whose interrupt entry the timer's uses.
- * 0: off. */
+/* 1: the host may sample where a call spends its time. The port must then define bp_port_sampling,
+ * bp_port_sample_start and bp_port_sample_stop. It is off without an arena, where the samples are
+ * collected, and without the guard, whose interrupt entry the timer's uses. 0: off. */
 #ifndef BP_CFG_SAMPLING
 #define BP_CFG_SAMPLING 0
 #endif
@@ -103,8 +104,8 @@
 #define BP_CFG_SAMPLING 0
 #endif
 
-/* Bytes of the ring that probes fill on each core (bp_trace.h), at least 64 and a multiple of 8.
- * It needs BP_CFG_STREAM, BP_CFG_BULK and BP_CFG_ARENA, too. 0: leave out probes; they compile to
+/* Bytes of the ring that probes fill on each core (bp_trace.h), at least 64 and a multiple of 8. It
+ * needs BP_CFG_STREAM, BP_CFG_BULK and BP_CFG_ARENA, too. 0: leave out probes; they compile to
  * nothing. */
 #ifndef BP_CFG_TRACE
 #define BP_CFG_TRACE 0
@@ -136,8 +137,8 @@
 #define BP_CFG_TASKS 0
 #endif
 
-/* How CRC-32 is computed. 0: bit by bit. 1: with a table of 64 bytes, about six times as fast.
- * 8: eight bytes at once, with tables of 8 KiB in RAM. */
+/* How CRC-32 is computed. 0: bit by bit. 1: with a table of 64 bytes, about six times as fast. 8:
+ * eight bytes at once, with tables of 8 KiB in RAM. */
 #ifndef BP_CFG_CRC_TABLE
 #define BP_CFG_CRC_TABLE 0
 #endif
@@ -159,6 +160,9 @@
 #endif
 #if BP_CFG_ARENA_MARGIN < 0 || BP_CFG_ARENA_MARGIN > 0x1000000
 #error "BP_CFG_ARENA_MARGIN is out of range (0..0x1000000)"
+#endif
+#if BP_CFG_HANDLES < 1 || BP_CFG_HANDLES > 255
+#error "BP_CFG_HANDLES is out of range (1..255)"
 #endif
 #if BP_CFG_OPEN_WINDOWS < 0 || BP_CFG_OPEN_WINDOWS > 255
 #error "BP_CFG_OPEN_WINDOWS is out of range (0..255)"
@@ -220,9 +224,8 @@
 #if BP_CFG_CRC_TABLE != 0 && BP_CFG_CRC_TABLE != 1 && BP_CFG_CRC_TABLE != 8
 #error "BP_CFG_CRC_TABLE is out of range (0, 1, 8)"
 #endif
-#if BP_CFG_HANDLES < 1 || BP_CFG_HANDLES > 255
-#error "BP_CFG_HANDLES is out of range (1..255)"
-#endif
+
+/* end of the options */
 
 /* The most bytes of a decoded frame: those of an encoded frame without its two delimiters and the
  * COBS codes. */

@@ -58,7 +58,7 @@ def serve(
 
 @click.group(cls=Commands)
 def runtime() -> None:
-    """Show where the agent's C sources are."""
+    """Show where the agent's C sources are, or copy them for the Arduino IDE."""
 
 
 @runtime.command()
@@ -76,6 +76,31 @@ def path(as_json: bool) -> None:
         echo_json({"schema_version": 1, "path": folder})
     else:
         echo_data(folder)
+
+
+@runtime.command()
+@click.argument("folder", type=click.Path())
+@click.option(
+    "-D",
+    "--define",
+    "defines",
+    multiple=True,
+    metavar="BP_CFG_X=N",
+    help="Option of the agent. The defaults suit an Uno.",
+)
+def arduino(folder: str, defines: tuple[str, ...]) -> None:
+    """Write the agent as a library of the Arduino IDE, for boards with an AVR.
+
+    FOLDER is the library's own, such as ~/Arduino/libraries/boardprof. The library has an example,
+    Measure. The options that `glue` needs are printed.
+    """
+    from boardprof.firmware.arduino_library import write_arduino_library
+    from boardprof.firmware.project import agent_config
+
+    options = write_arduino_library(Path(folder), agent_config(defines))
+    words = " ".join(f"-D BP_CFG_{name.upper()}={value}" for name, value in options.items())
+    echo(f"Library written to {folder}. The table of a sketch's functions needs its options:")
+    echo(f"boardprof glue --board arduino-uno --collectors timer16 {words} -o bp_table.c OBJECT...")
 
 
 @click.command(short_help="Write the function table for firmware that is built elsewhere.")

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from boardprof.cfunction import CFunction, CType, Pointer, Scalar, signature
+from boardprof.errors import agent_option
 
 # A call's arguments are an array of up to 15; bp.measure itself takes seven.
 _MOST_PARAMETERS = 8
@@ -59,14 +60,16 @@ def fit(fn: CFunction, *, slot_bytes: int, mtu: int, arena: int) -> CFunction:
         reason = f"it has {count} parameters; a measured call takes at most {_MOST_PARAMETERS}"
     elif needed > slot_bytes:
         reason = (
-            f"its arguments and result take {needed} bytes; the board's agent has {slot_bytes} "
-            "(option slot_bytes)"
+            f"its arguments and result take {needed} bytes; the board's agent has {slot_bytes}, "
+            f"its {agent_option('slot_bytes')}"
         )
     elif not arena and any(isinstance(p.type, Pointer) for p in fn.parameters):
-        reason = "it takes pointers, but the board's agent has no memory for what they point to "
-        reason += "(option arena)"
+        reason = (
+            "it takes pointers, but the board's agent has no memory for what they point to, no "
+        )
+        reason += agent_option("arena")
     elif _bytes(text) > _LONGEST_TEXT or _bytes(fn.name + text) > mtu - _FRAME_OVERHEAD:
-        reason = "its signature is too long for the board's frames (option mtu)"
+        reason = f"its signature is too long for the board's frames, its {agent_option('mtu')}"
     else:
         return fn
     return replace(fn, parameters=(), result=None, reason=reason)

@@ -175,12 +175,14 @@ def _missing(name: str, objects: Sequence[Path]) -> BuildError:
 
 
 def _not_callable(fn: CFunction) -> BuildError:
-    options = [name for name in agent_options() if f"option {name}" in (fn.reason or "")]
-    hint = f"set BP_CFG_{options[0].upper()}" if options else None
-    if "debug information" in (fn.reason or ""):
+    # The reason also says what a board.toml has, which this project lacks.
+    reason = re.sub(r"(BP_CFG_\w+) \(`.*", r"\1", fn.reason or "")
+    option = re.search(r"BP_CFG_\w+$", reason)
+    hint = f"set a larger {option[0]}" if option else None
+    if "debug information" in reason:
         hint = "compile with -g; with old compilers -gdwarf-4"
     return BuildError(
-        f"BP_FUNCTION({fn.name}) in {fn.source}: it cannot be called over the wire: {fn.reason}.",
+        f"BP_FUNCTION({fn.name}) in {fn.source}: it cannot be called over the wire: {reason}.",
         hint=hint,
     )
 

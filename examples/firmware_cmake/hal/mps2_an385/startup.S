@@ -7,9 +7,18 @@
     .section .vectors, "a"
     .word   stack_top
     .word   reset
-    .rept   14
+    .word   bp_nmi_handler
+    .rept   4                   /* HardFault, MemManage, BusFault, UsageFault */
+    .word   bp_fault_handler
+    .endr
+    .rept   9
     .word   park
     .endr
+
+    /* The agent defines both if it is built with BP_CFG_GUARD=1. */
+    .weak   bp_nmi_handler, bp_fault_handler
+    .thumb_set bp_nmi_handler, park
+    .thumb_set bp_fault_handler, park
 
     .text
     .thumb_func
