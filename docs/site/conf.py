@@ -43,6 +43,7 @@ html_show_sphinx = False
 html_show_copyright = False
 html_show_search_summary = False  # a browser reads no page of a folder for the search
 html_use_index = False
+html_search_scorer = str(Path(__file__).with_name("scorer.js"))
 highlight_language = "none"
 templates_path = ["templates"]
 html_additional_pages = {"index": "first.html"}
