@@ -224,6 +224,12 @@ def test_every_link_leads_somewhere() -> None:
     assert wrong == []
 
 
+def test_the_glossary_has_each_word_once_in_alphabetical_order() -> None:
+    words = re.findall(r"^- \*\*(.+?)\*\*:", TEXTS["docs/glossary.md"], re.MULTILINE)
+    assert words == sorted(set(words), key=str.casefold)
+    assert {"agent", "blob", "clock kind", "hotspots", "in place", "packed function"} <= {*words}
+
+
 # -- what the tests themselves go by --------------------------------------------------------------
 
 
