@@ -14,6 +14,8 @@ from typing import Any
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PROJECT = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+_FILE = re.compile(r"^<!-- file: (.+) -->\n```(\w+)\n", re.MULTILINE)
+"""A block that readers put into a file: its name becomes the caption."""
 
 project = _PROJECT["name"]
 author = project
@@ -50,11 +52,12 @@ html_additional_pages = {"index": "first.html"}
 
 
 def setup(app: Any) -> None:
-    """Register what makes the navigation."""
-    app.connect("source-read", _add_navigation)
+    """Register what changes a page before it is read."""
+    app.connect("source-read", _prepare)
 
 
-def _add_navigation(_app: Any, page: str, source: list[str]) -> None:
+def _prepare(_app: Any, page: str, source: list[str]) -> None:
+    source[0] = _FILE.sub(r"```{code-block} \2\n:caption: \1\n\n", source[0])
     if page == root_doc:
         source[0] += navigation(source[0])
     elif page == "docs/reference-python":

@@ -2,7 +2,7 @@
 """The jobs of docs/ci.md: their own lines, as each service runs them, on what a change brings.
 
 What installs packages needs a network and is left out. GitHub runs a step with ``bash -e``, GitLab
-all lines of a script in one shell, Jenkins each ``sh`` in a shell of its own.
+and Jenkins all lines of a script in one shell.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def gitlab() -> list[str]:
 
 
 def jenkins() -> list[str]:
-    return re.findall(r'^ *sh "(.*)"$', FILES["Jenkinsfile"], re.MULTILINE)
+    (script,) = re.findall(r"sh '''\n(.*?)'''", FILES["Jenkinsfile"], re.DOTALL)
+    return [x.strip() for x in script.replace("\\\n", " ").splitlines() if x.strip()]
 
 
 class Change:
