@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: bench boards-readme check clean demo faults fmt fuzz gen gen-check help lint lint-c lock mutants
+.PHONY: bench boards-readme check clean demo docs faults fmt fuzz gen gen-check help lint lint-c lock mutants
 .PHONY: nightly setup setup-demo setup-test size soak test
 
 help: ## Show this list
@@ -70,6 +70,10 @@ bench: setup-test ## Count the collectors' instructions; time calls, builds, Rep
 	@$(PYTHON_BIN)/python benchmarks/startup.py
 	@$(PYTHON_BIN)/python benchmarks/tuning.py
 	@$(PYTHON_BIN)/python benchmarks/history.py
+
+docs: setup-test ## Build the documentation as a site, build/site; fail on a link that leads nowhere
+	@$(PYTHON_BIN)/python -m sphinx -q -E -W --keep-going -c docs/site -d build/site-cache . build/site
+	@echo "Open build/site/index.html; it needs no network and no server."
 
 faults: setup-test ## Print the fault matrix: every fault, at every position, on every board
 	@$(PYTHON_BIN)/python -m tests.faults

@@ -19,7 +19,7 @@ from boardprof.cli.commands import cli
 from scripts.reference_c import c_page
 from scripts.reference_command import command_page
 from scripts.reference_man import manual_page
-from scripts.reference_python import python_page
+from scripts.reference_python import python_pages
 
 __all__ = ["main", "pages"]
 
@@ -44,12 +44,6 @@ PYTHON: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("boardprof.trace.memory_change", "", "", ("MemoryChange",)),
     ("boardprof.trace.averages", "", "", ("FunctionEventAvg",)),
     ("boardprof.itt", "boardprof.itt: markers", "", ()),
-    (
-        "boardprof.tune",
-        "boardprof.tune: measuring candidates",
-        "[Tune a kernel](tuning.md) shows how they are used.",
-        (),
-    ),
     (
         "boardprof.trace.flops",
         "boardprof.trace.flops: operations of a call",
@@ -94,6 +88,12 @@ PYTHON: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ),
     ("boardprof.pytest_plugin.measured", "", "", ("Measured",)),
     (
+        "boardprof.tune",
+        "boardprof.tune: measuring candidates",
+        "[Tune a kernel](tuning.md) shows how they are used.",
+        (),
+    ),
+    (
         "boardprof.transport.base",
         "Transports",
         "[Extending](extending.md#a-transport) has one of another package.",
@@ -115,6 +115,18 @@ PYTHON: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ),
 )
 """Module, heading ("": the one before goes on), text below it, names (none: its ``__all__``)."""
+
+TOPICS = {
+    "The top of the package": ("", "The Python reference"),
+    "boardprof.profiling: what TVM's functions return": ("-tvm-torch", "Python: TVM and torch"),
+    "Firmware": ("-boards", "Python: firmware and boards"),
+    "Calls of a Report": ("-reports", "Python: Reports and statistics"),
+    "Comparing": ("-gates", "Python: comparing, history, pytest"),
+    "boardprof.tune: measuring candidates": ("-tuning", "Python: tuning"),
+    "Transports": ("-extending", "Python: transports and layouts"),
+    "Errors": ("-errors", "Python: errors"),
+}
+"""Section with which a page of the Python reference begins: end of its file's name, and title."""
 
 C = (
     ("bp_function.h", "in a firmware project: which functions can be called and measured"),
@@ -147,8 +159,12 @@ def pages() -> dict[Path, str]:
         (importlib.import_module(path), head, text, names) for path, head, text, names in PYTHON
     ]
     headers = [(name, about, (_HEADERS / name).read_text(encoding="ascii")) for name, about in C]
+    python = python_pages(
+        sections,
+        {head: (f"reference-python{end}.md", title) for head, (end, title) in TOPICS.items()},
+    )
     return {
-        _ROOT / "docs" / "reference-python.md": python_page(sections),
+        **{_ROOT / "docs" / name: page for name, page in python.items()},
         _ROOT / "docs" / "reference-c.md": c_page(headers),
         _ROOT / "docs" / "reference-command.md": command_page(cli, "boardprof"),
         _ROOT / "docs" / "boardprof.1": manual_page(cli, "boardprof", exit_codes()),

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from types import BuiltinFunctionType, FunctionType, ModuleType
 
-__all__ = ["python_page"]
+__all__ = ["python_pages"]
 
 _HEAD = """\
-# The Python reference
+# {title}
 
 <!-- This page is generated from the docstrings: make gen -->
 <!-- fmt: off -->
@@ -31,31 +31,81 @@ _LONGEST_DEFAULT = 60
 _FRAGMENT = "<!-- not run: a fragment, whose names stand for your own -->"
 
 
-def python_page(sections: Sequence[tuple[ModuleType, str, str, Sequence[str]]]) -> str:
-    """Return the page.
+def python_pages(
+    sections: Sequence[tuple[ModuleType, str, str, Sequence[str]]],
+    topics: Mapping[str, tuple[str, str]],
+) -> dict[str, str]:
+    """Return the pages by the names of their files. The first one also lists what the others have.
 
     Args:
         sections: module, heading ("" if it has none), text below it, names (() for ``__all__``).
+        topics: name and title of the page that begins with a section, by the section's heading.
     """
-    parts: list[str] = []
-    contents: list[str] = []
+    pages: dict[str, _Page] = {}
     for module, heading, text, names in sections:
+        if heading in topics:
+            name, title = topics[heading]
+            page = pages[name] = _Page(name, title)
+        page.add(module, heading, text, names)
+    first, *others = pages.values()
+    linked = ["\n\nThe other pages have:", *(page.links() for page in others)]
+    return {first.name: first.text(linked), **{page.name: page.text() for page in others}}
+
+
+class _Page:
+    """A page of the reference while it grows."""
+
+    def __init__(self, name: str, title: str) -> None:
+        self.name = name
+        self.title = title
+        self._headings: list[tuple[str, dict[str, object]]] = []
+        self._parts: list[str] = []
+
+    def add(self, module: ModuleType, heading: str, text: str, names: Sequence[str]) -> None:
+        """Add a section, or more of the one before."""
         if heading:
-            contents.append(f"\n- {_link(heading, heading)}:")
-            parts.append(f"\n## {heading}\n")
+            self._headings.append((heading, {}))
+            self._parts.append(f"\n## {heading}\n")
             doc = inspect.getdoc(module) or ""
-            parts.append(f"\n{text}\n" if text else _markdown(doc) if not names else "")
-        chosen = names or [n for n in module.__all__ if n != "__version__"]
-        for name in chosen:
-            contents.append(f"\n  {_link(name, f'{module.__name__}.{name}')}")
-            parts += _entry(f"{module.__name__}.{name}", getattr(module, name))
-    return "".join([_HEAD, *contents, "\n", *parts])
+            self._parts.append(f"\n{text}\n" if text else _markdown(doc) if not names else "")
+        for name in names or [n for n in module.__all__ if n != "__version__"]:
+            path = f"{module.__name__}.{name}"
+            thing = self._headings[-1][1][path] = getattr(module, name)
+            self._parts += _entry(path, thing)
+
+    def contents(self) -> Iterator[str]:
+        """Yield links to the page's sections and names, with what each name is."""
+        for heading, things in self._headings:
+            yield f"\n- {_link(heading, heading)}:"
+            for path, thing in things.items():
+                yield f"\n  - {_link(path.rpartition('.')[2], path)}{_summary(thing)}"
+
+    def links(self) -> str:
+        """Return links to the page and its names, for another page."""
+        names = [
+            _link(path.rpartition(".")[2], path, self.name)
+            for _, things in self._headings
+            for path in things
+        ]
+        return f"\n\n**[{self.title}]({self.name})**: " + ",\n".join(names)
+
+    def text(self, others: Sequence[str] = ()) -> str:
+        """Return the page as Markdown."""
+        head = _HEAD.format(title=self.title)
+        return "".join([head, *self.contents(), *others, "\n", *self._parts])
 
 
-def _link(text: str, heading: str) -> str:
-    """Return a link to a heading of the page."""
+def _link(text: str, heading: str, page: str = "") -> str:
+    """Return a link to a heading of a page; of this page if it is ""."""
     anchor = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-    return f"[{text.replace('`', '')}](#{anchor})"
+    return f"[{text.replace('`', '')}]({page}#{anchor})"
+
+
+def _summary(thing: object) -> str:
+    """Return the first line of the docstring, behind a colon; "" for a constant."""
+    is_documented = inspect.isclass(thing) or isinstance(thing, FunctionType)
+    doc = inspect.getdoc(thing) if is_documented else ""
+    return f": {_markdown(doc.splitlines()[0]).strip()}" if doc else ""
 
 
 def _entry(path: str, thing: object) -> Iterator[str]:

@@ -28,7 +28,7 @@ from tests.docs.page import (
 from tests.docs.running import Reader, is_shown
 from tests.support import ROOT, requires_tool
 
-LANGUAGES = {"c", "console", "json", "python", "sh", "text", "toml", "yaml"}
+LANGUAGES = {"c", "console", "groovy", "json", "python", "sh", "text", "toml", "yaml"}
 TEXTS = {name_of(page): page.read_text(encoding="utf-8") for page in PAGES}
 WRITTEN = [name for name in TEXTS if Path(name).name not in GENERATED]
 BLOCKS = [(name, block) for name, text in TEXTS.items() for block in blocks_of(text)]
@@ -85,6 +85,7 @@ def test_every_other_block_is_run_or_becomes_a_file() -> None:
     assert kinds <= {
         ("c", False),
         ("console", True),
+        ("groovy", False),
         ("json", True),
         ("python", False),
         ("python", True),
@@ -221,6 +222,12 @@ def test_every_link_leads_somewhere() -> None:
                 if fragment not in map(anchor, headings):
                     wrong.append(f"{name}: {target}")
     assert wrong == []
+
+
+def test_the_glossary_has_each_word_once_in_alphabetical_order() -> None:
+    words = re.findall(r"^- \*\*(.+?)\*\*:", TEXTS["docs/glossary.md"], re.MULTILINE)
+    assert words == sorted(set(words), key=str.casefold)
+    assert {"agent", "blob", "clock kind", "hotspots", "in place", "packed function"} <= {*words}
 
 
 # -- what the tests themselves go by --------------------------------------------------------------
