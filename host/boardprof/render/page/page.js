@@ -501,6 +501,7 @@
     figure.hidden = !history;
     if (!history) return;
     const { runs, medians, usual, since, changes = [] } = history;
+    at("trend-title").textContent = `Medians of the runs up to this one${usual ? "; the band is one spread around the usual median" : ""}`;
     const { svg, width } = chart(host, 190, `Median of ${plural(medians.length, "run")}, ${plural(changes.length, "change")}`);
     const [least, most] = [Math.min(...medians), Math.max(...medians)];
     const pad = Math.max((most - least) * 0.12, Math.abs(most) * 0.01, 1e-300);
