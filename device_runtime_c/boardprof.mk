@@ -52,7 +52,8 @@ boardprof_on := $(foreach text,$(filter BP_CFG_%,$(BOARDPROF_CONFIG)),\
 ifneq ($(BOARDPROF_FREESTANDING),)
 boardprof_on := $(filter-out $(boardprof_with_c_library),$(boardprof_on))
 endif
-boardprof_patterns := $(foreach name,$(boardprof_on),$(boardprof_sources_$(name)))
+# The last one reads tables in flash; only AVR has it.
+boardprof_patterns := $(foreach name,$(boardprof_on),$(boardprof_sources_$(name))) arch/<arch>/bp_rom.c
 boardprof_files += $(patsubst $(BOARDPROF_RUNTIME)/%,%,\
     $(wildcard $(addprefix $(BOARDPROF_RUNTIME)/,$(subst <arch>,$(BOARDPROF_ARCH),$(boardprof_patterns)))))
 boardprof_wrapped := $(foreach name,$(boardprof_on),$(boardprof_wrap_$(name)))

@@ -45,6 +45,7 @@ with open(os.path.join(runtime, "options", "options.json"), encoding="utf-8") as
     brought = json.load(file)
 on = [name for name, _, value in (text.partition("=") for text in config) if value != "0"]
 patterns = [source for name in on for source in brought.get(name, {}).get("sources", ())]
+patterns += ["arch/<arch>/bp_rom.c"]  # reads tables in flash; only AVR has it
 patterns = [os.path.join(runtime, text.replace("<arch>", option("arch"))) for text in patterns]
 sources = [os.path.relpath(path, runtime) for text in patterns for path in sorted(glob.glob(text))]
 wrapped = [name for key in on for name in brought.get(key, {}).get("wrap", ())]

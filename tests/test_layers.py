@@ -357,6 +357,7 @@ FREESTANDING = {
 
 HOSTED = (
     "arch/avr/simulator/",
+    "arduino/",
     "arch/posix/",
     "collectors/bp_linux_",
     "collectors/bp_papi.c",

@@ -44,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shell(["cp", "-r", library / "examples" / "Measure", sketch], folder)
     flags = ["-mmcu=atmega328p", "-Os", "-gdwarf-4", f"-I{library / 'src'}"]
     shell(["avr-gcc", *flags, "-c", sketch / "measured.c", "-o", "measured.o"], folder)
-    places = {"boardprof": command(folder), "OBJECT...": "measured.o"}
+    places = {"boardprof": command(folder), "OBJECT...": "measured.o", "BOARD": BOARD}
     places["bp_table.c"] = sketch / "bp_table.c"
     shell([places.get(word, word) for word in glue], folder)
     (folder / "build").mkdir()

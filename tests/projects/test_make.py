@@ -21,6 +21,7 @@ from boardprof.errors import BoardError, UsageError
 from boardprof.processes import commands_behind
 from tests.cli.command import boardprof, rows
 from tests.projects.firmware import EXAMPLE, command, requires_board, shell
+from tests.support import AGENT, requires_compiler
 
 MAKEFILE = Path(__file__).parent / "fixtures" / "Makefile"
 
@@ -248,3 +249,47 @@ def test_a_known_board_at_a_port_needs_no_name(project: Path) -> None:
     with running(project / "thermostat.elf") as port, connected(port) as board:
         assert board.spec.name == "qemu-rv32"
         assert board.spec.clock.kind == "simulated"
+
+
+@pytest.mark.parametrize(
+    ("arch", "compiler", "core", "config", "brought"),
+    [
+        (
+            *("riscv", "riscv64-unknown-elf-", "-march=rv32imac -misa-spec=2.2 -mabi=ilp32"),
+            *("BP_CFG_GUARD=1", {"bp_arch_guard.c.o", "bp_arch_guard_enter.S.o"}),
+        ),
+        (
+            *("cortex_m", "arm-none-eabi-", "-mcpu=cortex-m3 -mthumb", "BP_CFG_GUARD=1"),
+            {"bp_arch_guard.c.o", "bp_arch_guard_enter.c.o", "bp_arch_guard_v6m.c.o"},
+        ),
+        ("cortex_m", "arm-none-eabi-", "-mcpu=cortex-m3 -mthumb", "BP_CFG_GUARD=0", set()),
+        ("avr", "avr-", "-mmcu=atmega328p", "BP_CFG_MTU=128", {"bp_rom.c.o"}),
+    ],
+)
+def test_an_option_brings_the_files_that_it_needs(
+    arch: str, compiler: str, core: str, config: str, brought: set[str], tmp_path: Path
+) -> None:
+    requires_compiler(f"{compiler}gcc")
+    (tmp_path / "f.c").write_text(
+        '#include "boardprof/bp_function.h"\n'
+        "int twice(int x);\nint twice(int x) { return 2 * x; }\nBP_FUNCTION(twice);\n"
+    )
+    (tmp_path / "Makefile").write_text(f"""\
+CC := {compiler}gcc
+BOARDPROF_BOARD := own
+BOARDPROF_OBJECTS := f.o
+BOARDPROF_CFLAGS := {core}
+BOARDPROF_ARCH := {arch}
+BOARDPROF_CONFIG := {config}
+BOARDPROF_FREESTANDING := 1
+BOARDPROF_AR := {compiler}ar
+include {AGENT}/boardprof.mk
+f.o: f.c
+\t$(CC) $(BOARDPROF_CFLAGS) -gdwarf-4 $(BOARDPROF_CPPFLAGS) -c $< -o $@
+""")
+    library = "build/boardprof/libboardprof.a"
+    shell(["make", f"BOARDPROF={command(tmp_path)}", library], tmp_path)
+    members = set(shell([f"{compiler}ar", "t", library], tmp_path).split())
+    assert "bp_agent.c.o" in members
+    known = {f"{path.name}.o" for path in (AGENT / "arch" / arch).iterdir()}
+    assert members & known == brought

@@ -67,7 +67,7 @@ def path(as_json: bool) -> None:
     """Print the folder with the agent's C sources.
 
     The folder has a CMakeLists.txt for add_subdirectory, a boardprof.mk for make, a library.json
-    for PlatformIO and a module for Zephyr.
+    for PlatformIO, a module for Zephyr and a component for ESP-IDF.
     """
     from boardprof.resources import runtime_dir
 
@@ -100,7 +100,7 @@ def arduino(folder: str, defines: tuple[str, ...]) -> None:
     options = write_arduino_library(Path(folder), agent_config(defines))
     words = " ".join(f"-D BP_CFG_{name.upper()}={value}" for name, value in options.items())
     echo(f"Library written to {folder}. The table of a sketch's functions needs its options:")
-    echo(f"boardprof glue --board arduino-uno --collectors timer16 {words} -o bp_table.c OBJECT...")
+    echo(f"boardprof glue --board BOARD --collectors timer16 {words} -o bp_table.c OBJECT...")
 
 
 @click.command(short_help="Write the function table for firmware that is built elsewhere.")
@@ -140,7 +140,7 @@ def glue(
 
     The objects belong to a firmware project and are compiled with -g. Compile the written file with
     them and link it with the agent. The functions are printed. device_runtime_c has rules for
-    CMake, make, PlatformIO and Zephyr that call this command.
+    CMake, make, PlatformIO, Zephyr and ESP-IDF that call this command.
     """
     from boardprof.cfunction import signature
     from boardprof.firmware.project import agent_config, project_table, registered

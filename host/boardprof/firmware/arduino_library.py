@@ -26,8 +26,12 @@ SIZES = {
 }
 """Options for a board with 2 KB of RAM, an Uno; Arduino's Serial has 64 bytes."""
 
-_SOURCES = ("src/bp_*.[ch]", "arch/avr/bp_avr_timer.c", "arch/avr/bp_avr_guard.c")
-_SOURCES += ("arch/avr/bp_rom.c", "arch/avr/*.h", "collectors/bp_timer16.c", "arduino/bp_*")
+_SOURCES = (
+    "src/bp_*.[ch]",
+    *("arch/avr/bp_avr_timer.c", "arch/avr/bp_avr_guard.c", "arch/avr/bp_rom.c", "arch/avr/*.h"),
+    "collectors/bp_timer16.c",
+    "arduino/bp_*",
+)
 _LEFT_OUT = ("bp_main.c", "bp_mem.c")
 _GUARD = "#define BOARDPROF_BP_CONFIG_H\n"
 
