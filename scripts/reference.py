@@ -51,6 +51,12 @@ PYTHON: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
         (),
     ),
     (
+        "boardprof.fleet",
+        "boardprof.fleet: batches on many boards",
+        "[Many boards, many hosts](fleet.md) shows how they are used.",
+        (),
+    ),
+    (
         "boardprof.trace.flops",
         "boardprof.trace.flops: operations of a call",
         "",
