@@ -94,6 +94,12 @@ PYTHON: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
         (),
     ),
     (
+        "boardprof.fleet",
+        "boardprof.fleet: batches on many boards",
+        "[Many boards, many hosts](fleet.md) shows how they are used.",
+        (),
+    ),
+    (
         "boardprof.transport.base",
         "Transports",
         "[Extending](extending.md#a-transport) has one of another package.",
@@ -122,7 +128,7 @@ TOPICS = {
     "Firmware": ("-boards", "Python: firmware and boards"),
     "Calls of a Report": ("-reports", "Python: Reports and statistics"),
     "Comparing": ("-gates", "Python: comparing, history, pytest"),
-    "boardprof.tune: measuring candidates": ("-tuning", "Python: tuning"),
+    "boardprof.tune: measuring candidates": ("-tuning", "Python: tuning and fleets"),
     "Transports": ("-extending", "Python: transports and layouts"),
     "Errors": ("-errors", "Python: errors"),
 }

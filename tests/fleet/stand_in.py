@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions that stand for a job on a board, where a test is about the fleet itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from boardprof.fleet.boards import FleetBoard
+from boardprof.fleet.job import JobError
+from boardprof.fleet.lease import lease_of
+from boardprof.fleet.work import Answer
+
+NAP_S = 0.1
+
+
+def nap(job: object, board: FleetBoard) -> Answer:
+    time.sleep(NAP_S)
+    return Answer()
+
+
+def long_nap(job: object, board: FleetBoard) -> Answer:
+    time.sleep(60.0)
+    return Answer()
+
+
+def crash(job: object, board: FleetBoard) -> Answer:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return Answer()
+
+
+def flaky(job: object, board: FleetBoard) -> Answer:
+    """Crash in the first attempt; the folder of the batch remembers it."""
+    if not Path("crashed").exists():
+        Path("crashed").touch()
+        crash(job, board)
+    return Answer()
+
+
+def exclusive(board: FleetBoard) -> None:
+    """Hold the lease of a board."""
+    with lease_of(board)(board, 1.0):
+        time.sleep(60.0)
+
+
+def silent(job: object, board: FleetBoard) -> Answer:
+    """Fail like a board that does not answer."""
+    error = JobError("BoardTimeoutError", "The board does not answer.", 5)
+    return Answer(errors=(error,), is_boards_fault=True)
+
+
+def sick_twice(job: object, board: FleetBoard) -> Answer:
+    """Do not answer, twice; the folder of the batch remembers it."""
+    count = len(list(Path().glob("sick*")))
+    if count < 2:
+        Path(f"sick{count}").touch()
+        return silent(job, board)
+    return Answer()
