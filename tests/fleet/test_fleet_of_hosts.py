@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -70,7 +69,7 @@ def test_short_jobs_reach_85_percent_of_the_ideal_time(tmp_path: Path, count: in
             for host, serials in names().items()
         ]
         made.await_workers(*HOSTS)
-        everyone = [made.scheduler.pid, os.getpid(), *(worker.pid for worker in workers)]
+        everyone = [made.process("scheduler").pid, os.getpid(), *(worker.pid for worker in workers)]
         jobs = [Job("f.c", "linux", arguments=(f"n={n}",)) for n in range(count)]
         ended = 0
         for result in Fleet(made.address, perform=nap).as_completed(jobs):
@@ -288,41 +287,7 @@ def test_killing_at_random_moments_loses_no_finished_result(
     assert len(step) == 1, step  # exact, whoever measured it and whatever was killed
 
 
-def test_a_job_that_may_run_only_once_is_unknown_after_its_worker_died(tmp_path: Path) -> None:
-    with cluster(tmp_path) as made:
-        worker = made.worker("ant", "linux=127.0.0.1:9#a")
-        made.await_workers("ant")
-        jobs = [Job("f.c", "linux", arguments=("n=1",), limits=Limits(once=True))]
-        threading.Timer(1.0, worker.kill).start()
-        (result,) = Fleet(made.address, perform=long_nap).as_completed(jobs)
-    assert result.state == "unknown"
-    assert "Its worker has ended" in result.errors[0].message
-
-
 # -- status and addresses -----------------------------------------------------------------------
-
-
-def test_status_lists_hosts_boards_and_what_they_work_on(tmp_path: Path) -> None:
-    with cluster(tmp_path) as made:
-        made.worker("ant", "linux=127.0.0.1:9#a", "native")
-        made.await_workers("ant")
-        fleet = Fleet(made.address, perform=silent, rules=Rules(retries=0))
-        assert [each.state for each in fleet.map([Job("f.c", "a")])] == ["failed"]
-        time.sleep(1.5)  # the worker reports twice a second
-        command = [sys.executable, "-m", "boardprof", "fleet", "status"]
-        told = subprocess.run(
-            [*command, "--scheduler", made.address],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        ).stdout
-    lines = told.splitlines()
-    assert lines[0].startswith("ant at tcp://127.0.0.1:")
-    assert lines[1:] == [
-        "  linux a: free; 1 ended; last error: The board does not answer.",
-        "  native ant:native.0: free; 0 ended",
-    ]
 
 
 def listeners(process: int) -> set[str]:
@@ -337,35 +302,81 @@ def listeners(process: int) -> set[str]:
     }
 
 
-def test_scheduler_and_worker_listen_to_this_machine_only(tmp_path: Path) -> None:
-    with cluster(tmp_path) as made:
-        worker = made.worker("ant", "native")
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Start a fleet of one host with two boards."""
+    with cluster(tmp_path_factory.mktemp("small")) as made:
+        made.worker("ant", "linux=127.0.0.1:9#a", "native")
         made.await_workers("ant")
-        assert listeners(made.scheduler.pid) == listeners(worker.pid) == {"0100007F"}
+        yield made
 
 
-def test_with_tls_only_holders_of_a_certificate_can_connect(tmp_path: Path) -> None:
-    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
+def test_a_job_that_may_run_only_once_is_unknown_after_its_worker_died(small: Cluster) -> None:
+    worker = small.worker("bee", "linux=127.0.0.1:9#b")
+    small.await_workers("bee")
+    jobs = [Job("f.c", "b", limits=Limits(once=True))]
+    threading.Timer(1.0, worker.kill).start()
+    (result,) = Fleet(small.address, perform=long_nap).as_completed(jobs)
+    assert result.state == "unknown"
+    assert "Its worker has ended" in result.errors[0].message
+
+
+def test_status_lists_hosts_boards_and_what_they_work_on(small: Cluster) -> None:
+    fleet = Fleet(small.address, perform=silent, rules=Rules(retries=0))
+    assert [each.state for each in fleet.map([Job("f.c", "a")])] == ["failed"]
+    time.sleep(1.5)  # the worker reports twice a second
+    command = [sys.executable, "-m", "boardprof", "fleet", "status", "--scheduler", small.address]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    lines = told.splitlines()
+    assert lines[0].startswith("ant at tcp://127.0.0.1:")
+    assert lines[1:] == [
+        "  linux a: free; 1 ended; last error: The board does not answer.",
+        "  native ant:native.0: free; 0 ended",
+    ]
+
+
+def test_scheduler_and_worker_listen_to_this_machine_only(small: Cluster) -> None:
+    for name in ("scheduler", "ant"):
+        assert listeners(small.process(name).pid) == {"0100007F"}
+
+
+def certified(folder: Path, name: str) -> dict[str, str]:
+    """Make a certificate that is its own authority; return dask's settings for it."""
+    key, certificate = str(folder / f"{name}.key"), str(folder / f"{name}.pem")
     requires_tool("openssl", "openssl")
     options = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=x -days 2"
     run(["openssl", *options.split(), "-keyout", key, "-out", certificate])
-    parts = ("scheduler", "worker", "client")
-    variables = {"DASK_DISTRIBUTED__COMM__TLS__CA_FILE": certificate}
-    for part in parts:
-        variables[f"DASK_DISTRIBUTED__COMM__TLS__{part.upper()}__KEY"] = key
-        variables[f"DASK_DISTRIBUTED__COMM__TLS__{part.upper()}__CERT"] = certificate
-    with cluster(tmp_path, variables) as made:
+    settings = {"CA_FILE": certificate}
+    for part in ("SCHEDULER", "WORKER", "CLIENT"):
+        settings |= {f"{part}__KEY": key, f"{part}__CERT": certificate}
+    return {f"DASK_DISTRIBUTED__COMM__TLS__{name}": value for name, value in settings.items()}
+
+
+def test_with_tls_only_holders_of_a_certificate_can_connect(tmp_path: Path) -> None:
+    own, others = certified(tmp_path, "own"), certified(tmp_path, "others")
+    with cluster(tmp_path, own) as made:
         assert made.address.startswith("tls://")
         made.worker("ant", "native")
         made.await_workers("ant")
         command = [sys.executable, "-m", "boardprof", "fleet", "status", "--scheduler"]
-        command.append(made.address)
-        limits: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 100}
-        known = subprocess.run(command, env={**os.environ, **variables}, check=False, **limits)
-        assert "native ant:native.0: free" in known.stdout, known.stderr
-        unknown = subprocess.run(command, check=False, **limits)
-        assert unknown.returncode == 3
-        assert "cannot be reached" in unknown.stderr
+
+        def asked(variables: dict[str, str]) -> tuple[int, str]:
+            done = subprocess.run(
+                [*command, made.address],
+                env={**os.environ, **variables},
+                capture_output=True,
+                text=True,
+                timeout=100,
+                check=False,
+            )
+            return done.returncode, done.stdout + done.stderr
+
+        code, told = asked(own)
+        assert (code, "native ant:native.0: free" in told) == (0, True), told
+        code, told = asked({})
+        assert (code, "this machine has no certificate" in told) == (2, True), told
+        code, told = asked(others)
+        assert (code, "cannot be reached" in told) == (3, True), told
 
 
 def test_a_scheduler_that_others_could_reach_needs_tls() -> None:
