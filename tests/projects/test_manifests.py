@@ -118,3 +118,14 @@ def test_platformios_manifest_has_the_version_and_names_files_that_exist() -> No
         assert (AGENT / manifest["build"]["includeDir"] / header).is_file()
     assert (AGENT / manifest["build"]["srcDir"] / "src").is_dir()
     ast.parse((AGENT / manifest["build"]["extraScript"]).read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("arduino/library.properties", f"version={__version__}"),
+        ("esp_idf/boardprof/idf_component.yml", f'version: "{__version__}"'),
+    ],
+)
+def test_other_manifests_have_the_version(file: str, line: str) -> None:
+    assert line in (AGENT / file).read_text(encoding="utf-8").splitlines()

@@ -180,7 +180,10 @@ def test_the_wheel_has_the_sources_for_other_build_systems(installed: Installed)
     folder = Path(installed.boardprof("runtime", "path").strip())
     assert folder.is_relative_to(installed.python.parents[1])
     names = ["include/boardprof/bp.h", "src/bp_agent.c", "CMakeLists.txt", "boardprof.mk"]
-    for name in [*names, "library.json", "platformio.py", "zephyr/module.yml", "zephyr/Kconfig"]:
+    names += ["library.json", "platformio.py", "zephyr/module.yml", "zephyr/Kconfig"]
+    names += ["options/options.json", "options/options.mk", "sources.cmake"]
+    names += ["esp_idf/boardprof/CMakeLists.txt", "arduino/examples/Measure/Measure.ino"]
+    for name in names:
         assert (folder / name).read_bytes() == (ROOT / "device_runtime_c" / name).read_bytes()
 
 
