@@ -56,6 +56,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     written = json.dumps(HOSTILE).replace("\x7f", "\\u007f")  # TOML has JSON's escapes
     board = board.replace('summary = "', f'summary = "{written[1:-1]}')
     (made / "linux" / "board.toml").write_text(board)
+    job = f'files = ["odd.c", "plus.c"]\nfunctions = ["two{written[1:-1]}", "all"]\n'
+    (made / "jobs.toml").write_text(f'[[jobs]]\n{job}boards = ["native", "linux"]\n')
     return made
 
 
@@ -113,6 +115,7 @@ COMMANDS: dict[str, list[str]] = {
         "compare PROFILE LONGER --markdown -",
     ],
     "history": ["history", "history show last", "history find last"],
+    "trend": ["trend two", "trend NAME"],
     "export": [
         f"export {name} REPORT"
         for name in ("table", "json", "markdown", "html", "chrome", "speedscope", "collapsed")
@@ -125,6 +128,8 @@ COMMANDS: dict[str, list[str]] = {
         "tune -b DIR/linux DIR/plus.c:two --param N=1,2 --trials 2 --minimise flash --sampler grid",
         "tune -b DIR/linux DIR/odd.c:two --param N=1,2 --trials 2 --minimise flash --sampler grid",
     ],
+    "fleet": ["fleet run DIR/missing.toml", "fleet run DIR/jobs.toml", "fleet status"],
+    "worker": ["worker DIR/scheduler -b linux", "worker tcp://127.0.0.1:1 -b NAME"],
     "boards": ["boards"],
     "devices": ["devices PORT", "devices NAMELESS", "devices BUSY"],
     "info": ["info -p PORT -b linux", "info -p NAMELESS", "info -p NAMELESS -b linux --json"],

@@ -188,7 +188,7 @@ def keeps_functions(unit: Unit) -> bool:
 
 def names_one_of(content: bytes, names: Sequence[str]) -> bool:
     """Return whether a source mentions one of these names, even in a comment."""
-    return any(re.search(rb"\b%s\b" % name.encode(), content) for name in names)
+    return any(re.search(rb"\b%s\b" % re.escape(name.encode()), content) for name in names)
 
 
 # -- the agent's and the board's ---------------------------------------------------------------
