@@ -176,6 +176,7 @@ def test_the_command_reaches_boards_through_the_runner_and_connect_only() -> Non
 
 ORDER = [
     "cli",
+    "fleet",
     "pytest_plugin",
     "doctor",
     "scaffold",
@@ -278,6 +279,18 @@ def test_tuning_is_a_room_of_its_own() -> None:
     users = {module for module in MODULES if imports(module) & ours("tune")} - ours("tune")
     assert users == {"boardprof.cli.tune", "boardprof.tvm.tuning"}
     assert {m for m in MODULES if "optuna" in third_party(m)} == {"boardprof.tune.search"}
+
+
+def test_a_fleet_is_a_room_of_its_own() -> None:
+    users = {module for module in MODULES if imports(module) & ours("fleet")} - ours("fleet")
+    assert users == {"boardprof.cli.fleet", "boardprof.cli.worker"}
+    assert {m for m in MODULES if "distributed" in third_party(m)} == {"boardprof.fleet.extra"}
+    assert {m for m in MODULES if "dask" in third_party(m)} == {"boardprof.fleet.dask_worker"}
+    pure = {"boardprof.fleet.policy"}
+    assert reaches("boardprof.fleet.policy") == pure
+    assert third_party("boardprof.fleet.policy") == set()
+    own = imports("boardprof.fleet.policy")
+    assert own & {"asyncio", "datetime", "os", "random", "socket", "threading", "time"} == set()
 
 
 def test_tvms_compiler_is_used_in_one_room_that_nothing_needs() -> None:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from boardprof.errors import BusyError
 
 _PTY = r"/dev/pts/(\d+)"
 _LOOPBACK = ("localhost", "::1")
@@ -47,6 +50,55 @@ def lock_within(
             on_wait()
             has_waited = True
         time.sleep(_POLL_S)
+
+
+@contextlib.contextmanager
+def leased(
+    folder: Path, what: str, timeout_s: float, *, hint: str = "wait for its end"
+) -> Iterator[None]:
+    """Hold the lease of ``what``; the kernel releases it if this process dies.
+
+    Args:
+        folder: for the leases of all processes of this user; created if missing.
+        what: a port or a board's name.
+        timeout_s: how long to wait for another process.
+        hint: what to try if the other process still has it then.
+
+    Raises:
+        BusyError: another process has it for longer.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / hashlib.sha256(what.encode()).hexdigest()[:16]
+    handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        if not lock_within(handle, timeout_s):
+            holder = _lease_text(os.pread(handle, 64, 0))[0] or "another process"
+            raise BusyError(
+                f"{what} has been in use by {holder} for more than {timeout_s:g} s.",
+                owner=holder,
+                hint=hint,
+            )
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"process {os.getpid()}\n{what}".encode(), 0)
+        yield
+    finally:
+        os.close(handle)  # gives the lock back
+
+
+def held_leases(folder: Path) -> dict[str, str]:
+    """Return what is leased, and the process that has it: ``{"native": "process 4242"}``."""
+    found = {}
+    for file in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if lock_holders(file):  # to try the lock would stand in the way of others
+            holder, what = _lease_text(file.read_bytes())
+            found[what] = holder
+    return found
+
+
+def _lease_text(content: bytes) -> tuple[str, str]:
+    """Return the holder and what it holds."""
+    holder, _, what = content.decode(errors="replace").partition("\n")
+    return holder, what
 
 
 def openers(device: str) -> list[int]:

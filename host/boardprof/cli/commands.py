@@ -26,7 +26,7 @@ from boardprof.writing import unwritable
 _NAMES = (
     *("run", "hotspots", "show", "compare", "history", "trend"),  # measuring
     *("export", "decode"),
-    *("trace", "top", "dump", "tune"),
+    *("trace", "top", "dump", "tune", "fleet", "worker"),
     *("boards", "devices", "info", "metrics", "doctor"),
     *("functions", "build", "flash", "agent", "glue", "runtime"),  # firmware
     *("new", "completion"),

@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import os
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,8 @@ from boardprof.board.board import Board
 from boardprof.boards.board_file import BoardSpec
 from boardprof.boards.board_lookup import board_spec, default_board
 from boardprof.connection import connect
-from boardprof.errors import BusyError
 from boardprof.firmware.build_options import BuildOptions
-from boardprof.processes import lock_within
+from boardprof.processes import leased
 from boardprof.pytest_plugin.options import Options
 from boardprof.toolchain.cache import cache_root
 
@@ -62,9 +60,8 @@ class Boards:
         """
         port = self._options.port
         spec = self._spec(wanted)
-        folder = cache_root() / "leases"
         if port is not None:
-            with leased(folder, port, self._options.wait_s), self._connected(wanted, spec) as board:
+            with self._leased(port), self._connected(wanted, spec) as board:
                 yield board
             return
         assert spec is not None
@@ -73,7 +70,7 @@ class Boards:
         if spec.clock.kind == "simulated":
             yield self._open[wanted]
             return
-        with leased(folder, spec.name, self._options.wait_s):
+        with self._leased(spec.name):
             yield self._open[wanted]
 
     def forget(self, wanted: Wanted) -> None:
@@ -86,6 +83,10 @@ class Boards:
         """Close what is open."""
         for wanted in [*self._open]:
             self.forget(wanted)
+
+    def _leased(self, what: str) -> AbstractContextManager[None]:
+        hint = "wait longer with --bp-wait SECONDS"
+        return leased(cache_root() / "leases", what, self._options.wait_s, hint=hint)
 
     def _spec(self, wanted: Wanted) -> BoardSpec | None:
         if wanted.name is not None:
@@ -106,33 +107,3 @@ class Boards:
         firmware = build(spec or default_board(), wanted.sources, wanted.options)
         self.compiled[wanted] = firmware.sources
         return firmware.open(port, **how)
-
-
-@contextlib.contextmanager
-def leased(folder: Path, what: str, timeout_s: float) -> Iterator[None]:
-    """Hold the lease of ``what``; the kernel releases it if this process dies.
-
-    Args:
-        folder: for the leases of all workers of this user; created if missing.
-        what: a port or a board's name.
-        timeout_s: how long to wait for another worker.
-
-    Raises:
-        BusyError: another process has it for longer.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / hashlib.sha256(what.encode()).hexdigest()[:16]
-    handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        if not lock_within(handle, timeout_s):
-            holder = os.pread(handle, 64, 0).decode(errors="replace") or "another process"
-            raise BusyError(
-                f"{what} has been in use by {holder} for more than {timeout_s:g} s.",
-                owner=holder,
-                hint="wait longer with --bp-wait SECONDS",
-            )
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, f"process {os.getpid()}".encode(), 0)
-        yield
-    finally:
-        os.close(handle)  # gives the lock back

@@ -65,19 +65,26 @@ class Listener:
 
 
 def results(
-    spec: BoardSpec, plan: Plan, listener: Listener
+    spec: BoardSpec, plan: Plan, listener: Listener, *, firmware: Firmware | None = None
 ) -> Generator[Measurement | BoardprofError, None, None]:
     """Yield the result of each function as it arrives.
 
     If a board that was started here ends, or is ended in a call that hangs, it is started again
     for the remaining functions.
 
+    Args:
+        spec: the board.
+        plan: what to measure.
+        listener: gets progress and notes.
+        firmware: built before; None builds the plan's.
+
     Raises:
         BoardprofError: nothing more can be measured on the board.
     """
     if plan.hotspots and not plan.sampled:
         check_recordable(spec)
-    firmware = firmware_of(spec, plan, listener)
+    if firmware is None:
+        firmware = firmware_of(spec, plan, listener)
     left: list[str] | None = None
     total = 0
     while left is None or left:

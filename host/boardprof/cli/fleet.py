@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``boardprof fleet``: run batches of jobs on many boards, and show the boards."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from boardprof.cli.group import Commands
+from boardprof.cli.options import json_option, width_option
+from boardprof.cli.output import echo, echo_data, echo_json, echo_page, is_quiet
+
+if TYPE_CHECKING:
+    from boardprof.fleet.fleet import Progress
+    from boardprof.fleet.job import Result
+    from boardprof.render.layout import Page
+
+_EXAMPLES = """
+\b
+Examples:
+  boardprof fleet run jobs.toml
+  boardprof fleet run jobs.toml --scheduler tcp://127.0.0.1:8786
+  boardprof fleet status --scheduler tcp://127.0.0.1:8786
+  boardprof fleet scheduler --port 8786
+"""
+
+_MAIN = ("cycles", "instructions", "Duration (us)", "ticks")
+"""Metrics of the results' table, the best one first."""
+
+_SHOWN = 30
+"""Boards in the live table."""
+
+_REDRAW_S = 0.2
+
+
+@click.group(cls=Commands, epilog=_EXAMPLES, no_args_is_help=True)
+def fleet() -> None:
+    """Run batches of jobs on many boards, here or on many hosts.
+
+    Boards of other hosts need dask: pip install 'boardprof[fleet]'.
+    """
+
+
+_scheduler_option = click.option(
+    "--scheduler",
+    envvar="BOARDPROF_SCHEDULER",
+    metavar="ADDRESS",
+    help="Scheduler of the fleet, e.g. tcp://127.0.0.1:8786. [default: the boards of this machine]",
+)
+
+
+@fleet.command()
+@click.argument("jobs", type=click.Path(dir_okay=False))
+@_scheduler_option
+@click.option(
+    "-b",
+    "--board",
+    "boards",
+    multiple=True,
+    metavar="KIND[=PORT[#SERIAL]]",
+    help="A board of this machine. [default: those that the jobs name and that need no port]",
+)
+@click.option(
+    "--results",
+    type=click.Path(file_okay=False),
+    metavar="FOLDER",
+    help="Folder for the results. If it has some, only the other jobs run. [default: JOBS.results]",
+)
+@click.option(
+    "--retries",
+    type=click.IntRange(min=0),
+    default=2,
+    show_default=True,
+    metavar="N",
+    help="Try a job again N times after its board failed or its process died.",
+)
+@width_option
+def run(jobs: str, **options: Any) -> int:
+    """Run the jobs of JOBS, a TOML file.
+
+    Each result is written at once. If the batch is interrupted, the same command goes on. On a
+    terminal a table shows the boards; otherwise each result is a line of JSON.
+    """
+    from boardprof.fleet.fleet import Fleet
+    from boardprof.fleet.job import DONE, read_jobs
+    from boardprof.fleet.policy import Rules
+
+    wanted = read_jobs(jobs)
+    results = options["results"] or f"{jobs.removesuffix('.toml')}.results"
+    on_fleet = Fleet(
+        options["scheduler"], boards=options["boards"], rules=Rules(retries=options["retries"])
+    )
+    found: list[Result] = []
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    with _live(shown=is_terminal and not is_quiet()) as show:
+        for result in on_fleet.as_completed(wanted, results=results, on_progress=show):
+            found.append(result)
+            if not is_terminal:
+                echo_data(result.line())
+    failed = [result for result in found if result.state != DONE]
+    if is_terminal:
+        echo_page(_results_page(found))
+        echo(f"{len(found) - len(failed)} of {len(found)} jobs done; results in {results}")
+    for result in failed:
+        for error in result.errors:
+            echo(f"error: {result.job}: {result.state}: {error.message}", err=True)
+    return failed[0].errors[0].exit_code if failed else 0
+
+
+@fleet.command()
+@_scheduler_option
+@json_option
+@width_option
+def status(scheduler: str | None, as_json: bool) -> None:
+    """Show hosts and boards, what they work on, and their last error.
+
+    Without a scheduler: what is leased on this machine, and by which process.
+    """
+    from boardprof.fleet.status import fleet_status, local_status, status_page
+
+    facts = local_status() if scheduler is None else fleet_status(scheduler)
+    if as_json:
+        echo_json(facts)
+    else:
+        echo_page(status_page(facts))
+
+
+@fleet.command()
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS")
+@click.option("--port", default=8786, show_default=True, type=click.IntRange(0, 65535), metavar="N")
+def scheduler(host: str, port: int) -> None:
+    """Run the scheduler of a fleet until it is interrupted.
+
+    At another address than a loopback one, it needs dask's TLS settings.
+    """
+    from boardprof.fleet.dask_worker import run_scheduler
+
+    run_scheduler(host, port, lambda address: echo(f"scheduler at {address}"))
+
+
+def _results_page(found: Sequence[Result]) -> Page:
+    """Return the median of each function's main metric, a row for each job."""
+    from boardprof.render.layout import text_table
+
+    rows = []
+    for result in found:
+        job = result.job
+        for name, medians in result.medians.items():
+            metric = next((each for each in _MAIN if each in medians), "")
+            number = f"{medians[metric]:,.10g}" if metric else ""
+            place = (" ".join(job.arguments), job.flags, result.board or job.board)
+            rows.append((name, *place, number, metric))
+    headers = ("function", "arguments", "flags", "board", "median", "metric")
+    return [text_table(headers, rows)] if rows else []
+
+
+# -- while it runs -----------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _live(*, shown: bool) -> Iterator[Callable[[Progress], None] | None]:
+    """Show a table of the boards."""
+    if not shown:
+        yield None
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    drawn_s = 0.0
+    with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
+
+        def show(progress: Progress) -> None:
+            nonlocal drawn_s
+            if time.monotonic() - drawn_s > _REDRAW_S:
+                drawn_s = time.monotonic()
+                live.update(_table(progress), refresh=True)
+
+        yield show
+
+
+def _table(progress: Progress) -> Any:
+    from rich.table import Table
+
+    from boardprof.printable import escaped
+
+    ended = sum(progress.states.values())
+    states = "".join(f", {count} {state}" for state, count in sorted(progress.states.items()))
+    left = "" if progress.left_s is None else f", about {progress.left_s:,.0f} s left"
+    table = Table(title=f"{ended} of {progress.total} jobs{states}{left}", title_justify="left")
+    for header in ("board", "state", "jobs", "works on"):
+        table.add_column(header)
+    shown = sorted(progress.boards.items())[:_SHOWN]
+    for serial, (state, what, count) in shown:
+        table.add_row(escaped(serial), state, f"{count}", escaped(what))
+    if (more := len(progress.boards) - len(shown)) > 0:
+        table.add_row(f"{more} more", "", "", "")
+    for what in progress.waiting:
+        table.caption = f"{table.caption or ''}waiting for {escaped(what)}\n"
+    return table

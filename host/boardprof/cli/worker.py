@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``boardprof worker``: offer the boards of this machine to a fleet."""
+
+from __future__ import annotations
+
+import platform
+
+import click
+
+from boardprof.cli.output import echo_note
+from boardprof.errors import UsageError
+
+_EXAMPLES = """
+\b
+Examples:
+  boardprof worker tcp://127.0.0.1:8786 -b KIND -b KIND
+  boardprof worker tls://lab:8786 -b 'KIND=/dev/ttyACM0#066BFF51'
+  boardprof worker tls://lab:8786 -b KIND=labgrid:bench-3
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("scheduler", envvar="BOARDPROF_SCHEDULER")
+@click.option(
+    "-b",
+    "--board",
+    "boards",
+    multiple=True,
+    metavar="KIND[=PORT[#SERIAL]]",
+    help="A board to offer: its kind, its port, and its serial number. May be repeated.",
+)
+@click.option("--name", metavar="NAME", help="Name of this worker. [default: the host's name]")
+def worker(scheduler: str, boards: tuple[str, ...], name: str | None) -> None:
+    """Offer the boards of this machine to the fleet of a scheduler.
+
+    SCHEDULER is an address such as tcp://127.0.0.1:8786. The worker runs until it is interrupted.
+    Who can connect to the scheduler can run any program here as this user.
+
+    Needs dask: pip install 'boardprof[fleet]'.
+    """
+    from boardprof.fleet.boards import boards_of_host
+    from boardprof.fleet.dask_worker import run_worker
+
+    if not boards:
+        raise UsageError("A worker needs boards.", hint="-b KIND, or -b KIND=PORT")
+    host = name or platform.node()
+    run_worker(scheduler, boards_of_host(boards, host), host, echo_note)

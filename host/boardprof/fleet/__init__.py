@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches of measurements on many boards and hosts; see docs/fleet.md.
+
+The boards of this machine need no extra. Those of other hosts need ``boardprof[fleet]``.
+"""
+
+from boardprof.fleet.fleet import Fleet, Progress
+from boardprof.fleet.job import Job, JobError, Limits, Result, read_jobs
+from boardprof.fleet.policy import Rules
+
+__all__ = ["Fleet", "Job", "JobError", "Limits", "Progress", "Result", "Rules", "read_jobs"]

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A board of a fleet: its kind, its serial number, and how its host reaches it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from boardprof.boards.board_file import BoardSpec
+from boardprof.boards.board_lookup import board_spec
+from boardprof.errors import UsageError
+
+LABGRID = "labgrid:"
+"""Prefix of a port that is the name of a place in labgrid."""
+
+_FORM = "KIND, KIND=PORT, KIND=PORT#SERIAL, KIND=labgrid:PLACE"
+
+
+@dataclass(frozen=True)
+class FleetBoard:
+    """A board of a fleet.
+
+    Attributes:
+        kind: name of its folder, such as ``qemu-rv32``.
+        serial: its serial number, which no other board of the fleet has.
+        port: where its agent is, or ``labgrid:PLACE``. None for a board that its host starts.
+    """
+
+    kind: str
+    serial: str
+    port: str | None = None
+
+    @property
+    def spec(self) -> BoardSpec:
+        """The board's description; raises as `board_spec`."""
+        spec = board_spec(self.kind)
+        return spec if self.port is None else spec.at_port()
+
+
+def boards_of_host(texts: Sequence[str], host: str) -> list[FleetBoard]:
+    """Return the boards that a host offers.
+
+    A board that is simulated by an emulator is offered once for each core. Boards that are this
+    machine itself are offered once, because their calls would disturb each other.
+
+    Args:
+        texts: ``KIND``, ``KIND=PORT``, ``KIND=PORT#SERIAL`` or ``KIND=labgrid:PLACE``.
+        host: its name, for serial numbers that are not given.
+
+    Raises:
+        UnknownNameError: there is no such kind of board.
+        UsageError: a text has another form, or two boards have the same serial number.
+    """
+    found: list[FleetBoard] = []
+    for text in dict.fromkeys(texts):
+        kind, _, rest = text.partition("=")
+        port, _, serial = rest.partition("#")
+        if not kind or (rest and not port):
+            raise UsageError(f"{text!r} is not a board.", hint=_FORM)
+        spec = board_spec(kind)
+        if port:
+            found.append(FleetBoard(kind, serial or f"{host}:{port}", port))
+        elif spec.launch.kind == "serial":
+            raise UsageError(f"{kind} is a real board and needs a port.", hint=f"{kind}=PORT")
+        else:
+            count = (os.cpu_count() or 1) if spec.clock.kind == "simulated" else 1
+            found += [FleetBoard(kind, f"{host}:{kind}.{n}") for n in range(count)]
+    serials = [board.serial for board in found]
+    if twice := sorted({each for each in serials if serials.count(each) > 1}):
+        raise UsageError(f"Two boards have the serial number {twice[0]}.", hint=_FORM)
+    return found

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The boards behind dask's scheduler, as a batch sees them.
+
+A call is a task that holds the resource of its board, on the one worker that has the board. dask
+carries it out and decides nothing: the task may not move to another worker, and is not repeated.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+from boardprof.errors import BoardError
+from boardprof.fleet.boards import FleetBoard
+from boardprof.fleet.dask_worker import (
+    FACTS,
+    call_on_board,
+    check_address,
+    kind_resource,
+    serial_resource,
+)
+from boardprof.fleet.extra import distributed
+from boardprof.fleet.provider import Ended, Joined, Left, Post
+
+_CONNECT_S = 30.0
+_ANSWER_S = 30.0
+_LOOK_S = 0.5
+
+Workers = Mapping[str, Mapping[str, Any]]
+"""Address of each worker -> what the scheduler knows of it."""
+
+
+class DaskProvider:
+    """The boards of all workers of a scheduler."""
+
+    def __init__(self, scheduler: str) -> None:
+        """Connect to a scheduler.
+
+        Args:
+            scheduler: its address. With ``tls://``, certificates are those of dask's settings.
+
+        Raises:
+            MissingExtraError: ``boardprof[fleet]`` is not installed.
+            UsageError: the scheduler is on another machine, and its address is not ``tls://``.
+            BoardError: it cannot be reached.
+        """
+        check_address(scheduler)
+        self._scheduler = scheduler
+        self._client = self._connected()
+        self._boards: dict[str, tuple[str, FleetBoard]] = {}
+        self._futures: dict[int, tuple[str, Any]] = {}
+        self._lock = threading.Lock()
+        self._is_over = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, name="boardprof fleet", daemon=True)
+
+    def open(self, post: Post) -> Sequence[FleetBoard]:
+        """Return the boards, and watch for changes; see `Provider`."""
+        self._post = post
+        self._boards = _boards_of(self.workers())
+        self._watcher.start()
+        return [board for _, board in self._boards.values()]
+
+    def workers(self) -> Workers:
+        """Return what the scheduler knows of its workers.
+
+        Raises:
+            BoardError: it does not answer.
+        """
+        try:
+            facts = self._client.sync(
+                self._client.scheduler.identity, n_workers=-1, callback_timeout=_ANSWER_S
+            )
+        except Exception as error:  # dask raises many kinds
+            raise self._unreachable(error) from error
+        found: Workers = facts["workers"]
+        return found
+
+    def start(
+        self, call: int, board: str, function: Callable[..., Any], *arguments: Any, timeout_s: float
+    ) -> None:
+        """Submit a task; see `Provider`."""
+        with self._lock:
+            if board not in self._boards:
+                return  # `Left` has been posted
+            address, there = self._boards[board]
+        future = self._client.submit(
+            call_on_board,
+            call,
+            board,
+            function,
+            arguments,
+            timeout_s,
+            key=f"boardprof-{uuid4().hex}",
+            pure=False,
+            retries=0,
+            workers=[address],
+            allow_other_workers=False,
+            resources={serial_resource(board): 1, kind_resource(there.kind): 1},
+        )
+        self._futures[call] = (board, future)
+        self._client.loop.add_callback(self._follow, call, future)
+
+    def where(self, board: str) -> str:
+        """Return the address of the board's worker; see `Provider`."""
+        with self._lock:
+            found = self._boards.get(board)
+        return "" if found is None else found[0]
+
+    def close(self) -> None:
+        """Cancel what has not begun, and disconnect. What runs goes on, and its result is lost."""
+        self._is_over.set()
+        if self._watcher.ident is not None:
+            self._watcher.join(_ANSWER_S)
+        with contextlib.suppress(Exception):  # the scheduler may have gone
+            self._client.close(timeout=_ANSWER_S)
+
+    async def _follow(self, call: int, future: Any) -> None:
+        """Wait for a task and post its end."""
+        try:
+            ended = await future._result()
+        except Exception as error:  # such as a function that the worker cannot import
+            if not future.cancelled():
+                self._post(Ended(call, error=error))
+            return
+        finally:
+            self._futures.pop(call, None)
+            future.release()
+        self._post(ended)
+
+    def _watch(self) -> None:
+        """Post which boards join and leave."""
+        while not self._is_over.wait(_LOOK_S):
+            try:
+                now = _boards_of(self.workers())
+                why = "Its worker has ended, or does not answer."
+            except BoardError as error:
+                now, why = {}, error.message
+                if self._client.status == "closed":
+                    with contextlib.suppress(BoardError):
+                        self._client = self._connected()
+            with self._lock:
+                before, self._boards = self._boards, now
+            for serial, (address, _) in before.items():
+                if serial not in now or now[serial][0] != address:
+                    for place, future in list(self._futures.values()):
+                        if place == serial:
+                            with contextlib.suppress(Exception):  # the scheduler may have gone
+                                future.cancel()
+                    self._post(Left(serial, why))
+            for serial, (address, board) in now.items():
+                if serial not in before or before[serial][0] != address:
+                    self._post(Joined(board))
+
+    def _connected(self) -> Any:
+        dask = distributed()
+        try:
+            return dask.Client(
+                self._scheduler,
+                timeout=_CONNECT_S,
+                set_as_default=False,
+                security=dask.Security(),
+                name="boardprof",
+            )
+        except Exception as error:  # dask raises many kinds
+            raise self._unreachable(error) from error
+
+    def _unreachable(self, error: Exception) -> BoardError:
+        return BoardError(
+            f"The scheduler {self._scheduler} cannot be reached: {error}",
+            hint="start it with `boardprof fleet scheduler`, and check its address",
+        )
+
+
+def _boards_of(workers: Workers) -> dict[str, tuple[str, FleetBoard]]:
+    """Return the worker and description of each board, by serial number."""
+    return {
+        facts["serial"]: (address, FleetBoard(facts["kind"], facts["serial"], facts["port"]))
+        for address, worker in workers.items()
+        for facts in worker.get("metrics", {}).get(FACTS, ())
+    }

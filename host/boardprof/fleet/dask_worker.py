@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dask's worker and scheduler for boards.
+
+A worker announces its boards as resources, by kind and by serial number, so that dask gives each
+board to one task at a time, whoever submits it. It tells the scheduler what its boards do with its
+heartbeat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from boardprof.errors import BoardError, UsageError
+from boardprof.fleet.boards import FleetBoard
+from boardprof.fleet.extra import distributed
+from boardprof.fleet.job_process import JobProcess
+from boardprof.fleet.provider import Ended, called
+
+FACTS = "boardprof"
+"""Name of the boards' facts among a worker's metrics."""
+
+_PAUSE_S = 1.0
+_SILENCE = "30s"
+_LOCAL = ("localhost", "")
+
+
+class _Place:
+    """A board of this worker."""
+
+    def __init__(self, board: FleetBoard) -> None:
+        self.board = board
+        self.process = JobProcess()
+        self.works_on: str | None = None
+        self.since_s = 0.0
+        self.ended = 0
+        self.last_error = ""
+
+    def facts(self) -> dict[str, Any]:
+        board = self.board
+        return {
+            "kind": board.kind,
+            "serial": board.serial,
+            "port": board.port,
+            "works_on": self.works_on,
+            "since_s": self.since_s,
+            "ended": self.ended,
+            "last_error": self.last_error,
+        }
+
+
+_places: dict[str, _Place] = {}
+"""The boards of this process, by serial number."""
+
+
+def kind_resource(kind: str) -> str:
+    """Return the resource of which there is one for each board of a kind."""
+    return f"kind:{kind}"
+
+
+def serial_resource(serial: str) -> str:
+    """Return the resource of one board."""
+    return f"serial:{serial}"
+
+
+def call_on_board(
+    call: int, serial: str, function: Callable[..., Any], arguments: Sequence[Any], timeout_s: float
+) -> Ended:
+    """Call a function in a board's process; dask runs this as a task that holds the board."""
+    place = _places[serial]
+    place.works_on, place.since_s = (
+        str(arguments[0]) if arguments else function.__name__,
+        time.time(),
+    )
+    try:
+        ended = called(call, place.process, place.board, function, arguments, timeout_s)
+    finally:
+        place.works_on = None
+        place.ended += 1
+    place.last_error = "" if ended.error is None else str(ended.error)
+    return ended
+
+
+def check_address(address: str) -> None:
+    """Check that a connection to a scheduler stays on this machine, or is encrypted.
+
+    Raises:
+        UsageError: neither.
+    """
+    parts = urlsplit(address if "://" in address else f"tcp://{address}")
+    if parts.scheme not in ("tcp", "tls"):
+        raise UsageError(f"{address} is not the address of a scheduler.", hint="tcp://HOST:PORT")
+    if parts.scheme == "tcp" and not _is_loopback(parts.hostname or ""):
+        raise UsageError(
+            f"{address} is on another machine, and the connection would not be encrypted. Who can "
+            "connect to a scheduler can run any program on its workers.",
+            hint="tls://HOST:PORT, with dask's certificates; docs/fleet.md shows how",
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host in _LOCAL or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def run_worker(
+    scheduler: str, boards: Sequence[FleetBoard], name: str, on_note: Callable[[str], None]
+) -> None:
+    """Serve boards until interrupted; connects again if the scheduler goes.
+
+    Args:
+        scheduler: its address.
+        boards: of this machine.
+        name: of this host; no other worker has it.
+        on_note: gets a line for each connection.
+
+    Raises:
+        MissingExtraError: ``boardprof[fleet]`` is not installed.
+        UsageError: the scheduler is on another machine, and its address is not ``tls://``.
+    """
+    check_address(scheduler)
+    distributed()
+    _places.update({board.serial: _Place(board) for board in boards})
+    try:
+        asyncio.run(_serve(scheduler, boards, name, on_note))
+    finally:
+        for place in _places.values():
+            place.process.close()
+
+
+async def _serve(
+    scheduler: str, boards: Sequence[FleetBoard], name: str, on_note: Callable[[str], None]
+) -> None:
+    dask = distributed()
+    kinds = Counter(kind_resource(board.kind) for board in boards)
+    resources = {**kinds, **{serial_resource(board.serial): 1 for board in boards}}
+    while True:
+        with tempfile.TemporaryDirectory(prefix="boardprof-worker-") as folder:
+            worker = dask.Worker(
+                scheduler,
+                name=name,
+                nthreads=len(boards),
+                resources=resources,
+                security=dask.Security(),
+                local_directory=folder,
+                dashboard=False,
+                metrics={FACTS: lambda _: [place.facts() for place in _places.values()]},
+            )
+            try:
+                async with worker:
+                    on_note(f"{name} serves {len(boards)} boards to {scheduler}")
+                    await worker.finished()
+                on_note(f"{name} has lost {scheduler}, and connects again")
+            except (TimeoutError, OSError, RuntimeError, ValueError) as error:
+                on_note(f"{name} cannot connect to {scheduler}: {error}")
+        await asyncio.sleep(_PAUSE_S)
+
+
+def run_scheduler(host: str, port: int, on_start: Callable[[str], None]) -> None:
+    """Run dask's scheduler until interrupted.
+
+    Args:
+        host: address to listen at.
+        port: 0 for any free one.
+        on_start: gets the scheduler's address.
+
+    Raises:
+        MissingExtraError: ``boardprof[fleet]`` is not installed.
+        UsageError: others could reach it, and TLS is not configured.
+        BoardError: the address cannot be used.
+    """
+    dask = distributed()
+    security = dask.Security()
+    has_tls = bool(security.tls_ca_file and security.tls_scheduler_cert)
+    if not has_tls and not _is_loopback(host):
+        raise UsageError(
+            f"A scheduler at {host} needs TLS: who can connect to it can run any program on its "
+            "workers.",
+            hint="configure dask's TLS, see docs/fleet.md; or --host 127.0.0.1",
+        )
+    try:
+        asyncio.run(_schedule(dask, host, port, security, "tls" if has_tls else "tcp", on_start))
+    except OSError as error:
+        raise BoardError(f"A scheduler cannot listen at {host}:{port}: {error}.") from error
+
+
+async def _schedule(
+    dask: Any, host: str, port: int, security: Any, protocol: str, on_start: Callable[[str], None]
+) -> None:
+    import dask.config as settings
+
+    # A worker whose host has vanished is given up after this silence.
+    with settings.set({"distributed.scheduler.worker-ttl": _SILENCE}):
+        scheduler = dask.Scheduler(
+            host=host, port=port, security=security, protocol=f"{protocol}://", dashboard=False
+        )
+        async with scheduler:
+            on_start(scheduler.address)
+            await scheduler.finished()

@@ -1,0 +1,443 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fleet: runs batches of jobs on the boards of this machine or of many hosts."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import queue
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from boardprof.errors import BoardError, BoardprofError, UsageError
+from boardprof.fleet.boards import FleetBoard, boards_of_host
+from boardprof.fleet.job import DONE, FAILED, UNKNOWN, Job, JobError, Result
+from boardprof.fleet.job_process import JobLostError
+from boardprof.fleet.policy import Check, GiveUp, Outcome, Policy, Rules, Start
+from boardprof.fleet.provider import Ended, Event, Joined, Left, LocalProvider, Provider
+from boardprof.fleet.results_folder import ResultsFolder
+from boardprof.fleet.work import (
+    Answer,
+    Image,
+    ImageMissingError,
+    Work,
+    built,
+    check,
+    data_of,
+    key_of,
+    perform,
+)
+
+__all__ = ["Fleet", "Progress"]
+
+_CHECK_S = 300.0
+_LONGEST_WAIT_S = 5.0
+_SHORT_S = 2.0
+"""Mean time of jobs below which boards get their next job in advance."""
+
+Perform = Callable[[Work, FleetBoard], Answer]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a batch is.
+
+    Attributes:
+        total: number of jobs.
+        states: number of results by state.
+        boards: serial number -> state of the board, what it works on or why it is out of service,
+            and how many jobs it has ended.
+        waiting: need -> what its jobs wait for.
+        left_s: estimated seconds to the end. None if unknown.
+    """
+
+    total: int
+    states: Counter[str]
+    boards: dict[str, tuple[str, str, int]]
+    waiting: tuple[str, ...]
+    left_s: float | None
+
+
+class Fleet:
+    """Boards that jobs are run on, each board for one job at a time.
+
+    Use it with ``with``: at the end of the block, started processes end.
+    """
+
+    def __init__(
+        self,
+        scheduler: str | None = None,
+        *,
+        boards: Sequence[str] = (),
+        rules: Rules | None = None,
+        perform: Perform = perform,
+        provider: Provider | None = None,
+    ) -> None:
+        """Choose the boards; nothing is started yet.
+
+        Args:
+            scheduler: address of dask's scheduler, such as ``tcp://127.0.0.1:8786``. None for the
+                boards of this machine.
+            boards: of this machine, as for ``boardprof worker --board``. If empty, those that the
+                jobs name and that need no port.
+            rules: retries, quarantine and how long jobs wait for boards.
+            perform: carries out a job in the process of its board; a function of a module.
+            provider: the boards. None for those of ``scheduler``, or of this machine.
+
+        Raises:
+            UsageError: boards were given although there is a scheduler.
+            MissingExtraError: ``boardprof[fleet]`` is not installed, and a scheduler was given.
+        """
+        if scheduler is not None and boards:
+            raise UsageError(
+                "Boards of this machine cannot be given together with a scheduler.",
+                hint="start a worker that has them: boardprof worker --board KIND",
+            )
+        self._scheduler, self._texts, self._provider = scheduler, tuple(boards), provider
+        self._rules, self._perform = rules or Rules(), perform
+
+    def __enter__(self) -> Fleet:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End what runs."""
+
+    def map(self, jobs: Iterable[Job], **options: Any) -> list[Result]:
+        """Run jobs, and return their results in the same order; see `as_completed`."""
+        wanted = list(jobs)
+        found = {result.job: result for result in self.as_completed(wanted, **options)}
+        return [found[job] for job in wanted]
+
+    def as_completed(
+        self,
+        jobs: Iterable[Job],
+        *,
+        results: str | Path | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> Iterator[Result]:
+        """Run jobs, and yield each result as soon as it is there.
+
+        Args:
+            jobs: any number; equal ones run once.
+            results: folder that gets each result at once. If it has results already, only the
+                others are measured. None to keep none.
+            on_progress: called after each event.
+
+        Raises:
+            BusyError: another batch has the folder.
+            UsageError, StorageError: the folder cannot be used.
+            BoardError: the scheduler cannot be reached.
+        """
+        wanted = list(dict.fromkeys(jobs))
+        with ResultsFolder(results) if results is not None else nullcontext() as folder:
+            provider = self._provider or self._made_provider(wanted)
+            batch = _Batch(wanted, provider, self._rules, self._perform, folder, on_progress)
+            try:
+                yield from batch.run()
+            finally:
+                batch.close()
+
+    def _made_provider(self, jobs: Sequence[Job]) -> Provider:
+        if self._scheduler is not None:
+            from boardprof.fleet.dask_provider import DaskProvider
+
+            return DaskProvider(self._scheduler)
+        texts = self._texts
+        if not texts:
+            from boardprof.boards.board_lookup import find_boards
+
+            known = find_boards()
+            kinds = dict.fromkeys(job.board for job in jobs)
+            texts = tuple(k for k in kinds if (k in known or os.sep in k) and _is_startable(k))
+        return LocalProvider(boards_of_host(texts, "local"))
+
+
+def _is_startable(kind: str) -> bool:
+    return FleetBoard(kind, "").spec.launch.kind != "serial"
+
+
+@dataclass
+class _Call:
+    """A call that was sent to a board.
+
+    Attributes:
+        board: its serial number.
+        number: of the job. None for a check of the board.
+        began_s: Unix time.
+        image: digest of the image that it needs. "" if none.
+    """
+
+    board: str
+    number: int | None
+    began_s: float
+    image: str = ""
+
+
+@dataclass
+class _BuildPlace:
+    """The jobs that share an image, and the image once it is built."""
+
+    jobs: list[int] = field(default_factory=list)
+    image: Image | None = None
+
+
+class _Batch:
+    """One batch while it runs."""
+
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        provider: Provider,
+        rules: Rules,
+        perform: Perform,
+        folder: ResultsFolder | None,
+        on_progress: Callable[[Progress], None] | None,
+    ) -> None:
+        self._jobs, self._provider, self._perform = jobs, provider, perform
+        self._folder, self._on_progress = folder, on_progress
+        self._policy = Policy(rules)
+        self._events: queue.SimpleQueue[Event | Future[Image]] = queue.SimpleQueue()
+        self._boards: dict[str, FleetBoard] = {}
+        self._calls: dict[int, _Call] = {}
+        self._call_numbers = itertools.count()
+        self._ended: Counter[str] = Counter()
+        self._states: Counter[str] = Counter()
+        self._waiting: Counter[str] = Counter()
+        self._builders = ThreadPoolExecutor(os.cpu_count() or 1, "boardprof build")
+        self._builds: dict[Future[Image], tuple[str, str, str]] = {}
+        self._places: dict[tuple[str, str, str], _BuildPlace] = {}
+        self._place_of: dict[int, _BuildPlace] = {}
+        self._keys: dict[int, str] = {}
+        self._errors: dict[int, tuple[JobError, ...]] = {}
+        self._sent: set[tuple[str, str]] = set()
+        self._began_s = time.monotonic()
+        self._measured = 0
+
+    def run(self) -> Iterator[Result]:
+        for board in self._provider.open(self._events.put):
+            self._join(board)
+        results = deque(self._submitted())
+        left = len(self._jobs)
+        while True:
+            results.extend(self._decided())
+            while results:
+                result = results.popleft()
+                left -= 1
+                self._states[result.state] += 1
+                yield result
+            self._tell()
+            if not left:
+                return
+            results.extend(self._handled(self._next_events()))
+
+    def close(self) -> None:
+        self._builders.shutdown(wait=False, cancel_futures=True)
+        self._provider.close()
+
+    # -- jobs --------------------------------------------------------------------------------
+
+    def _submitted(self) -> Iterator[Result]:
+        """Start the builds; yield the results of jobs that no board can serve."""
+        for number, job in enumerate(self._jobs):
+            if lack := self._policy.lack(job.board):
+                yield self._failed(number, BoardError(lack, hint="boardprof fleet status"))
+                continue
+            kind = next(b.kind for b in self._boards.values() if job.board in (b.kind, b.serial))
+            build = (kind, job.file, job.flags)
+            if build not in self._places:
+                self._places[build] = _BuildPlace()
+                if self._perform is perform:
+                    future = self._builders.submit(built, job, kind)
+                    self._builds[future] = build
+                    future.add_done_callback(self._events.put)
+            self._places[build].jobs.append(number)
+        if self._perform is not perform:  # its jobs need no image
+            for place in self._places.values():
+                for number in place.jobs:
+                    yield from self._added(number, self._jobs[number], place)
+
+    def _built(self, future: Future[Image]) -> Iterator[Result]:
+        place = self._places[self._builds.pop(future)]
+        try:
+            place.image = future.result()
+        except BoardprofError as error:
+            for number in place.jobs:
+                yield self._failed(number, error)
+            return
+        for number in place.jobs:
+            yield from self._added(number, self._jobs[number], place)
+
+    def _added(self, number: int, job: Job, place: _BuildPlace) -> Iterator[Result]:
+        """Hand a job to the policy, unless its result is known."""
+        try:
+            if place.image is not None:
+                self._keys[number] = key_of(job, place.image)
+            else:
+                self._keys[number] = f"{job}"
+        except BoardprofError as error:
+            yield self._failed(number, error)
+            return
+        known = None if self._folder is None else self._folder.known.get(self._keys[number])
+        if known is not None:
+            yield known
+            return
+        self._place_of[number] = place
+        self._waiting[job.board] += 1
+        self._policy.add_job(number, job.board, time.monotonic(), once=job.limits.once)
+
+    # -- what happens ------------------------------------------------------------------------
+
+    def _decided(self) -> Iterator[Result]:
+        """Carry out what the policy decides; yield the results of jobs that it gives up."""
+        for decision in self._policy.decisions(time.monotonic()):
+            match decision:
+                case Start(number, board):
+                    self._start(number, board)
+                case Check(board):
+                    call = self._called(_Call(board, None, time.time()))
+                    self._provider.start(call, board, check, timeout_s=_CHECK_S)
+                case GiveUp(number, is_unknown, why):
+                    self._waiting[self._jobs[number].board] -= 1
+                    error = JobError("JobLostError" if is_unknown else "BoardError", why, 3)
+                    state = UNKNOWN if is_unknown else FAILED
+                    if not self._jobs[number].limits.once:
+                        self._keys.pop(number, None)  # a second start tries it again
+                    yield self._over(number, state, errors=self._errors.get(number, (error,)))
+
+    def _start(self, number: int, board: str) -> None:
+        job, image = self._jobs[number], self._place_of[number].image
+        call = _Call(board, number, time.time())
+        if job.limits.once and self._folder is not None:
+            lost = JobError("JobLostError", "The batch ended while this job ran.", 3)
+            self._folder.add(self._result(number, UNKNOWN, board, errors=(lost,)))
+        if image is not None:
+            host = self._provider.where(board)
+            call.image = image.digest
+            if host and (host, image.digest) not in self._sent:
+                image = image.with_content()
+        work = Work(job, data_of(job.arguments), image) if image is not None else job
+        place = self._called(call)
+        self._provider.start(place, board, self._perform, work, timeout_s=job.limits.job_s)
+
+    def _called(self, call: _Call) -> int:
+        number = next(self._call_numbers)
+        self._calls[number] = call
+        return number
+
+    def _next_events(self) -> Iterator[Event | Future[Image]]:
+        """Wait for an event or the policy's next decision; yield all events that are there."""
+        due_s = self._policy.next_s
+        wait_s = _LONGEST_WAIT_S if due_s is None else max(0.0, due_s - time.monotonic())
+        try:
+            yield self._events.get(timeout=min(wait_s, _LONGEST_WAIT_S))
+            while True:
+                yield self._events.get_nowait()
+        except queue.Empty:
+            return
+
+    def _handled(self, events: Iterator[Event | Future[Image]]) -> Iterator[Result]:
+        for event in events:
+            match event:
+                case Joined(board):
+                    self._join(board)
+                case Left(board, why):
+                    if board in self._boards:
+                        del self._boards[board]
+                        self._calls = {n: c for n, c in self._calls.items() if c.board != board}
+                        self._policy.lose_board(board, why, time.monotonic())
+                case Ended(number, value, error):
+                    if number in self._calls:
+                        yield from self._attempted(self._calls.pop(number), value, error)
+                case Future() as future:
+                    if not future.cancelled():
+                        yield from self._built(future)
+
+    def _join(self, board: FleetBoard) -> None:
+        if board.serial not in self._boards:
+            self._boards[board.serial] = board
+            self._policy.add_board(board.serial, (board.kind, board.serial))
+
+    def _attempted(self, call: _Call, value: Any, error: BaseException | None) -> Iterator[Result]:
+        """Take the end of an attempt, or of a check."""
+        board, number, now_s = call.board, call.number, time.monotonic()
+        if number is None:
+            self._policy.checked(board, value if error is None else str(error), now_s)
+            return
+        if isinstance(error, JobLostError):
+            self._errors[number] = (JobError.of(error),)
+            self._policy.ended(board, number, Outcome.LOST, now_s, str(error))
+            return
+        answer = value if error is None else Answer(errors=(JobError.of(error),))
+        self._errors[number] = answer.errors
+        if any(each.kind == ImageMissingError.__name__ for each in answer.errors):
+            self._sent.discard((self._provider.where(board), call.image))
+        elif call.image:
+            self._sent.add((self._provider.where(board), call.image))
+        if answer.is_boards_fault:
+            why = answer.errors[0].message
+            self._policy.ended(board, number, Outcome.BOARD_FAILED, now_s, why)
+            return
+        self._policy.ended(board, number, Outcome.OVER, now_s)
+        self._ended[board] += 1
+        self._measured += 1
+        spent_s = now_s - self._began_s
+        self._policy.sends_ahead = spent_s * len(self._boards) < _SHORT_S * self._measured
+        self._waiting[self._jobs[number].board] -= 1
+        yield self._over(
+            number,
+            FAILED if answer.errors else DONE,
+            board,
+            report_text=answer.report,
+            medians=answer.medians,
+            errors=answer.errors,
+            began_s=call.began_s,
+        )
+
+    # -- results -----------------------------------------------------------------------------
+
+    def _result(self, number: int, state: str, board: str | None = None, **facts: Any) -> Result:
+        key = self._keys.get(number, "")
+        return Result(self._jobs[number], state, key, board, **facts)
+
+    def _over(self, number: int, state: str, board: str | None = None, **facts: Any) -> Result:
+        """Save a result and return it."""
+        result = self._result(number, state, board, ended_s=time.time(), **facts)
+        if self._folder is not None and result.key:
+            return self._folder.add(result)
+        return result
+
+    def _failed(self, number: int, error: BoardprofError) -> Result:
+        return self._over(number, FAILED, errors=(JobError.of(error),))
+
+    def _tell(self) -> None:
+        if self._on_progress is None:
+            return
+        works_on = {
+            call.board: str(self._jobs[call.number])
+            for call in reversed(self._calls.values())
+            if call.number is not None
+        }
+        boards = {}
+        for serial in self._boards:
+            state, why = self._policy.state(serial)
+            boards[serial] = (state.value, why or works_on.get(serial, ""), self._ended[serial])
+        waiting = tuple(
+            self._policy.waits_for(need) for need, count in self._waiting.items() if count > 0
+        )
+        left = sum(self._waiting.values())
+        spent_s = time.monotonic() - self._began_s
+        left_s = spent_s / self._measured * left if self._measured else None
+        self._on_progress(Progress(len(self._jobs), self._states, boards, waiting, left_s))

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the boards of a batch are: on this machine, or behind dask's scheduler.
+
+A provider carries out what the policy decides. It never decides which job runs where.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from boardprof.fleet.boards import FleetBoard
+from boardprof.fleet.job_process import JobProcess
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A call on a board has ended.
+
+    Attributes:
+        call: its number.
+        value: what the function returned. None if it did not.
+        error: why it did not; a `JobLostError` if its process died.
+    """
+
+    call: int
+    value: Any = None
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A board has joined."""
+
+    board: FleetBoard
+
+
+@dataclass(frozen=True)
+class Left:
+    """The host of a board does not answer any more."""
+
+    board: str
+    why: str
+
+
+Event = Ended | Joined | Left
+Post = Callable[[Event], None]
+
+
+class Provider(Protocol):
+    """Boards, and a way to call functions for them, one at a time for each board."""
+
+    def open(self, post: Post) -> Sequence[FleetBoard]:
+        """Return the boards that are there; ``post`` gets all later events, from any thread."""
+
+    def start(
+        self, call: int, board: str, function: Callable[..., Any], *arguments: Any, timeout_s: float
+    ) -> None:
+        """Call a function with the arguments and the `FleetBoard`, after earlier calls.
+
+        `Ended` will be posted with the number ``call``, or `Left` for the board.
+        """
+
+    def where(self, board: str) -> str:
+        """Return a name of the host that a board is on; images are sent once to each host."""
+
+    def close(self) -> None:
+        """End what runs, and let go of the boards."""
+
+
+class LocalProvider:
+    """The boards of this machine, each with a thread and a process."""
+
+    def __init__(self, boards: Sequence[FleetBoard]) -> None:
+        """Take the boards; nothing is started yet."""
+        self._boards = {board.serial: board for board in boards}
+        self._processes = {serial: JobProcess() for serial in self._boards}
+        self._queues: dict[str, queue.SimpleQueue[Any]] = {}
+
+    def open(self, post: Post) -> Sequence[FleetBoard]:
+        """Return the boards; see `Provider`."""
+        self._post = post
+        return list(self._boards.values())
+
+    def start(
+        self, call: int, board: str, function: Callable[..., Any], *arguments: Any, timeout_s: float
+    ) -> None:
+        """Call a function in the board's process; see `Provider`."""
+        if board not in self._queues:
+            calls = self._queues[board] = queue.SimpleQueue()
+            threading.Thread(target=self._serve, args=(board, calls), daemon=True).start()
+        self._queues[board].put((call, function, arguments, timeout_s))
+
+    def where(self, board: str) -> str:
+        """Return "": images are here already."""
+        return ""
+
+    def close(self) -> None:
+        """End the processes; see `Provider`."""
+        for calls in self._queues.values():
+            calls.put(None)
+        for process in self._processes.values():
+            process.close()
+
+    def _serve(self, board: str, calls: queue.SimpleQueue[Any]) -> None:
+        process, described = self._processes[board], self._boards[board]
+        while (call := calls.get()) is not None:
+            number, function, arguments, timeout_s = call
+            self._post(called(number, process, described, function, arguments, timeout_s))
+
+
+def called(
+    call: int,
+    process: JobProcess,
+    board: FleetBoard,
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+    timeout_s: float,
+) -> Ended:
+    """Call a function in a board's process, and return how that ended."""
+    try:
+        return Ended(call, process.run(function, *arguments, board, timeout_s=timeout_s))
+    except Exception as error:  # whatever the function raises ends its job, not the batch
+        return Ended(call, error=error)

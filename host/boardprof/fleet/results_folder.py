@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The folder with the results of a batch, written as each job ends.
+
+``results.jsonl`` has one JSON object a line for each result, and ``reports/`` a Report for each job
+that measured something. One batch at a time has the folder. A second start reads it and goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+
+from boardprof.errors import BusyError, UsageError
+from boardprof.fleet.job import Result
+from boardprof.processes import described, lock_holders, lock_within
+from boardprof.writing import unwritable, write_bytes
+
+_INDEX, _REPORTS = "results.jsonl", "reports"
+
+
+class ResultsFolder:
+    """The results that are known already, and a place for new ones.
+
+    Attributes:
+        path: the folder.
+        known: the last result of each key.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        """Open the folder, made if it is not there; the last line may be cut short.
+
+        Raises:
+            UsageError, StorageError: it cannot be written, or has something else in it.
+            BusyError: another batch has it.
+        """
+        self.path = Path(path)
+        self._index = self.path / _INDEX
+        try:
+            (self.path / _REPORTS).mkdir(parents=True, exist_ok=True)
+            self._handle = os.open(self._index, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise unwritable(path, error) from error
+        try:
+            if not lock_within(self._handle, 0.0):
+                owner = described(lock_holders(self._index)) or "another program"
+                raise BusyError(
+                    f"{path} is in use: {owner} writes results to it.",
+                    owner=owner,
+                    hint="wait for the other batch, or name another folder",
+                )
+            self.known = self._read()
+        except BaseException:
+            os.close(self._handle)
+            raise
+
+    def __enter__(self) -> ResultsFolder:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the folder."""
+        os.close(self._handle)
+
+    def add(self, result: Result) -> Result:
+        """Write a result; it is in the folder when this returns.
+
+        Returns:
+            The result, with the file of its Report.
+
+        Raises:
+            UsageError, StorageError: it cannot be written.
+        """
+        if result.report_text is not None:
+            file = self.path / _REPORTS / f"{result.key[:32]}.json"
+            write_bytes(result.report_text.encode() + b"\n", str(file))
+            result = replace(result, report_text=None, report_file=str(file))
+        left = memoryview((result.line(self.path) + "\n").encode())
+        try:
+            while left:
+                left = left[os.write(self._handle, left) :]
+        except OSError as error:
+            raise unwritable(self._index, error) from error
+        return result
+
+    def _read(self) -> dict[str, Result]:
+        """Return the results by key; remove a line that was cut short."""
+        with open(self._handle, "rb", closefd=False) as file:
+            content = file.read()
+        whole = content.rfind(b"\n") + 1
+        found: dict[str, Result] = {}
+        for number, line in enumerate(content[:whole].splitlines(), start=1):
+            try:
+                result = Result.from_json(json.loads(line), self.path)
+            except (ValueError, KeyError, TypeError, AttributeError):
+                raise UsageError(
+                    f"{self._index}:{number}: this line is not a result of a batch.",
+                    hint="name another folder for the results",
+                ) from None
+            found[result.key] = result
+        os.ftruncate(self._handle, whole)
+        os.lseek(self._handle, whole, os.SEEK_SET)
+        return found

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One job on one board: its image, which is built where the batch is, and its measurement."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+from boardprof.doctor.check_board import finding_text, proof_sources, prove
+from boardprof.doctor.known_work import FAILED as PROOF_FAILED
+from boardprof.errors import (
+    BoardError,
+    BoardprofError,
+    BoardTimeoutError,
+    BuildMismatchError,
+    DeviceEndedError,
+    DeviceResetError,
+    LinkError,
+    MissingToolError,
+    RpcError,
+)
+from boardprof.firmware.builder import build
+from boardprof.firmware.firmware import Firmware
+from boardprof.firmware.flash import flash
+from boardprof.fleet.boards import FleetBoard
+from boardprof.fleet.job import Job, JobError
+from boardprof.fleet.lease import lease_of
+from boardprof.report.assemble import assemble
+from boardprof.report.measurement import Measurement
+from boardprof.report.report import Report
+from boardprof.run.measure_plan import Listener, results
+from boardprof.run.plan import Plan, PlanData
+from boardprof.stats.groups import summaries
+from boardprof.toolchain.cache import Cache
+
+_OF_THE_BOARD = (BoardError, BoardTimeoutError, LinkError, DeviceResetError, DeviceEndedError)
+"""Errors that say nothing about the job; another board may do it."""
+
+_LEASE_S = 300.0
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image on its way to a worker.
+
+    Attributes:
+        firmware: as it was built; its path is the client's.
+        digest: SHA-256 of the file, in hex.
+        content: the file. None if the worker has it.
+    """
+
+    firmware: Firmware
+    digest: str
+    content: bytes | None = None
+
+    @classmethod
+    def of(cls, firmware: Firmware) -> Image:
+        """Take a firmware's image."""
+        return cls(firmware, hashlib.sha256(firmware.image.read_bytes()).hexdigest())
+
+    def with_content(self) -> Image:
+        """Return the image with the file itself."""
+        return replace(self, content=self.firmware.image.read_bytes())
+
+    def here(self, spec: Any) -> Firmware:
+        """Return the firmware with an image of this machine.
+
+        Raises:
+            ImageMissingError: the image has not been sent to this machine.
+        """
+        name = self.firmware.image.name
+        cache = Cache()
+        path = cache.root / "images" / "fleet" / self.digest / name
+        if self.content is not None and cache.find(name, "images", "fleet") != path:
+            with cache.scratch() as scratch:
+                (scratch / name).write_bytes(self.content)
+                os.chmod(scratch / name, 0o700)
+                path = cache.store(scratch / name, "images", "fleet")
+        elif not path.is_file():
+            path = self.firmware.image  # the machine of the batch itself
+        if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != self.digest:
+            raise ImageMissingError(f"The image {self.digest[:12]} is not on this machine.")
+        return replace(self.firmware, image=path, board=spec)
+
+
+class ImageMissingError(BoardError):
+    """The worker does not have the image, although it was sent: it is sent again."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a job's process needs.
+
+    Attributes:
+        job: the job.
+        data: its arguments.
+        image: its image.
+    """
+
+    job: Job
+    data: PlanData
+    image: Image
+
+    def __str__(self) -> str:
+        """Return the job as a line for people."""
+        return str(self.job)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How an attempt at a job ended.
+
+    Attributes:
+        report: what was measured, as JSON. None if nothing was.
+        medians: of it, see `Result`.
+        errors: what went wrong.
+        is_boards_fault: another board may do the job.
+    """
+
+    report: str | None = None
+    medians: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    errors: tuple[JobError, ...] = ()
+    is_boards_fault: bool = False
+
+
+def built(job: Job, kind: str) -> Image:
+    """Build a job's image; raises as `build`."""
+    plan = job.plan
+    assert plan.path is not None
+    return Image.of(build(FleetBoard(kind, "").spec, [plan.path], plan.code))
+
+
+@lru_cache(maxsize=1024)
+def data_of(values: tuple[str, ...]) -> PlanData:
+    """Read the arguments of jobs, and the files that they name; raises as `Plan.read_data`."""
+    return Plan(target="file:function", values=values).read_data()
+
+
+@lru_cache(maxsize=1024)
+def _data_digest(values: tuple[str, ...]) -> str:
+    return hashlib.sha256(pickle.dumps(data_of(values))).hexdigest()
+
+
+def key_of(job: Job, image: Image) -> str:
+    """Return the digest of all that a job's result depends on."""
+    facts = [
+        job.board,
+        job.function,
+        job.arguments,
+        _data_digest(job.arguments),
+        image.firmware.build_id.hex(),
+        job.flags,
+        repr(replace(job.limits, job_s=0.0)),
+    ]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+
+def perform(work: Work, board: FleetBoard) -> Answer:
+    """Carry out a job; runs in the process of its board."""
+    measured: list[Measurement] = []
+    errors: list[BoardprofError] = []
+    try:
+        spec = board.spec
+        with lease_of(board)(board, _LEASE_S) as port:
+            firmware = work.image.here(spec)
+            if port is not None and spec.flash is not None:
+                _flash_unless_there(firmware, port)
+            plan = replace(work.job.plan, port=port, data=work.data, boards=(board.kind,))
+            listener = Listener(on_note=lambda text: None)
+            for found in results(spec, plan, listener, firmware=firmware):
+                if isinstance(found, Measurement):
+                    measured.append(found)
+                else:
+                    errors.append(found)
+    except BoardprofError as error:
+        errors.append(error)
+    missing = [error.message.partition("\n")[0] for error in errors]
+    report = assemble(measured, missing=missing) if measured else None
+    return Answer(
+        None if report is None else report.json(),
+        {} if report is None else _medians(report),
+        tuple(map(JobError.of, errors)),
+        any(_is_boards_fault(error) for error in errors),
+    )
+
+
+def _medians(report: Report) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    for each in summaries(report):
+        if each.key.device == each.board:  # not of a part of the board
+            found.setdefault(each.key.title, {})[each.metric] = each.summary.median
+    return found
+
+
+def _is_boards_fault(error: BoardprofError) -> bool:
+    return isinstance(error, _OF_THE_BOARD) and not isinstance(error, RpcError)
+
+
+def _flash_unless_there(firmware: Firmware, port: str) -> None:
+    """Flash a board that runs other firmware, or none that answers."""
+    try:
+        firmware.open(port).close()
+    except (BuildMismatchError, BoardTimeoutError, LinkError):
+        flash(firmware.board, firmware.image, port)
+
+
+def check(board: FleetBoard) -> str | None:
+    """Check a board with known work, as ``boardprof doctor`` does; return what is wrong, or None.
+
+    At a port, functions of known work can only be called if the board can be flashed. Otherwise it
+    is in order if it answers.
+    """
+    try:
+        spec = board.spec
+        with lease_of(board)(board, _LEASE_S) as port:
+            if port is None or spec.flash is not None:
+                firmware = build(spec, proof_sources(spec))
+                if port is not None:
+                    flash(spec, firmware.image, port)
+                with firmware.open(port) as opened:
+                    found = [f for f in prove(opened) if f.verdict == PROOF_FAILED]
+                return finding_text(found[0]) if found else None
+            from boardprof.connection import connect
+
+            connect(spec, port).close()
+    except MissingToolError:
+        return None  # this machine cannot build the functions; the board may be in order
+    except BoardprofError as error:
+        return error.message.partition("\n")[0]
+    return None

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A scheduler and workers of ``boardprof`` in processes of their own, on loopback."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.support import ROOT
+
+DEADLINE_S = 60.0
+
+
+def until(is_so: Callable[[], object], what: str, timeout_s: float = DEADLINE_S) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not is_so():
+        assert time.monotonic() < deadline, f"{what} did not happen within {timeout_s:g} s"
+        time.sleep(0.05)
+
+
+class Cluster:
+    """Processes by name; all of them end with the test.
+
+    Attributes:
+        address: of the scheduler.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.start("scheduler", "fleet", "scheduler", "--port", "0")
+        until(lambda: "scheduler at" in self.said("scheduler"), "the scheduler's start")
+        found = re.search(r"tcp://127\.0\.0\.1:\d+", self.said("scheduler"))
+        assert found is not None
+        self.address = found[0]
+
+    def start(self, name: str, *words: str) -> subprocess.Popen[bytes]:
+        """Start a ``boardprof`` with a home and a cache of its own."""
+        home = self._folder / name
+        home.mkdir(exist_ok=True)
+        environment = {
+            **os.environ,
+            "HOME": str(home),
+            "XDG_CACHE_HOME": str(home / "cache"),
+            "PYTHONPATH": str(ROOT),
+            "PYTHONUNBUFFERED": "1",
+        }
+        with (self._folder / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "boardprof", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                cwd=home,
+                start_new_session=True,
+            )
+        self._processes[name] = process
+        return process
+
+    def worker(self, name: str, *boards: str) -> subprocess.Popen[bytes]:
+        """Start a worker; it may take a second until it is connected."""
+        options = [word for board in boards for word in ("-b", board)]
+        return self.start(name, "worker", self.address, "--name", name, *options)
+
+    def await_workers(self, *names: str) -> None:
+        for name in names:
+            until(lambda name=name: " serves " in self.said(name), f"the start of {name}")  # type: ignore[misc]
+
+    def said(self, name: str) -> str:
+        return (self._folder / f"{name}.log").read_text(errors="replace")
+
+    def close(self) -> None:
+        for process in self._processes.values():
+            process.send_signal(signal.SIGCONT)  # a test may have stopped it
+            process.terminate()
+        for process in self._processes.values():
+            try:
+                process.wait(10.0)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(10.0)
+
+
+@contextmanager
+def cluster(folder: Path) -> Iterator[Cluster]:
+    made = Cluster(folder)
+    try:
+        yield made
+    finally:
+        made.close()

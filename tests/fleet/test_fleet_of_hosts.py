@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fleets of several hosts: processes with homes of their own, behind dask's scheduler."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import boardprof
+from boardprof.errors import UsageError
+from boardprof.fleet import Fleet, Job, Limits, Result
+from boardprof.fleet.dask_worker import check_address, run_scheduler
+from tests.fleet.cluster import Cluster, cluster, until
+from tests.fleet.stand_in import long_nap, nap
+from tests.support import awake, children_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+OWNER = Path(__file__).with_name("owner.c")
+HOSTS = {"ant": 3, "bee": 3, "cat": 2}
+
+
+def names() -> dict[str, list[str]]:
+    return {host: [f"{host}{n}" for n in range(count)] for host, count in HOSTS.items()}
+
+
+# -- scheduling ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [240, pytest.param(1000, marks=pytest.mark.nightly)])
+def test_short_jobs_reach_85_percent_of_the_ideal_time(tmp_path: Path, count: int) -> None:
+    with cluster(tmp_path) as made:
+        for host, serials in names().items():
+            made.worker(host, *(f"linux=127.0.0.1:9#{serial}" for serial in serials))
+        made.await_workers(*HOSTS)
+        jobs = [Job("f.c", "linux", arguments=(f"n={n}",)) for n in range(count)]
+        with awake() as clock:
+            times = []
+            for result in Fleet(made.address, perform=nap).as_completed(jobs):
+                assert (result.state, result.errors) == ("done", ())
+                times.append(clock())
+    assert len(times) == count
+    # Without the first round, in which the boards' processes start.
+    rounds = (count - 16) / 8
+    assert times[-1] - times[15] <= rounds * 0.1 / 0.85
+
+
+# -- leases -------------------------------------------------------------------------------------
+
+
+def serve(folder: Path, count: int) -> tuple[list[subprocess.Popen[str]], list[str]]:
+    """Start agents that record their callers; return them and their addresses."""
+    command = [sys.executable, "-m", "boardprof", "agent", "serve", "-b", "linux", str(OWNER)]
+    command += ["--listen", "127.0.0.1:0"]
+    agents = []
+    addresses = []
+    for _ in range(count):
+        agent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder)
+        agents.append(agent)
+        assert agent.stdout is not None
+        line = agent.stdout.readline()
+        found = re.search(r"127\.0\.0\.1:\d+", line)
+        assert found is not None, line
+        addresses.append(found[0])
+    return agents, addresses
+
+
+def recorded(address: str) -> npt.NDArray[np.uint64]:
+    """Return what a board recorded: for each call the job, and begin and end in nanoseconds."""
+    firmware = boardprof.build([OWNER], board="linux")
+    with firmware.open(f"socket://{address}") as board:
+        count = int(board.functions.call_count())
+        rows = []
+        for at in range(0, count, 256):
+            size = min(256, count - at)
+            out = np.zeros(3 * size, np.uint64)
+            board.functions.recorded(out, size, at)
+            rows.append(out.reshape(size, 3))
+    return np.concatenate(rows)
+
+
+@pytest.mark.parametrize("count", [80, pytest.param(1000, marks=pytest.mark.nightly)])
+def test_no_two_jobs_have_a_board_at_the_same_time(tmp_path: Path, count: int) -> None:
+    """Two batches share eight boards of three hosts; the boards tell who called them."""
+    agents, addresses = serve(tmp_path, sum(HOSTS.values()))
+    results: list[Result] = []
+    try:
+        with cluster(tmp_path) as made:
+            left = iter(addresses)
+            for host, serials in names().items():
+                made.worker(host, *(f"linux={next(left)}#{serial}" for serial in serials))
+            made.await_workers(*HOSTS)
+
+            def batch(numbers: range) -> None:
+                jobs = [
+                    Job(str(OWNER), "linux", "work", (f"job={n}",), limits=Limits(repeat=3))
+                    for n in numbers
+                ]
+                results.extend(Fleet(made.address).as_completed(jobs))
+
+            batches = [
+                threading.Thread(target=batch, args=(range(first, count + 1, 2),))
+                for first in (1, 2)
+            ]
+            for each in batches:
+                each.start()
+            for each in batches:
+                each.join(280.0)
+        assert [r.errors for r in results if r.errors] == []
+        assert len(results) == count
+        seen: Counter[int] = Counter()
+        for address in addresses:
+            calls = recorded(address)
+            jobs, began, ended = calls.T
+            assert np.all(ended[:-1] <= began[1:]), "two calls at the same time"
+            starts = np.flatnonzero(np.diff(jobs, prepend=np.uint64(0)))
+            seen.update(int(jobs[at]) for at in starts)  # each run of calls of one job
+            assert len(calls) >= 3 * len(starts)
+        assert seen == Counter(range(1, count + 1)), "a job's calls have others among them"
+    finally:
+        for agent in agents:
+            agent.kill()
+            agent.wait(10.0)
+            assert agent.stdout is not None
+            agent.stdout.close()
+
+
+# -- chaos --------------------------------------------------------------------------------------
+
+SOURCE = "unsigned spin(unsigned n) { unsigned s = 0; while (n--) s += n * n; return s; }\n"
+
+CLIENT = """
+import sys
+from boardprof.fleet import Fleet, Rules, read_jobs
+for result in Fleet(sys.argv[1], rules=Rules(retries=20)).as_completed(
+    read_jobs("jobs.toml"), results="results"
+):
+    print(result.job.arguments[0], result.state, result.was_known, flush=True)
+"""
+
+JOBS = """
+[[jobs]]
+files = ["spin.c"]
+functions = ["spin"]
+arguments = [{arguments}]
+boards = ["qemu-rv32"]
+"""
+
+
+def emulators(process: int) -> Iterator[int]:
+    """Yield the emulators that a process and its children have started."""
+    for child in children_of(process):
+        name = Path(f"/proc/{child}/comm")
+        if name.exists() and name.read_text().startswith("qemu-system"):
+            yield child
+        if Path(f"/proc/{child}").exists():
+            yield from emulators(child)
+
+
+class Chaos:
+    """A batch whose workers, emulators and client are killed, and whose hosts vanish."""
+
+    def __init__(self, made: Cluster, folder: Path, seed: int) -> None:
+        self.made, self.folder, self.chance = made, folder, random.Random(seed)
+        self.workers = {host: made.worker(host, "qemu-rv32") for host in HOSTS}
+        self.kinds: Counter[str] = Counter()
+        self.running_when_killed = 0
+        self.client = self.start_client()
+
+    def start_client(self) -> subprocess.Popen[bytes]:
+        with (self.folder / "client.log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-c", CLIENT, self.made.address],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.folder,
+                start_new_session=True,
+            )
+
+    def kill_something(self) -> None:
+        kind = self.chance.choice(["worker", "emulator", "client", "host"])
+        host = self.chance.choice(sorted(self.workers))
+        worker = self.workers[host]
+        self.kinds[kind] += 1
+        if kind == "worker":
+            worker.kill()
+            worker.wait(10.0)
+            self.workers[host] = self.made.worker(host, "qemu-rv32")
+        elif kind == "emulator":
+            for emulator in list(emulators(worker.pid))[:1]:
+                os.kill(emulator, signal.SIGKILL)
+        elif kind == "client":
+            self.client.kill()
+            self.client.wait(10.0)
+            self.client = self.start_client()
+        else:  # its network is gone: nothing is closed, and nobody answers
+            worker.send_signal(signal.SIGSTOP)
+            threading.Timer(3.0, worker.send_signal, [signal.SIGCONT]).start()
+
+
+def results_in(folder: Path) -> list[dict[str, object]]:
+    file = folder / "results" / "results.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True) if file.exists() else []
+    return [json.loads(line) for line in lines if line.endswith(b"\n")]
+
+
+@pytest.mark.board("qemu-rv32")
+@pytest.mark.parametrize(
+    ("kills", "count"),
+    [(5, 24), pytest.param(50, 300, marks=[pytest.mark.nightly, pytest.mark.timeout(1200)])],
+)
+def test_killing_at_random_moments_loses_no_finished_result(
+    tmp_path: Path, kills: int, count: int
+) -> None:
+    seed = int(os.environ.get("FLEET_SEED", time.time_ns() % 1_000_000))
+    print(f"FLEET_SEED={seed}")
+    (tmp_path / "spin.c").write_text(SOURCE)
+    arguments = ", ".join(f'["n={1000 + n}"]' for n in range(count))
+    (tmp_path / "jobs.toml").write_text(JOBS.format(arguments=arguments))
+    with cluster(tmp_path) as made:
+        chaos = Chaos(made, tmp_path, seed)
+        until(lambda: len(results_in(tmp_path)) >= 2, "the first results", 100.0)
+        for _ in range(kills):
+            before = len(results_in(tmp_path))
+            time.sleep(chaos.chance.uniform(0.0, 0.5))
+            chaos.kill_something()
+            # What was finished before is still there.
+            assert len(results_in(tmp_path)) >= before
+            until(
+                lambda before=before: (  # type: ignore[misc]
+                    len(results_in(tmp_path)) > before or chaos.client.poll() is not None
+                ),
+                f"another result after {dict(chaos.kinds)}",
+                100.0,
+            )
+        until(lambda: chaos.client.poll() is not None, "the end of the batch", 200.0)
+        log = (tmp_path / "client.log").read_text()
+        assert chaos.client.returncode == 0, log
+        told = results_in(tmp_path)
+    done = [line for line in told if line["state"] == "done"]
+    assert len(done) == len(told) == count, [line["errors"] for line in told if line["errors"]]
+    # Each job has one result: what was finished was not measured again.
+    assert len({line["key"] for line in done}) == count
+    medians = {line["job"]["arguments"][0]: line["medians"] for line in done}  # type: ignore[index]
+    step = {
+        medians[f"n={1001 + n}"]["spin"]["instructions"]  # type: ignore[index]
+        - medians[f"n={1000 + n}"]["spin"]["instructions"]  # type: ignore[index]
+        for n in range(count - 1)
+    }
+    assert len(step) == 1, step  # exact, whoever measured it and whatever was killed
+
+
+def test_a_job_that_may_run_only_once_is_unknown_after_its_worker_died(tmp_path: Path) -> None:
+    with cluster(tmp_path) as made:
+        worker = made.worker("ant", "linux=127.0.0.1:9#a")
+        made.await_workers("ant")
+        jobs = [Job("f.c", "linux", arguments=("n=1",), limits=Limits(once=True))]
+        threading.Timer(1.0, worker.kill).start()
+        (result,) = Fleet(made.address, perform=long_nap).as_completed(jobs)
+    assert result.state == "unknown"
+    assert "Its worker has ended" in result.errors[0].message
+
+
+# -- status and addresses -----------------------------------------------------------------------
+
+
+def test_status_lists_hosts_boards_and_what_they_work_on(tmp_path: Path) -> None:
+    with cluster(tmp_path) as made:
+        made.worker("ant", "linux=127.0.0.1:9#a", "native")
+        made.await_workers("ant")
+        command = [sys.executable, "-m", "boardprof", "fleet", "status"]
+        told = subprocess.run(
+            [*command, "--scheduler", made.address],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        ).stdout
+    lines = told.splitlines()
+    assert lines[0].startswith("ant at tcp://127.0.0.1:")
+    assert lines[1:] == ["  linux a: free; 0 ended", "  native ant:native.0: free; 0 ended"]
+
+
+def test_a_scheduler_that_others_could_reach_needs_tls() -> None:
+    with pytest.raises(UsageError, match=r"A scheduler at 0\.0\.0\.0 needs TLS"):
+        run_scheduler("0.0.0.0", 0, print)
+
+
+@pytest.mark.parametrize("address", ["tcp://10.0.0.7:8786", "lab:8786", "tcp://lab:8786"])
+def test_an_address_of_another_machine_needs_tls(address: str) -> None:
+    with pytest.raises(UsageError, match="would not be encrypted"):
+        check_address(address)
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "tcp://[::1]:1", "tls://lab:8786"])
+def test_an_address_here_or_with_tls_is_accepted(address: str) -> None:
+    check_address(address)
