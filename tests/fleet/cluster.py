@@ -35,7 +35,11 @@ class Cluster:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self.start("scheduler", "fleet", "scheduler", "--port", "0")
+        self.address = ""
+
+    def open(self) -> None:
+        """Start the scheduler."""
+        self.start("scheduler", "fleet", "scheduler", "--port", "0", "--silence", "5s")
         until(lambda: "scheduler at" in self.said("scheduler"), "the scheduler's start")
         found = re.search(r"tcp://127\.0\.0\.1:\d+", self.said("scheduler"))
         assert found is not None
@@ -93,6 +97,7 @@ class Cluster:
 def cluster(folder: Path) -> Iterator[Cluster]:
     made = Cluster(folder)
     try:
+        made.open()
         yield made
     finally:
         made.close()

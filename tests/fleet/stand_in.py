@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
+from pathlib import Path
 
 from boardprof.fleet.boards import FleetBoard
+from boardprof.fleet.lease import lease_of
 from boardprof.fleet.work import Answer
 
 NAP_S = 0.1
@@ -19,3 +23,22 @@ def nap(job: object, board: FleetBoard) -> Answer:
 def long_nap(job: object, board: FleetBoard) -> Answer:
     time.sleep(60.0)
     return Answer()
+
+
+def crash(job: object, board: FleetBoard) -> Answer:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return Answer()
+
+
+def flaky(job: object, board: FleetBoard) -> Answer:
+    """Crash in the first attempt; the folder of the batch remembers it."""
+    if not Path("crashed").exists():
+        Path("crashed").touch()
+        crash(job, board)
+    return Answer()
+
+
+def exclusive(board: FleetBoard) -> None:
+    """Hold the lease of a board."""
+    with lease_of(board)(board, 1.0):
+        time.sleep(60.0)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.cli.group import Commands
-from boardprof.cli.options import json_option, width_option
+from boardprof.cli.options import Seconds, json_option, width_option
 from boardprof.cli.output import echo, echo_data, echo_json, echo_page, is_quiet
 
 if TYPE_CHECKING:
@@ -133,14 +133,23 @@ def status(scheduler: str | None, as_json: bool) -> None:
 @fleet.command()
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS")
 @click.option("--port", default=8786, show_default=True, type=click.IntRange(0, 65535), metavar="N")
-def scheduler(host: str, port: int) -> None:
+@click.option(
+    "--silence",
+    "silence_s",
+    default="30s",
+    show_default=True,
+    type=Seconds(),
+    metavar="TIME",
+    help="A host that does not answer for this long has left, and its jobs run elsewhere.",
+)
+def scheduler(host: str, port: int, silence_s: float) -> None:
     """Run the scheduler of a fleet until it is interrupted.
 
     At another address than a loopback one, it needs dask's TLS settings.
     """
     from boardprof.fleet.dask_worker import run_scheduler
 
-    run_scheduler(host, port, lambda address: echo(f"scheduler at {address}"))
+    run_scheduler(host, port, silence_s, lambda address: echo(f"scheduler at {address}"))
 
 
 def _results_page(found: Sequence[Result]) -> Page:

@@ -27,7 +27,7 @@ FACTS = "boardprof"
 """Name of the boards' facts among a worker's metrics."""
 
 _PAUSE_S = 1.0
-_SILENCE = "30s"
+_LEAST_SILENCE_S = 5.0
 _LOCAL = ("localhost", "")
 
 
@@ -164,19 +164,25 @@ async def _serve(
         await asyncio.sleep(_PAUSE_S)
 
 
-def run_scheduler(host: str, port: int, on_start: Callable[[str], None]) -> None:
+def run_scheduler(host: str, port: int, silence_s: float, on_start: Callable[[str], None]) -> None:
     """Run dask's scheduler until interrupted.
 
     Args:
         host: address to listen at.
         port: 0 for any free one.
+        silence_s: a worker that does not answer for this long has left. At least five seconds.
         on_start: gets the scheduler's address.
 
     Raises:
         MissingExtraError: ``boardprof[fleet]`` is not installed.
-        UsageError: others could reach it, and TLS is not configured.
+        UsageError: others could reach it and TLS is not configured, or the silence is too short.
         BoardError: the address cannot be used.
     """
+    if silence_s < _LEAST_SILENCE_S:
+        raise UsageError(
+            f"--silence {silence_s:g} is too short: hosts report about once a second.",
+            hint=f"at least {_LEAST_SILENCE_S:g} s",
+        )
     dask = distributed()
     security = dask.Security()
     has_tls = bool(security.tls_ca_file and security.tls_scheduler_cert)
@@ -187,18 +193,24 @@ def run_scheduler(host: str, port: int, on_start: Callable[[str], None]) -> None
             hint="configure dask's TLS, see docs/fleet.md; or --host 127.0.0.1",
         )
     try:
-        asyncio.run(_schedule(dask, host, port, security, "tls" if has_tls else "tcp", on_start))
+        protocol = "tls" if has_tls else "tcp"
+        asyncio.run(_schedule(dask, host, port, silence_s, security, protocol, on_start))
     except OSError as error:
         raise BoardError(f"A scheduler cannot listen at {host}:{port}: {error}.") from error
 
 
 async def _schedule(
-    dask: Any, host: str, port: int, security: Any, protocol: str, on_start: Callable[[str], None]
+    dask: Any,
+    host: str,
+    port: int,
+    silence_s: float,
+    security: Any,
+    protocol: str,
+    on_start: Callable[[str], None],
 ) -> None:
     import dask.config as settings
 
-    # A worker whose host has vanished is given up after this silence.
-    with settings.set({"distributed.scheduler.worker-ttl": _SILENCE}):
+    with settings.set({"distributed.scheduler.worker-ttl": f"{silence_s}s"}):
         scheduler = dask.Scheduler(
             host=host, port=port, security=security, protocol=f"{protocol}://", dashboard=False
         )

@@ -15,7 +15,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
@@ -115,6 +115,18 @@ def labgrid_lease(board: FleetBoard, timeout_s: float) -> Iterator[str | None]:
     """
     place = (board.port or "").removeprefix(LABGRID)
     client = _Client(place)
+    # For labgrid, all processes of a user on a host are one holder.
+    with leased(lease_folder(), board.port or "", timeout_s), _guarded(client) as take:
+        take(timeout_s)
+        yield client.port()
+
+
+@contextlib.contextmanager
+def _guarded(client: _Client) -> Iterator[Callable[[float], None]]:
+    """Yield a function that acquires a place; it is released at the end, or when this process dies.
+
+    A shell that runs before the place is acquired waits for the end of its input.
+    """
     guard = subprocess.Popen(
         ["sh", "-c", _WAIT_FOR_OUR_END, "sh", *client.command("release")],
         stdin=subprocess.PIPE,
@@ -124,18 +136,19 @@ def labgrid_lease(board: FleetBoard, timeout_s: float) -> Iterator[str | None]:
     )
     assert guard.stdin is not None
     is_ours = False
-    try:
+
+    def take(timeout_s: float) -> None:
+        nonlocal is_ours
         client.acquire(timeout_s)
         is_ours = True
-        yield client.port()
+
+    try:
+        yield take
     finally:
-        if is_ours:
-            guard.stdin.close()  # the shell releases the place now
-            guard.wait(_CLIENT_S)
-        else:  # the place belongs to somebody else, so it must not be released
+        if not is_ours:  # the place belongs to somebody else, so it must not be released
             guard.kill()
-            guard.wait(_CLIENT_S)
-            guard.stdin.close()
+        guard.stdin.close()  # now the shell releases it
+        guard.wait(_CLIENT_S)
 
 
 class _Client:
@@ -165,7 +178,9 @@ class _Client:
             if done.returncode == 0:
                 return
             told = (done.stderr or done.stdout).strip()
-            holder = re.search(r"already acquired by (\S+?)\.?(\s|$)", told)
+            found = re.search(r"already acquired by (\S+?)\.?(\s|$)", told)
+            is_own = "You have already acquired" in told
+            holder = found[1] if found else "this user on this host" if is_own else None
             if holder is None:
                 raise BoardError(
                     f"labgrid does not lend the place {self._place}: {told}",
@@ -173,10 +188,10 @@ class _Client:
                 )
             if time.monotonic() >= deadline:
                 raise BusyError(
-                    f"The place {self._place} has been acquired by {holder[1]} for more than "
+                    f"The place {self._place} has been acquired by {holder} for more than "
                     f"{timeout_s:g} s.",
-                    owner=holder[1],
-                    hint="wait for its release",
+                    owner=holder,
+                    hint=f"wait for its release; `labgrid-client -p {self._place} show` shows it",
                 )
             time.sleep(_POLL_S)
 

@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches on the boards of this machine, without a scheduler."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from boardprof.errors import BusyError, UsageError
+from boardprof.fleet import Fleet, Job, Limits, Progress, Result, Rules
+from boardprof.fleet.boards import FleetBoard
+from boardprof.fleet.job_process import JobLostError, JobProcess
+from boardprof.fleet.lease import lease_of, local_leases
+from boardprof.fleet.results_folder import ResultsFolder
+from tests.fleet.cluster import until
+from tests.fleet.stand_in import crash, exclusive, flaky, long_nap, nap
+from tests.support import awake
+
+SOURCE = """
+unsigned square(unsigned n) { return n * n; }
+unsigned cube(unsigned n) { return n * n * n; }
+unsigned trap(unsigned n) { return *(volatile unsigned *)0 + n; }
+"""
+
+JOBS = """
+[[jobs]]
+files = ["f.c"]
+functions = ["square", "cube"]
+arguments = [["n=3"], ["n=4"]]
+boards = ["native"]
+repeat = 2
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "f.c").write_text(SOURCE)
+    (tmp_path / "jobs.toml").write_text(JOBS)
+    return tmp_path
+
+
+def jobs(folder: Path, *functions: str, board: str = "native", once: bool = False) -> list[Job]:
+    limits = Limits(repeat=2, once=once)
+    return [Job(str(folder / "f.c"), board, each, ("n=3",), limits=limits) for each in functions]
+
+
+def stand_ins(count: int, *, once: bool = False) -> list[Job]:
+    limits = Limits(once=once, job_s=20.0)
+    return [Job("f.c", "native", arguments=(f"n={n}",), limits=limits) for n in range(count)]
+
+
+def test_results_come_in_the_order_of_the_jobs_with_their_reports(folder: Path) -> None:
+    wanted = jobs(folder, "cube", "square")
+    results = Fleet().map(wanted)
+    assert [result.job for result in results] == wanted
+    assert [result.state for result in results] == ["done", "done"]
+    for result, name in zip(results, ("cube", "square"), strict=True):
+        report = result.report
+        assert report is not None
+        assert [row["Name"] for row in report.calls] == [name, name]
+        assert result.medians[name]["Duration (us)"] > 0
+        assert result.board == "local:native.0"
+
+
+def test_a_batch_goes_on_where_it_was(folder: Path) -> None:
+    first = list(Fleet().as_completed(jobs(folder, "square"), results=folder / "r"))
+    again = Fleet().map(jobs(folder, "square", "cube"), results=folder / "r")
+    assert [result.was_known for result in again] == [True, False]
+    assert (again[0].began_s, again[0].medians) == (first[0].began_s, first[0].medians)
+    report = again[0].report
+    assert report is not None
+    assert len(report.calls) == 2
+    # Other code is another job.
+    (folder / "f.c").write_text(SOURCE.replace("n * n;", "n * n + 1;"))
+    assert [r.was_known for r in Fleet().map(jobs(folder, "square"), results=folder / "r")] == [
+        False
+    ]
+
+
+def test_a_jobs_own_failure_is_final_and_its_boards_is_not(folder: Path) -> None:
+    for was_known in (False, True):
+        (result,) = Fleet().map(jobs(folder, "trap"), results=folder / "r")
+        assert (result.state, result.was_known) == ("failed", was_known)
+        assert result.errors[0].kind == "DeviceFaultError"
+        assert result.errors[0].exit_code == 6
+    for _ in range(2):
+        (result,) = Fleet(rules=Rules(retries=1), perform=crash).map(
+            stand_ins(1), results=folder / "s"
+        )
+        assert (result.state, result.was_known) == ("failed", False)
+        assert result.errors[0].message == "The job's process died by signal 9."
+
+
+def test_a_job_that_cannot_be_served_or_built_fails_at_once_and_others_run(folder: Path) -> None:
+    (folder / "bad.c").write_text("int broken(int n) { return m; }\n")
+    wanted = [
+        *jobs(folder, "square", board="m99"),
+        Job(str(folder / "bad.c"), "native", "broken", ("n=1",)),
+        *jobs(folder, "square"),
+    ]
+    lacking, broken, done = Fleet().map(wanted)
+    told = "No board can serve a job for m99. Boards: 1 native."
+    assert lacking.errors[0].message.startswith(told)
+    assert (broken.state, broken.errors[0].exit_code) == ("failed", 7)
+    assert "bad.c:1" in broken.errors[0].message
+    assert done.state == "done"
+
+
+def test_jobs_with_the_same_content_share_one_build(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from boardprof.fleet import fleet, work
+
+    builds: list[tuple[str, str]] = []
+
+    def counted(job: Job, kind: str) -> work.Image:
+        builds.append((job.file, job.flags))
+        return work.built(job, kind)
+
+    monkeypatch.setattr(fleet, "built", counted)
+    wanted = [*jobs(folder, "square", "cube"), *jobs(folder, "square", "cube", once=True)]
+    assert [result.state for result in Fleet().map(wanted)] == ["done"] * 4
+    assert builds == [(str(folder / "f.c"), "-O2")]
+
+
+def test_a_job_whose_process_died_is_tried_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    (result,) = Fleet(perform=flaky).map(stand_ins(1, once=False), results=folder / "r")
+    assert result.state == "done"
+
+
+def test_a_job_that_may_run_only_once_is_unknown_and_stays_so(folder: Path) -> None:
+    for was_known in (False, True):
+        (result,) = Fleet(perform=crash).map(stand_ins(1, once=True), results=folder / "r")
+        assert (result.state, result.was_known) == ("unknown", was_known)
+
+
+CLIENT = """
+from boardprof.fleet import Fleet
+from tests.fleet.stand_in import long_nap
+from tests.fleet.test_local_batch import stand_ins
+list(Fleet(perform=long_nap).as_completed(stand_ins(1, once=True), results="r"))
+"""
+
+
+def test_a_job_that_may_run_only_once_is_not_repeated_after_its_batch_was_killed(
+    folder: Path,
+) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    client = subprocess.Popen([sys.executable, "-c", CLIENT], cwd=folder, env=environment)
+    index = folder / "r" / "results.jsonl"
+    until(lambda: index.exists() and index.stat().st_size, "the job's start")
+    client.kill()
+    client.wait(10.0)
+    (result,) = Fleet(perform=nap).map(stand_ins(1, once=True), results=folder / "r")
+    assert result.state == "unknown"
+    assert result.errors[0].message == "The batch ended while this job ran."
+
+
+def test_a_job_at_its_time_limit_is_ended() -> None:
+    wanted = [Job("f.c", "native", limits=Limits(job_s=0.5))]
+    with awake() as clock:
+        (result,) = Fleet(perform=long_nap, rules=Rules(retries=0)).map(wanted)
+        assert clock() < 8.0
+    assert result.errors[0].message == "The job did not end within 0.5 s."
+
+
+def test_progress_says_what_boards_do_and_what_jobs_wait_for() -> None:
+    told: list[Progress] = []
+    for _ in Fleet(perform=nap).as_completed(stand_ins(3), on_progress=told.append):
+        pass
+    assert told[-1].total == 3
+    assert dict(told[-1].states) == {"done": 3}
+    assert told[-1].boards == {"local:native.0": ("idle", "", 3)}
+    busy = [each for each in told if each.boards["local:native.0"][0] == "busy"]
+    assert busy[0].boards["local:native.0"][1] == "f.c:all n=0 -O2 on native"
+    assert busy[0].waiting == ("native: 1 busy",)
+
+
+def test_a_folder_belongs_to_one_batch_at_a_time(tmp_path: Path) -> None:
+    with ResultsFolder(tmp_path), pytest.raises(BusyError, match=" writes results to it"):
+        ResultsFolder(tmp_path)
+
+
+def test_a_line_that_was_cut_short_is_dropped_and_others_stay(tmp_path: Path) -> None:
+    done = [Result(job, "done", key=f"k{n}") for n, job in enumerate(stand_ins(2))]
+    with ResultsFolder(tmp_path) as folder:
+        for result in done:
+            folder.add(result)
+    index = tmp_path / "results.jsonl"
+    whole = index.read_bytes()
+    index.write_bytes(whole[:-7])
+    with ResultsFolder(tmp_path) as folder:
+        assert sorted(folder.known) == ["k0"]
+        folder.add(done[1])
+    assert index.read_bytes() == whole
+
+
+def test_a_line_of_something_else_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "results.jsonl").write_text("[1]\n")
+    with pytest.raises(UsageError, match=r"results\.jsonl:1: this line is not a result"):
+        ResultsFolder(tmp_path)
+
+
+# -- processes and leases -----------------------------------------------------------------------
+
+
+def test_a_jobs_process_goes_on_after_an_error_and_starts_again_after_its_death() -> None:
+    process = JobProcess()
+    try:
+        first = process.run(os.getpid, timeout_s=20.0)
+        with pytest.raises(ZeroDivisionError):
+            process.run(divmod, 1, 0, timeout_s=20.0)
+        assert process.run(os.getpid, timeout_s=20.0) == first == process.process_id
+        with pytest.raises(JobLostError, match="died by signal 9"):
+            process.run(os.kill, first, signal.SIGKILL, timeout_s=20.0)
+        assert process.run(os.getpid, timeout_s=20.0) not in (first, os.getpid())
+    finally:
+        process.close()
+
+
+def test_an_emulators_lease_is_one_of_as_many_as_there_are_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    boards = [FleetBoard("qemu-rv32", f"{n}") for n in range(3)]
+    first, second, third = (lease_of(board)(board, 0.1) for board in boards)
+    with first, second:
+        assert sorted(local_leases()) == ["emulator 0", "emulator 1"]
+        with pytest.raises(BusyError, match="2 emulators, one for each core"), third:
+            pass
+    assert local_leases() == {}
+
+
+def test_a_lease_ends_with_the_process_that_holds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    board = FleetBoard("linux", "a", "127.0.0.1:9")
+    process = JobProcess()
+    lost: list[BaseException] = []
+
+    def hold() -> None:
+        try:
+            process.run(exclusive, board, timeout_s=60.0)
+        except JobLostError as error:
+            lost.append(error)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        until(local_leases, "the lease")
+        holder = process.process_id
+        assert holder is not None
+        assert local_leases() == {"127.0.0.1:9": f"process {holder}"}
+        with pytest.raises(BusyError, match=f"by process {holder}"), lease_of(board)(board, 0.1):
+            pass
+        os.kill(holder, signal.SIGKILL)
+        with lease_of(board)(board, 10.0) as port:
+            assert port == "127.0.0.1:9"
+    finally:
+        thread.join(20.0)
+        process.close()
+    assert len(lost) == 1
+
+
+# -- the command --------------------------------------------------------------------------------
+
+
+def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "boardprof", "fleet", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_command_prints_each_result_as_json_and_goes_on(folder: Path) -> None:
+    for was_known in (False, True):
+        done = command(folder, "run", "jobs.toml")
+        assert (done.returncode, done.stderr) == (0, "")
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        assert sorted((x["job"]["function"], *x["job"]["arguments"]) for x in lines) == [
+            ("cube", "n=3"),
+            ("cube", "n=4"),
+            ("square", "n=3"),
+            ("square", "n=4"),
+        ]
+        assert {(x["state"], x["was_known"]) for x in lines} == {("done", was_known)}
+    shown = subprocess.run(
+        [sys.executable, "-m", "boardprof", "show", lines[0]["report_file"]],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert lines[0]["job"]["function"] in shown.stdout
+
+
+def test_the_command_ends_with_the_code_of_the_first_failure(folder: Path) -> None:
+    (folder / "jobs.toml").write_text(JOBS.replace('"cube"', '"trap"'))
+    done = command(folder, "run", "jobs.toml")
+    assert done.returncode == 6
+    assert done.stderr.count("failed: trap trapped on the board") == 2
+
+
+def test_on_a_terminal_the_command_shows_a_table_of_results(folder: Path) -> None:
+    ours, theirs = pty.openpty()
+    os.set_blocking(ours, False)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "boardprof", "fleet", "run", "jobs.toml", "--width", "100"],
+        cwd=folder,
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+    )
+    os.close(theirs)
+    text = b""
+
+    def ended() -> bool:
+        nonlocal text
+        try:
+            text += os.read(ours, 65536)
+        except BlockingIOError:
+            return False
+        except OSError:  # the other end is closed
+            return process.poll() is not None
+        return False
+
+    until(ended, "the command's end")
+    os.close(ours)
+    shown = text.decode()
+    assert process.returncode == 0, shown
+    assert "4 of 4 jobs done; results in jobs.results" in shown
+    assert "of 4 jobs" in shown.split("4 of 4 jobs done")[0]  # the live table
+    assert "local:native.0" in shown
+
+
+def test_status_without_a_scheduler_shows_the_leases_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert command(tmp_path, "status").stdout == "Nothing is leased on this machine.\n"
+    board = FleetBoard("linux", "a", "127.0.0.1:9")
+    with lease_of(board)(board, 1.0):
+        assert command(tmp_path, "status").stdout == f"127.0.0.1:9: process {os.getpid()}\n"
+
+
+WITHOUT_DASK = """
+import sys
+sys.modules["distributed"] = None
+from boardprof.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["worker", "tcp://127.0.0.1:1", "-b", "native"],
+        ["fleet", "status", "--scheduler", "tcp://127.0.0.1:1"],
+        ["fleet", "run", "jobs.toml", "--scheduler", "tcp://127.0.0.1:1"],
+        ["fleet", "scheduler"],
+    ],
+)
+def test_without_dask_the_commands_name_the_extra(folder: Path, words: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_DASK, *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "pip install 'boardprof[fleet]'" in done.stderr
