@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -32,8 +32,8 @@ class Cluster:
         address: of the scheduler.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
+        self._folder, self._variables = folder, variables
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.address = ""
 
@@ -41,7 +41,7 @@ class Cluster:
         """Start the scheduler."""
         self.start("scheduler", "fleet", "scheduler", "--port", "0", "--silence", "5s")
         until(lambda: "scheduler at" in self.said("scheduler"), "the scheduler's start")
-        found = re.search(r"tcp://127\.0\.0\.1:\d+", self.said("scheduler"))
+        found = re.search(r"t(cp|ls)://127\.0\.0\.1:\d+", self.said("scheduler"))
         assert found is not None
         self.address = found[0]
 
@@ -55,6 +55,7 @@ class Cluster:
             "XDG_CACHE_HOME": str(home / "cache"),
             "PYTHONPATH": str(ROOT),
             "PYTHONUNBUFFERED": "1",
+            **self._variables,
         }
         with (self._folder / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
@@ -68,6 +69,11 @@ class Cluster:
             )
         self._processes[name] = process
         return process
+
+    @property
+    def scheduler(self) -> subprocess.Popen[bytes]:
+        """The scheduler's process."""
+        return self._processes["scheduler"]
 
     def worker(self, name: str, *boards: str) -> subprocess.Popen[bytes]:
         """Start a worker; it may take a second until it is connected."""
@@ -94,8 +100,8 @@ class Cluster:
 
 
 @contextmanager
-def cluster(folder: Path) -> Iterator[Cluster]:
-    made = Cluster(folder)
+def cluster(folder: Path, variables: Mapping[str, str] | None = None) -> Iterator[Cluster]:
+    made = Cluster(folder, variables or {})
     try:
         made.open()
         yield made

@@ -25,7 +25,7 @@ from boardprof.fleet.dask_worker import (
 from boardprof.fleet.extra import distributed
 from boardprof.fleet.provider import Ended, Joined, Left, Post
 
-_CONNECT_S = 30.0
+_CONNECT_S = 10.0
 _ANSWER_S = 30.0
 _LOOK_S = 0.5
 

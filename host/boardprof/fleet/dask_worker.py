@@ -29,6 +29,8 @@ FACTS = "boardprof"
 _PAUSE_S = 1.0
 _LEAST_SILENCE_S = 5.0
 _LOCAL = ("localhost", "")
+_PAGES = "127.0.0.1:0"
+"""Where dask's pages about its health are; they are not encrypted."""
 
 
 class _Place:
@@ -93,7 +95,7 @@ def check_address(address: str) -> None:
     Raises:
         UsageError: neither.
     """
-    parts = urlsplit(address if "://" in address else f"tcp://{address}")
+    parts = urlsplit(address)
     if parts.scheme not in ("tcp", "tls"):
         raise UsageError(f"{address} is not the address of a scheduler.", hint="tcp://HOST:PORT")
     if parts.scheme == "tcp" and not _is_loopback(parts.hostname or ""):
@@ -102,6 +104,14 @@ def check_address(address: str) -> None:
             "connect to a scheduler can run any program on its workers.",
             hint="tls://HOST:PORT, with dask's certificates; docs/fleet.md shows how",
         )
+
+
+def _own_address(scheduler: str) -> str | None:
+    """Return the address at which a worker listens. None for all, with TLS."""
+    host = urlsplit(scheduler).hostname or ""
+    if not _is_loopback(host):
+        return None
+    return "::1" if ":" in host else "127.0.0.1"
 
 
 def _is_loopback(host: str) -> bool:
@@ -151,7 +161,9 @@ async def _serve(
                 resources=resources,
                 security=dask.Security(),
                 local_directory=folder,
+                host=_own_address(scheduler),
                 dashboard=False,
+                dashboard_address=_PAGES,
                 metrics={FACTS: lambda _: [place.facts() for place in _places.values()]},
             )
             try:
@@ -212,7 +224,12 @@ async def _schedule(
 
     with settings.set({"distributed.scheduler.worker-ttl": f"{silence_s}s"}):
         scheduler = dask.Scheduler(
-            host=host, port=port, security=security, protocol=f"{protocol}://", dashboard=False
+            host=host,
+            port=port,
+            security=security,
+            protocol=f"{protocol}://",
+            dashboard=False,
+            dashboard_address=_PAGES,
         )
         async with scheduler:
             on_start(scheduler.address)
