@@ -62,7 +62,7 @@ _places: dict[str, _Place] = {}
 
 
 def kind_resource(kind: str) -> str:
-    """Return the resource of which there is one for each board of a kind."""
+    """Return the resource that a worker has once for each board of a kind."""
     return f"kind:{kind}"
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which job goes to which board, what is tried again, and which board is taken out of service.
 
-The policy decides and does nothing itself: it has no clock and no input or output. It is told what
-happens, with the time in seconds, and `Policy.decisions` returns what to do. So the same policy
+The policy decides and does nothing itself: it has no clock and no input or output. It gets
+events, with the time in seconds, and `Policy.decisions` returns what to do. So the same policy
 runs batches on real boards and simulations in virtual time. Each event takes constant time, except
 that a list of boards is walked if a job must not go back to the board where it failed.
 """
@@ -392,7 +392,7 @@ class Policy:
         return False
 
     def _job_for(self, board: _Board, *, is_ahead: bool) -> _Job | None:
-        """Return the next job for a board: of its labels, that which came first."""
+        """Return the next job for a board: the one that came first."""
         waiting = [(label.first(), label) for label in map(self._label, board.labels)]
         order = sorted((at, place) for place, (at, _) in enumerate(waiting) if at is not None)
         for _, place in order:
