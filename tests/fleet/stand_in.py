@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from boardprof.fleet.boards import FleetBoard
+from boardprof.fleet.job import JobError
 from boardprof.fleet.lease import lease_of
 from boardprof.fleet.work import Answer
 
@@ -42,3 +43,13 @@ def exclusive(board: FleetBoard) -> None:
     """Hold the lease of a board."""
     with lease_of(board)(board, 1.0):
         time.sleep(60.0)
+
+
+def sick_twice(job: object, board: FleetBoard) -> Answer:
+    """Fail like a board that does not answer, twice; the folder of the batch remembers it."""
+    count = len(list(Path().glob("sick*")))
+    if count < 2:
+        Path(f"sick{count}").touch()
+        error = JobError("BoardTimeoutError", "The board does not answer.", 5)
+        return Answer(errors=(error,), is_boards_fault=True)
+    return Answer()

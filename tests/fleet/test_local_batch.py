@@ -21,7 +21,7 @@ from boardprof.fleet.job_process import JobLostError, JobProcess
 from boardprof.fleet.lease import lease_of, local_leases
 from boardprof.fleet.results_folder import ResultsFolder
 from tests.fleet.cluster import until
-from tests.fleet.stand_in import crash, exclusive, flaky, long_nap, nap
+from tests.fleet.stand_in import crash, exclusive, flaky, long_nap, nap, sick_twice
 from tests.support import awake
 
 SOURCE = """
@@ -165,6 +165,29 @@ def test_a_job_that_may_run_only_once_is_not_repeated_after_its_batch_was_killed
     (result,) = Fleet(perform=nap).map(stand_ins(1, once=True), results=folder / "r")
     assert result.state == "unknown"
     assert result.errors[0].message == "The batch ended while this job ran."
+
+
+def test_a_board_that_fails_twice_is_checked_and_goes_on_if_it_is_in_order(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    told: list[Progress] = []
+    (result,) = Fleet(perform=sick_twice).as_completed(stand_ins(1), on_progress=told.append)
+    assert result.state == "done"
+    states = [progress.boards["local:native.0"][:2] for progress in told]
+    assert ("being checked", "The board does not answer.") in states
+    assert states[-1] == ("idle", "")
+
+
+def test_a_board_that_fails_its_check_is_in_quarantine_with_the_reason(folder: Path) -> None:
+    fleet = Fleet(boards=["linux=127.0.0.1:9#a"], rules=Rules(retries=1, wait_s=1.0))
+    first, second = fleet.map(jobs(folder, "square", "cube", board="a"))
+    assert (first.state, second.state) == ("failed", "failed")
+    assert first.errors[0].kind == "BoardError"
+    assert first.errors[0].exit_code == 3
+    told = "No board has been in service for 1 s. a: 1 quarantined, a: "
+    assert second.errors[0].message.startswith(told)
+    assert "127.0.0.1:9" in second.errors[0].message.removeprefix(told)
 
 
 def test_a_job_at_its_time_limit_is_ended() -> None:

@@ -25,11 +25,13 @@ class FleetBoard:
         kind: name of its folder, such as ``qemu-rv32``.
         serial: its serial number, which no other board of the fleet has.
         port: where its agent is, or ``labgrid:PLACE``. None for a board that its host starts.
+        host: address of the worker that has it. "" for this machine.
     """
 
     kind: str
     serial: str
     port: str | None = None
+    host: str = ""
 
     @property
     def spec(self) -> BoardSpec:

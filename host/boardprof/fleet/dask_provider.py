@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -23,7 +23,7 @@ from boardprof.fleet.dask_worker import (
     serial_resource,
 )
 from boardprof.fleet.extra import distributed
-from boardprof.fleet.provider import Ended, Joined, Left, Post
+from boardprof.fleet.provider import Ended, Function, Joined, Left, Post
 
 _CONNECT_S = 10.0
 _ANSWER_S = 30.0
@@ -50,9 +50,8 @@ class DaskProvider:
         check_address(scheduler)
         self._scheduler = scheduler
         self._client = self._connected()
-        self._boards: dict[str, tuple[str, FleetBoard]] = {}
-        self._futures: dict[int, tuple[str, Any]] = {}
-        self._lock = threading.Lock()
+        self._boards: set[FleetBoard] = set()
+        self._futures: dict[int, tuple[FleetBoard, Any]] = {}
         self._is_over = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="boardprof fleet", daemon=True)
 
@@ -61,7 +60,7 @@ class DaskProvider:
         self._post = post
         self._boards = _boards_of(self.workers())
         self._watcher.start()
-        return [board for _, board in self._boards.values()]
+        return sorted(self._boards, key=lambda board: board.serial)
 
     def workers(self) -> Workers:
         """Return what the scheduler knows of its workers.
@@ -79,35 +78,25 @@ class DaskProvider:
         return found
 
     def start(
-        self, call: int, board: str, function: Callable[..., Any], *arguments: Any, timeout_s: float
+        self, call: int, board: FleetBoard, function: Function, *arguments: Any, timeout_s: float
     ) -> None:
         """Submit a task; see `Provider`."""
-        with self._lock:
-            if board not in self._boards:
-                return  # `Left` has been posted
-            address, there = self._boards[board]
         future = self._client.submit(
             call_on_board,
             call,
-            board,
+            board.serial,
             function,
             arguments,
             timeout_s,
             key=f"boardprof-{uuid4().hex}",
             pure=False,
             retries=0,
-            workers=[address],
+            workers=[board.host],
             allow_other_workers=False,
-            resources={serial_resource(board): 1, kind_resource(there.kind): 1},
+            resources={serial_resource(board.serial): 1, kind_resource(board.kind): 1},
         )
         self._futures[call] = (board, future)
         self._client.loop.add_callback(self._follow, call, future)
-
-    def where(self, board: str) -> str:
-        """Return the address of the board's worker; see `Provider`."""
-        with self._lock:
-            found = self._boards.get(board)
-        return "" if found is None else found[0]
 
     def close(self) -> None:
         """Cancel what has not begun, and disconnect. What runs goes on, and its result is lost."""
@@ -137,22 +126,19 @@ class DaskProvider:
                 now = _boards_of(self.workers())
                 why = "Its worker has ended, or does not answer."
             except BoardError as error:
-                now, why = {}, error.message
+                now, why = set(), error.message
                 if self._client.status == "closed":
                     with contextlib.suppress(BoardError):
                         self._client = self._connected()
-            with self._lock:
-                before, self._boards = self._boards, now
-            for serial, (address, _) in before.items():
-                if serial not in now or now[serial][0] != address:
-                    for place, future in list(self._futures.values()):
-                        if place == serial:
-                            with contextlib.suppress(Exception):  # the scheduler may have gone
-                                future.cancel()
-                    self._post(Left(serial, why))
-            for serial, (address, board) in now.items():
-                if serial not in before or before[serial][0] != address:
-                    self._post(Joined(board))
+            for board in self._boards - now:
+                for place, future in list(self._futures.values()):
+                    if place == board:
+                        with contextlib.suppress(Exception):  # the scheduler may have gone
+                            future.cancel()
+                self._post(Left(board, why))
+            for board in now - self._boards:
+                self._post(Joined(board))
+            self._boards = now
 
     def _connected(self) -> Any:
         dask = distributed()
@@ -174,10 +160,9 @@ class DaskProvider:
         )
 
 
-def _boards_of(workers: Workers) -> dict[str, tuple[str, FleetBoard]]:
-    """Return the worker and description of each board, by serial number."""
+def _boards_of(workers: Workers) -> set[FleetBoard]:
     return {
-        facts["serial"]: (address, FleetBoard(facts["kind"], facts["serial"], facts["port"]))
+        FleetBoard(facts["kind"], facts["serial"], facts["port"], address)
         for address, worker in workers.items()
         for facts in worker.get("metrics", {}).get(FACTS, ())
     }

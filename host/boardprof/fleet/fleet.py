@@ -13,7 +13,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from boardprof.errors import BoardError, BoardprofError, UsageError
@@ -66,10 +65,7 @@ class Progress:
 
 
 class Fleet:
-    """Boards that jobs are run on, each board for one job at a time.
-
-    Use it with ``with``: at the end of the block, started processes end.
-    """
+    """Boards that jobs are run on, each board for one job at a time."""
 
     def __init__(
         self,
@@ -102,18 +98,6 @@ class Fleet:
             )
         self._scheduler, self._texts, self._provider = scheduler, tuple(boards), provider
         self._rules, self._perform = rules or Rules(), perform
-
-    def __enter__(self) -> Fleet:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """End what runs."""
 
     def map(self, jobs: Iterable[Job], **options: Any) -> list[Result]:
         """Run jobs, and return their results in the same order; see `as_completed`."""
@@ -187,8 +171,8 @@ class _Call:
 
 
 @dataclass
-class _BuildPlace:
-    """The jobs that share an image, and the image once it is built."""
+class _Build:
+    """The jobs that share an image, and the image once it is there."""
 
     jobs: list[int] = field(default_factory=list)
     image: Image | None = None
@@ -218,8 +202,8 @@ class _Batch:
         self._waiting: Counter[str] = Counter()
         self._builders = ThreadPoolExecutor(os.cpu_count() or 1, "boardprof build")
         self._builds: dict[Future[Image], tuple[str, str, str]] = {}
-        self._places: dict[tuple[str, str, str], _BuildPlace] = {}
-        self._place_of: dict[int, _BuildPlace] = {}
+        self._places: dict[tuple[str, str, str], _Build] = {}
+        self._place_of: dict[int, _Build] = {}
         self._keys: dict[int, str] = {}
         self._errors: dict[int, tuple[JobError, ...]] = {}
         self._sent: set[tuple[str, str]] = set()
@@ -258,7 +242,7 @@ class _Batch:
             kind = next(b.kind for b in self._boards.values() if job.board in (b.kind, b.serial))
             build = (kind, job.file, job.flags)
             if build not in self._places:
-                self._places[build] = _BuildPlace()
+                self._places[build] = _Build()
                 if self._perform is perform:
                     future = self._builders.submit(built, job, kind)
                     self._builds[future] = build
@@ -280,7 +264,7 @@ class _Batch:
         for number in place.jobs:
             yield from self._added(number, self._jobs[number], place)
 
-    def _added(self, number: int, job: Job, place: _BuildPlace) -> Iterator[Result]:
+    def _added(self, number: int, job: Job, place: _Build) -> Iterator[Result]:
         """Hand a job to the policy, unless its result is known."""
         try:
             if place.image is not None:
@@ -308,7 +292,7 @@ class _Batch:
                     self._start(number, board)
                 case Check(board):
                     call = self._called(_Call(board, None, time.time()))
-                    self._provider.start(call, board, check, timeout_s=_CHECK_S)
+                    self._provider.start(call, self._boards[board], check, timeout_s=_CHECK_S)
                 case GiveUp(number, is_unknown, why):
                     self._waiting[self._jobs[number].board] -= 1
                     error = JobError("JobLostError" if is_unknown else "BoardError", why, 3)
@@ -324,13 +308,14 @@ class _Batch:
             lost = JobError("JobLostError", "The batch ended while this job ran.", 3)
             self._folder.add(self._result(number, UNKNOWN, board, errors=(lost,)))
         if image is not None:
-            host = self._provider.where(board)
+            host = self._boards[board].host
             call.image = image.digest
             if host and (host, image.digest) not in self._sent:
                 image = image.with_content()
         work = Work(job, data_of(job.arguments), image) if image is not None else job
         place = self._called(call)
-        self._provider.start(place, board, self._perform, work, timeout_s=job.limits.job_s)
+        there, limit_s = self._boards[board], job.limits.job_s
+        self._provider.start(place, there, self._perform, work, timeout_s=limit_s)
 
     def _called(self, call: _Call) -> int:
         number = next(self._call_numbers)
@@ -354,10 +339,11 @@ class _Batch:
                 case Joined(board):
                     self._join(board)
                 case Left(board, why):
-                    if board in self._boards:
-                        del self._boards[board]
-                        self._calls = {n: c for n, c in self._calls.items() if c.board != board}
-                        self._policy.lose_board(board, why, time.monotonic())
+                    if self._boards.get(board.serial) == board:
+                        serial = board.serial
+                        del self._boards[serial]
+                        self._calls = {n: c for n, c in self._calls.items() if c.board != serial}
+                        self._policy.lose_board(serial, why, time.monotonic())
                 case Ended(number, value, error):
                     if number in self._calls:
                         yield from self._attempted(self._calls.pop(number), value, error)
@@ -383,9 +369,9 @@ class _Batch:
         answer = value if error is None else Answer(errors=(JobError.of(error),))
         self._errors[number] = answer.errors
         if any(each.kind == ImageMissingError.__name__ for each in answer.errors):
-            self._sent.discard((self._provider.where(board), call.image))
+            self._sent.discard((self._boards[board].host, call.image))
         elif call.image:
-            self._sent.add((self._provider.where(board), call.image))
+            self._sent.add((self._boards[board].host, call.image))
         if answer.is_boards_fault:
             why = answer.errors[0].message
             self._policy.ended(board, number, Outcome.BOARD_FAILED, now_s, why)

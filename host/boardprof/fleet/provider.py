@@ -42,12 +42,13 @@ class Joined:
 class Left:
     """The host of a board does not answer any more."""
 
-    board: str
+    board: FleetBoard
     why: str
 
 
 Event = Ended | Joined | Left
 Post = Callable[[Event], None]
+Function = Callable[..., Any]
 
 
 class Provider(Protocol):
@@ -57,15 +58,12 @@ class Provider(Protocol):
         """Return the boards that are there; ``post`` gets all later events, from any thread."""
 
     def start(
-        self, call: int, board: str, function: Callable[..., Any], *arguments: Any, timeout_s: float
+        self, call: int, board: FleetBoard, function: Function, *arguments: Any, timeout_s: float
     ) -> None:
         """Call a function with the arguments and the `FleetBoard`, after earlier calls.
 
         `Ended` will be posted with the number ``call``, or `Left` for the board.
         """
-
-    def where(self, board: str) -> str:
-        """Return a name of the host that a board is on; images are sent once to each host."""
 
     def close(self) -> None:
         """End what runs, and let go of the boards."""
@@ -76,27 +74,22 @@ class LocalProvider:
 
     def __init__(self, boards: Sequence[FleetBoard]) -> None:
         """Take the boards; nothing is started yet."""
-        self._boards = {board.serial: board for board in boards}
-        self._processes = {serial: JobProcess() for serial in self._boards}
-        self._queues: dict[str, queue.SimpleQueue[Any]] = {}
+        self._processes = {board: JobProcess() for board in boards}
+        self._queues: dict[FleetBoard, queue.SimpleQueue[Any]] = {}
 
     def open(self, post: Post) -> Sequence[FleetBoard]:
         """Return the boards; see `Provider`."""
         self._post = post
-        return list(self._boards.values())
+        return list(self._processes)
 
     def start(
-        self, call: int, board: str, function: Callable[..., Any], *arguments: Any, timeout_s: float
+        self, call: int, board: FleetBoard, function: Function, *arguments: Any, timeout_s: float
     ) -> None:
         """Call a function in the board's process; see `Provider`."""
         if board not in self._queues:
             calls = self._queues[board] = queue.SimpleQueue()
             threading.Thread(target=self._serve, args=(board, calls), daemon=True).start()
         self._queues[board].put((call, function, arguments, timeout_s))
-
-    def where(self, board: str) -> str:
-        """Return "": images are here already."""
-        return ""
 
     def close(self) -> None:
         """End the processes; see `Provider`."""
@@ -105,18 +98,19 @@ class LocalProvider:
         for process in self._processes.values():
             process.close()
 
-    def _serve(self, board: str, calls: queue.SimpleQueue[Any]) -> None:
-        process, described = self._processes[board], self._boards[board]
+    def _serve(self, board: FleetBoard, calls: queue.SimpleQueue[Any]) -> None:
         while (call := calls.get()) is not None:
             number, function, arguments, timeout_s = call
-            self._post(called(number, process, described, function, arguments, timeout_s))
+            self._post(
+                called(number, self._processes[board], board, function, arguments, timeout_s)
+            )
 
 
 def called(
     call: int,
     process: JobProcess,
     board: FleetBoard,
-    function: Callable[..., Any],
+    function: Function,
     arguments: Sequence[Any],
     timeout_s: float,
 ) -> Ended:

@@ -10,8 +10,8 @@ import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
 
+from boardprof.boards.board_file import BoardSpec
 from boardprof.doctor.check_board import finding_text, proof_sources, prove
 from boardprof.doctor.known_work import FAILED as PROOF_FAILED
 from boardprof.errors import (
@@ -37,7 +37,7 @@ from boardprof.report.report import Report
 from boardprof.run.measure_plan import Listener, results
 from boardprof.run.plan import Plan, PlanData
 from boardprof.stats.groups import summaries
-from boardprof.toolchain.cache import Cache
+from boardprof.toolchain.cache import Cache, FileHashes
 
 _OF_THE_BOARD = (BoardError, BoardTimeoutError, LinkError, DeviceResetError, DeviceEndedError)
 """Errors that say nothing about the job; another board may do it."""
@@ -68,7 +68,7 @@ class Image:
         """Return the image with the file itself."""
         return replace(self, content=self.firmware.image.read_bytes())
 
-    def here(self, spec: Any) -> Firmware:
+    def here(self, spec: BoardSpec) -> Firmware:
         """Return the firmware with an image of this machine.
 
         Raises:
@@ -77,14 +77,16 @@ class Image:
         name = self.firmware.image.name
         cache = Cache()
         path = cache.root / "images" / "fleet" / self.digest / name
-        if self.content is not None and cache.find(name, "images", "fleet") != path:
+        if FileHashes().of(path) == self.digest:
+            cache.use(path)
+        elif self.content is not None:
             with cache.scratch() as scratch:
                 (scratch / name).write_bytes(self.content)
                 os.chmod(scratch / name, 0o700)
                 path = cache.store(scratch / name, "images", "fleet")
-        elif not path.is_file():
-            path = self.firmware.image  # the machine of the batch itself
-        if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != self.digest:
+        else:
+            path = self.firmware.image  # this is the machine of the batch itself
+        if FileHashes().of(path) != self.digest:
             raise ImageMissingError(f"The image {self.digest[:12]} is not on this machine.")
         return replace(self.firmware, image=path, board=spec)
 
