@@ -45,11 +45,16 @@ def exclusive(board: FleetBoard) -> None:
         time.sleep(60.0)
 
 
+def silent(job: object, board: FleetBoard) -> Answer:
+    """Fail like a board that does not answer."""
+    error = JobError("BoardTimeoutError", "The board does not answer.", 5)
+    return Answer(errors=(error,), is_boards_fault=True)
+
+
 def sick_twice(job: object, board: FleetBoard) -> Answer:
-    """Fail like a board that does not answer, twice; the folder of the batch remembers it."""
+    """Do not answer, twice; the folder of the batch remembers it."""
     count = len(list(Path().glob("sick*")))
     if count < 2:
         Path(f"sick{count}").touch()
-        error = JobError("BoardTimeoutError", "The board does not answer.", 5)
-        return Answer(errors=(error,), is_boards_fault=True)
+        return silent(job, board)
     return Answer()

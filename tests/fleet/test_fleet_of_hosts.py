@@ -23,11 +23,11 @@ import numpy.typing as npt
 import pytest
 
 from boardprof.errors import UsageError
-from boardprof.fleet import Fleet, Job, Limits, Result
+from boardprof.fleet import Fleet, Job, Limits, Result, Rules
 from boardprof.fleet.dask_worker import check_address, run_scheduler
 from boardprof.fleet.work import built
 from tests.fleet.cluster import Cluster, cluster, until
-from tests.fleet.stand_in import long_nap, nap
+from tests.fleet.stand_in import long_nap, nap, silent
 from tests.support import children_of, requires_tool, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -306,6 +306,9 @@ def test_status_lists_hosts_boards_and_what_they_work_on(tmp_path: Path) -> None
     with cluster(tmp_path) as made:
         made.worker("ant", "linux=127.0.0.1:9#a", "native")
         made.await_workers("ant")
+        fleet = Fleet(made.address, perform=silent, rules=Rules(retries=0))
+        assert [each.state for each in fleet.map([Job("f.c", "a")])] == ["failed"]
+        time.sleep(1.5)  # the worker reports twice a second
         command = [sys.executable, "-m", "boardprof", "fleet", "status"]
         told = subprocess.run(
             [*command, "--scheduler", made.address],
@@ -316,7 +319,10 @@ def test_status_lists_hosts_boards_and_what_they_work_on(tmp_path: Path) -> None
         ).stdout
     lines = told.splitlines()
     assert lines[0].startswith("ant at tcp://127.0.0.1:")
-    assert lines[1:] == ["  linux a: free; 0 ended", "  native ant:native.0: free; 0 ended"]
+    assert lines[1:] == [
+        "  linux a: free; 1 ended; last error: The board does not answer.",
+        "  native ant:native.0: free; 0 ended",
+    ]
 
 
 def listeners(process: int) -> set[str]:

@@ -72,7 +72,7 @@ def test_a_job_is_given_up_after_its_retries() -> None:
     for board in ("a", "b", "a"):
         assert decided(made) == [Start(0, board)]
         made.ended(board, 0, FAILED, 1.0, "silent")
-    assert decided(made) == [GiveUp(0, False, "silent It was tried 3 times.")]
+    assert decided(made) == [GiveUp(0, False, "silent")]
 
 
 def test_a_job_that_may_run_only_once_is_unknown_when_its_process_died() -> None:

@@ -85,7 +85,12 @@ def call_on_board(
     finally:
         place.works_on = None
         place.ended += 1
-    place.last_error = "" if ended.error is None else str(ended.error)
+    if ended.error is not None:
+        place.last_error = str(ended.error)
+    elif getattr(ended.value, "is_boards_fault", False):
+        place.last_error = ended.value.errors[0].message.partition("\n")[0]
+    else:
+        place.last_error = ""
     return ended
 
 
@@ -151,6 +156,7 @@ async def _serve(
 ) -> None:
     dask = distributed()
     kinds = Counter(kind_resource(board.kind) for board in boards)
+    told = ", ".join(board.serial for board in boards)
     resources = {**kinds, **{serial_resource(board.serial): 1 for board in boards}}
     while True:
         with tempfile.TemporaryDirectory(prefix="boardprof-worker-") as folder:
@@ -168,7 +174,7 @@ async def _serve(
             )
             try:
                 async with worker:
-                    on_note(f"{name} serves {len(boards)} boards to {scheduler}")
+                    on_note(f"{name} serves {told} to {scheduler}")
                     await worker.finished()
                 on_note(f"{name} has lost {scheduler}, and connects again")
             except (TimeoutError, OSError, RuntimeError, ValueError) as error:

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from boardprof.render.data_frame import MissingExtraError
 
 
 def distributed() -> Any:
-    """Return the module ``distributed``.
+    """Return the module ``distributed``, which logs warnings only.
 
     Raises:
         MissingExtraError: it is not installed.
@@ -18,4 +19,5 @@ def distributed() -> Any:
         import distributed
     except ImportError as error:
         raise MissingExtraError("A fleet of several hosts", "distributed", "fleet") from error
+    logging.getLogger("distributed").setLevel(logging.WARNING)
     return distributed

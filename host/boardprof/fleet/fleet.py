@@ -299,7 +299,10 @@ class _Batch:
                     state = UNKNOWN if is_unknown else FAILED
                     if not self._jobs[number].limits.once:
                         self._keys.pop(number, None)  # a second start tries it again
-                    yield self._over(number, state, errors=self._errors.get(number, (error,)))
+                    errors = self._errors.get(number, ())
+                    if not any(each.message == why for each in errors):
+                        errors = (*errors, error)
+                    yield self._over(number, state, errors=errors)
 
     def _start(self, number: int, board: str) -> None:
         job, image = self._jobs[number], self._place_of[number].image

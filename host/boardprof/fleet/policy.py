@@ -361,8 +361,7 @@ class Policy:
     def _again(self, job: _Job, board: _Board, why: str, *, is_unknown: bool) -> None:
         job.attempts += 1
         if job.once or job.attempts > self._rules.retries:
-            tried = f" It was tried {job.attempts} times." if job.attempts > 1 else ""
-            self._decided.append(GiveUp(job.number, is_unknown, f"{why}{tried}"))
+            self._decided.append(GiveUp(job.number, is_unknown, why))
             return
         job.failed_on = board.name
         self._label(job.need).again.append(job)
