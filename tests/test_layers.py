@@ -277,7 +277,7 @@ def test_nothing_imports_the_interfaces_of_tvm_and_torch() -> None:
 
 def test_tuning_is_a_room_of_its_own() -> None:
     users = {module for module in MODULES if imports(module) & ours("tune")} - ours("tune")
-    assert users == {"boardprof.cli.tune", "boardprof.tvm.tuning"}
+    assert users == {"boardprof.cli.tune", "boardprof.fleet.runner", "boardprof.tvm.tuning"}
     assert {m for m in MODULES if "optuna" in third_party(m)} == {"boardprof.tune.search"}
 
 

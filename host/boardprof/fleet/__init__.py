@@ -7,5 +7,16 @@ The boards of this machine need no extra. Those of other hosts need ``boardprof[
 from boardprof.fleet.fleet import Fleet, Progress
 from boardprof.fleet.job import Job, JobError, Limits, Result, read_jobs
 from boardprof.fleet.policy import Rules
+from boardprof.fleet.runner import FleetRunner
 
-__all__ = ["Fleet", "Job", "JobError", "Limits", "Progress", "Result", "Rules", "read_jobs"]
+__all__ = [
+    "Fleet",
+    "FleetRunner",
+    "Job",
+    "JobError",
+    "Limits",
+    "Progress",
+    "Result",
+    "Rules",
+    "read_jobs",
+]

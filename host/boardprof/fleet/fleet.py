@@ -41,7 +41,7 @@ _LONGEST_WAIT_S = 5.0
 _SHORT_S = 2.0
 """Mean time of jobs below which boards get their next job in advance."""
 
-Perform = Callable[[Work, FleetBoard], Answer]
+Perform = Callable[[Any, FleetBoard], Answer]
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,8 @@ class Fleet:
             boards: of this machine, as for ``boardprof worker --board``. If empty, those that the
                 jobs name and that need no port.
             rules: retries, quarantine and how long jobs wait for boards.
-            perform: carries out a job in the process of its board; a function of a module.
+            perform: carries out a job in the process of its board; a function of a module. The
+                usual one gets a `Work`, another one the job itself.
             provider: the boards. None for those of ``scheduler``, or of this machine.
 
         Raises:
@@ -393,6 +394,7 @@ class _Batch:
             medians=answer.medians,
             errors=answer.errors,
             began_s=call.began_s,
+            value=answer.value,
         )
 
     # -- results -----------------------------------------------------------------------------

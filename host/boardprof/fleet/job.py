@@ -8,7 +8,7 @@ import json
 import math
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -131,6 +131,7 @@ class Result:
         was_known: the result is from an earlier start.
         report_text: the Report as JSON, if there is no folder for results.
         report_file: file with the Report. None if absent.
+        value: what another function than the usual one returned; not kept in a folder.
     """
 
     job: Job
@@ -144,6 +145,7 @@ class Result:
     was_known: bool = False
     report_text: str | None = None
     report_file: str | None = None
+    value: Any = field(default=None, compare=False, repr=False)
 
     @property
     def report(self) -> Report | None:
@@ -158,8 +160,8 @@ class Result:
 
     def line(self, folder: Path | None = None) -> str:
         """Return the result as a line of JSON; the Report's file relative to ``folder``."""
-        facts = asdict(self)
-        del facts["report_text"]
+        facts = asdict(replace(self, value=None))
+        del facts["report_text"], facts["value"]
         if folder is None:
             return json.dumps(facts, separators=(",", ":"))
         del facts["was_known"]

@@ -10,6 +10,7 @@ import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any
 
 from boardprof.boards.board_file import BoardSpec
 from boardprof.doctor.check_board import finding_text, proof_sources, prove
@@ -42,7 +43,7 @@ from boardprof.toolchain.cache import Cache, FileHashes
 _OF_THE_BOARD = (BoardError, BoardTimeoutError, LinkError, DeviceResetError, DeviceEndedError)
 """Errors that say nothing about the job; another board may do it."""
 
-_LEASE_S = 300.0
+LEASE_S = 300.0
 
 
 @dataclass(frozen=True)
@@ -123,12 +124,14 @@ class Answer:
         medians: of it, see `Result`.
         errors: what went wrong.
         is_boards_fault: another board may do the job.
+        value: what another function than `perform` returns.
     """
 
     report: str | None = None
     medians: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     errors: tuple[JobError, ...] = ()
     is_boards_fault: bool = False
+    value: Any = None
 
 
 def built(job: Job, kind: str) -> Image:
@@ -169,7 +172,7 @@ def perform(work: Work, board: FleetBoard) -> Answer:
     errors: list[BoardprofError] = []
     try:
         spec = board.spec
-        with lease_of(board)(board, _LEASE_S) as port:
+        with lease_of(board)(board, LEASE_S) as port:
             firmware = work.image.here(spec)
             if port is not None and spec.flash is not None:
                 _flash_unless_there(firmware, port)
@@ -188,7 +191,7 @@ def perform(work: Work, board: FleetBoard) -> Answer:
         None if report is None else report.json(),
         {} if report is None else _medians(report),
         tuple(map(JobError.of, errors)),
-        any(_is_boards_fault(error) for error in errors),
+        any(is_boards_fault(error) for error in errors),
     )
 
 
@@ -200,7 +203,8 @@ def _medians(report: Report) -> dict[str, dict[str, float]]:
     return found
 
 
-def _is_boards_fault(error: BoardprofError) -> bool:
+def is_boards_fault(error: BoardprofError) -> bool:
+    """Tell whether an error says nothing about the job."""
     return isinstance(error, _OF_THE_BOARD) and not isinstance(error, RpcError)
 
 
@@ -220,7 +224,7 @@ def check(board: FleetBoard) -> str | None:
     """
     try:
         spec = board.spec
-        with lease_of(board)(board, _LEASE_S) as port:
+        with lease_of(board)(board, LEASE_S) as port:
             if port is None or spec.flash is not None:
                 firmware = build(spec, proof_sources(spec))
                 if port is not None:

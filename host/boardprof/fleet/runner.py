@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A runner for tuners that measures candidates on all boards of a kind at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from boardprof.errors import BoardError, BoardprofError
+from boardprof.fleet.boards import FleetBoard
+from boardprof.fleet.fleet import Fleet
+from boardprof.fleet.job import DONE, Job, JobError, Limits
+from boardprof.fleet.lease import lease_of
+from boardprof.fleet.policy import Rules
+from boardprof.fleet.work import LEASE_S, Answer, is_boards_fault
+from boardprof.report.measure_result import MeasureResult
+from boardprof.tune.candidate import Candidate, as_candidate
+from boardprof.tune.measuring import ArgumentValues
+from boardprof.tune.runner import OnResult, Runner
+
+__all__ = ["FleetRunner"]
+
+_SHARE_S = 3600.0
+
+
+@dataclass(frozen=True)
+class _Share(Job):
+    """Some of the candidates, which one board measures."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    candidates: tuple[Candidate, ...] = field(default=(), compare=False, repr=False)
+
+
+class FleetRunner:
+    """Measures candidates of one function on all boards of a kind at once, as `Runner` does on one.
+
+    Each board measures a share of the candidates at a time, in a process of its own, which also
+    builds them. So a host needs the compilers of its boards, and files of candidates at the same
+    paths. If a board or a host fails, its share goes to another one.
+    """
+
+    def __init__(
+        self,
+        board: str,
+        arguments: ArgumentValues,
+        metric: str = "cycles",
+        *,
+        scheduler: str | None = None,
+        boards: Sequence[str] = (),
+        share: int = 8,
+        rules: Rules | None = None,
+        **settings: Any,
+    ) -> None:
+        """Choose the boards; nothing is started yet.
+
+        Args:
+            board: a kind of board.
+            arguments: as for `Runner`, like the following.
+            metric: the cost.
+            scheduler: as for `Fleet`, like the following.
+            boards: of this machine.
+            share: how many candidates a board measures at a time, >= 1.
+            rules: retries and quarantine.
+            **settings: of `Runner`, without a port.
+        """
+        self._board, self._share = board, share
+        self._settings = {"arguments": arguments, "metric": metric, **settings}
+        self._fleet = Fleet(scheduler, boards=boards, rules=rules, perform=measure_share)
+
+    def measure(
+        self,
+        candidates: Sequence[Candidate | str | Path],
+        *,
+        on_result: OnResult | None = None,
+    ) -> list[MeasureResult]:
+        """Measure candidates; see `Runner.measure`.
+
+        Raises:
+            BoardError: some could not be measured; the message says why.
+        """
+        todo = [as_candidate(each) for each in candidates]
+        found: dict[int, MeasureResult] = {}
+        for result in self._fleet.as_completed(self._shares(todo)):
+            first = int(result.job.function)
+            if result.state != DONE:
+                raise BoardError(
+                    f"Candidates from number {first} on were not measured: "
+                    f"{result.errors[0].message}"
+                )
+            for index, measured in enumerate(result.value, start=first):
+                found[index] = measured
+                if on_result is not None:
+                    on_result(index, measured)
+        return [found[index] for index in range(len(todo))]
+
+    def _shares(self, todo: Sequence[Candidate]) -> list[_Share]:
+        return [
+            _Share(
+                file="candidates",
+                board=self._board,
+                function=f"{first}",
+                flags="",
+                limits=Limits(job_s=_SHARE_S),
+                settings=self._settings,
+                candidates=tuple(todo[first : first + self._share]),
+            )
+            for first in range(0, len(todo), self._share)
+        ]
+
+
+def measure_share(share: _Share, board: FleetBoard) -> Answer:
+    """Measure a share on one board; runs in the process of the board."""
+    try:
+        with lease_of(board)(board, LEASE_S) as port:
+            runner = Runner(board.kind, port=port, **share.settings)
+            return Answer(value=runner.measure(share.candidates))
+    except BoardprofError as error:
+        return Answer(errors=(JobError.of(error),), is_boards_fault=is_boards_fault(error))
