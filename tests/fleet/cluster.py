@@ -70,10 +70,9 @@ class Cluster:
         self._processes[name] = process
         return process
 
-    @property
-    def scheduler(self) -> subprocess.Popen[bytes]:
-        """The scheduler's process."""
-        return self._processes["scheduler"]
+    def process(self, name: str) -> subprocess.Popen[bytes]:
+        """Return what was started with this name."""
+        return self._processes[name]
 
     def worker(self, name: str, *boards: str) -> subprocess.Popen[bytes]:
         """Start a worker; it may take a second until it is connected."""

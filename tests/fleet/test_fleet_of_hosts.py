@@ -70,7 +70,7 @@ def test_short_jobs_reach_85_percent_of_the_ideal_time(tmp_path: Path, count: in
             for host, serials in names().items()
         ]
         made.await_workers(*HOSTS)
-        everyone = [made.scheduler.pid, os.getpid(), *(worker.pid for worker in workers)]
+        everyone = [made.process("scheduler").pid, os.getpid(), *(worker.pid for worker in workers)]
         jobs = [Job("f.c", "linux", arguments=(f"n={n}",)) for n in range(count)]
         ended = 0
         for result in Fleet(made.address, perform=nap).as_completed(jobs):
@@ -288,41 +288,7 @@ def test_killing_at_random_moments_loses_no_finished_result(
     assert len(step) == 1, step  # exact, whoever measured it and whatever was killed
 
 
-def test_a_job_that_may_run_only_once_is_unknown_after_its_worker_died(tmp_path: Path) -> None:
-    with cluster(tmp_path) as made:
-        worker = made.worker("ant", "linux=127.0.0.1:9#a")
-        made.await_workers("ant")
-        jobs = [Job("f.c", "linux", arguments=("n=1",), limits=Limits(once=True))]
-        threading.Timer(1.0, worker.kill).start()
-        (result,) = Fleet(made.address, perform=long_nap).as_completed(jobs)
-    assert result.state == "unknown"
-    assert "Its worker has ended" in result.errors[0].message
-
-
 # -- status and addresses -----------------------------------------------------------------------
-
-
-def test_status_lists_hosts_boards_and_what_they_work_on(tmp_path: Path) -> None:
-    with cluster(tmp_path) as made:
-        made.worker("ant", "linux=127.0.0.1:9#a", "native")
-        made.await_workers("ant")
-        fleet = Fleet(made.address, perform=silent, rules=Rules(retries=0))
-        assert [each.state for each in fleet.map([Job("f.c", "a")])] == ["failed"]
-        time.sleep(1.5)  # the worker reports twice a second
-        command = [sys.executable, "-m", "boardprof", "fleet", "status"]
-        told = subprocess.run(
-            [*command, "--scheduler", made.address],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        ).stdout
-    lines = told.splitlines()
-    assert lines[0].startswith("ant at tcp://127.0.0.1:")
-    assert lines[1:] == [
-        "  linux a: free; 1 ended; last error: The board does not answer.",
-        "  native ant:native.0: free; 0 ended",
-    ]
 
 
 def listeners(process: int) -> set[str]:
@@ -337,11 +303,42 @@ def listeners(process: int) -> set[str]:
     }
 
 
-def test_scheduler_and_worker_listen_to_this_machine_only(tmp_path: Path) -> None:
-    with cluster(tmp_path) as made:
-        worker = made.worker("ant", "native")
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Start a fleet of one host with two boards."""
+    with cluster(tmp_path_factory.mktemp("small")) as made:
+        made.worker("ant", "linux=127.0.0.1:9#a", "native")
         made.await_workers("ant")
-        assert listeners(made.scheduler.pid) == listeners(worker.pid) == {"0100007F"}
+        yield made
+
+
+def test_a_job_that_may_run_only_once_is_unknown_after_its_worker_died(small: Cluster) -> None:
+    worker = small.worker("bee", "linux=127.0.0.1:9#b")
+    small.await_workers("bee")
+    jobs = [Job("f.c", "b", limits=Limits(once=True))]
+    threading.Timer(1.0, worker.kill).start()
+    (result,) = Fleet(small.address, perform=long_nap).as_completed(jobs)
+    assert result.state == "unknown"
+    assert "Its worker has ended" in result.errors[0].message
+
+
+def test_status_lists_hosts_boards_and_what_they_work_on(small: Cluster) -> None:
+    fleet = Fleet(small.address, perform=silent, rules=Rules(retries=0))
+    assert [each.state for each in fleet.map([Job("f.c", "a")])] == ["failed"]
+    time.sleep(1.5)  # the worker reports twice a second
+    command = [sys.executable, "-m", "boardprof", "fleet", "status", "--scheduler", small.address]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    lines = told.splitlines()
+    assert lines[0].startswith("ant at tcp://127.0.0.1:")
+    assert lines[1:] == [
+        "  linux a: free; 1 ended; last error: The board does not answer.",
+        "  native ant:native.0: free; 0 ended",
+    ]
+
+
+def test_scheduler_and_worker_listen_to_this_machine_only(small: Cluster) -> None:
+    for name in ("scheduler", "ant"):
+        assert listeners(small.process(name).pid) == {"0100007F"}
 
 
 def test_with_tls_only_holders_of_a_certificate_can_connect(tmp_path: Path) -> None:
