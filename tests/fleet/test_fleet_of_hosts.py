@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -341,28 +340,43 @@ def test_scheduler_and_worker_listen_to_this_machine_only(small: Cluster) -> Non
         assert listeners(small.process(name).pid) == {"0100007F"}
 
 
-def test_with_tls_only_holders_of_a_certificate_can_connect(tmp_path: Path) -> None:
-    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
+def certified(folder: Path, name: str) -> dict[str, str]:
+    """Make a certificate that is its own authority; return dask's settings for it."""
+    key, certificate = str(folder / f"{name}.key"), str(folder / f"{name}.pem")
     requires_tool("openssl", "openssl")
     options = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=x -days 2"
     run(["openssl", *options.split(), "-keyout", key, "-out", certificate])
-    parts = ("scheduler", "worker", "client")
-    variables = {"DASK_DISTRIBUTED__COMM__TLS__CA_FILE": certificate}
-    for part in parts:
-        variables[f"DASK_DISTRIBUTED__COMM__TLS__{part.upper()}__KEY"] = key
-        variables[f"DASK_DISTRIBUTED__COMM__TLS__{part.upper()}__CERT"] = certificate
-    with cluster(tmp_path, variables) as made:
+    settings = {"CA_FILE": certificate}
+    for part in ("SCHEDULER", "WORKER", "CLIENT"):
+        settings |= {f"{part}__KEY": key, f"{part}__CERT": certificate}
+    return {f"DASK_DISTRIBUTED__COMM__TLS__{name}": value for name, value in settings.items()}
+
+
+def test_with_tls_only_holders_of_a_certificate_can_connect(tmp_path: Path) -> None:
+    own, others = certified(tmp_path, "own"), certified(tmp_path, "others")
+    with cluster(tmp_path, own) as made:
         assert made.address.startswith("tls://")
         made.worker("ant", "native")
         made.await_workers("ant")
         command = [sys.executable, "-m", "boardprof", "fleet", "status", "--scheduler"]
-        command.append(made.address)
-        limits: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 100}
-        known = subprocess.run(command, env={**os.environ, **variables}, check=False, **limits)
-        assert "native ant:native.0: free" in known.stdout, known.stderr
-        unknown = subprocess.run(command, check=False, **limits)
-        assert unknown.returncode == 3
-        assert "cannot be reached" in unknown.stderr
+
+        def asked(variables: dict[str, str]) -> tuple[int, str]:
+            done = subprocess.run(
+                [*command, made.address],
+                env={**os.environ, **variables},
+                capture_output=True,
+                text=True,
+                timeout=100,
+                check=False,
+            )
+            return done.returncode, done.stdout + done.stderr
+
+        code, told = asked(own)
+        assert (code, "native ant:native.0: free" in told) == (0, True), told
+        code, told = asked({})
+        assert (code, "this machine has no certificate" in told) == (2, True), told
+        code, told = asked(others)
+        assert (code, "cannot be reached" in told) == (3, True), told
 
 
 def test_a_scheduler_that_others_could_reach_needs_tls() -> None:

@@ -20,6 +20,7 @@ from boardprof.fleet.dask_worker import (
     call_on_board,
     check_address,
     kind_resource,
+    security_of,
     serial_resource,
 )
 from boardprof.fleet.extra import distributed
@@ -44,7 +45,8 @@ class DaskProvider:
 
         Raises:
             MissingExtraError: ``boardprof[fleet]`` is not installed.
-            UsageError: the scheduler is on another machine, and its address is not ``tls://``.
+            UsageError: the scheduler is on another machine and its address is not ``tls://``, or
+                there is no certificate.
             BoardError: it cannot be reached.
         """
         check_address(scheduler)
@@ -141,13 +143,13 @@ class DaskProvider:
             self._boards = now
 
     def _connected(self) -> Any:
-        dask = distributed()
+        security = security_of(self._scheduler, "client")
         try:
-            return dask.Client(
+            return distributed().Client(
                 self._scheduler,
                 timeout=_CONNECT_S,
                 set_as_default=False,
-                security=dask.Security(),
+                security=security,
                 name="boardprof",
             )
         except Exception as error:  # dask raises many kinds

@@ -111,6 +111,26 @@ def check_address(address: str) -> None:
         )
 
 
+def security_of(scheduler: str, role: str) -> Any:
+    """Return dask's security settings for a connection to a scheduler.
+
+    Args:
+        scheduler: its address.
+        role: ``client`` or ``worker``.
+
+    Raises:
+        MissingExtraError: ``boardprof[fleet]`` is not installed.
+        UsageError: the address is for TLS, and this machine has no certificate.
+    """
+    found = distributed().Security()
+    if scheduler.startswith("tls:") and not getattr(found, f"tls_{role}_cert"):
+        raise UsageError(
+            f"{scheduler} needs TLS, and this machine has no certificate for it.",
+            hint=f"name it in dask's settings, distributed.comm.tls.{role}; see docs/fleet.md",
+        )
+    return found
+
+
 def _own_address(scheduler: str) -> str | None:
     """Return the address at which a worker listens. None for all, with TLS."""
     host = urlsplit(scheduler).hostname or ""
@@ -139,20 +159,25 @@ def run_worker(
 
     Raises:
         MissingExtraError: ``boardprof[fleet]`` is not installed.
-        UsageError: the scheduler is on another machine, and its address is not ``tls://``.
+        UsageError: the scheduler is on another machine and its address is not ``tls://``, or there
+            is no certificate.
     """
     check_address(scheduler)
-    distributed()
+    security = security_of(scheduler, "worker")
     _places.update({board.serial: _Place(board) for board in boards})
     try:
-        asyncio.run(_serve(scheduler, boards, name, on_note))
+        asyncio.run(_serve(scheduler, security, boards, name, on_note))
     finally:
         for place in _places.values():
             place.process.close()
 
 
 async def _serve(
-    scheduler: str, boards: Sequence[FleetBoard], name: str, on_note: Callable[[str], None]
+    scheduler: str,
+    security: Any,
+    boards: Sequence[FleetBoard],
+    name: str,
+    on_note: Callable[[str], None],
 ) -> None:
     dask = distributed()
     kinds = Counter(kind_resource(board.kind) for board in boards)
@@ -165,7 +190,7 @@ async def _serve(
                 name=name,
                 nthreads=len(boards),
                 resources=resources,
-                security=dask.Security(),
+                security=security,
                 local_directory=folder,
                 host=_own_address(scheduler),
                 dashboard=False,
