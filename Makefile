@@ -69,12 +69,12 @@ bench: setup-test ## Count the collectors' instructions; time calls, builds, Rep
 	@$(PYTHON_BIN)/python benchmarks/events.py
 	@$(PYTHON_BIN)/python benchmarks/startup.py
 	@$(PYTHON_BIN)/python benchmarks/tuning.py
+	@$(PYTHON_BIN)/python benchmarks/fleet.py
 	@$(PYTHON_BIN)/python benchmarks/history.py
 
 docs: setup-test ## Build the documentation as a site, build/site; fail on a link that leads nowhere
 	@$(PYTHON_BIN)/python -m sphinx -q -E -W --keep-going -c docs/site -d build/site-cache . build/site
 	@echo "Open build/site/index.html; it needs no network and no server."
-	@$(PYTHON_BIN)/python benchmarks/fleet.py
 
 faults: setup-test ## Print the fault matrix: every fault, at every position, on every board
 	@$(PYTHON_BIN)/python -m tests.faults

@@ -45,12 +45,6 @@ PYTHON: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("boardprof.trace.averages", "", "", ("FunctionEventAvg",)),
     ("boardprof.itt", "boardprof.itt: markers", "", ()),
     (
-        "boardprof.tune",
-        "boardprof.tune: measuring candidates",
-        "[Tune a kernel](tuning.md) shows how they are used.",
-        (),
-    ),
-    (
         "boardprof.fleet",
         "boardprof.fleet: batches on many boards",
         "[Many boards, many hosts](fleet.md) shows how they are used.",
