@@ -69,6 +69,7 @@ bench: setup-test ## Count the collectors' instructions; time calls, builds, Rep
 	@$(PYTHON_BIN)/python benchmarks/events.py
 	@$(PYTHON_BIN)/python benchmarks/startup.py
 	@$(PYTHON_BIN)/python benchmarks/tuning.py
+	@$(PYTHON_BIN)/python benchmarks/fleet.py
 	@$(PYTHON_BIN)/python benchmarks/history.py
 	@$(PYTHON_BIN)/python benchmarks/fleet.py
 
