@@ -23,7 +23,7 @@
 #endif
 
 /* Bytes for the unpacked arguments and the result of one call, on the stack. The default fits a
- * result and eight arguments of eight bytes each. Functions may have up to 32 arguments. */
+ * result and eight arguments, the most that bp.measure passes, of eight bytes each. */
 #ifndef BP_CFG_SLOT_BYTES
 #define BP_CFG_SLOT_BYTES 72
 #endif
