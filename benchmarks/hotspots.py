@@ -109,7 +109,7 @@ def slowdown(name: str, sources: Sequence[Path], instructions: int) -> dict[str,
             watched.append(board.start_again(spec))  # type: ignore[misc]
             return watched[-1]
 
-        with Recording(board.spec, board.image, ["work"], start) as recording:
+        with Recording(board.spec, board.image, {"work": "work"}, start) as recording:
             few = recording.profile("work", 10, warmup=0).sum("instructions")
             rounds = round(instructions * 10 / few)
             before = board.calls or 0

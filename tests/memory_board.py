@@ -63,7 +63,7 @@ COLLECTORS += ("ticks",)
 registers that this machine lacks, or have a register block of their own in their tests."""
 
 _MESSAGES: tuple[str, ...] = ("hello", "claim", "welcome", "busy", "data", "ack", "span")
-_MESSAGES += ("span_copy", "sample32", "sample64", "blob_header")
+_MESSAGES += ("span_copy", "place", "token", "sample32", "sample64", "blob_header")
 _MESSAGES += ("trace_block", "trace_slot", "trace_kept")
 
 _CDEF = """

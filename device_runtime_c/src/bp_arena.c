@@ -140,6 +140,19 @@ uint8_t *bp_arena_span(bp_call_t *call, uint32_t handle, uint32_t offset, uint32
     return bp_arena + block->offset + offset;
 }
 
+bool bp_arena_find(const void *pointer, bp_place_t *place) {
+    uintptr_t at = (uintptr_t)pointer - (uintptr_t)bp_arena; /* wraps below the arena */
+    for (uint32_t slot = 0; slot < BP_CFG_HANDLES; slot++) {
+        const bp_block_t *block = &bp_blocks[slot];
+        if (block->length != 0 && at - block->offset < block->length) {
+            place->offset = (uint32_t)(at - block->offset);
+            place->handle = (uint32_t)block->generation << 8 | slot;
+            return true;
+        }
+    }
+    return false;
+}
+
 int bp_arena_read(bp_call_t *call) {
     uint32_t handle = bp_arg_u32(call);
     uint32_t offset = bp_arg_u32(call);

@@ -243,6 +243,9 @@ uint32_t bp_arena_size(bp_call_t *call, uint32_t handle);
 /* The bytes at `offset` of a block. NULL if they are not all in it; then the call has failed. */
 uint8_t *bp_arena_span(bp_call_t *call, uint32_t handle, uint32_t offset, uint32_t length);
 
+/* Store the block that a pointer points into, and where. Returns whether there is such a block. */
+bool bp_arena_find(const void *pointer, bp_place_t *place);
+
 /* Restore the spans of this call from their copies (bp_arg_span), or forget the copies. */
 void bp_spans_put_back(void);
 void bp_spans_forget(void);

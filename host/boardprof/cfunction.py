@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 
@@ -17,11 +18,23 @@ class Scalar:
         c_type: the type with the same size and calling convention, as in
             ``stdint.h`` and ``stdbool.h``.
         size: in bytes; the alignment is at most that.
+        names: an enum's names and their values; empty for any other type.
     """
 
     text: str
     c_type: str
     size: int
+    names: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def is_function(self) -> bool:
+        """Whether it is what a function pointer points to."""
+        return self.text == FUNCTION_TEXT
+
+
+FUNCTION_TEXT = "fn"
+FUNCTION = Scalar(FUNCTION_TEXT, "bp_fn_t", 1)
+"""The element of function pointers, whatever their parameters."""
 
 
 CHAR = Scalar("char", "char", 1)
@@ -49,32 +62,71 @@ class Field:
 
     Attributes:
         name: as in C; that of an anonymous struct or union is "".
-        offset: in bytes from the beginning of the struct.
-        type: of one element.
+        offset: in bytes from the beginning of the struct; 0 for a bit-field.
+        type: of one element; for a bit-field, its declared type.
         shape: dimensions of an array, outermost first; empty if it is not an array.
+        bits: width of a bit-field; 0 for any other member.
+        first_bit: where a bit-field begins: from the beginning of the struct, counted from the
+            lowest bit of a byte on little-endian machines and from the highest on big-endian ones.
     """
 
     name: str
     offset: int
-    type: Scalar | Struct
+    type: Scalar | Struct | Pointer
     shape: tuple[int, ...] = ()
+    bits: int = 0
+    first_bit: int = 0
 
 
 @dataclass(frozen=True)
 class Struct:
-    """A struct or union of numbers and arrays of numbers, which can be passed by pointer.
+    """A struct or union of numbers, pointers, and arrays of them.
 
     Attributes:
         name: its tag, else its typedef, else ``anonymous``.
         size: bytes.
-        fields: in the order of the source. The fields of a union, and neighbouring bit-fields,
-            overlap. Empty if a member has no counterpart in numpy, such as a bit-field. The struct
-            is then passed as bytes.
+        fields: in the order of the source; those of a union overlap. Empty if the type of a member
+            is not known. The struct is then passed as bytes. Also empty where another pointer leads
+            to the struct: `CFunction.structs` has its fields.
+        is_union: whether it is a union.
     """
 
     name: str
     size: int
     fields: tuple[Field, ...] = ()
+    is_union: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it has only numbers and arrays of them: no pointer, enum or bit-field."""
+        return not self.has_bits and all(
+            field.type.is_plain
+            if isinstance(field.type, Struct)
+            else isinstance(field.type, Scalar) and not field.type.names
+            for field in self.fields
+        )
+
+    @property
+    def has_bits(self) -> bool:
+        """Whether it has a bit-field, at any depth."""
+        return any(
+            field.bits or (isinstance(field.type, Struct) and field.type.has_bits)
+            for field in self.fields
+        )
+
+    @property
+    def pointers(self) -> tuple[tuple[int, Pointer], ...]:
+        """The offset in bytes and the type of each pointer in it, at any depth."""
+        found: list[tuple[int, Pointer]] = []
+        for field in self.fields:
+            kind = field.type
+            if isinstance(kind, Scalar):
+                continue
+            inner = ((0, kind),) if isinstance(kind, Pointer) else kind.pointers
+            for index in range(math.prod(field.shape)):
+                begin = field.offset + index * kind.size
+                found += [(begin + offset, pointer) for offset, pointer in inner]
+        return tuple(dict.fromkeys(found))
 
 
 @dataclass(frozen=True)
@@ -85,11 +137,14 @@ class Pointer:
         element: the type that it points to; None for ``void``, whose elements are bytes.
         const: whether the function only reads it.
         size: bytes of the pointer itself.
+        by_value: the function takes or returns the struct itself. The call takes it from the arena,
+            or puts it there.
     """
 
     element: Scalar | Struct | None
     const: bool
     size: int
+    by_value: bool = False
 
     c_type = "void *"  # pointers are passed alike, whatever they point to
 
@@ -108,11 +163,18 @@ class Pointer:
                 element = f"{name}{{{size}}}"
             case scalar:
                 element = scalar.text
+        if self.by_value:
+            return element
         return f"{'const ' if self.const else ''}{element}*"
+
+    @property
+    def is_function(self) -> bool:
+        """Whether it points to a function."""
+        return isinstance(self.element, Scalar) and self.element.is_function
 
 
 CType = Scalar | Pointer
-"""The type of a parameter."""
+"""The type of a parameter, or of a result."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +190,8 @@ class CFunction:
     """A global function of the user's code.
 
     Attributes:
-        name: as in C.
+        name: as in C; in C++ with its scope, ``k::dot``, and with the types of its parameters if
+            several functions have that name.
         parameters: in order; empty if ``reason`` is set.
         result: None for void.
         setup: ``void <name>_setup(void)``, which prepares it; None if absent.
@@ -137,16 +200,27 @@ class CFunction:
         source: the translation unit, relative to the folder it was compiled in.
         reason: why it cannot be called over the wire, None if it can.
         line: of its definition in ``source``; 0 if not known.
+        linkage: its name for the linker, if that differs from ``name``; else "".
+        structs: the structs that pointers in other structs lead to.
+        wrapper: C code of a function that calls it and can be called itself; "" if it needs none.
     """
 
     name: str
     parameters: tuple[Parameter, ...]
-    result: Scalar | None
+    result: CType | None
     setup: str | None
     check: str | None
     source: str
     reason: str | None
     line: int = 0
+    linkage: str = ""
+    structs: tuple[Struct, ...] = ()
+    wrapper: str = ""
+
+    @property
+    def symbol(self) -> str:
+        """Its name for the linker."""
+        return self.linkage or self.name
 
 
 class HiddenFunction(NamedTuple):
@@ -171,6 +245,43 @@ def signature(fn: CFunction) -> str:
     return f"({parameters}) -> {fn.result.text if fn.result else 'void'}"
 
 
+LONGEST_SIGNATURE = 255
+"""Bytes of a text on the wire (SPEC.md 4.1)."""
+
+
+def wire_signature(fn: CFunction, room: int = LONGEST_SIGNATURE) -> str | None:
+    """Return the signature that a board reports; None if even the shortest form does not fit.
+
+    If it is too long, parameters are called ``a``, ``b``, ... If that is still too long, pointers
+    are ``void*``. A host that knows the source takes names and types from there.
+
+    Args:
+        fn: the function.
+        room: bytes for it.
+    """
+    room = min(room, LONGEST_SIGNATURE)
+    return next((text for text in signature_forms(fn) if len(text.encode()) <= room), None)
+
+
+def signature_forms(fn: CFunction) -> Iterator[str]:
+    """Yield the whole signature, then shorter forms."""
+    yield signature(fn)
+    letters = [f"{chr(ord('a') + i % 26)}{i // 26 or ''}" for i in range(len(fn.parameters))]
+    named = [replace(p, name=name) for p, name in zip(fn.parameters, letters, strict=True)]
+    yield signature(replace(fn, parameters=tuple(named)))
+    bare = [replace(p, type=_bare(p.type)) for p in named]
+    result = None if fn.result is None else _bare(fn.result)
+    yield signature(replace(fn, parameters=tuple(bare), result=result))
+
+
+def _bare(kind: CType) -> CType:
+    if isinstance(kind, Scalar) or kind.is_function:
+        return kind
+    if kind.by_value and isinstance(kind.element, Struct):
+        return replace(kind, element=replace(kind.element, name="s"))
+    return Pointer(None, False, kind.size)
+
+
 def function_to_json(fn: CFunction) -> dict[str, Any]:
     """Return a function as plain data."""
     return asdict(fn)
@@ -179,22 +290,33 @@ def function_to_json(fn: CFunction) -> dict[str, Any]:
 def function_from_json(data: Mapping[str, Any]) -> CFunction:
     """Undo :func:`function_to_json`, also after the data went through JSON."""
     parameters = tuple(Parameter(p["name"], _ctype(p["type"])) for p in data["parameters"])
-    result = None if data["result"] is None else Scalar(**data["result"])
-    return CFunction(**{**data, "parameters": parameters, "result": result})
+    result = None if data["result"] is None else _ctype(data["result"])
+    structs = tuple(_struct(each) for each in data["structs"])
+    return CFunction(**{**data, "parameters": parameters, "result": result, "structs": structs})
 
 
 def _ctype(data: Mapping[str, Any]) -> CType:
-    if "const" not in data:
-        return Scalar(**data)
-    element = None if data["element"] is None else _element(data["element"])
-    return Pointer(element, data["const"], data["size"])
+    return _scalar(data) if "const" not in data else _pointer(data)
 
 
-def _element(data: Mapping[str, Any]) -> Scalar | Struct:
-    if "c_type" in data:
-        return Scalar(**data)
+def _pointer(data: Mapping[str, Any]) -> Pointer:
+    element = data["element"]
+    if element is not None:
+        element = _struct(element) if "fields" in element else _scalar(element)
+    return Pointer(**{**data, "element": element})
+
+
+def _scalar(data: Mapping[str, Any]) -> Scalar:
+    return Scalar(**{**data, "names": tuple((name, value) for name, value in data["names"])})
+
+
+def _struct(data: Mapping[str, Any]) -> Struct:
     fields = (
-        Field(f["name"], f["offset"], _element(f["type"]), tuple(f["shape"]))
+        Field(**{**f, "type": _member(f["type"]), "shape": tuple(f["shape"])})
         for f in data["fields"]
     )
-    return Struct(data["name"], data["size"], tuple(fields))
+    return Struct(**{**data, "fields": tuple(fields)})
+
+
+def _member(data: Mapping[str, Any]) -> Scalar | Struct | Pointer:
+    return _struct(data) if "fields" in data else _ctype(data)

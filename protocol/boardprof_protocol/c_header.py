@@ -17,7 +17,18 @@ from boardprof_protocol import codes
 from boardprof_protocol.blob import BLOB_HEADER
 from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.layout import Field, Layout
-from boardprof_protocol.messages import ACK, BUSY, CLAIM, DATA, HELLO, SPAN, SPAN_COPY, WELCOME
+from boardprof_protocol.messages import (
+    ACK,
+    BUSY,
+    CLAIM,
+    DATA,
+    HELLO,
+    PLACE,
+    SPAN,
+    SPAN_COPY,
+    TOKEN,
+    WELCOME,
+)
 from boardprof_protocol.sampling import SAMPLE32, SAMPLE64
 from boardprof_protocol.trace import TRACE_BLOCK, TRACE_KEPT, TRACE_SLOT
 
@@ -48,7 +59,20 @@ _HEAD = """\
 def c_header(layouts: Iterable[Layout]) -> str:
     """Return the whole header for the given collectors' layouts."""
     parts = [_HEAD, *_constants()]
-    messages = (HELLO, CLAIM, WELCOME, BUSY, DATA, ACK, SPAN, SPAN_COPY, SAMPLE32, SAMPLE64)
+    messages = (
+        HELLO,
+        CLAIM,
+        WELCOME,
+        BUSY,
+        DATA,
+        ACK,
+        SPAN,
+        SPAN_COPY,
+        PLACE,
+        TOKEN,
+        SAMPLE32,
+        SAMPLE64,
+    )
     traces = (TRACE_BLOCK, TRACE_SLOT, TRACE_KEPT)
     for message in (*messages, *traces, BLOB_HEADER):
         parts += ["\n", layout_section(message)]

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from construct import Int8ul, Int16ul, Int32ul, Struct
+from construct import Int8ul, Int16ul, Int32sl, Int32ul, Struct
 
 from boardprof_protocol.layout import Layout
 
@@ -79,7 +79,7 @@ ACK = Layout(
 )
 
 
-__all__ = ["SPAN", "SPAN_COPY"]
+__all__ = ["PLACE", "SPAN", "SPAN_COPY", "TOKEN"]
 
 SPAN = Layout(
     name="span",
@@ -102,5 +102,28 @@ SPAN_COPY = Layout(
         "offset" / Int32ul * "bytes",
         "length" / Int32ul * "bytes",
         "copy" / Int32ul,
+    ),
+)
+
+# A pointer into a block, at any byte.
+PLACE = Layout(
+    name="place",
+    schema_id=0,
+    version=1,
+    struct=Struct(
+        "handle" / Int32ul,
+        "offset" / Int32ul * "bytes",
+    ),
+)
+
+# A pointer that the board returned, to memory outside of the arena.
+TOKEN = Layout(
+    name="token",
+    schema_id=0,
+    version=1,
+    struct=Struct(
+        "number" / Int32ul,
+        "anchor" / Int32ul,
+        "distance" / Int32sl * "bytes",
     ),
 )

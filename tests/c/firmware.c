@@ -177,6 +177,62 @@ static int test_scale_unpack(bp_call_t *call, void *slots) {
 static const bp_target_t test_scale_target BP_ROM = {
     .fn = (bp_fn_t *)test_scale, .thunk = test_scale_thunk, .unpack = test_scale_unpack};
 
+#if BP_CFG_ARENA
+
+/* Returns `p` moved by `n` bytes, or a text, or itself, or NULL. */
+static const char test_text[] = "hello";
+static void *test_follow(uint8_t *p, uint32_t n) {
+    return n == 100   ? (void *)(uintptr_t)test_text
+           : n == 101 ? (void *)(uintptr_t)test_scale
+           : n == 102 ? NULL
+           : n >= 200 ? (void *)(uintptr_t)(0x10000u + n)
+                      : p + n;
+}
+
+typedef struct {
+    uint8_t *p;
+    void *result;
+    uint32_t n;
+} test_follow_slots_t;
+
+static void test_follow_thunk(bp_fn_t *fn, void *slots) {
+    test_follow_slots_t *s = slots;
+    s->result = ((void *(*)(uint8_t *, uint32_t))fn)(s->p, s->n);
+}
+
+/* Both arguments are within one. */
+static int test_follow_unpack(bp_call_t *call, void *slots) {
+    test_follow_slots_t *s = slots;
+    bp_call_t inner = bp_arg_inner(call, 2);
+    s->p = bp_arg_pointer(&inner, 1);
+    s->n = bp_arg_u32(&inner);
+    bp_arg_end(&inner);
+    return inner.err != 0 ? bp_fail(call, inner.err, inner.detail) : 0;
+}
+
+static void test_follow_pack(bp_call_t *call, const void *slots) {
+    bp_ret_pointer(call, ((const test_follow_slots_t *)slots)->result);
+}
+
+static const bp_target_t test_follow_target BP_ROM = {.fn = (bp_fn_t *)test_follow,
+                                                      .thunk = test_follow_thunk,
+                                                      .unpack = test_follow_unpack,
+                                                      .pack = test_follow_pack};
+
+/* Doubles a struct of two numbers, which is passed by value. */
+static int test_twice(bp_call_t *call) {
+    const int32_t *in = bp_arg_struct(call, 8);
+    int32_t *out = bp_arg_struct(call, 8);
+    if (bp_arg_end(call) == 0) {
+        out[0] = in[0] * 2;
+        out[1] = in[1] * 2;
+        bp_ret_nil(call);
+    }
+    return call->err;
+}
+
+#endif
+
 /* Takes 200 bytes of stack and a few more, and writes them all. */
 static void test_deep(void) {
     volatile uint8_t bytes[200];
@@ -415,6 +471,14 @@ static const char test_name_record[] BP_ROM = "record";
 static const char test_name_scale[] BP_ROM = "scale";
 static const char test_name_deep[] BP_ROM = "deep";
 static const char test_name_nine[] BP_ROM = "nine";
+#if BP_CFG_ARENA
+static const char test_name_follow[] BP_ROM = "follow";
+static const char test_name_twice[] BP_ROM = "twice";
+static const char test_name_point[] BP_ROM = "bp.point";
+static const char test_name_unpoint[] BP_ROM = "bp.unpoint";
+static const char test_name_text_at[] BP_ROM = "bp.text_at";
+static const char test_signature_follow[] BP_ROM = "(p: u8*, n: u32) -> u8*";
+#endif
 static const char test_signature_scale[] BP_ROM = "(y: i32*, n: u32) -> void";
 #endif
 static const char test_signature_none[] BP_ROM = "";
@@ -440,6 +504,13 @@ static const bp_function_t test_functions[] BP_ROM = {
     {test_name_nine, test_signature_none, test_nine, NULL},
     {test_name_deep, test_signature_work, NULL, &test_deep_target},
     {test_name_scale, test_signature_scale, NULL, &test_scale_target},
+#if BP_CFG_ARENA
+    {test_name_follow, test_signature_follow, NULL, &test_follow_target},
+    {test_name_twice, test_signature_none, test_twice, NULL},
+    {test_name_point, test_signature_none, bp_point, NULL},
+    {test_name_unpoint, test_signature_none, bp_unpoint, NULL},
+    {test_name_text_at, test_signature_none, bp_text_at, NULL},
+#endif
 #endif
 };
 

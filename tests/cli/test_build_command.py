@@ -103,11 +103,12 @@ def test_an_undefined_symbol_ends_with_7_and_says_who_needs_it(project: Path) ->
 
 
 def test_a_function_of_cpp_is_named_as_in_the_source_with_what_it_lacks(tmp_path: Path) -> None:
-    text = 'int foo(int x) { return x; }\nextern "C" int bar(int x) { return x; }\n'
+    text = "struct Foo { int x; Foo(int n); };\nFoo::Foo(int n) : x(n) {}\n"
+    text += 'extern "C" int bar(int x) { return x; }\n'
     source = folder_of(tmp_path, {"m.cpp": text}) / "m.cpp"
-    done = boardprof("run", f"{source}:foo", "x=1")
+    done = boardprof("run", f"{source}:Foo", "x=1")
     assert done.code == 2
-    assert 'its name is not a C name: declare foo as extern "C"' in done.err
+    assert "its name is not a C name: call it from a function of your own" in done.err
     done = boardprof("run", f"{source}:ba", "x=1")
     assert done.code == 2
     assert f"There is no function 'ba' in {source}; did you mean 'bar'? Known: bar\n" in done.err

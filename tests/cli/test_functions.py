@@ -22,6 +22,7 @@ int32_t fir(const int16_t *x, fir_state *state, uint32_t n) {
     return scaled((int32_t)(x[0] + state->gain)) + (int32_t)n;
 }
 void fir_setup(void) {}
+int total(int n, ...) { return n; }
 int walk(const struct node *first) { return first->next != 0; }
 uint32_t low(const struct bits *b, const fir_state *old) { return b->low + old->flags.on; }
 """
@@ -42,26 +43,35 @@ LISTED = """\
 Functions
   fir(x: const i16*, state: fir_state{16}*, n: u32) -> i32      code.c, set-up fir_setup
   low(b: const bits{4}*, old: const fir_state{16}*) -> u32      code.c
+  walk(first: const node{BYTES}*) -> i32      code.c
 Not callable
-  walk  code.c  its parameter 'first' is a pointer to struct node, which holds a pointer
+  total  code.c  it takes a variable number of arguments
 Not offered
   scaled  code.c  static: --keep scaled compiles it out of line
 Structs
   anonymous (1 bytes):
        0  on  u8
-  bits (4 bytes): passed as bytes
+  bits (4 bytes):
+       0  low  u32:4
   fir_state (16 bytes):
        0  gain   f32
        4  taps   i16[4]
       12  flags  anonymous{1}
+  node (BYTES bytes):
+       0  next  node{BYTES}*
 """
+
+
+def listed(pointer: int) -> list[str]:
+    """Return the lines that are expected, for pointers of ``pointer`` bytes."""
+    return _squeezed(LISTED.replace("BYTES", str(pointer)))
 
 
 @pytest.mark.parametrize("cc", [["gcc"], RISCV], ids=lambda cc: cc[0])
 def test_an_object_is_listed_with_reasons_hints_and_structs(tmp_path: Path, cc: list[str]) -> None:
     done = boardprof("functions", made(tmp_path, cc))
     assert (done.code, done.err) == (0, "")
-    assert _squeezed(done.out) == _squeezed(LISTED)
+    assert _squeezed(done.out) == listed(8 if cc[0] == "gcc" else 4)
 
 
 def _squeezed(text: str) -> list[str]:
@@ -76,7 +86,7 @@ def test_a_source_is_compiled_for_a_board(tmp_path: Path, board: str | None) -> 
     chosen = ["-b", board] if board else []
     done = boardprof("functions", tmp_path / "code.c", *chosen)
     assert (done.code, done.err) == (0, "")
-    assert _squeezed(done.out) == _squeezed(LISTED)
+    assert _squeezed(done.out) == listed(4 if board else 8)
 
 
 def test_a_kept_function_is_offered(tmp_path: Path) -> None:
@@ -115,10 +125,13 @@ def test_json_has_every_function_and_layout(tmp_path: Path) -> None:
         "check": None,
         "source": "code.c",
         "reason": None,
+        "wrapper": None,
     }
-    assert functions["walk"]["signature"] is None
-    assert functions["walk"]["reason"] == (
-        "its parameter 'first' is a pointer to struct node, which holds a pointer"
+    assert functions["walk"]["signature"] == "(first: const node{4}*) -> i32"
+    assert functions["total"]["signature"] is None
+    assert functions["total"]["reason"] == "it takes a variable number of arguments"
+    assert functions["total"]["wrapper"] == (
+        "int total_wrapper(int n, int value) { return total(n, value); }"
     )
     assert facts["hidden"] == [
         {
@@ -128,7 +141,11 @@ def test_json_has_every_function_and_layout(tmp_path: Path) -> None:
         }
     ]
     structs = {struct["name"]: struct for struct in facts["structs"]}
-    assert structs["bits"] == {"name": "bits", "bytes": 4, "fields": []}
+    assert structs["bits"] == {
+        "name": "bits",
+        "bytes": 4,
+        "fields": [{"name": "low", "offset": 0, "type": "u32:4", "shape": []}],
+    }
     assert structs["fir_state"]["fields"][1:] == [
         {"name": "taps", "offset": 4, "type": "i16", "shape": [4]},
         {"name": "flags", "offset": 12, "type": "anonymous{1}", "shape": []},
@@ -140,7 +157,7 @@ def test_a_library_is_listed_with_its_members(tmp_path: Path) -> None:
     command = ["ar", "rcs", str(library), str(made(tmp_path, ["gcc"]))]
     subprocess.run(command, check=True, timeout=60)
     done = boardprof("functions", library)
-    assert (done.code, _squeezed(done.out)) == (0, _squeezed(LISTED))
+    assert (done.code, _squeezed(done.out)) == (0, listed(8))
 
 
 def test_a_program_is_listed_too(tmp_path: Path) -> None:
@@ -149,7 +166,7 @@ def test_a_program_is_listed_too(tmp_path: Path) -> None:
     link += ["-o", str(image)]
     subprocess.run(link, check=True, timeout=60)
     done = boardprof("functions", image)
-    assert (done.code, _squeezed(done.out)) == (0, _squeezed(LISTED))
+    assert (done.code, _squeezed(done.out)) == (0, listed(8))
 
 
 def test_without_debug_information_the_hint_says_how_to_have_it(tmp_path: Path) -> None:

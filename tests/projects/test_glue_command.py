@@ -126,16 +126,19 @@ def test_registering_compiles_without_a_warning(tmp_path: Path, cc: str, optimiz
     assert glue(tmp_path, made).out == f"twice(x: {wide}) -> {wide}\n"
 
 
-def test_functions_of_c_plus_plus_are_registered_if_they_have_names_of_c(tmp_path: Path) -> None:
+def test_functions_of_c_plus_plus_are_registered(tmp_path: Path) -> None:
     requires_tool("g++", "g++")
     text = 'namespace n { extern "C" int f(int x) { return x; } BP_FUNCTION(f); }\n'
     made = compiled(tmp_path, "a.cpp", text, "-Wall", "-Wextra", "-pedantic", "-Werror")
     assert glue(tmp_path, made).out == "f(x: i32) -> i32\n"
     (tmp_path / "table.c").unlink()
-    other = compiled(tmp_path, "b.cpp", "int g(int x) { return x; }\nBP_FUNCTION(g);\n")
-    text = refused(tmp_path, made, other)
-    assert "7 error: BP_FUNCTION(g): no function g is defined in a.o, b.o." in text
-    assert 'declare it as extern "C"' in text
+    text = "namespace n { int g(int x) { return x; } BP_FUNCTION(g); }\n"
+    other = compiled(tmp_path, "b.cpp", text)
+    assert glue(tmp_path, made, other).out == "f(x: i32) -> i32\nn::g(x: i32) -> i32\n"
+    (tmp_path / "table.c").unlink()
+    text = "int h(int x);\nBP_FUNCTION(h);\n"
+    text = refused(tmp_path, made, compiled(tmp_path, "c.cpp", text))
+    assert "7 error: BP_FUNCTION(h): no function h is defined in a.o, c.o." in text
 
 
 def test_the_mark_leaves_nothing_in_an_image_that_is_cleaned_up(tmp_path: Path) -> None:

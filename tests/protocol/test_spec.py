@@ -19,7 +19,18 @@ from boardprof_protocol.codes import (
 )
 from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.layout import Layout
-from boardprof_protocol.messages import ACK, BUSY, CLAIM, DATA, HELLO, SPAN, SPAN_COPY, WELCOME
+from boardprof_protocol.messages import (
+    ACK,
+    BUSY,
+    CLAIM,
+    DATA,
+    HELLO,
+    PLACE,
+    SPAN,
+    SPAN_COPY,
+    TOKEN,
+    WELCOME,
+)
 from boardprof_protocol.sampling import SAMPLE32, SAMPLE64
 from boardprof_protocol.trace import TRACE_BLOCK, TRACE_KEPT, TRACE_SLOT
 from tests.support import ROOT, vectors
@@ -63,7 +74,21 @@ def table_of(layout: Layout) -> list[list[str]]:
 @pytest.mark.parametrize(
     "layout",
     [
-        *(HELLO, CLAIM, WELCOME, BUSY, DATA, ACK, SPAN, SPAN_COPY, SAMPLE32, SAMPLE64, BLOB_HEADER),
+        *(
+            HELLO,
+            CLAIM,
+            WELCOME,
+            BUSY,
+            DATA,
+            ACK,
+            SPAN,
+            SPAN_COPY,
+            PLACE,
+            TOKEN,
+            SAMPLE32,
+            SAMPLE64,
+            BLOB_HEADER,
+        ),
         *(TRACE_BLOCK, TRACE_KEPT, TRACE_SLOT),
     ],
     ids=lambda found: found.name,

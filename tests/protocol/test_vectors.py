@@ -28,7 +28,18 @@ from boardprof_protocol.frame import (
     encode_frame,
 )
 from boardprof_protocol.layout import Layout
-from boardprof_protocol.messages import ACK, BUSY, CLAIM, DATA, HELLO, SPAN, SPAN_COPY, WELCOME
+from boardprof_protocol.messages import (
+    ACK,
+    BUSY,
+    CLAIM,
+    DATA,
+    HELLO,
+    PLACE,
+    SPAN,
+    SPAN_COPY,
+    TOKEN,
+    WELCOME,
+)
 from boardprof_protocol.sampling import SAMPLE32, SAMPLE64
 from boardprof_protocol.trace import TRACE_BLOCK, TRACE_KEPT, TRACE_SLOT
 from tests.support import ROOT, unhex, vectors
@@ -44,7 +55,20 @@ LAYOUTS |= {
 MESSAGES = {
     layout.name: layout
     for layout in (
-        *(HELLO, CLAIM, WELCOME, BUSY, DATA, ACK, SPAN, SPAN_COPY, SAMPLE32, SAMPLE64),
+        *(
+            HELLO,
+            CLAIM,
+            WELCOME,
+            BUSY,
+            DATA,
+            ACK,
+            SPAN,
+            SPAN_COPY,
+            PLACE,
+            TOKEN,
+            SAMPLE32,
+            SAMPLE64,
+        ),
         *(TRACE_BLOCK, TRACE_KEPT, TRACE_SLOT),
     )
 }

@@ -83,3 +83,5 @@ def _text(field: Field) -> str:
             return text + dimensions
         case Struct(name, size):
             return f"{name}{{{size}}}{dimensions}"
+        case Pointer() as pointer:
+            return f"{pointer.text}{dimensions}"

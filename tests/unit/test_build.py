@@ -176,12 +176,12 @@ def test_functions_are_found_with_link_time_optimization(tmp_path: Path, native:
 def test_a_function_with_more_than_the_agent_can_call_is_listed_with_the_reason(
     tmp_path: Path, native: BoardSpec
 ) -> None:
-    nine = ", ".join(f"char a{i}" for i in range(9))
+    many = ", ".join(f"char a{i}" for i in range(33))
     eight = ", ".join(f"double a{i}" for i in range(8))
     gaps = ", ".join(f"char c{i}, double d{i}" for i in range(4))
     text = f"""\
     void few(int n) {{}}
-    void nine({nine}) {{}}
+    void many({many}) {{}}
     double eight({eight}) {{ return 0; }}
     void gaps({gaps}) {{}}
     char more({gaps}) {{ return 0; }}
@@ -190,22 +190,28 @@ def test_a_function_with_more_than_the_agent_can_call_is_listed_with_the_reason(
     tight = changed(native, config={**native.build.config, "slot_bytes": 64})
     assert shown(build(tight, [tmp_path])) == {
         "few": "(n: i32) -> void",
-        "nine": "it has 9 parameters; a measured call takes at most 8",
+        "many": "it has 33 parameters; a call takes at most 32",
         "eight": "its arguments and result take 72 bytes; the board's agent has 64, its "
         "BP_CFG_SLOT_BYTES (`slot_bytes` in [build] config of a board.toml)",
         "gaps": "(c0: i8, d0: f64, c1: i8, d1: f64, c2: i8, d2: f64, c3: i8, d3: f64) -> void",
         "more": "its arguments and result take 72 bytes; the board's agent has 64, its "
         "BP_CFG_SLOT_BYTES (`slot_bytes` in [build] config of a board.toml)",
     }
-    assert native.build.config["slot_bytes"] == 72
+    assert native.build.config["slot_bytes"] == 160
     assert shown(build(native, [tmp_path]))["eight"].endswith("a7: f64) -> f64")
 
 
 def test_a_signature_longer_than_a_frame_is_a_reason(tmp_path: Path, native: BoardSpec) -> None:
     folder_of(tmp_path, {"f.c": f"void f(int {'n' * 40}) {{}}"})
+    many = ", ".join("int" for _ in range(5))
+    folder_of(tmp_path, {"f.c": f"void f(int {'n' * 40}) {{}} void g({many}) {{}}"})
     small = changed(native, config={"mtu": 64})
-    assert shown(build(small, [tmp_path])) == {
-        "f": "its signature is too long for the board's frames, its BP_CFG_MTU (`mtu` in "
-        "[build] config of a board.toml)"
-    }
-    assert shown(build(native, [tmp_path])) == {"f": f"({'n' * 40}: i32) -> void"}
+    built = build(small, [tmp_path])
+    assert shown(built)["g"] == (
+        "its signature is too long for the board's frames, its BP_CFG_MTU (`mtu` in [build] "
+        "config of a board.toml)"
+    )
+    with built.open() as board:
+        assert [fn.signature for fn in board.dictionary.user_functions] == ["(a: i32) -> void"]
+        assert board.functions.f.signature.text == f"({'n' * 40}: i32) -> void"
+    assert shown(build(native, [tmp_path]))["f"] == f"({'n' * 40}: i32) -> void"

@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
+from elftools.elf.relocation import RelocationSection
 
-from tests.unit.objects import ARM, RISCV, X86_64, signatures
+from boardprof.cfunction import signature
+from boardprof.elf.functions import functions
+from tests.unit.objects import ARM, RISCV, X86_64, compiled, signatures
 
 TEXT = """\
 typedef __INT16_TYPE__ sample;
@@ -57,5 +62,43 @@ def test_every_form_on_every_machine(tmp_path: Path, cc: list[str], flags: tuple
 )
 def test_every_word_size_and_byte_order(tmp_path: Path, target: str, version: str) -> None:
     assert signatures(tmp_path, TEXT, ["clang", f"--target={target}"], version) == {
+        "fir": "(x: const i16*, s: fir_state{16}*, level: i32, old: const fir_state{16}*) -> f32"
+    }
+
+
+@pytest.mark.parametrize("version", ["-gdwarf-3", "-gdwarf-4", "-gdwarf-5"])
+def test_addresses_of_two_bytes_are_read(tmp_path: Path, version: str) -> None:
+    assert signatures(tmp_path, TEXT, ["clang", "--target=msp430"], version) == {
+        "fir": "(x: const i16*, s: fir_state{14}*, level: i16, old: const fir_state{14}*) -> f32"
+    }
+
+
+EM_XTENSA, EM_SH = 94, 42  # ELF, "Machine"
+R_RISCV_32 = 1  # RISC-V ELF psABI
+
+
+@pytest.mark.parametrize("machine", [EM_XTENSA, EM_SH])
+@pytest.mark.parametrize("version", ["-gdwarf-4", "-gdwarf-5"])
+def test_addends_may_be_in_the_section_instead_of_the_relocation(
+    tmp_path: Path, machine: int, version: str
+) -> None:
+    """So do the assemblers for Xtensa and SH-4; this object is RISC-V's, rewritten in that way."""
+    made = compiled(tmp_path, TEXT, RISCV, version)
+    content = bytearray(made.read_bytes())
+    with made.open("rb") as file:
+        elf = ELFFile(file)
+        for section in elf.iter_sections():
+            if not isinstance(section, RelocationSection) or ".debug" not in section.name:
+                continue
+            target = elf.get_section(section["sh_info"])["sh_offset"]
+            for i, entry in enumerate(section.iter_relocations()):
+                if entry["r_info_type"] != R_RISCV_32:
+                    continue
+                at = section["sh_offset"] + i * section["sh_entsize"] + 8
+                struct.pack_into("<i", content, target + entry["r_offset"], entry["r_addend"])
+                struct.pack_into("<i", content, at, 0)
+    struct.pack_into("<H", content, 18, machine)
+    made.write_bytes(content)
+    assert {fn.name: signature(fn) for fn in functions([made])} == {
         "fir": "(x: const i16*, s: fir_state{16}*, level: i32, old: const fir_state{16}*) -> f32"
     }

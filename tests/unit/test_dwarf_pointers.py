@@ -3,12 +3,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from boardprof.cfunction import Parameter, Pointer, Scalar, signature
-from tests.unit.objects import ARM, AVR, MACHINES, RISCV, X86_64, found, reason, signatures
+from boardprof.cfunction import (
+    Parameter,
+    Pointer,
+    Scalar,
+    Struct,
+    function_from_json,
+    function_to_json,
+    signature,
+)
+from tests.unit.objects import ARM, AVR, MACHINES, RISCV, X86_64, fields, found, reason, signatures
 
 EACH = ("-O0",)  # an old GCC makes one of functions that do the same, and tells of one
 
@@ -131,33 +140,47 @@ def test_a_pointer_has_the_size_of_the_machines(tmp_path: Path, cc: list[str], s
 @pytest.mark.parametrize(
     ("parameter", "what"),
     [
-        ("int **x", "a pointer to a pointer"),
-        ("char *x[4]", "a pointer to a pointer"),
-        ("void *const *x", "a pointer to a pointer"),
-        ("const char *(*x)[2]", "a pointer to a pointer"),
-        ("int (*x)(int)", "a pointer to a function"),
-        ("handler *x", "a pointer to a function"),
-        ("handler **x", "a pointer to a pointer"),
         ("long double *x", "a pointer to 'long double' of 16 bytes"),
         ("__int128 *x", "a pointer to '__int128' of 16 bytes"),
-        ("_Complex double *x", "a pointer to 'complex double' of 16 bytes"),
         ("const v4 *x", "a pointer to a vector"),
-        ("struct hidden *x", "a pointer to struct hidden, whose members are unknown"),
-        ("union hide *x", "a pointer to union hide, whose members are unknown"),
-        ("struct node *x", "a pointer to struct node, which holds a pointer"),
-        ("list *x", "a pointer to struct list, which holds a pointer"),
-        ("struct table *x", "a pointer to struct table, which holds a pointer"),
-        ("struct call *x", "a pointer to struct call, which holds a pointer"),
-        ("union either *x", "a pointer to union either, which holds a pointer"),
-        ("struct none *x", "a pointer to struct none, which has no bytes"),
     ],
 )
 def test_a_pointer_that_cannot_be_passed_is_named_with_the_reason(
     tmp_path: Path, parameter: str, what: str
 ) -> None:
     text = f"""\
-    typedef int handler(int);
     typedef int v4 __attribute__((vector_size(16)));
+    int f(int n, {parameter}) {{ return 0; }}
+    """
+    assert reason(tmp_path, text) == f"its parameter 'x' is {what}"
+
+
+@pytest.mark.parametrize(
+    ("parameter", "text"),
+    [
+        ("int **x", "ptr{8}*"),
+        ("char *x[4]", "ptr{8}*"),
+        ("void *const *x", "const ptr{8}*"),
+        ("const char *(*x)[2]", "ptr{8}*"),
+        ("int (*x)(int)", "fn*"),
+        ("handler *x", "fn*"),
+        ("handler **x", "ptr{8}*"),
+        ("_Complex double *x", "f64*"),
+        ("struct hidden *x", "void*"),
+        ("union hide *x", "void*"),
+        ("struct node *x", "node{16}*"),
+        ("list *x", "list{16}*"),
+        ("struct table *x", "table{40}*"),
+        ("struct call *x", "call{8}*"),
+        ("union either *x", "either{8}*"),
+        ("struct none *x", "void*"),
+    ],
+)
+def test_pointers_to_pointers_functions_and_structs_with_pointers_are_passed(
+    tmp_path: Path, parameter: str, text: str
+) -> None:
+    code = f"""\
+    typedef int handler(int);
     struct node {{ int value; struct node *next; }};
     typedef struct {{ struct node first; }} list;
     struct table {{ const char *names[4]; int count; }};
@@ -166,17 +189,59 @@ def test_a_pointer_that_cannot_be_passed_is_named_with_the_reason(
     struct none {{}};
     int f(int n, {parameter}) {{ return 0; }}
     """
-    assert reason(tmp_path, text) == f"its parameter 'x' is {what}"
+    assert signatures(tmp_path, code) == {"f": f"(n: i32, x: {text}) -> i32"}
+
+
+NODES = """\
+struct leaf { short v; struct node *up; };
+struct node { struct node *next; struct leaf *leaf; const char *name; int (*f)(int); void **any; };
+int f(struct node *n) { return 0; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("cc", "size"), [(X86_64, 8), (ARM, 4), (AVR, 2)], ids=["x86", "arm", "avr"]
+)
+def test_structs_behind_pointers_in_structs_are_known_once(
+    tmp_path: Path, cc: list[str], size: int
+) -> None:
+    fn = found(tmp_path, NODES, cc)["f"]
+    pointer = fn.parameters[0].type
+    assert isinstance(pointer, Pointer)
+    assert isinstance(pointer.element, Struct)
+    whole = f"node{{{5 * size}}}*"
+    leaf = f"leaf{{{size + max(2, size)}}}*"
+    assert fields(pointer.element) == [
+        ("next", 0, whole),
+        ("leaf", size, leaf),
+        ("name", 2 * size, "const char*"),
+        ("f", 3 * size, "fn*"),
+        ("any", 4 * size, f"ptr{{{size}}}*"),
+    ]
+    known = {struct.name: fields(struct) for struct in fn.structs}
+    assert known["leaf"] == [("v", 0, "i16"), ("up", max(2, size), whole)]
+    assert function_from_json(json.loads(json.dumps(function_to_json(fn)))) == fn
 
 
 def test_the_first_parameter_that_cannot_be_passed_is_the_reason(tmp_path: Path) -> None:
-    text = "long double f(int n, int **first, struct s *second) { return 0; }"
-    assert reason(tmp_path, text) == "its parameter 'first' is a pointer to a pointer"
+    text = "long double f(int n, long double *first, __int128 *second) { return 0; }"
+    expected = "its parameter 'first' is a pointer to 'long double' of 16 bytes"
+    assert reason(tmp_path, text) == expected
 
 
-@pytest.mark.parametrize("result", ["int *", "const void *", "char *", "struct s *"])
-def test_a_pointer_is_no_result(tmp_path: Path, result: str) -> None:
-    assert reason(tmp_path, f"{result} f(void) {{ return 0; }}") == "its result is a pointer"
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        ("int *", "i32*"),
+        ("const void *", "const void*"),
+        ("char *", "char*"),
+        ("struct s *", "void*"),
+        ("long double *", "void*"),
+        ("int **", "ptr{8}*"),
+    ],
+)
+def test_a_pointer_is_a_result(tmp_path: Path, result: str, text: str) -> None:
+    assert signatures(tmp_path, f"{result} f(void) {{ return 0; }}") == {"f": f"() -> {text}"}
 
 
 def test_a_pointer_to_flash_is_no_pointer_to_memory(tmp_path: Path) -> None:

@@ -101,10 +101,14 @@ def test_a_function_carries_its_parts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("struct s { int a; }; void f(struct s x) {}", "its parameter 'x' is a struct by value"),
-        ("union u { int a; }; void f(union u x) {}", "its parameter 'x' is a union by value"),
-        ("struct s { int a; }; struct s f(void) {}", "its result is a struct by value"),
-        ("int *f(void) { return 0; }", "its result is a pointer"),
+        (
+            "struct __attribute__((packed)) s { char a; int b; }; void f(struct s x) {}",
+            "its parameter 'x' is a struct by value, whose layout was changed by an attribute",
+        ),
+        (
+            "struct s { _Complex float z; }; struct s f(void) {}",
+            "its result is a struct by value, whose members are not known",
+        ),
         (
             "void f(long double x) {}",
             "its parameter 'x' is 'long double' of 16 bytes",

@@ -15,7 +15,19 @@ import msgpack
 import pytest
 
 from boardprof.boards.board_lookup import board_spec
-from boardprof.cfunction import CFunction, CType, Parameter, Pointer, Scalar, Struct
+from boardprof.cfunction import (
+    CHAR,
+    FUNCTION,
+    CFunction,
+    CType,
+    Field,
+    Parameter,
+    Pointer,
+    Scalar,
+    Struct,
+    signature,
+    wire_signature,
+)
 from boardprof.firmware.builder import build
 from boardprof.firmware.firmware import Firmware
 from boardprof.firmware.glue import fit, table_source
@@ -329,9 +341,47 @@ def test_without_an_arena_a_function_of_pointers_is_out_of_reach() -> None:
 
 def test_a_signature_counts_in_bytes_of_the_wire() -> None:
     umlauts = replace(function("f", [], None), parameters=(Parameter("ä" * 30, SCALARS[0]),))
-    # "(" + 60 + ": i8) -> void" is 74 bytes and 44 characters; a name and 32 bytes beside it.
-    assert fit(umlauts, slot_bytes=64, mtu=107, arena=64) is umlauts
-    assert fit(umlauts, slot_bytes=64, mtu=106, arena=64).reason is not None
+    # "(" + 60 + ": i8) -> void" is 74 bytes and 44 characters.
+    assert wire_signature(umlauts, 74) == signature(umlauts)
+    assert wire_signature(umlauts, 73) == "(a: i8) -> void"
+    # A name and 32 bytes beside the shorter one.
+    assert fit(umlauts, slot_bytes=64, mtu=48, arena=64) is umlauts
+    assert fit(umlauts, slot_bytes=64, mtu=47, arena=64).reason is not None
+
+
+def test_many_arguments_need_slots_and_frames_that_hold_them() -> None:
+    pointers = tuple(Parameter(f"p{i}", Pointer(None, False, 4)) for i in range(16))
+    many = replace(function("f", [], None), parameters=pointers)
+    assert fit(many, slot_bytes=64, mtu=512, arena=64) is many
+    assert fit(many, slot_bytes=63, mtu=512, arena=64).reason == (
+        "its arguments and result take 64 bytes; the board's agent has 63, its "
+        "BP_CFG_SLOT_BYTES (`slot_bytes` in [build] config of a board.toml)"
+    )
+    assert fit(many, slot_bytes=64, mtu=256, arena=64).reason == (
+        "its 16 arguments do not fit into a frame of 256 bytes, the board's BP_CFG_MTU (`mtu` in "
+        "[build] config of a board.toml)"
+    )
+
+
+def test_a_signature_that_is_too_long_loses_names_and_then_types() -> None:
+    struct = Struct("cmsis_nn_conv_params", 44, (Field("n", 0, SCALARS[0]),))
+    kinds = [
+        Pointer(struct, True, 4),
+        Pointer(CHAR, False, 4),
+        SCALARS[0],
+        Pointer(FUNCTION, False, 4),
+    ]
+    names = ["parameters", "name", "count", "handler"]
+    long = replace(
+        function("f", [], None),
+        parameters=tuple(Parameter(n, k) for n, k in zip(names, kinds, strict=True)),
+    )
+    assert wire_signature(long, 200) == signature(long)
+    assert wire_signature(long, 80) == (
+        "(a: const cmsis_nn_conv_params{44}*, b: char*, c: i8, d: fn*) -> void"
+    )
+    assert wire_signature(long, 60) == "(a: void*, b: void*, c: i8, d: fn*) -> void"
+    assert wire_signature(long, 20) is None
 
 
 def test_names_of_the_agents_types_and_of_built_ins_are_no_trouble(image: Image) -> None:

@@ -84,6 +84,12 @@ const uint8_t *bp_arg_bytes(bp_call_t *call, size_t *length);
  * The host may name a second block that holds a copy. The agent restores the bytes from that copy
  * before each run of a target's function, but not for a packed function. */
 void *bp_arg_span(bp_call_t *call, size_t element_size);
+/* The same, and also a function of the table, or a pointer that this session was given before. */
+void *bp_arg_pointer(bp_call_t *call, size_t element_size);
+/* The same as bp_arg_span for a struct of `size` bytes, which is passed by value: never NULL. */
+void *bp_arg_struct(bp_call_t *call, size_t size);
+/* Take the next argument, bytes, as `count` arguments. Check the errors of the new call, too. */
+bp_call_t bp_arg_inner(bp_call_t *call, uint_fast8_t count);
 /* Check that no argument is left over. Every packed function calls it before it changes anything.
  * Returns call->err. */
 int bp_arg_end(bp_call_t *call);
@@ -99,6 +105,14 @@ void bp_ret_f64(bp_call_t *call, double value);
 void bp_ret_bytes(bp_call_t *call, const void *bytes, size_t length);
 void bp_ret_text(bp_call_t *call, const char *rom_text); /* in BP_ROM, 0..255 bytes */
 void bp_ret_array(bp_call_t *call, uint8_t items);       /* 0..15 items */
+
+/* A pointer: a place in a block of the arena, or a token. Never an address. SPEC.md 5.9. */
+void bp_ret_pointer(bp_call_t *call, const void *pointer);
+
+/* Packed functions for the table of an image whose functions take or return such pointers. */
+bp_packed_t bp_point;   /* write a pointer into a block */
+bp_packed_t bp_unpoint; /* return a pointer from a block, and replace it by NULL */
+bp_packed_t bp_text_at; /* return the text that a pointer points to */
 
 /* Record an error, if it is the first one of the call. Returns the first error. */
 int bp_fail(bp_call_t *call, int err, uint32_t detail);

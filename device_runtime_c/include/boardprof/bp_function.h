@@ -8,11 +8,11 @@
 
 #include "boardprof/bp_config.h"
 
-/* Register a function that is declared above and has external linkage; in C++, extern "C". The
- * project's build runs `boardprof glue` on the objects. That finds the registered functions, reads
- * their parameters from the debug information (compile with -g), and writes the table. If `void
- * NAME_setup(void)` and `int NAME_check(void)` exist, it registers them, too.
- * Example: `uint32_t isqrt(uint32_t x) { ... }`, followed by `BP_FUNCTION(isqrt);`
+/* Register a function that is declared above and has external linkage. In C++, use it in the
+ * namespace of the function. The project's build runs `boardprof glue` on the objects. That finds
+ * the registered functions, reads their parameters from the debug information (compile with -g),
+ * and writes the table. If `void NAME_setup(void)` and `int NAME_check(void)` exist, it registers
+ * them, too. Example: `uint32_t isqrt(uint32_t x) { ... }`, followed by `BP_FUNCTION(isqrt);`
  *
  * The macro defines a pointer that no code reads; `boardprof glue` looks for its name. With
  * -fdata-sections and --gc-sections the linker removes it; otherwise it takes the size of a

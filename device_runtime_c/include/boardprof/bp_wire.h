@@ -327,6 +327,40 @@ static inline uint8_t *bp_span_copy_put(uint8_t *out, const bp_span_copy_t *in) 
     return out;
 }
 
+/// place, version 1 ///
+
+#define BP_PLACE_LEN 8u
+
+typedef struct {
+    uint32_t handle;
+    uint32_t offset; /* bytes */
+} bp_place_t;
+
+/* Writes the struct's fields in wire order; exactly BP_PLACE_LEN bytes. */
+static inline uint8_t *bp_place_put(uint8_t *out, const bp_place_t *in) {
+    out = bp_put_u32(out, in->handle);
+    out = bp_put_u32(out, in->offset);
+    return out;
+}
+
+/// token, version 1 ///
+
+#define BP_TOKEN_LEN 12u
+
+typedef struct {
+    uint32_t number;
+    uint32_t anchor;
+    int32_t distance; /* bytes */
+} bp_token_t;
+
+/* Writes the struct's fields in wire order; exactly BP_TOKEN_LEN bytes. */
+static inline uint8_t *bp_token_put(uint8_t *out, const bp_token_t *in) {
+    out = bp_put_u32(out, in->number);
+    out = bp_put_u32(out, in->anchor);
+    out = bp_put_i32(out, in->distance);
+    return out;
+}
+
 /// sample32, version 1 ///
 
 #define BP_SAMPLE32_LEN 8u

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from boardprof.arguments.array_text import ArrayText, array_text
 from boardprof.arguments.dtypes import element_dtype, mismatch, struct_dtype
 from boardprof.arguments.passing import Keep, Out
-from boardprof.cfunction import Pointer, Scalar, Struct
+from boardprof.arguments.struct_value import StructText, unquoted
+from boardprof.cfunction import CHAR, Pointer, Scalar, Struct
 from boardprof.errors import UsageError
 
 if TYPE_CHECKING:  # numpy takes a while to import: only calls with arrays need it
@@ -59,7 +60,9 @@ class ArgumentText:
             UsageError: the text does not fit a parameter of that type.
         """
         is_array = self.array is not None or self.made is not None
-        if pointer is None:
+        if pointer is None or pointer.is_function:
+            if pointer is not None and not is_array:
+                return None if self.text in _NULL else self.text
             if is_array or self.text in _NULL:
                 raise UsageError(
                     f"{self.name}={self.text} is an array, but the parameter is a number.",
@@ -69,16 +72,27 @@ class ArgumentText:
         if not is_array:
             if self.text in _NULL:
                 return None
+            is_quoted = self.text.startswith('"')
+            if pointer.element == CHAR or (is_quoted and pointer.element_size == 1):
+                return _text(unquoted(self.text), pointer)
             raise UsageError(
                 f"{self.name}={self.text} is not an array; the parameter's type is {pointer.text}.",
                 hint=_forms(self.name, pointer),
             )
         array = self._array_for(pointer)
+        if isinstance(array, StructText) and self.suffix:
+            raise UsageError(
+                f"{self.name}={self.text}: a struct with pointers, enums or bit-fields is in and "
+                "out.",
+                hint=f"leave out :{self.suffix}",
+            )
         return Out(array) if self.suffix == "out" else Keep(array) if self.suffix else array
 
     def _array_for(self, pointer: Pointer) -> object:
         if self.made is not None:
             made = self.made.make(f"{self.name}={self.text}", pointer)
+            if isinstance(made, StructText):
+                return made
             self._check(made, pointer)
             return made
         assert self.array is not None
@@ -115,6 +129,13 @@ class ArgumentText:
         return raw.view(element_dtype(pointer.element)).copy()
 
 
+def _text(text: str, pointer: Pointer) -> object:
+    """Return a text for a pointer to characters or bytes, with the zero that ends it."""
+    if pointer.const and pointer.element == CHAR:
+        return text
+    return bytearray(text.encode() + b"\0")
+
+
 def _forms(name: str, pointer: Pointer) -> str:
     """Return the forms in which an array for a parameter can be written."""
     match pointer.element:
@@ -130,8 +151,9 @@ def _forms(name: str, pointer: Pointer) -> str:
             dtype = element_dtype(scalar).name
         case _:
             dtype = "uint8"
+    text = f"{name}=TEXT, " if pointer.element == CHAR else ""
     return (
-        f"{name}={dtype}[64]:zeros, with :ones, :random, :random(7) or :out for :zeros, "
+        f"{text}{name}={dtype}[64]:zeros, with :ones, :random, :random(7) or :out for :zeros, "
         f"{name}=@{name}.npy, {name}=@{name}.bin, or {name}=NULL"
     )
 
@@ -164,6 +186,8 @@ def read_argument(name: str, text: str) -> ArgumentText:
     Raises:
         UsageError: its form is not known, or its file cannot be read.
     """
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        return ArgumentText(name, text)
     head, suffix = _split_suffix(text)
     if text.startswith("@"):
         path = head[1:]

@@ -3,19 +3,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from boardprof.arguments.passing import Passing
+from boardprof.arguments.passing import BoardPointer, Out, Passing
 from boardprof.arguments.signature import Signature, in_order, scalar_text
-from boardprof.errors import UsageError
+from boardprof.arguments.struct_value import Link, unquoted
+from boardprof.cfunction import CHAR, Pointer, Struct
+from boardprof.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:  # numpy takes a while to import: only calls with arrays need it
     import numpy.typing as npt
 
-    from boardprof.arguments.array_argument import ArrayArgument
+    from boardprof.arguments.array_argument import ArrayArgument, Target
+
+
+RETURN = "return"
+"""Name of a returned struct among the arrays; no parameter can have it."""
+
+_ADDRESS = re.compile(r"&(?P<name>\w+)(?:\[(?P<index>\d+)\])?")
+
+FunctionIds = Callable[[str], int]
+"""From a function's name to its id on the board."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,18 +36,27 @@ class Arguments:
 
     Attributes:
         function: its name.
-        parts: the packed value or the array of each parameter.
+        parts: the packed value or the array of each parameter; then the place of a returned struct.
         text: as Reports show them: ``x=int16[256], n=256``.
+        extras: arrays that pointers in other arrays lead to, and that are not parameters.
+        is_packed: all parts are within one argument of the call.
     """
 
     function: str
     parts: tuple[bytes | ArrayArgument, ...]
     text: str
+    extras: tuple[ArrayArgument, ...] = ()
+    is_packed: bool = False
 
     @property
     def arrays(self) -> tuple[ArrayArgument, ...]:
-        """The arrays that are passed as pointers."""
-        return tuple(part for part in self.parts if not isinstance(part, bytes))
+        """The arrays that are passed as pointers, and those that they point to."""
+        return (*(part for part in self.parts if not isinstance(part, bytes)), *self.extras)
+
+
+def referred(texts: Iterable[str]) -> set[str]:
+    """Return the names of arrays that texts of arguments point to: ``{taps=&h}``."""
+    return {match["name"] for text in texts for match in _ADDRESS.finditer(text)}
 
 
 def bind(
@@ -44,6 +65,7 @@ def bind(
     args: Sequence[object],
     named: Mapping[str, object],
     order: Literal["little", "big"] = "little",
+    function_id: FunctionIds | None = None,
 ) -> Arguments:
     """Give each parameter its value.
 
@@ -51,14 +73,16 @@ def bind(
         function: for messages.
         signature: of the function.
         args: values by position.
-        named: values by parameter name.
+        named: values by parameter name; and further arrays, which pointers in structs name.
         order: byte order of the board.
+        function_id: finds functions of the board, for function pointers.
 
     Raises:
         UsageError: they do not fit the signature; see `pack_arguments` and `array_argument`.
         UnknownNameError: no parameter of that name.
     """
-    values = in_order(function, signature, args, named)
+    binder = _Binder(function, signature, named, order, function_id)
+    values = in_order(function, signature, args, binder.of_parameters)
     parts: list[bytes | ArrayArgument] = []
     texts: list[str] = []
     parameters = zip(signature.parameters, signature.packers, values, strict=True)
@@ -66,17 +90,184 @@ def bind(
         pointer = signature.pointers.get(name)
         if pointer is None:
             parts.append(pack(function, value))
-            texts.append(f"{name}={scalar_text(kind, value)}")
-            continue
-        from boardprof.arguments.array_argument import array_argument
-
-        array = array_argument(function, name, pointer, value, order)
-        parts.append(array)
-        texts.append(f"{name}={array.shape_text}")
-    bound = Arguments(function, tuple(parts), ", ".join(texts))
+            names = signature.numbers[name].names if name in signature.numbers else ()
+            texts.append(f"{name}={scalar_text(kind, value, names)}")
+        elif pointer.is_function:
+            reference, text = binder.function_pointer(name, value)
+            parts.append(bytes([_BIN_8, len(reference)]) + reference)
+            texts.append(f"{name}={text}")
+        else:
+            array = binder.array(name, pointer, value)
+            parts.append(array)
+            texts.append(f"{name}={array.shape_text}")
+    if signature.returns is not None and signature.returns_struct:
+        parts.append(binder.returned(signature.returns))
+    arrays = [part for part in parts if not isinstance(part, bytes)]
+    binder.bind_links(arrays)
+    extras = tuple(binder.extras.values())
+    texts += [f"{array.name}={array.shape_text}" for array in extras]
+    bound = Arguments(function, tuple(parts), ", ".join(texts), extras, signature.is_packed)
     for one, other in combinations(bound.arrays, 2):
         check_overlap(function, one, other)
     return bound
+
+
+_BIN_8 = 0xC4
+
+
+class _Binder:
+    """Makes arrays of the values of pointers, also of those within structs.
+
+    Attributes:
+        of_parameters: the named values that are of parameters.
+        extras: the other arrays, by name.
+    """
+
+    def __init__(
+        self,
+        function: str,
+        signature: Signature,
+        named: Mapping[str, object],
+        order: Literal["little", "big"],
+        function_id: FunctionIds | None,
+    ) -> None:
+        self._function = function
+        self._signature = signature
+        self._order = order
+        self._function_id = function_id
+        self._arrays: dict[str, ArrayArgument] = {}
+        self._same: dict[int, ArrayArgument] = {}
+        self.extras: dict[str, ArrayArgument] = {}
+        known = {name for name, _ in signature.parameters}
+        wanted = referred(_texts_in(named.values()))
+        self._others = {
+            name: value for name, value in named.items() if name in wanted and name not in known
+        }
+        self.of_parameters = {n: value for n, value in named.items() if n not in self._others}
+
+    def array(self, name: str, pointer: Pointer, value: object) -> ArrayArgument:
+        from boardprof.arguments.array_argument import array_argument
+
+        array = array_argument(self._function, name, self._whole(pointer), value, self._order)
+        self._arrays[name] = array
+        if isinstance(value, dict):
+            self._same[id(value)] = array
+        return array
+
+    def _whole(self, pointer: Pointer) -> Pointer:
+        """Return a pointer with the members of its struct."""
+        element = pointer.element
+        if not isinstance(element, Struct) or element.fields:
+            return pointer
+        whole = self._signature.structs.get((element.name, element.size), element)
+        return replace(pointer, element=whole)
+
+    def returned(self, pointer: Pointer) -> ArrayArgument:
+        """Return the place of the result, which the function writes."""
+        import numpy as np
+
+        from boardprof.arguments.array_argument import array_argument
+        from boardprof.arguments.dtypes import struct_dtype
+
+        assert isinstance(pointer.element, Struct)
+        array = np.zeros(1, struct_dtype(pointer.element, self._order))
+        place = replace(pointer, const=False, by_value=False)
+        return array_argument(self._function, RETURN, place, Out(array), self._order)
+
+    def bind_links(self, arrays: Sequence[ArrayArgument]) -> None:
+        """Find what each pointer in the arrays points to, and in the arrays found so."""
+        todo = list(arrays)
+        while todo:
+            array = todo.pop(0)
+            for link in array.links:
+                target = self._target(array, link)
+                array.targets.append(target)
+                found = target.array
+                if found is not None and found.name not in self._arrays:
+                    self._arrays[found.name] = self.extras[found.name] = found
+                    todo.append(found)
+
+    def _target(self, owner: ArrayArgument, link: Link) -> Target:
+        from boardprof.arguments.array_argument import Target
+
+        value, name = link.value, f"{owner.name}.{link.name}"
+        if link.pointer.is_function:
+            return Target(link.offset, reference=self.function_pointer(name, value)[0], value=value)
+        match = _ADDRESS.fullmatch(value) if isinstance(value, str) else None
+        if match is not None:
+            found = self._named(match["name"], link.pointer, name)
+            at = int(match["index"] or 0) * link.pointer.element_size
+            if at > found.size:
+                raise UsageError(f"{name}={value} is behind the end of {match['name']}.")
+            if found.array is None:
+                reference = found.reference or b""
+                if found.block is not None:
+                    reference = found.block.handle.to_bytes(4, "little") + at.to_bytes(4, "little")
+                return Target(link.offset, reference=reference, value=value)
+            return Target(link.offset, found, at, value=value)
+        known = self._same.get(id(value)) if isinstance(value, dict) else None
+        if known is None:
+            if isinstance(value, str):
+                value = unquoted(value)
+            known = self._extra(name, link.pointer, value)
+        if known.array is None:
+            reference = known.reference or b""
+            if known.block is not None:
+                reference = known.block.handle.to_bytes(4, "little") + bytes(4)
+            return Target(link.offset, reference=reference, value=value)
+        return Target(link.offset, known, value=value)
+
+    def _extra(self, name: str, pointer: Pointer, value: object) -> ArrayArgument:
+        from boardprof.arguments.array_argument import array_argument
+
+        if isinstance(value, str) and pointer.element == CHAR:
+            pointer = replace(pointer, const=True)  # nobody wants it back
+        array = array_argument(self._function, name, self._whole(pointer), value, self._order)
+        if isinstance(value, dict):
+            self._same[id(value)] = array
+        return array
+
+    def _named(self, name: str, pointer: Pointer, by: str) -> ArrayArgument:
+        """Return the array that a text names."""
+        if name in self._arrays:
+            return self._arrays[name]
+        if name not in self._others:
+            known = [*self._arrays, *self._others]
+            raise UnknownNameError(
+                f"array for {by}", name, known, hint=f"also give {name}=..., such as [64]:zeros"
+            )
+        value = self._others[name]
+        whole = self._whole(pointer)
+        if hasattr(value, "value"):  # a text of the command line, whose type is now known
+            value = value.value(whole)
+        return self._extra(name, pointer, value)
+
+    def function_pointer(self, name: str, value: object) -> tuple[bytes, str]:
+        """Return a function pointer as on the wire, and as Reports show it."""
+        if value is None or value in ("NULL", "nullptr"):
+            return b"", "NULL"
+        if isinstance(value, BoardPointer) and value.token is not None:
+            return value.token.to_bytes(4, "little"), value.text
+        wanted = getattr(getattr(value, "info", value), "name", value)
+        if not isinstance(wanted, str) or self._function_id is None:
+            raise UsageError(
+                f"{name} of {self._function} is {value!r:.60}; it is a pointer to a function.",
+                hint=f"{name}=FUNCTION, the name of a function on the board",
+            )
+        return self._function_id(wanted).to_bytes(4, "little"), wanted
+
+
+def _texts_in(values: Iterable[object]) -> Iterator[str]:
+    """Yield the texts in values: of the command line, and in dicts."""
+    for value in values:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, Mapping):
+            yield from _texts_in(value.values())
+        elif isinstance(value, list | tuple):
+            yield from _texts_in(value)
+        elif isinstance(text := getattr(value, "where", getattr(value, "text", None)), str):
+            yield text
 
 
 def is_same_memory(one: ArrayArgument, other: ArrayArgument) -> bool:

@@ -3,16 +3,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import json
+import struct as packing
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from boardprof.arguments.dtypes import element_dtype, mismatch, struct_dtype, type_and_shape
-from boardprof.arguments.passing import Block, Keep, Out, Passing
+from boardprof.arguments.passing import Block, BoardPointer, Keep, Out, Passing, place_text
 from boardprof.arguments.signature import scalar_packer
+from boardprof.arguments.struct_value import (
+    Link,
+    Path,
+    StructText,
+    members_of,
+    members_text,
+    pointer_paths,
+    structs_bytes,
+)
 from boardprof.cfunction import CHAR, Pointer, Scalar, Struct
 from boardprof.errors import UsageError
 
@@ -20,6 +31,29 @@ Array = npt.NDArray[Any]
 ByteOrder = Literal["little", "big"]
 
 _BUFFERS = (bytes, bytearray, memoryview)
+_MOST_SHOWN = 40
+"""Characters of a text in Reports."""
+
+_PLACE = packing.Struct("<II")
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """What a pointer in an array of structs points to.
+
+    Attributes:
+        offset: of the pointer, bytes from the beginning of its array.
+        array: the array that it points into; None if it does not point into an array of the call.
+        at: where, in bytes from the beginning of ``array``.
+        reference: what it points to instead, as on the wire.
+        value: as the caller gave it.
+    """
+
+    offset: int
+    array: ArrayArgument | None = None
+    at: int = 0
+    reference: bytes = b""
+    value: object = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +68,12 @@ class ArrayArgument:
         wire: type of an element on the board, with the board's byte order.
         block: the caller's block, which stays on the board.
         is_const: whether the function only reads it.
+        reference: memory that the board knows, as on the wire; None for any other argument.
+        struct: the type of an element; None if it is not a struct with known members.
+        links: the pointers in it, as the caller gave them.
+        targets: what they point to, once that is bound.
+        origins: the caller's dicts, which get what the function wrote.
+        stored: the pointers that the board found in it, by offset; None for NULL.
     """
 
     name: str
@@ -43,6 +83,20 @@ class ArrayArgument:
     wire: np.dtype[Any] | None = None
     block: Block | None = None
     is_const: bool = False
+    reference: bytes | None = None
+    struct: Struct | None = None
+    links: tuple[Link, ...] = ()
+    targets: list[Target] = field(default_factory=list)
+    origins: tuple[dict[str, Any], ...] = ()
+    stored: dict[int, BoardPointer | None] = field(default_factory=dict)
+
+    @property
+    def pointer_offsets(self) -> list[int]:
+        """The offset of each pointer in it, bytes."""
+        if self.struct is None:
+            return []
+        offsets = [offset for offset, _ in self.struct.pointers]
+        return [at + offset for at in range(0, self.size, self.struct.size) for offset in offsets]
 
     @property
     def size(self) -> int:
@@ -71,13 +125,48 @@ class ArrayArgument:
         array = self.array
         if not array.nbytes:
             return array.copy()
+        content = self._with_pointers(content)
         received = np.frombuffer(content, self.wire).reshape(array.shape)
         if array.flags.c_contiguous and array.dtype == self.wire:
             # Byte by byte: the padding of a struct must be copied too.
             array.reshape(-1).view(np.uint8)[:] = np.frombuffer(content, np.uint8)
         else:
             array[...] = received
+        self._update_origins()
         return received.astype(received.dtype.newbyteorder("="))
+
+    def _with_pointers(self, content: bytes) -> bytes:
+        """Return the content with all bits set in each pointer that is not NULL."""
+        if self.struct is None or not any(self.stored.values()):
+            return content
+        sizes = {offset: pointer.size for offset, pointer in self.struct.pointers}
+        marked = bytearray(content)
+        for at, found in self.stored.items():
+            size = sizes[at % self.struct.size]
+            marked[at : at + size] = (b"\xff" if found is not None else b"\0") * size
+        return bytes(marked)
+
+    def members(self, index: int = 0) -> dict[str, Any]:
+        """Return the members of a struct by name, as they are now."""
+        assert self.array is not None
+        assert self.wire is not None
+        assert self.struct is not None
+        size = self.struct.size
+        content = self.content()[index * size : (index + 1) * size]
+        members = members_of(content, self.struct, _byte_order(self.wire))
+        for offset, path in pointer_paths(self.struct).items():
+            found = self.stored.get(index * size + offset)
+            given = [t for t in self.targets if t.offset == index * size + offset]
+            is_same = found is not None and given and _is_unchanged(given[0], found)
+            origin = None if found is None else found.origin
+            _put(members, path, given[0].value if is_same else found if origin is None else origin)
+        return members
+
+    def _update_origins(self) -> None:
+        for index, origin in enumerate(self.origins):
+            members = self.members(index)
+            origin.clear()
+            origin.update(members)
 
 
 def array_argument(
@@ -99,14 +188,26 @@ def array_argument(
     """
     where = _Where(function, name, pointer)
     passing = Passing.IN if pointer.const else Passing.IN_OUT
+    if isinstance(value, BoardPointer) and not pointer.by_value:
+        return ArrayArgument(
+            name,
+            Passing.STAYS,
+            f"{value}",
+            reference=where.reference(value),
+            is_const=pointer.const,
+        )
     if isinstance(value, Out | Keep):
         passing = Passing.OUT if isinstance(value, Out) else Passing.KEEP
         value = value.array
         where.check_passing(passing, value)
-    if value is None:
+    if value is None and not pointer.by_value:
         return ArrayArgument(name, Passing.NULL, "NULL")
-    if isinstance(value, Block):
+    if isinstance(value, Block) and not pointer.by_value:
         return _block(where, value)
+    if isinstance(value, str) and pointer.element == CHAR:
+        return where.text(value, passing)
+    if isinstance(pointer.element, Struct) and _has_members(value):
+        return where.structs(value, passing, order)
     array = where.array_of(value, order)
     wire = array.dtype if isinstance(value, _BUFFERS) else array.dtype.newbyteorder(order)
     where.check_element(array)
@@ -117,7 +218,48 @@ def array_argument(
             if isinstance(value, bytes | memoryview)
             else f"{name} = {name}.copy(), or declare the parameter `const` in the source",
         )
-    return ArrayArgument(name, passing, where.shape_text(array), array, wire)
+    known = isinstance(pointer.element, Struct) and bool(pointer.element.fields)
+    made = ArrayArgument(
+        name,
+        passing,
+        where.shape_text(array),
+        array,
+        wire,
+        struct=pointer.element if known and isinstance(pointer.element, Struct) else None,
+    )
+    where.check_pointers(made)
+    return made
+
+
+def _has_members(value: object) -> bool:
+    """Tell whether a value names the members of structs."""
+    if isinstance(value, list | tuple) and value:
+        return all(isinstance(each, Mapping) for each in value)
+    return isinstance(value, Mapping | StructText)
+
+
+def _byte_order(wire: np.dtype[Any]) -> ByteOrder:
+    """Return the byte order of the numbers in an array of structs."""
+    while wire.names:
+        wire = wire[0]
+        wire = wire if wire.subdtype is None else wire.subdtype[0]
+    return "big" if wire.str[0] == ">" else "little"
+
+
+def _is_unchanged(target: Target, found: BoardPointer) -> bool:
+    if target.array is not None:
+        return found.text == place_text(target.array.name, target.at)
+    if target.reference and found.token is not None:
+        return target.reference == found.token.to_bytes(4, "little")
+    return False
+
+
+def _put(members: dict[str, Any], path: Path, value: object) -> None:
+    """Set a member by its path, such as ``("at", 2, "next")``."""
+    at: Any = members
+    for step in path[:-1]:
+        at = at[step]
+    at[path[-1]] = value
 
 
 def _block(where: _Where, block: Block) -> ArrayArgument:
@@ -142,6 +284,86 @@ class _Where:
 
     def __str__(self) -> str:
         return f"{self.name} of {self.function}"
+
+    def reference(self, value: BoardPointer) -> bytes:
+        """Return a pointer that the board knows, as on the wire."""
+        if value.token is not None:
+            return value.token.to_bytes(4, "little")
+        if value.block is None:
+            raise UsageError(
+                f"{self} is {value}, a pointer into an array of an earlier call.",
+                hint="use a block of board.memory, which stays on the board",
+            )
+        return _PLACE.pack(value.block.handle, value.offset)
+
+    def text(self, value: str, passing: Passing) -> ArrayArgument:
+        """Return a text with the zero that ends it."""
+        if "\0" in value:
+            raise UsageError(
+                f"{self}: the text contains a zero character.", hint="pass bytes instead"
+            )
+        if passing is not Passing.IN:
+            raise UsageError(
+                f"{self} is a text, and {self.function} may write it ({self.pointer.text}): what "
+                "it writes would be lost.",
+                hint=f'{self.name} = bytearray(b"...\\0")',
+            )
+        array = np.frombuffer(value.encode() + b"\0", np.uint8)
+        shown = value if len(value) <= _MOST_SHOWN else value[: _MOST_SHOWN - 3] + "..."
+        return ArrayArgument(self.name, passing, json.dumps(shown), array, array.dtype)
+
+    def structs(self, value: object, passing: Passing, order: ByteOrder) -> ArrayArgument:
+        """Return structs from their members by name."""
+        struct = self.pointer.element
+        assert isinstance(struct, Struct)
+        origins: tuple[dict[str, Any], ...] = ()
+        if isinstance(value, StructText):
+            content, links = structs_bytes(value.where, value.structs, struct, order)
+        else:
+            values = [value] if isinstance(value, Mapping) else list(value)  # type: ignore[call-overload]
+            content, links = structs_bytes(str(self), values, struct, order)
+            origins = tuple(each for each in values if isinstance(each, dict))
+            origins = origins if len(origins) == len(values) else ()
+        wire = struct_dtype(struct, order)
+        array = np.frombuffer(content, wire)
+        if self.pointer.by_value:
+            self.check_single(array)
+        shown = members_text(members_of(bytes(content), struct, order)) if not links else ""
+        if not self.pointer.by_value or not 0 < len(shown) <= _MOST_SHOWN:
+            shown = self.shape_text(array)
+        return ArrayArgument(
+            self.name,
+            passing,
+            shown,
+            array,
+            wire,
+            struct=struct,
+            links=tuple(links),
+            origins=origins if passing is not Passing.IN else (),
+        )
+
+    def check_single(self, array: Array) -> None:
+        size = self.pointer.element_size
+        if array.nbytes != size:
+            raise UsageError(
+                f"{self} is a struct of {size} bytes; the array has {array.nbytes} bytes.",
+                hint="give one element",
+            )
+
+    def check_pointers(self, made: ArrayArgument) -> None:
+        """Refuse pointers that are numbers: no address of this machine means anything there."""
+        struct = made.struct
+        if struct is not None and struct.pointers:
+            content = made.content()
+            sizes = {at: pointer.size for at, pointer in struct.pointers}
+            for offset in made.pointer_offsets:
+                if any(content[offset : offset + sizes[offset % struct.size]]):
+                    raise UsageError(
+                        f"{self}: the array has a pointer that is not NULL, at byte {offset}.",
+                        hint="give a dict with the members' names; a pointer takes an array",
+                    )
+        if self.pointer.by_value and made.array is not None:
+            self.check_single(made.array)
 
     def check_passing(self, passing: Passing, value: object) -> None:
         word = "Out" if passing is Passing.OUT else "Keep"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from boardprof.arguments.dtypes import element_dtype, struct_dtype
 from boardprof.arguments.signature import to_integer
+from boardprof.arguments.struct_value import StructText
 from boardprof.cfunction import Pointer, Scalar, Struct
 from boardprof.errors import UnknownNameError, UsageError
 
@@ -25,7 +26,8 @@ _CONTENT = r"zeros|ones|random(?:\((?P<seed>\d+)\))?"
 
 _FORMS = (
     "a number, @x.npy, @x.bin, int16[64]:zeros, :ones, :random, :random(7) or :out, NULL; for "
-    "structs zeros, [3]:zeros or '{NAME=NUMBER}'"
+    "structs zeros, [3]:zeros or '{NAME=NUMBER}'; for char* TEXT, or '\"TEXT\"' with special "
+    "characters"
 )
 _CONTENTS = ("zeros", "ones", "random", "out")
 _GENERATED = r"(?P<dtype>\w*)\[(?P<shape>[\d, ]*)\](?P<rest>(?::.*)?)"
@@ -39,7 +41,7 @@ _LIKE_A_NUMBER = (
 )
 """Matches names that look like a number type, not like a struct."""
 
-_TOKEN = r"\s*([{}\[\],=]|[^\s{}\[\],=]+)\s*"
+_TOKEN = r"""\s*([{}\[\],=]|"(?:[^"\\]|\\.)*"|&\w+\[\d+\]|[^\s{}\[\],="]+)\s*"""
 _BRACKETS = {"{": 1, "[": 1, "}": -1, "]": -1}
 _DEEPEST = 50
 
@@ -128,8 +130,8 @@ class ArrayText:
     content: str = "zeros"
     structs: list[dict[str, Tree]] | None = None
 
-    def make(self, where: str, pointer: Pointer) -> npt.NDArray[Any]:
-        """Return a new array.
+    def make(self, where: str, pointer: Pointer) -> npt.NDArray[Any] | StructText:
+        """Return a new array, or the members of structs that are more than numbers.
 
         Args:
             where: the text, for messages.
@@ -144,6 +146,8 @@ class ArrayText:
                     f"{where} is a struct; the parameter's type is {pointer.text}.",
                     hint="a name, a shape and a content, such as int16[64]:zeros",
                 )
+            if not pointer.element.is_plain or pointer.by_value:
+                return StructText(where, self.structs)
             return _struct_array(where, self.structs, pointer.element)
         dtype = self._dtype(where, pointer)
         if self.shape is None and not isinstance(pointer.element, Struct):

@@ -30,6 +30,14 @@ def copied_arguments(
             value = np.asarray(value)
         if isinstance(value, np.ndarray | bytearray | array):
             return known.setdefault(id(value), copy.copy(value))
+        if isinstance(value, dict):
+            if id(value) not in known:
+                made: dict[str, object] = {}
+                known[id(value)] = made  # before its members: one of them may be itself
+                made.update((name, fresh(each)) for name, each in value.items())
+            return known[id(value)]
+        if isinstance(value, list):
+            return [fresh(each) for each in value]
         return value
 
     return tuple(map(fresh, args)), {name: fresh(each) for name, each in (named or {}).items()}

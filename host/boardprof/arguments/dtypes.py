@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from boardprof.cfunction import CHAR, CFunction, Field, Pointer, Scalar, Struct
+from boardprof.cfunction import CHAR, SCALARS, CFunction, Field, Pointer, Scalar, Struct
 from boardprof.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:  # numpy takes a while to import: only calls with arrays need it
@@ -21,10 +21,12 @@ ByteOrder = Literal["little", "big"]
 _KINDS = {"i": "i", "u": "u", "f": "f", "b": "?", "c": "u"}  # c: char
 
 
-def element_dtype(element: Scalar | Struct, order: ByteOrder = "little") -> np.dtype[Any]:
-    """Return the numpy type of a pointer's or an array's elements."""
+def element_dtype(element: Scalar | Struct | Pointer, order: ByteOrder = "little") -> np.dtype[Any]:
+    """Return the numpy type of a pointer's or an array's elements; of a pointer, its bits."""
     import numpy as np
 
+    if isinstance(element, Pointer):
+        return np.dtype(f"u{element.size}").newbyteorder(order)
     if isinstance(element, Struct):
         return struct_dtype(element, order)
     kind = _KINDS[element.text[0]]
@@ -36,8 +38,9 @@ def struct_dtype(struct: Struct, order: ByteOrder = "little") -> np.dtype[Any]:
     """Return the numpy type with a struct's offsets and size, padding included.
 
     The members of anonymous structs and unions are members of the enclosing struct, as in C. A
-    struct without known fields is plain bytes (``V24``), and so is a struct with two members of
-    the same name, such as a class and its base.
+    struct without known fields is plain bytes (``V24``). So is a struct with bit-fields, or with
+    two members of the same name, such as a class and its base. A pointer is an unsigned number,
+    which is 0 for NULL.
 
     Args:
         struct: a struct or union; the members of a union overlap.
@@ -46,7 +49,7 @@ def struct_dtype(struct: Struct, order: ByteOrder = "little") -> np.dtype[Any]:
     import numpy as np
 
     fields = list(_named(struct))
-    if not fields or len({field.name for field in fields}) < len(fields):
+    if not fields or struct.has_bits or len({field.name for field in fields}) < len(fields):
         return np.dtype(f"V{struct.size}")
     # Cast, because numpy's annotations of this form ask for more than needed.
     layout: Any = {
@@ -95,7 +98,11 @@ def mismatch(array: npt.NDArray[Any], pointer: Pointer) -> str | None:
 def _struct_mismatch(array: npt.NDArray[Any], struct: Struct, text: str) -> str | None:
     dtype = array.dtype
     if dtype.kind == "V" and dtype.itemsize == struct.size:
-        why = _misplaced_member(dtype, struct) if dtype.names and struct.fields else None
+        why = (
+            _misplaced_member(dtype, struct)
+            if dtype.names and struct.fields and not struct.has_bits
+            else None
+        )
         return why and f"has different members from {text}: {why}"
     is_bytes = dtype.kind == "S" or (dtype.kind == "u" and dtype.itemsize == 1)
     if is_bytes and struct.size and array.nbytes % struct.size == 0:
@@ -160,6 +167,8 @@ def _members(struct: Struct, begin: int = 0) -> Iterator[tuple[int, Scalar]]:
             offset = begin + field.offset + index * field.type.size
             if isinstance(field.type, Scalar):
                 yield offset, field.type
+            elif isinstance(field.type, Pointer):
+                yield offset, SCALARS[f"u{8 * field.type.size}"]
             else:
                 yield from _members(field.type, offset)
 
@@ -189,13 +198,25 @@ class Dtypes(Mapping[str, "np.dtype[Any]"]):
     """The structs that a board's functions point to, as numpy types, by the structs' names.
 
     ``np.zeros(4, board.dtypes["fir_state"])`` makes an array of one. Only the structs of firmware
-    that was built here are known.
+    that was built here, or whose image with debug information is known, are known.
     """
 
-    def __init__(self, functions: Mapping[str, CFunction], order: ByteOrder = "little") -> None:
-        """Provide the structs of ``functions``, which may grow; ``order`` is the byte order."""
+    def __init__(
+        self,
+        functions: Mapping[str, CFunction],
+        order: ByteOrder = "little",
+        learn: Callable[[], None] | None = None,
+    ) -> None:
+        """Provide the structs of functions.
+
+        Args:
+            functions: they may become more.
+            order: byte order of the board.
+            learn: adds the functions of the board's image, once.
+        """
         self._functions = functions
         self._order = order
+        self._learn = learn
 
     def __getitem__(self, name: str) -> np.dtype[Any]:
         """Return the type of the struct called ``name``.
@@ -205,6 +226,9 @@ class Dtypes(Mapping[str, "np.dtype[Any]"]):
             UsageError: several structs have the name.
         """
         found = self._structs().get(name, {})
+        if not found and self._learn is not None:
+            self._learn()
+            found = self._structs().get(name, {})
         if not found:
             raise UnknownNameError(
                 "struct that functions of the board point to",
@@ -234,8 +258,9 @@ class Dtypes(Mapping[str, "np.dtype[Any]"]):
     def _structs(self) -> dict[str, dict[Struct, None]]:
         structs: dict[str, dict[Struct, None]] = {}
         for function in self._functions.values():
-            for parameter in function.parameters:
-                pointer = parameter.type
-                if isinstance(pointer, Pointer) and isinstance(pointer.element, Struct):
-                    structs.setdefault(pointer.element.name, {})[pointer.element] = None
+            types = [*(parameter.type for parameter in function.parameters), function.result]
+            found = [each.element for each in types if isinstance(each, Pointer)]
+            for struct in (*found, *function.structs):
+                if isinstance(struct, Struct):
+                    structs.setdefault(struct.name, {})[struct] = None
         return structs

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -15,7 +15,7 @@ class Passing(Enum):
     IN_OUT = "in and out, put back before each sample of a measurement"
     OUT = "out"
     KEEP = "in and out, kept from call to call"
-    STAYS = "a block that stays on the board"
+    STAYS = "memory that stays on the board"
     NULL = "NULL"
 
 
@@ -49,3 +49,35 @@ class Block:
 
     handle: int
     size: int
+
+
+@dataclass(frozen=True)
+class BoardPointer:
+    """A pointer that a function returned or stored. No address: only the board knows that.
+
+    Pass it for a pointer of the same board and session. ``board.memory.text_at`` reads a text.
+
+    Attributes:
+        text: as Reports show it: ``x+6`` (bytes), ``table+8`` for a symbol of the image, else
+            ``pointer 3``.
+        token: its number on the wire; None if it points into the arena.
+        block: the block that it points into; None if that was an array of the call, which is gone,
+            or if it does not point into the arena.
+        offset: in bytes; from the beginning of the block or of the array.
+        origin: the caller's array or dict, if it points to the beginning of one; else None.
+    """
+
+    text: str
+    token: int | None = None
+    block: Block | None = None
+    offset: int = 0
+    origin: object = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        """Return the text."""
+        return self.text
+
+
+def place_text(name: str, offset: int) -> str:
+    """Return how a place is shown: ``x``, ``x+6``, in bytes."""
+    return f"{name}+{offset}" if offset else name

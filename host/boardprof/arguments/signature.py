@@ -7,13 +7,13 @@ import math
 import operator
 import re
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import msgpack
 
-from boardprof.cfunction import CHAR, SCALARS, Pointer, Scalar, Struct
+from boardprof.cfunction import CHAR, FUNCTION, FUNCTION_TEXT, SCALARS, Pointer, Scalar, Struct
 from boardprof.errors import FrameError, UnknownNameError, UsageError
 
 _INTEGERS = {
@@ -28,9 +28,11 @@ _SINGLE_DIGITS = 10
 
 _RESULTS = {"bool": bool, "f32": float, "f64": float, "void": type(None)}
 _WORDS = {"false": 0, "true": 1}
-_FORM = r"\((?P<parameters>[^()]*)\) -> (?P<result>\w+)"
+_FORM = r"\((?P<parameters>[^()]*)\) -> (?P<result>[^()]+)"
 _APART = r", (?=\w+: )"
-_POINTER = r"(?P<const>const )?(?:(?P<word>\w+)|(?P<tag>[^*{}]+)\{(?P<size>\d+)\})\*"
+_POINTER = r"(?P<const>const )?(?:(?P<word>\w+)|(?P<tag>[^*{}]+)\{(?P<size>\d+)\})(?P<star>\*?)"
+_MOST_ITEMS = 8
+"""Functions with more arguments than that get them within one (SPEC.md 5.9)."""
 
 Pack = Callable[[str, object], bytes]
 """From (function, value) to a packed argument; the function's name is for messages."""
@@ -44,18 +46,43 @@ class Signature:
         parameters: names and types, in order, as texts.
         result: type of the result, or ``void``.
         text: the whole signature.
-        pointers: the pointers among the parameters, by name; their own size is unknown and 0.
+        pointers: the pointers and structs among the parameters, by name; their own size is unknown
+            and 0.
+        returns: the pointer or the struct that it returns; None for a number or ``void``.
+        numbers: the types of the other parameters, if the names of enums are known.
+        structs: the structs that pointers in other structs lead to, by name and size.
     """
 
     parameters: tuple[tuple[str, str], ...]
     result: str
     text: str
     pointers: Mapping[str, Pointer] = field(default_factory=dict, compare=False)
+    returns: Pointer | None = field(default=None, compare=False)
+    numbers: Mapping[str, Scalar] = field(default_factory=dict, compare=False)
+    structs: Mapping[tuple[str, int], Struct] = field(default_factory=dict, compare=False)
+
+    @property
+    def returns_struct(self) -> bool:
+        """Whether it returns a struct, whose place is then its last argument."""
+        return self.returns is not None and self.returns.by_value
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether its arguments are within one."""
+        return len(self.parameters) + self.returns_struct > _MOST_ITEMS
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether it has only numbers as arguments, few enough to be passed one by one."""
+        return not (self.pointers or self.returns or self.is_packed)
 
     @cached_property
     def packers(self) -> tuple[Pack, ...]:
         """For each parameter a function that packs its values; a pointer's refuses all values."""
-        return tuple(scalar_packer(name, kind) for name, kind in self.parameters)
+        return tuple(
+            scalar_packer(name, kind, self.numbers[name].names if name in self.numbers else ())
+            for name, kind in self.parameters
+        )
 
     def check_result(self, function: str, value: object) -> None:
         """Check that a value returned by a board has the result's type.
@@ -64,7 +91,10 @@ class Signature:
             FrameError: it is of another type, such as a string, or out of the type's range.
         """
         kind = self.result
-        if kind in _INTEGERS:
+        if self.returns is not None:
+            wanted = type(None) if self.returns.by_value else bytes
+            fits = type(value) is wanted
+        elif kind in _INTEGERS:
             low, high = _INTEGERS[kind]
             fits = type(value) is int and low <= value <= high
         else:
@@ -94,24 +124,32 @@ def parse_signature(text: str) -> Signature:
                 raise UsageError(f"parameter {name!r} of {text} has the unknown type {kind!r}")
             pointers[name] = pointer
         parameters.append((name, kind))
-    return Signature(tuple(parameters), match["result"], text, pointers)
+    result = match["result"]
+    returns = None if result == "void" or result in SCALARS else _pointer(result)
+    if returns is None and result != "void" and result not in SCALARS:
+        raise UsageError(f"the result of {text} has the unknown type {result!r}")
+    return Signature(tuple(parameters), result, text, pointers, returns)
 
 
 def _pointer(kind: str) -> Pointer | None:
-    """Parse ``const i16*``, ``fir_state{24}*`` or ``void*``; None if the type is unknown."""
+    """Parse ``const i16*``, ``fir_state{24}*``, ``fir_state{24}``; None if the type is unknown."""
     match = re.fullmatch(_POINTER, kind)
     if match is None:
         return None
+    const, by_value = match["const"] is not None, not match["star"]
     element: Scalar | Struct | None = None
     if match["tag"] is not None:
         element = Struct(match["tag"], int(match["size"]))
-    elif match["word"] == CHAR.text:
-        element = CHAR
+    elif by_value:
+        return None
+    elif match["word"] in _WORD_ELEMENTS:
+        element = _WORD_ELEMENTS[match["word"]]
     elif match["word"] != "void":
-        if match["word"] not in SCALARS:
-            return None
-        element = SCALARS[match["word"]]
-    return Pointer(element, match["const"] is not None, 0)
+        return None
+    return Pointer(element, const or by_value, 0, by_value)
+
+
+_WORD_ELEMENTS = {**SCALARS, CHAR.text: CHAR, FUNCTION_TEXT: FUNCTION}
 
 
 def pack_arguments(
@@ -167,8 +205,15 @@ def in_order(
     return [values[name] for name in names]
 
 
-def scalar_packer(name: str, kind: str) -> Pack:
-    """Return a function that packs a parameter's values, made once to keep calls fast."""
+def scalar_packer(name: str, kind: str, names: Sequence[tuple[str, int]] = ()) -> Pack:
+    """Return a function that packs a parameter's values, made once to keep calls fast.
+
+    Args:
+        name: of the parameter.
+        kind: its type, as in signatures.
+        names: of an enum, and their values.
+    """
+    values = dict(names)
     if kind in _FLOATS:
         tag, pack_float = _TAGS[kind], _FLOATS[kind].pack
 
@@ -188,9 +233,9 @@ def scalar_packer(name: str, kind: str) -> Pack:
         number = value
         if type(number) is not int:
             try:
-                number = to_integer(value)
+                number = values[value] if value in values else to_integer(value)
             except (OverflowError, TypeError, ValueError) as error:
-                raise _refused(function, name, kind, value, error) from error
+                raise _refused(function, name, kind, value, error, values) from error
         if not low <= number <= high:
             raise UsageError(
                 f"{name}={value!r} of {function} is out of range: {kind} is {low} to {high}."
@@ -200,8 +245,10 @@ def scalar_packer(name: str, kind: str) -> Pack:
     return packed_integer
 
 
-def scalar_text(kind: str, value: object) -> str:
+def scalar_text(kind: str, value: object, names: Sequence[tuple[str, int]] = ()) -> str:
     """Return a packed value as Reports show it, whatever its original form.
+
+    A value of an enum is shown by its name.
 
     Equal values have equal texts: ``16`` and ``"0x10"``, ``0.5`` and ``5e-1``.
     """
@@ -209,7 +256,10 @@ def scalar_text(kind: str, value: object) -> str:
         number = float(value)  # type: ignore[arg-type]
         text = repr(number) if kind == "f64" else _single_text(number)
         return text.removesuffix(".0")
-    whole = to_integer(value)
+    values = dict(names)
+    whole = values[value] if isinstance(value, str) and value in values else to_integer(value)
+    if values:
+        return next((name for name, known in names if known == whole), str(whole))
     return str(bool(whole)).lower() if kind == "bool" else str(whole)
 
 
@@ -227,12 +277,20 @@ def _single(number: float) -> float:
         return math.inf
 
 
-def _refused(function: str, name: str, kind: str, value: object, error: Exception) -> UsageError:
+def _refused(
+    function: str,
+    name: str,
+    kind: str,
+    value: object,
+    error: Exception,
+    names: Collection[str] = (),
+) -> UsageError:
     where = f"{name}={value!r:.60} of {function}"
     if isinstance(error, OverflowError):
         return UsageError(f"{where} is out of range of its type {kind}.")
     needed = "a number" if kind in _FLOATS else "an integer"
-    return UsageError(f"{where} is not {needed}; the parameter's type is {kind}.")
+    hint = f"a number, {', '.join(names)}" if names else None
+    return UsageError(f"{where} is not {needed}; the parameter's type is {kind}.", hint=hint)
 
 
 def to_integer(value: object) -> int:

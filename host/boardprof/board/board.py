@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,9 +24,10 @@ from boardprof.cfunction import CFunction
 from boardprof.decode.clock import ClockFit
 from boardprof.decode.dictionary import Dictionary
 from boardprof.decode.samples import check_layouts
+from boardprof.elf.anchors import anchored_symbols
 from boardprof.elf.binutils import definition
 from boardprof.elf.identity import compilers_of
-from boardprof.errors import LinkError, UnknownNameError, UsageError
+from boardprof.errors import BoardprofError, LinkError, UnknownNameError, UsageError
 from boardprof.link.bulk import Channels
 from boardprof.link.handshake import Welcome
 from boardprof.link.session import Session
@@ -114,7 +116,7 @@ class Board:
         self.sources: dict[str, CFunction] = {}
         self.stack_check = StackCheck(spec.name, [f.name for f in dictionary.user_functions])
         self.functions = Functions(self)
-        self.dtypes = Dtypes(self.sources, self.memory.byte_order)
+        self.dtypes = Dtypes(self.sources, self.memory.byte_order, self._read_image)
         self.offer = offer_of(spec, session, dictionary, layouts)
         self.device = Device(
             name=spec.name,
@@ -136,6 +138,7 @@ class Board:
         self.libc: str | None = None
         self.compilers: tuple[str, ...] = ()
         self.image: Path | None = None
+        self._has_read_image = False
         self.start_again: Callable[[BoardSpec], Board] | None = None
         self.files: tuple[Path, ...] = ()
         self._recording: Recording | None = None
@@ -149,6 +152,34 @@ class Board:
         self.stack_check.know_image(image, is_of_this_host=is_of_this_host)
         self.image = image
         self.compilers = compilers_of([image])
+        self.stack_check.symbol_of = self.symbol_of
+        self.memory.symbol_at = anchored_symbols(image)
+
+    def symbol_of(self, function: str) -> str:
+        """Return a function's name for the linker; in C++ that differs from its name."""
+        is_plain = function.isidentifier() or function not in self.functions
+        known = self.sources.get(function) if is_plain else self.source_of(function)
+        return function if known is None else known.symbol
+
+    def source_of(self, function: str) -> CFunction | None:
+        """Return what the debug information says of a function; None if there is none.
+
+        A board that runs an image of its own has the types of structs in that image.
+        """
+        if function not in self.sources:
+            self._read_image()
+        return self.sources.get(function)
+
+    def _read_image(self) -> None:
+        """Read the functions of the image once; without debug information, nothing is known."""
+        if self.image is None or self._has_read_image:
+            return
+        self._has_read_image = True
+        from boardprof.elf.functions import functions  # later: reading takes a while
+
+        with contextlib.suppress(BoardprofError):  # such as an image without symbols
+            known = functions([self.image])
+            self.know(each for each in known if each.name not in self.sources)
 
     @property
     def calls(self) -> int | None:
@@ -360,7 +391,8 @@ class Board:
                 hint="name the firmware's ELF file with --image",
             )
         name = remote.info.name
-        image = sampling.sampled_image(self.image, name, self.spec.build.cc, self.files)
+        symbol = self.symbol_of(name)
+        image = sampling.sampled_image(self.image, symbol, self.spec.build.cc, self.files)
         self.stack_check.require(name)
         with Placement(self.memory, arguments, put_back=True) as placement:
             for _ in range(rounds.warmup):
@@ -387,7 +419,7 @@ class Board:
             board.know(sources)
             return board
 
-        names = [each.name for each in self.dictionary.user_functions]
+        names = {each.name: self.symbol_of(each.name) for each in self.dictionary.user_functions}
         return Recording(self.spec, self.image, names, start, sources=self.files)
 
     def measurable(self, function: str) -> RemoteFunction:

@@ -7,14 +7,25 @@ While `OBSERVERS` is empty, the only cost of a call is the check for that.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from boardprof.arguments.arguments import Arguments, bind
+from boardprof.arguments.arguments import RETURN, Arguments, bind
+from boardprof.arguments.passing import BoardPointer
 from boardprof.arguments.signature import Signature, pack_arguments, parse_signature
-from boardprof.cfunction import CFunction, Pointer
+from boardprof.arguments.struct_value import members_text
+from boardprof.cfunction import (
+    CHAR,
+    CFunction,
+    Pointer,
+    Scalar,
+    Struct,
+    signature,
+    signature_forms,
+)
 from boardprof.decode.dictionary import FunctionInfo
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.measure.counted_pass import Value
@@ -64,15 +75,69 @@ class RemoteFunction:
         if not self._is_checked:
             self._board.stack_check.require(info.name)
             self._is_checked = True
-        if signature.pointers:
+        if not signature.is_plain:
             with Placement(self._board.memory, self.bind(args, named)) as placement:
                 value = placement.call(info).execute(call)
-                placement.fetch()
-        else:
-            packed, count = pack_arguments(info.name, signature, args, named)
-            value = call(info.id, packed, count, info.name)
+                outputs = placement.fetch()
+                return self.result(value, placement, outputs)
+        if any(type(value) is str for value in (*args, *named.values())):
+            self._learn_names([*args, *named.values()])
+            signature = self.signature
+        packed, count = pack_arguments(info.name, signature, args, named)
+        value = call(info.id, packed, count, info.name)
         signature.check_result(info.name, value)
         return value
+
+    def result(self, value: object, placement: Placement, outputs: Mapping[str, Any]) -> object:
+        """Return what a call returned, as a Python value; a struct as a dict, a pointer as such.
+
+        Args:
+            value: what came over the wire.
+            placement: of the call's arrays.
+            outputs: the arrays that the call has written.
+
+        Raises:
+            FrameError: it is not of the declared type.
+        """
+        self.signature.check_result(self.info.name, value)
+        returns = self.signature.returns
+        if returns is None:
+            return value
+        if not returns.by_value:
+            assert isinstance(value, bytes)
+            found = placement.pointer_of(value)
+            if found is not None and returns.is_function and self._is_harvard:
+                return replace(found, text="pointer to a function")
+            return found
+        place = next(each for each in placement.arguments.arrays if each.name == RETURN)
+        if place.struct is None:
+            return outputs[RETURN][0]
+        return place.members()
+
+    @property
+    def _is_harvard(self) -> bool:
+        """Whether functions and variables have the same addresses, so symbols are ambiguous."""
+        return self._board.welcome.pointer_size == 2
+
+    def reported(self, value: object, placement: Placement, outputs: Mapping[str, Any]) -> object:
+        """Return what a call returned as Reports show it; see `result`."""
+        return self.result_text(self.result(value, placement, outputs))
+
+    def result_text(self, result: object) -> object:
+        """Return a result as Reports show it: a struct or a pointer as text, a number as it is.
+
+        A pointer to characters outside of the call's arrays is shown as the text there.
+        """
+        returns = self.signature.returns
+        if returns is None:
+            return result
+        if returns.by_value:
+            return members_text(result)
+        if not isinstance(result, BoardPointer):
+            return "NULL"
+        if returns.element == CHAR and result.token is not None:
+            return json.dumps(self._board.memory.text_at(result))
+        return str(result) if not str(result).startswith("pointer ") else "a pointer"
 
     @property
     def signature(self) -> Signature:
@@ -82,13 +147,37 @@ class RemoteFunction:
             UsageError: this version of boardprof does not know the form of the signature.
         """
         if self._signature is None:
-            source = self._board.sources.get(self.info.name)
-            self._signature = _with_members(parse_signature(self.info.signature), source)
+            self._signature = self._described(reads_image=False)
         return self._signature
+
+    def _described(self, *, reads_image: bool) -> Signature:
+        """Return the signature with the facts that the board does not report.
+
+        Reading an image takes a while. Numbers need it only for the names of enums.
+        """
+        parsed = parse_signature(self.info.signature)
+        source = self._board.sources.get(self.info.name)
+        if source is None and (reads_image or not parsed.is_plain):
+            source = self._board.source_of(self.info.name)
+        if source is not None and self.info.signature in signature_forms(source):
+            parsed = parse_signature(signature(source))  # the board's may be shortened
+        return _with_members(parsed, source)
+
+    def _learn_names(self, values: Iterable[object]) -> None:
+        """Read the names of enums from the image if a value is a name, unless they are known."""
+        if any(isinstance(each, str) and each.isidentifier() for each in values):
+            source = self._board.sources.get(self.info.name)
+            if source is None:
+                self._signature = self._described(reads_image=True)
 
     def bind(self, args: Sequence[object], named: Mapping[str, object]) -> Arguments:
         """Give each parameter its value; see `boardprof.arguments.arguments.bind`."""
-        return bind(self.info.name, self.signature, args, named, self._board.memory.byte_order)
+        self._learn_names([*args, *named.values()])
+        order = self._board.memory.byte_order
+        return bind(self.info.name, self.signature, args, named, order, self._function_id)
+
+    def _function_id(self, name: str) -> int:
+        return self._board.dictionary.function(name).id
 
     def __repr__(self) -> str:
         """Return name and signature."""
@@ -96,13 +185,25 @@ class RemoteFunction:
 
 
 def _with_members(signature: Signature, source: CFunction | None) -> Signature:
-    """Add the members to the structs of a signature; a board only reports their sizes."""
-    pointers = dict(signature.pointers)
-    for parameter in source.parameters if source is not None else ():
+    """Add to a signature what a board does not report: members of structs, names of enums."""
+    if source is None:
+        return signature
+    pointers, numbers = dict(signature.pointers), {}
+    for parameter in source.parameters:
         known, better = pointers.get(parameter.name), parameter.type
         if known is not None and isinstance(better, Pointer) and better.text == known.text:
             pointers[parameter.name] = replace(known, element=better.element)
-    return replace(signature, pointers=pointers)
+        elif isinstance(better, Scalar):
+            numbers[parameter.name] = better
+    returns, better_result = signature.returns, source.result
+    if returns and isinstance(better_result, Pointer) and better_result.text == returns.text:
+        returns = replace(returns, element=better_result.element)
+    structs = {(each.name, each.size): each for each in source.structs}
+    for pointer in (*pointers.values(), returns):
+        element = None if pointer is None else pointer.element
+        if isinstance(element, Struct) and element.fields:
+            structs[element.name, element.size] = element
+    return replace(signature, pointers=pointers, returns=returns, numbers=numbers, structs=structs)
 
 
 class Functions:

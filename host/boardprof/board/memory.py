@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal
 
-from boardprof.arguments.passing import Block
+from boardprof.arguments.passing import Block, BoardPointer
 from boardprof.decode.dictionary import Dictionary
 from boardprof.errors import FrameError, RpcError, UsageError, agent_option
 from boardprof.link.bulk import Channels
@@ -27,12 +28,18 @@ _CALL_OVERHEAD = 24
 """Bytes of a body besides the data: array, ids, three numbers of five bytes, the bin's head."""
 
 
+_TOKEN = struct.Struct("<IIi")
+_TOKEN_BIT = 1 << 31
+
+
 class Memory:
     """Blocks of the board's arena.
 
     Attributes:
         size: bytes of the arena; 0 if the agent has none.
         byte_order: of numbers on the board.
+        symbol_at: from an anchor and a distance (SPEC.md 5.9) to a symbol of the image; None if the
+            image is not known.
     """
 
     def __init__(
@@ -48,6 +55,7 @@ class Memory:
         self.byte_order: Literal["little", "big"] = "big" if welcome.big_endian else "little"
         self._held: dict[int, Block] = {}
         self._released: list[Block] = []
+        self.symbol_at: Callable[[int, int], str | None] | None = None
 
     def alloc(self, size: int) -> Block:
         """Reserve ``size`` bytes, 1 or more, aligned to 16.
@@ -80,6 +88,65 @@ class Memory:
     def holds(self, block: Block) -> bool:
         """Return whether a block is from `alloc` of this session, and not freed."""
         return self._held.get(block.handle) is block
+
+    def block(self, handle: int) -> Block | None:
+        """Return the block of `alloc` with a handle; None if it was freed."""
+        return self._held.get(handle)
+
+    def point(self, block: Block, offset: int, reference: bytes) -> None:
+        """Let the board write a pointer into a block.
+
+        Args:
+            block: from `alloc`.
+            offset: of the pointer, in bytes.
+            reference: what it points to (SPEC.md 5.9).
+        """
+        self._call("bp.point", block.handle, offset, reference)
+
+    def unpoint(self, block: Block, offset: int) -> bytes:
+        """Return a pointer in a block as a reference (SPEC.md 5.9); it becomes NULL."""
+        reference = self._call("bp.unpoint", block.handle, offset)
+        if not isinstance(reference, bytes):
+            raise FrameError(f"bp.unpoint returned {reference!r:.60}, not a pointer.")
+        return reference
+
+    def pointer(self, reference: bytes) -> BoardPointer | None:
+        """Return a pointer to memory outside of the arena; None for NULL.
+
+        Raises:
+            FrameError: it is not a reference to such memory.
+        """
+        if not reference:
+            return None
+        if len(reference) != _TOKEN.size:
+            raise FrameError(f"The board sent {reference.hex()} as a pointer.")
+        token, anchor, distance = _TOKEN.unpack(reference)
+        found = self.symbol_at(anchor, distance) if anchor and self.symbol_at else None
+        return BoardPointer(found or f"pointer {token & ~_TOKEN_BIT}", token)
+
+    def text_at(self, pointer: BoardPointer, most: int = 200) -> str:
+        """Return the text that a pointer of the board leads to, up to its zero.
+
+        Args:
+            pointer: from a function of this session.
+            most: bytes to read at most.
+
+        Raises:
+            UsageError: it points into an array that was on the board only for the call.
+            DeviceFaultError: there is no memory.
+        """
+        if pointer.token is not None:
+            reference = pointer.token.to_bytes(4, "little")
+        elif pointer.block is not None:
+            reference = pointer.block.handle.to_bytes(4, "little")
+            reference += pointer.offset.to_bytes(4, "little")
+        else:
+            raise UsageError(f"{pointer} is not on the board any more.", hint="read the array")
+        most = min(most, self._read_chunk)
+        text = self._call("bp.text_at", reference, most)
+        if not isinstance(text, bytes):
+            raise FrameError(f"bp.text_at returned {text!r:.60}, not bytes.")
+        return text.decode(errors="backslashreplace")
 
     @property
     def held_bytes(self) -> int:

@@ -12,7 +12,15 @@ from typing import Any
 
 import click
 
-from boardprof.cfunction import CFunction, Field, HiddenFunction, Pointer, Struct, signature
+from boardprof.cfunction import (
+    CFunction,
+    Field,
+    HiddenFunction,
+    Pointer,
+    Scalar,
+    Struct,
+    signature,
+)
 from boardprof.cli.build import compile_options, taken_build_options
 from boardprof.cli.options import board_option, json_option, width_option
 from boardprof.cli.output import echo_command, echo_json, echo_lines, echo_note
@@ -20,8 +28,10 @@ from boardprof.errors import UsageError
 
 _COMPILED = {".c", ".C", ".cc", ".cpp", ".cxx", ".S", ".s"}
 _MOST_LINES = 40
+_MOST_NAMES = 8
+"""Names of an enum that are listed."""
 _WIDEST = 60
-_MANGLED = "its name is not a C identifier"
+_MANGLED = "its name is not a C name"
 
 
 @dataclass(frozen=True)
@@ -114,7 +124,11 @@ def _object_functions(paths: Sequence[Path]) -> _Functions:
 def _structs(found: Iterable[CFunction]) -> list[Struct]:
     """Return the structs that functions take, and those in them, each once, by name."""
     known: dict[Struct, None] = {}
-    todo = [p.type.element for fn in found for p in fn.parameters if isinstance(p.type, Pointer)]
+    todo: list[object] = []
+    for fn in found:
+        types = [*(parameter.type for parameter in fn.parameters), fn.result]
+        todo += [each.element for each in types if isinstance(each, Pointer)]
+        todo += fn.structs
     while todo:
         element = todo.pop()
         if isinstance(element, Struct) and element not in known:
@@ -150,6 +164,7 @@ def _function_facts(fn: CFunction) -> dict[str, Any]:
         "check": fn.check,
         "source": fn.source,
         "reason": fn.reason,
+        "wrapper": fn.wrapper or None,
     }
 
 
@@ -213,7 +228,7 @@ def _layout(struct: Struct) -> list[str]:
     return [
         f"{struct.name} ({struct.size} bytes):",
         *(
-            f"  {field.offset:4}  {name:{width}}  {_element_text(field)}"
+            f"  {field.offset or field.first_bit // 8:4}  {name:{width}}  {_element_text(field)}"
             + "".join(f"[{n}]" for n in field.shape)
             for field, name in zip(struct.fields, names, strict=True)
         ),
@@ -221,6 +236,12 @@ def _layout(struct: Struct) -> list[str]:
 
 
 def _element_text(field: Field) -> str:
+    if field.bits:
+        return f"{field.type.text if isinstance(field.type, Scalar) else ''}:{field.bits}"
+    if isinstance(field.type, Scalar) and field.type.names:
+        names = ", ".join(name for name, _ in field.type.names[:_MOST_NAMES])
+        more = ", ..." if len(field.type.names) > _MOST_NAMES else ""
+        return f"{field.type.text} ({names}{more})"
     if isinstance(field.type, Struct):
         return f"{field.type.name}{{{field.type.size}}}"
     return field.type.text

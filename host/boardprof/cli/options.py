@@ -233,8 +233,10 @@ def complete_target(
     """Complete FILE.c:FUNCTION after the colon, and files before it."""
     from click.shell_completion import CompletionItem
 
-    file, colon, start = incomplete.rpartition(":")
-    if not colon:
+    from boardprof.run.target import split_target
+
+    file, start = split_target(incomplete)
+    if not file:
         return complete_file(ctx, parameter, incomplete)
     return [CompletionItem(f"{file}:{name}") for name in _function_names(file, start)]
 

@@ -210,7 +210,10 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
     y=int32[16,16]:out             output only
     s=@s.npy:keep                  not restored between calls
     s=zeros  s=[3]:zeros           structs
-    s='{gain=2.5, taps=[1, 2]}'    a struct's members
+    s='{gain=2.5, taps=[1, 2]}'    a struct's members, by pointer or by value
+    s='{taps=&h, next=NULL}'       a pointer in it; h=[8]:ones is one more array
+    s=hello  s='"{"a": 1}"'       text for char*
+    mode=FAST  f=square            an enum's name, a function of the image
     p=NULL                         no array
     """  # noqa: D301 (click knows the backspace as: do not wrap)
     from boardprof.exporters import read_exports
@@ -414,10 +417,12 @@ def _is_of_same_file(command: str, target: str) -> bool:
         words = shlex.split(command)
     except ValueError:  # its end is missing
         return False
-    path, _, _ = target.rpartition(":")
+    from boardprof.run.target import split_target
+
+    path, _ = split_target(target)
     if not path:
         return target in words  # a function of the firmware
-    names = (os.path.basename(word.rpartition(":")[0]) for word in words)
+    names = (os.path.basename(split_target(word)[0]) for word in words)
     return os.path.basename(path) in names
 
 

@@ -26,9 +26,13 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import Section
 
+from boardprof.elf.small_addresses import know_small_addresses
 from boardprof.elf.symbol_table import symbol_array
 
 _DEBUG = (".debug_", ".zdebug_")
+_ADDEND_IN_PLACE = {"EM_XTENSA", "EM_SH"}
+"""Machines whose assembler leaves the addend, or a part of it, in the section."""
+
 _OLD_HEADER = 12  # of a .zdebug_ section, before the compressed data: "ZLIB" and the length
 
 _LONG_FORMAT = b"\xff\xff\xff\xff"  # DWARF 5, 7.4: a length that begins so announces 64 bits
@@ -38,6 +42,8 @@ def debug_info(elf: ELFFile) -> DWARFInfo | None:
     """Return the debug information, None if absent."""
     if not elf.has_dwarf_info(strict=True):
         return None
+    if elf["e_machine"] == "EM_MSP430":
+        know_small_addresses()
     info = elf.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
     if elf["e_type"] != "ET_REL":
         return info
@@ -96,7 +102,10 @@ def _filled(
             gap = slice(base + offset, base + offset + size)
             if addend is None:  # the gap has it
                 addend = int.from_bytes(content[gap], order)
-            content[gap] = (bases.get(target, 0) + value + addend).to_bytes(size, order)
+            elif elf["e_machine"] in _ADDEND_IN_PLACE:
+                addend += int.from_bytes(content[gap], order)
+            place = bases.get(target, 0) + value + addend
+            content[gap] = (place % (1 << 8 * size)).to_bytes(size, order)
     stream = io.BytesIO(bytes(content))
     return DebugSectionDescriptor(stream, part.name, 0, len(content), 0)
 
@@ -209,6 +218,11 @@ def _referred(die: DIE, attribute: str) -> DIE:
 def _owner(die: DIE, attribute: str) -> DIE | None:
     """Return the entry that has an attribute: this one or the declaration that it completes."""
     return next((each for each in _completed(die) if attribute in each.attributes), None)
+
+
+def declaration(die: DIE) -> DIE:
+    """Return the declaration that an entry completes, such as in a class; else the entry itself."""
+    return list(_completed(die))[-1]
 
 
 def _completed(die: DIE) -> Iterator[DIE]:

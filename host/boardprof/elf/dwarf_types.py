@@ -5,21 +5,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from elftools.dwarf.die import DIE
 
-from boardprof.cfunction import CHAR, SCALARS, CType, Field, Pointer, Scalar, Struct
+from boardprof.cfunction import CHAR, FUNCTION, SCALARS, CType, Field, Pointer, Scalar, Struct
+from boardprof.elf.by_value import cannot_pass
 from boardprof.elf.debug_info import Resolved, has, number, resolved, text, type_chain
 
 _OTHERS = {
     "DW_TAG_array_type": "a vector",
-    "DW_TAG_class_type": "a class by value",
-    "DW_TAG_pointer_type": "a pointer",
     "DW_TAG_ptr_to_member_type": "a pointer to a member",
     "DW_TAG_reference_type": "a reference",
     "DW_TAG_rvalue_reference_type": "a reference",
-    "DW_TAG_structure_type": "a struct by value",
-    "DW_TAG_union_type": "a union by value",
 }
 # DWARF 4, 7.8: DW_ATE_boolean, float, signed, signed_char, unsigned, unsigned_char, UTF.
 _KINDS = {2: "bool", 4: "f", 5: "i", 6: "i", 7: "u", 8: "u", 0x10: "u"}
@@ -30,13 +28,17 @@ _AGGREGATES = {
     "DW_TAG_structure_type": "struct",
     "DW_TAG_union_type": "union",
 }
-_POINTERS = {
-    "DW_TAG_pointer_type",
-    "DW_TAG_ptr_to_member_type",
-    "DW_TAG_reference_type",
-    "DW_TAG_rvalue_reference_type",
-}
+_REFERENCES = {"DW_TAG_reference_type", "DW_TAG_rvalue_reference_type"}
+_POINTERS = {"DW_TAG_pointer_type", "DW_TAG_ptr_to_member_type", *_REFERENCES}
+_COMPLEX = 3  # DW_ATE_complex_float
 _MOST_DIMENSIONS = 64
+_MOST_STRUCTS = 64
+"""Pointers to further structs are taken for ``void *``."""
+
+_PASS_BY_REFERENCE = 4  # DWARF 5, 7.15: DW_CC_pass_by_reference
+_HOLDER, _HELD = "ptr", "to"
+"""A pointer that another pointer leads to is passed as a struct with this member."""
+
 _PLUS_UCONST = 0x23  # DW_OP_plus_uconst: DWARF 2 has the offset of a member after it
 _NO_LENGTH = {-1, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF}  # upper bounds of an empty array
 _ARENA_ALIGNMENT = 16
@@ -69,35 +71,21 @@ def scalar(die: DIE | None) -> Scalar | str:
 
 def _enumeration(die: DIE) -> Scalar | str:
     """Return the integer type of an enum; with old compilers, from its size and values."""
+    values = {text(each, "DW_AT_name"): _enumerator(each) for each in die.iter_children()}
+    names = tuple((name, value) for name, value in values.items() if name and value is not None)
     if "DW_AT_type" in die.attributes:
-        return scalar(resolved(die).die)
-    values = (number(child, "DW_AT_const_value") for child in die.iter_children())
-    signed = any(value is not None and value < 0 for value in values)
+        found = scalar(resolved(die).die)
+        return replace(found, names=names) if isinstance(found, Scalar) else found
+    signed = any(value < 0 for _, value in names)
     size = number(die, "DW_AT_byte_size")
     if size is None:
         return "an enum of unknown size"
-    return _SCALARS.get(("i" if signed else "u", size), f"an enum of {size} bytes")
+    kind = _SCALARS.get(("i" if signed else "u", size))
+    return replace(kind, names=names) if kind else f"an enum of {size} bytes"
 
 
-def struct(die: DIE, alias: str) -> Struct | str:
-    """Return the layout of an aggregate, or why it cannot be sent.
-
-    Args:
-        die: of one of `_AGGREGATES`.
-        alias: the name of its typedef, for one without a tag.
-
-    Returns:
-        A struct, without fields if a member has no counterpart in numpy; or a clause that follows
-        its name, such as ``which holds a pointer``.
-    """
-    size = number(die, "DW_AT_byte_size")
-    if size is None or has(die, "DW_AT_declaration"):
-        return "whose members are unknown"
-    if _holds_pointer(die):
-        return "which holds a pointer"
-    if size == 0:
-        return "which has no bytes"
-    return _layout(die, alias, size)
+def _enumerator(die: DIE) -> int | None:
+    return number(die, "DW_AT_const_value") if die.tag == "DW_TAG_enumerator" else None
 
 
 def _struct_name(die: DIE, alias: str) -> str:
@@ -148,48 +136,196 @@ def members(die: DIE) -> Iterator[DIE]:
             yield child
 
 
-def _holds_pointer(die: DIE) -> bool:
-    """Tell whether a type contains a pointer, at any depth, in any variant."""
+class Types:
+    """The types of one function's parameters and result.
+
+    Attributes:
+        structs: the structs that pointers in other structs lead to, by name and size.
+    """
+
+    def __init__(self, *, has_abi_of_c: bool = True) -> None:
+        """Begin without types; ``has_abi_of_c``: structs are passed by value as C does."""
+        self._has_abi_of_c = has_abi_of_c
+        self.structs: dict[tuple[str, int], Struct] = {}
+        self._begun: set[tuple[str, int]] = set()
+
+    def parameter(self, die: DIE) -> CType | str:
+        """Return the type of a parameter, or a short description of what it is instead."""
+        of = resolved(die)
+        if of.die is not None and of.die.tag in _AGGREGATES:
+            return self._by_value(of, const=True)
+        if of.die is not None and of.die.tag in _POINTERS:
+            return self._pointer(of.die)
+        return scalar(of.die)
+
+    def result(self, die: DIE) -> CType | str | None:
+        """Return a result type, None for void, or a description of what it is instead."""
+        of = resolved(die)
+        if of.die is None or number(of.die, "DW_AT_byte_size") == 0:  # Zig: void is a type
+            return None
+        if of.die.tag in _AGGREGATES:
+            return self._by_value(of, const=False)
+        if of.die.tag in _POINTERS:
+            found = self._pointer(of.die)
+            return found if isinstance(found, Pointer) else Pointer(None, False, _size(of.die))
+        return scalar(of.die)
+
+    def _by_value(self, of: Resolved, *, const: bool) -> Pointer | str:
+        """Return a struct that is passed or returned itself."""
+        assert of.die is not None
+        what = _AGGREGATES[str(of.die.tag)]
+        size = number(of.die, "DW_AT_byte_size") or 0
+        if not _is_copied_as_bytes(of.die):
+            return f"a {what} by value, with a destructor, a copy constructor or virtual functions"
+        if not self._has_abi_of_c:
+            return f"a {what} by value"
+        layout = self._layout(of.die, of.alias, size)
+        why = cannot_pass(layout, of.die.dwarfinfo.config.machine_arch)
+        if why is not None:
+            return f"a {what} by value, {why}"
+        return Pointer(layout, const, of.die.cu["address_size"], by_value=True)
+
+    def _pointer(self, die: DIE) -> Pointer | str:
+        if die.tag == "DW_TAG_ptr_to_member_type":
+            return "a pointer to a member"
+        if number(die, "DW_AT_address_class"):
+            return "a pointer to a separate memory, such as flash"
+        pointee, _ = _element_of(resolved(die))
+        const = pointee.const or bool(_CONST_POINTER.match(text(die, "DW_AT_name")))
+        pointer = Pointer(None, const, _size(die))
+        if _is_void(pointee):
+            return pointer
+        assert pointee.die is not None
+        if _is_char(pointee.die):
+            return replace(pointer, element=CHAR)
+        if pointee.die.tag == "DW_TAG_subroutine_type":
+            return replace(pointer, element=FUNCTION, const=False)
+        if pointee.die.tag in _POINTERS:
+            inner = self._pointer(pointee.die)
+            inner = inner if isinstance(inner, Pointer) else Pointer(None, False, _size(die))
+            holder = Struct(_HOLDER, inner.size, (Field(_HELD, 0, self._cut(inner)),))
+            return replace(pointer, element=holder)
+        if pointee.die.tag in _AGGREGATES:
+            size = number(pointee.die, "DW_AT_byte_size")
+            if not size or has(pointee.die, "DW_AT_declaration"):
+                return pointer  # nothing is known of it, as in C
+            element: Scalar | Struct | str = self._layout(pointee.die, pointee.alias, size)
+        else:
+            element = _element(pointee.die)
+        if isinstance(element, str):
+            return element
+        return _aligned(replace(pointer, element=element), die)
+
+    def _layout(self, die: DIE, alias: str, size: int) -> Struct:
+        """Return an aggregate's fields, or no fields if one of them is unknown."""
+        name = _struct_name(die, alias)
+        union = die.tag == "DW_TAG_union_type"
+        if any(child.tag == "DW_TAG_variant_part" for child in die.iter_children()):
+            return Struct(name, size)  # Rust: a tag decides which members it has
+        fields = [self._field(member) for member in members(die)]
+        known = tuple(field for field in fields if field is not None)
+        return Struct(name, size, known if len(known) == len(fields) else (), union)
+
+    def _field(self, member: DIE) -> Field | None:
+        """Return a member as a field; None if its type is unknown here."""
+        inner, shape = _element_of(resolved(member))
+        offset = _offset(member)
+        if shape is None or offset is None or inner.die is None:
+            return None
+        kind: Scalar | Struct | Pointer | str
+        if inner.die.tag in _AGGREGATES:
+            size = number(inner.die, "DW_AT_byte_size") or 0
+            kind = self._layout(inner.die, inner.alias, size)
+        elif inner.die.tag in _POINTERS:
+            kind = self._member_pointer(inner.die)
+        else:
+            kind = scalar(inner.die)
+        if isinstance(kind, str):
+            return None
+        name = text(member, "DW_AT_name")
+        if not has(member, "DW_AT_bit_size"):
+            return Field(name, offset, kind, shape)
+        width = number(member, "DW_AT_bit_size") or 0
+        return Field(name, 0, kind, (), width, _first_bit(member, offset, kind.size, width))
+
+    def _member_pointer(self, die: DIE) -> Pointer:
+        """Return the type of a pointer in a struct; ``void`` if it cannot point into the arena."""
+        begun = None
+        pointee, _ = _element_of(resolved(die))
+        if pointee.die is not None and pointee.die.tag in _AGGREGATES:
+            size = number(pointee.die, "DW_AT_byte_size") or 0
+            begun = (_struct_name(pointee.die, pointee.alias), size)
+            if begun in self._begun or len(self._begun) >= _MOST_STRUCTS:
+                const = pointee.const
+                element = Struct(*begun) if size and begun in self._begun else None
+                return Pointer(element, const, _size(die))
+            self._begun.add(begun)
+        found = self._pointer(die)
+        return self._cut(found) if isinstance(found, Pointer) else Pointer(None, False, _size(die))
+
+    def _cut(self, pointer: Pointer) -> Pointer:
+        """Note the fields of a pointer's struct, and return the pointer without them."""
+        element = pointer.element
+        if not isinstance(element, Struct) or element.name == _HOLDER:
+            return pointer
+        key = (element.name, element.size)
+        if element.fields:
+            self.structs.setdefault(key, element)
+        return replace(pointer, element=Struct(*key, is_union=element.is_union))
+
+
+def _is_copied_as_bytes(die: DIE) -> bool:
+    """Tell whether C++ passes a class itself, and not a pointer to a copy.
+
+    Itanium C++ ABI, 1.1: it does not if the class has a destructor or a copy or move constructor
+    that is not trivial. DWARF before 5 does not say which are, so all that are declared count.
+    """
+    if number(die, "DW_AT_calling_convention") == _PASS_BY_REFERENCE:
+        return False
+    name = text(die, "DW_AT_name").partition("<")[0]
     for child in die.iter_children():
-        if child.tag in ("DW_TAG_variant_part", "DW_TAG_variant") and _holds_pointer(child):
-            return True
-    for member in members(die):
-        inner, _ = _element_of(resolved(member))
-        if inner.die is None:
+        if child.tag != "DW_TAG_subprogram":
             continue
-        if inner.die.tag in _POINTERS:
-            return True
-        if inner.die.tag in _AGGREGATES and _holds_pointer(inner.die):
-            return True
-    return False
+        own = text(child, "DW_AT_name")
+        if own.startswith("~") or has(child, "DW_AT_virtuality"):
+            return False
+        if own == name and any(_refers_to(each, die) for each in child.iter_children()):
+            return False
+    inner = (_element_of(resolved(member))[0].die for member in members(die))
+    return all(_is_copied_as_bytes(each) for each in inner if each and each.tag in _AGGREGATES)
 
 
-def _layout(die: DIE, alias: str, size: int) -> Struct:
-    """Return an aggregate's fields, or no fields if one of them is unknown."""
-    name = _struct_name(die, alias)
-    if any(child.tag == "DW_TAG_variant_part" for child in die.iter_children()):
-        return Struct(name, size)  # Rust: a tag decides which members it has
-    fields = [_field(member) for member in members(die)]
-    known = tuple(field for field in fields if field is not None)
-    return Struct(name, size, known if len(known) == len(fields) else ())
+def _refers_to(parameter: DIE, target: DIE) -> bool:
+    """Tell whether a parameter is a reference to a class."""
+    if parameter.tag != "DW_TAG_formal_parameter" or "DW_AT_type" not in parameter.attributes:
+        return False
+    kind = resolved(parameter).die
+    if kind is None or kind.tag not in _REFERENCES:
+        return False
+    referred = resolved(kind).die
+    return referred is not None and referred.offset == target.offset
 
 
-def _field(member: DIE) -> Field | None:
-    """Return a member as a field; None for a bit-field or a type without a counterpart."""
-    if has(member, "DW_AT_bit_size"):
-        return None
-    inner, shape = _element_of(resolved(member))
-    offset = _offset(member)
-    if shape is None or offset is None or inner.die is None:
-        return None
-    kind: Scalar | Struct | str
-    if inner.die.tag in _AGGREGATES:
-        kind = _layout(inner.die, inner.alias, number(inner.die, "DW_AT_byte_size") or 0)
-    else:
-        kind = scalar(inner.die)
-    if isinstance(kind, str):
-        return None
-    return Field(text(member, "DW_AT_name"), offset, kind, shape)
+def _size(pointer: DIE) -> int:
+    return number(pointer, "DW_AT_byte_size") or pointer.cu["address_size"]
+
+
+def _first_bit(member: DIE, offset: int, unit: int, width: int) -> int:
+    """Return where a bit-field begins, as `Field.first_bit`.
+
+    DWARF 4, 5.5.6: DW_AT_data_bit_offset is that; the older DW_AT_bit_offset counts from the
+    highest bit of a unit of DW_AT_byte_size bytes.
+    """
+    first = number(member, "DW_AT_data_bit_offset")
+    if first is not None:
+        return first
+    from_top = number(member, "DW_AT_bit_offset") or 0
+    if from_top >= 1 << 63:  # some units begin before the struct: a negative number
+        from_top -= 1 << 64
+    unit = number(member, "DW_AT_byte_size") or unit
+    if member.dwarfinfo.config.little_endian:
+        return 8 * (offset + unit) - from_top - width
+    return 8 * offset + from_top
 
 
 def _offset(member: DIE) -> int | None:
@@ -228,46 +364,6 @@ def _of_member(member: DIE) -> int:
     return max(number(member, "DW_AT_alignment") or 1, _asked_alignment(member))
 
 
-def parameter_type(die: DIE) -> CType | str:
-    """Return the type of a parameter, or a short description of what it is instead."""
-    of = resolved(die)
-    if of.die is not None and of.die.tag in _POINTERS:
-        return _pointer(of.die)
-    return scalar(of.die)
-
-
-def result_type(die: DIE) -> Scalar | str | None:
-    """Return a function's result type, None for void, or a description of what it is instead."""
-    of = resolved(die)
-    if of.die is None or number(of.die, "DW_AT_byte_size") == 0:  # Zig: void is a type
-        return None
-    return scalar(of.die)
-
-
-def _pointer(die: DIE) -> Pointer | str:
-    if die.tag == "DW_TAG_ptr_to_member_type":
-        return "a pointer to a member"
-    if number(die, "DW_AT_address_class"):
-        return "a pointer to a separate memory, such as flash"
-    pointee, _ = _element_of(resolved(die))
-    const = pointee.const or bool(_CONST_POINTER.match(text(die, "DW_AT_name")))
-    size = number(die, "DW_AT_byte_size") or die.cu["address_size"]
-    if _is_void(pointee):
-        return Pointer(None, const, size)
-    assert pointee.die is not None
-    if _is_char(pointee.die):
-        return Pointer(CHAR, const, size)
-    if pointee.die.tag in _AGGREGATES:
-        layout = struct(pointee.die, pointee.alias)
-        if isinstance(layout, str):
-            return f"a pointer to {_named(pointee.die, pointee.alias)}, {layout}"
-        return _aligned(Pointer(layout, const, size), die)
-    element = _element(pointee.die)
-    if isinstance(element, str):
-        return element
-    return _aligned(Pointer(element, const, size), die)
-
-
 def _aligned(pointer: Pointer, die: DIE) -> Pointer | str:
     """Return a pointer, or why not if its target needs more alignment than the arena has."""
     asked = _asked_alignment(die)
@@ -295,16 +391,12 @@ def _is_void(pointee: Resolved) -> bool:
 
 def _element(die: DIE) -> Scalar | str:
     """Return a pointer's number type, or a description of what the pointer is instead."""
-    if die.tag in _POINTERS:
-        return "a pointer to a pointer"
-    if die.tag == "DW_TAG_subroutine_type":
-        return "a pointer to a function"
     if die.tag == "DW_TAG_array_type" and _is_vector(die):
         return "a pointer to a vector"
+    if number(die, "DW_AT_encoding") == _COMPLEX:
+        half = (number(die, "DW_AT_byte_size") or 0) // 2
+        pair = _SCALARS.get(("f", half))  # C11, 6.2.5: an array of two
+        if pair is not None:
+            return pair
     found = scalar(die)
     return found if isinstance(found, Scalar) else f"a pointer to {found}"
-
-
-def _named(die: DIE, alias: str) -> str:
-    """Return ``struct node``, ``union anonymous``."""
-    return f"{_AGGREGATES[str(die.tag)]} {_struct_name(die, alias)}"

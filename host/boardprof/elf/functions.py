@@ -39,9 +39,11 @@ _UNKNOWN = "it has no debug information about its type"
 _ELSEWHERE = "its debug information is in another file: compile it without -gsplit-dwarf"
 _SEVERAL = "several functions have that name, and it is unknown which type belongs to this one"
 _LONGEST_NAME = 63  # bytes, bp.h
+_LONG = f"its name is longer than {_LONGEST_NAME} bytes"
 _INT_HAS_16_BITS = {"EM_AVR", "EM_H8_300", "EM_MSP430", "EM_RL78"}
+_OF_LIBRARIES = {"std", "__gnu_cxx", "__cxxabiv1"}
 _REMEDIES = {
-    "C++": ': declare {} as extern "C"',
+    "C++": ": call it from a function of your own",
     "Rust": ': declare {} as #[no_mangle] pub extern "C"',
 }
 
@@ -69,7 +71,7 @@ def functions(
     where: dict[str, Path] = {}
     for path, source in zip(objects, sources or objects, strict=True):
         for symbol in _read(path, kept):
-            name = symbol.fn.name
+            name = symbol.fn.symbol
             named = source if sources else Path(symbol.fn.source)
             other = found.get(name)
             if other is not None and other.rank == symbol.rank == _STRONG:
@@ -77,7 +79,7 @@ def functions(
             if other is None or symbol.rank > other.rank:  # as the linker chooses
                 found[name] = symbol
                 where[name] = named
-    return _with_hooks(found)
+    return _with_hooks(_with_own_names(found))
 
 
 def _defined_twice(name: str, one: Path, other: Path, kept: bool) -> BuildError:
@@ -147,7 +149,7 @@ def _symbols(image: Image, kept: Collection[str], elf: ELFFile) -> list[_Symbol]
         )
     wanted = [name for name in names if name != "main" and not name.startswith("bp_")]
     # Reading takes seconds if there is a lot of it, as in Rust's standard library.
-    info = debug_info(elf) if any(map(_is_c_name, wanted)) else None
+    info = debug_info(elf) if any(map(_may_be_named, wanted)) else None
     known = _by_symbol(subprograms(info)) if info else {}
     aliases = all_names(elf) if known else {}
     elsewhere = info is not None and is_elsewhere(info)
@@ -206,18 +208,68 @@ def _function(name: str, found: Subprogram | NotCallable | str | None, source: s
     source = found.source or source if isinstance(found, Subprogram) else source
     line = found.line if isinstance(found, Subprogram) else 0
     called = _prototype(name, found)
+    own, linkage = name, ""
+    if isinstance(found, Subprogram) and found.language == "C++" and name != found.name:
+        own, linkage = found.full_name, name
     if isinstance(called, NotCallable):
-        return CFunction(name, (), None, None, None, source, called.reason, line)
-    return CFunction(name, called.parameters, called.result, None, None, source, None, line)
+        own, linkage = (own, linkage) if _is_named(found) else (name, "")
+        return CFunction(
+            own, (), None, None, None, source, called.reason, line, linkage, wrapper=called.wrapper
+        )
+    return CFunction(
+        own,
+        called.parameters,
+        called.result,
+        None,
+        None,
+        source,
+        None,
+        line,
+        linkage,
+        called.structs,
+    )
+
+
+def _is_named(found: Subprogram | NotCallable | str | None) -> bool:
+    """Tell whether a function of C++ has a name of its own, and is not of the library."""
+    if not isinstance(found, Subprogram) or found.language != "C++":
+        return False
+    scope = found.full_name.partition("::")[0]
+    return scope not in _OF_LIBRARIES and not found.name.startswith("_")
+
+
+def _with_own_names(found: dict[str, _Symbol]) -> dict[str, _Symbol]:
+    """Return functions by name; several functions of one name get the types of their parameters."""
+    same: dict[str, list[_Symbol]] = {}
+    for symbol in found.values():
+        same.setdefault(symbol.fn.name, []).append(symbol)
+    named: dict[str, _Symbol] = {}
+    for symbols in same.values():
+        for symbol in symbols:
+            fn = symbol.fn
+            if len(symbols) > 1 and fn.linkage:
+                fn = replace(fn, name=_overload(fn))
+            if fn.name in named:  # two types with one text
+                fn = replace(fn, name=fn.symbol, linkage="")
+            if len(fn.name) > _LONGEST_NAME and fn.reason is None:
+                fn = replace(fn, parameters=(), result=None, reason=_LONG, structs=())
+            named[fn.name] = replace(symbol, fn=fn)
+    return named
+
+
+def _overload(fn: CFunction) -> str:
+    types = ", ".join(parameter.type.text for parameter in fn.parameters)
+    return f"{fn.name}({types})" if fn.reason is None else fn.symbol
 
 
 def _prototype(name: str, found: Subprogram | NotCallable | str | None) -> Prototype | NotCallable:
     own = found if isinstance(found, Subprogram) else None
-    if not _is_c_name(name) and (own is None or own.name != name):
-        remedy = _REMEDIES.get(own.language, "").format(own.name) if own else ""
+    if not _is_c_name(name) and (own is None or own.name != name) and not _is_named(own):
+        language = own.language if own else "C++" if name.startswith("_Z") else ""
+        remedy = _REMEDIES.get(language, "").format(own.name if own else name)
         return NotCallable(f"its name is not a C name{remedy}")
-    if len(name) > _LONGEST_NAME:
-        return NotCallable(f"its name is longer than {_LONGEST_NAME} bytes")
+    if len(name) > _LONGEST_NAME and not _is_named(own):
+        return NotCallable(_LONG)
     if own is not None:
         return prototype(own)
     if isinstance(found, NotCallable):
@@ -228,6 +280,10 @@ def _prototype(name: str, found: Subprogram | NotCallable | str | None) -> Proto
 
 def _is_c_name(name: str) -> bool:
     return bool(_IDENTIFIER.fullmatch(name)) and not name.startswith(_MANGLED)
+
+
+def _may_be_named(name: str) -> bool:
+    return _is_c_name(name) or name.startswith("_Z")
 
 
 def _hidden(elf: ELFFile) -> list[HiddenFunction]:
@@ -267,8 +323,8 @@ def _with_hooks(found: dict[str, _Symbol]) -> list[CFunction]:
     return [
         replace(
             found[name].fn,
-            setup=f"{name}_setup" if f"{name}_setup" in setups else None,
-            check=f"{name}_check" if f"{name}_check" in checks else None,
+            setup=found[f"{name}_setup"].fn.symbol if f"{name}_setup" in setups else None,
+            check=found[f"{name}_check"].fn.symbol if f"{name}_check" in checks else None,
         )
         for name in sorted(found.keys() - setups - checks)
     ]

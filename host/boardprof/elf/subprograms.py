@@ -10,14 +10,16 @@ from dataclasses import dataclass
 from elftools.dwarf.die import DIE
 from elftools.dwarf.dwarfinfo import DWARFInfo
 
-from boardprof.cfunction import Parameter, Scalar
-from boardprof.elf.debug_info import has, number, text
-from boardprof.elf.dwarf_types import parameter_type, result_type
+from boardprof.cfunction import CType, Parameter, Struct
+from boardprof.elf.debug_info import declaration, has, number, text
+from boardprof.elf.dwarf_types import Types
+from boardprof.elf.wrapper import wrapper
 
 # GCC's flags for the debug level: -g, -g1, -ggdb3, -gdwarf-4; the last one counts.
 _DEBUG_LEVEL = re.compile(r" -g(\d|gdb\d?|dwarf-\d|)(?= |$)")
 # Entries below a unit that contain functions.
 _SCOPES = {"DW_TAG_module", "DW_TAG_namespace"}
+_CLASSES = {"DW_TAG_class_type", "DW_TAG_structure_type", "DW_TAG_union_type"}
 # DWARF 5, 7.12, and the list of later codes: C89, C, C99, Objective-C, C11, C17, C23. Only these
 # languages have functions without a prototype.
 _C = {0x01, 0x02, 0x0C, 0x10, 0x1D, 0x2C, 0x3E}
@@ -48,20 +50,27 @@ class Subprogram:
     die: DIE
     line: int = 0
 
+    @property
+    def full_name(self) -> str:
+        """The name with its namespaces and classes: ``k::dot``."""
+        return "::".join([*_scopes(self.die), self.name])
+
 
 @dataclass(frozen=True)
 class Prototype:
     """The types that a call needs; the result None is ``void``."""
 
     parameters: tuple[Parameter, ...]
-    result: Scalar | None
+    result: CType | None
+    structs: tuple[Struct, ...] = ()
 
 
 @dataclass(frozen=True)
 class NotCallable:
-    """Why a function cannot be called over the wire."""
+    """Why a function cannot be called over the wire, and C code of a function that calls it."""
 
     reason: str
+    wrapper: str = ""
 
 
 def subprograms(info: DWARFInfo, languages: Container[str] | None = None) -> Iterator[Subprogram]:
@@ -121,6 +130,16 @@ def _definitions(scope: DIE) -> Iterator[DIE]:
             yield die
 
 
+def _scopes(die: DIE) -> list[str]:
+    """Return the names of the namespaces and classes around a function, the outermost first."""
+    scopes: list[str] = []
+    around = declaration(die).get_parent()
+    while around is not None and around.tag in (*_SCOPES, *_CLASSES):
+        scopes.insert(0, text(around, "DW_AT_name") or "(anonymous)")
+        around = around.get_parent()
+    return scopes
+
+
 def prototype(of: Subprogram) -> Prototype | NotCallable:
     """Return the prototype of a function, or why it cannot be called.
 
@@ -131,23 +150,38 @@ def prototype(of: Subprogram) -> Prototype | NotCallable:
     prototyped = has(die, "DW_AT_prototyped") or of.language != "C"
     if _is_bare(die) and _has_no_types(of):
         return NotCallable("its debug information has no types")
+    types = Types(has_abi_of_c=of.language in ("C", "C++"))
     parameters: list[Parameter] = []
+    reasons: dict[int, str] = {}
+    is_variadic, number_of = False, -1
     for child in die.iter_children():
-        if child.tag == "DW_TAG_unspecified_parameters" and prototyped:
-            return NotCallable("it takes a variable number of arguments")
+        is_variadic |= child.tag == "DW_TAG_unspecified_parameters" and prototyped
         if child.tag != "DW_TAG_formal_parameter":
             continue
+        number_of += 1
         name = _free_name(text(child, "DW_AT_name"), parameters)
-        kind = parameter_type(child)
+        kind = types.parameter(child)
         if isinstance(kind, str):
-            return NotCallable(f"its parameter {name!r} is {kind}")
+            reasons[number_of] = f"its parameter {name!r} is {kind}"
+            continue
         parameters.append(Parameter(name, kind))
-    if parameters and not prototyped:
-        return NotCallable("it has no prototype: it is defined in the style used before C89")
-    result = result_type(die)
-    if isinstance(result, str):
-        return NotCallable(f"its result is {result}")
-    return Prototype(tuple(parameters), result)
+    result = types.result(die)
+    reason = next(iter(reasons.values()), None)
+    if is_variadic:
+        reason = "it takes a variable number of arguments"
+    elif number_of >= 0 and not prototyped:
+        reason = "it has no prototype: it is defined in the style used before C89"
+    elif reason is None and isinstance(result, str):
+        reason = f"its result is {result}"
+    if reason is None:
+        assert not isinstance(result, str)
+        return Prototype(tuple(parameters), result, tuple(types.structs.values()))
+    if of.language != "C":
+        return NotCallable(reason)
+    by_pointer = frozenset(reasons)
+    return NotCallable(
+        reason, wrapper(of.name, die, by_pointer, result_by_pointer=isinstance(result, str))
+    )
 
 
 def _is_bare(die: DIE) -> bool:

@@ -32,7 +32,7 @@ from boardprof.firmware.build_options import (
     with_copies,
 )
 from boardprof.firmware.firmware import Firmware
-from boardprof.firmware.functions import check_kept, read_functions
+from boardprof.firmware.functions import agent_mtu, check_kept, read_functions
 from boardprof.firmware.glue import table_source
 from boardprof.firmware.linking import Linker, check_constructors, link_what_can_be
 from boardprof.firmware.sources import (
@@ -297,7 +297,7 @@ class _Build:
         (image, libc), offered, missing = link_what_can_be(
             self._cache, functions, paths, build_id, link
         )
-        called = [fn.name for fn in offered if fn.reason is None]
+        called = [fn.symbol for fn in offered if fn.reason is None]
         check_constructors(self._spec, self._cache, image, theirs, called)
         commands = [tuple(c) for each in self._all_compilers() for c in each.commands]
         if commands:  # or the cache has not grown
@@ -424,7 +424,7 @@ class _Build:
     def _table(self, functions: Sequence[CFunction], build_id: bytes) -> Unit:
         """Write ``bp_table.c`` to the cache, where users can read it, and return its unit."""
         spec = self._spec
-        text = table_source(spec.name, functions, spec.build.collectors, build_id)
+        text = table_source(spec.name, functions, spec.build.collectors, build_id, agent_mtu(spec))
 
         def written(path: Path) -> None:
             path.write_text(text, encoding="utf-8")

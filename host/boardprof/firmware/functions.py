@@ -82,6 +82,11 @@ def fitted(spec: BoardSpec, fn: CFunction) -> CFunction:
     return fit(fn, **{name: options[name] for name in ("slot_bytes", "mtu", "arena")})
 
 
+def agent_mtu(spec: BoardSpec) -> int:
+    """Return the longest frame of a board's agent, bytes."""
+    return int({**agent_options(), **spec.build.config}["mtu"])
+
+
 def _readers() -> list[str | None]:
     package = Path(cfunction.__file__).parent
     files = sorted(path for pattern in _READERS for path in package.glob(pattern))

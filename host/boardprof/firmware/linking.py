@@ -254,7 +254,7 @@ def link_what_can_be(
 
 def _needs(fn: CFunction, needing: dict[str, str]) -> str | None:
     """Return the missing symbol that a function, its set-up or its check needs."""
-    hooks = (fn.name, fn.setup, fn.check)
+    hooks = (fn.symbol, fn.setup, fn.check)
     return next((needing[name] for name in hooks if name in needing), None)
 
 

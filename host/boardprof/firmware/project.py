@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
@@ -52,10 +52,11 @@ def registered(objects: Sequence[Path], config: Mapping[str, int] | None = None)
     defined = {fn.name: fn for fn in functions(objects)}
     found = []
     for name in names:
-        if name not in defined:
+        named = [defined[name]] if name in defined else _in_scope(name, defined.values())
+        if len(named) != 1:
             raise _missing(name, objects)
         fn = fit(
-            defined[name],
+            named[0],
             slot_bytes=options["slot_bytes"],
             mtu=options["mtu"],
             arena=options["arena"],
@@ -106,7 +107,8 @@ def project_table(
     contents = [[_sha256(path) for path in paths] for paths in (objects, also)]
     text = digest(board, contents, _agent(), list(collectors), dict(config or {}))
     build_id = bytes.fromhex(text)[:8]
-    return table_source(board, found, collectors, build_id)
+    mtu = {**agent_options(), **(config or {})}["mtu"]
+    return table_source(board, found, collectors, build_id, mtu)
 
 
 def _sha256(path: Path) -> str:
@@ -159,6 +161,11 @@ def _marks_of(elf: ELFFile) -> list[str]:
     ]
 
 
+def _in_scope(name: str, functions: Iterable[CFunction]) -> list[CFunction]:
+    """Return the functions of C++ with a name in a namespace or a class."""
+    return [fn for fn in functions if fn.linkage and fn.name.endswith(f"::{name}")]
+
+
 def _missing(name: str, objects: Sequence[Path]) -> BuildError:
     hidden = next((fn for fn in hidden_functions(objects) if fn.name == name), None)
     if hidden is not None:
@@ -169,8 +176,8 @@ def _missing(name: str, objects: Sequence[Path]) -> BuildError:
         )
     return BuildError(
         f"BP_FUNCTION({name}): no function {name} is defined in {_listed(objects)}.",
-        hint="also give the object or the library that defines it; in C++, declare it as "
-        'extern "C"',
+        hint="also give the object or the library that defines it; in C++, if several functions "
+        'have that name, declare it as extern "C"',
     )
 
 
@@ -181,6 +188,8 @@ def _not_callable(fn: CFunction) -> BuildError:
     hint = f"set a larger {option[0]}" if option else None
     if "debug information" in reason:
         hint = "compile with -g; with old compilers -gdwarf-4"
+    if fn.wrapper:
+        hint = f"register a wrapper instead, in {fn.source}:\n{fn.wrapper}"
     return BuildError(
         f"BP_FUNCTION({fn.name}) in {fn.source}: it cannot be called over the wire: {reason}.",
         hint=hint,

@@ -245,7 +245,7 @@ class VersionBuilder:
 
 def _renaming(function: CFunction, name: str) -> list[str]:
     """Return objcopy's options that give a version its name and hide its other symbols."""
-    names = {function.name: name}
+    names = {function.symbol: name}
     names |= {function.setup: f"{name}_setup"} if function.setup else {}
     names |= {function.check: f"{name}_check"} if function.check else {}
     return [
@@ -260,6 +260,7 @@ def _in_image(version: Version) -> CFunction:
     return replace(
         function,
         name=name,
+        linkage="",
         setup=f"{name}_setup" if function.setup else None,
         check=f"{name}_check" if function.check else None,
     )

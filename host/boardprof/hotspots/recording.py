@@ -213,7 +213,7 @@ class Recording:
         self,
         spec: BoardSpec,
         image: Path,
-        functions: Iterable[str],
+        functions: Mapping[str, str],
         start: Callable[[BoardSpec], RecordedBoard],
         *,
         sources: Iterable[Path] = (),
@@ -224,7 +224,7 @@ class Recording:
         Args:
             spec: the board.
             image: what it runs.
-            functions: that may be recorded.
+            functions: that may be recorded: name -> name for the linker.
             start: starts a board of this description with the image.
             sources: files that the image was made of, whose text a profile keeps.
             on_note: gets a note when the recorder is built.
@@ -238,6 +238,7 @@ class Recording:
         self._image = image
         self._sources = tuple(sources)
         self._start = start
+        self._symbols = functions
         self._board: RecordedBoard | None = None
         table = symbol_table(image)
         self._texts = disassembly(image, objdump_of(spec.build.cc))
@@ -247,7 +248,7 @@ class Recording:
             self._recorder: Recorder = (
                 Callgrind(folder, image, table, self._texts)
                 if spec.launch.recorder
-                else Emulator(folder, image, table, functions, on_note)
+                else Emulator(folder, image, table, functions.values(), on_note)
             )
             self._spec = self._recorder.watched(spec)
             self._board = start(self._spec)
@@ -281,6 +282,7 @@ class Recording:
         """
         if self._board is None:
             self._board = self._start(self._spec)
+        symbol = self._symbols.get(function, function)
         rounds = [warmup - 1] if warmup else []
         counted: dict[str, int] = {}
         failure = ""
@@ -292,13 +294,13 @@ class Recording:
                 found = self._board.measure(function, *ours, warmup=before, repeat=1, named=by_name)
             except BoardprofError as error:
                 failure = error.message
-                kept = self._recorder.record(function) or self._ended(function)
+                kept = self._recorder.record(symbol) or self._ended(function)
                 if kept is None:
                     raise
                 break
             counted = {name: nets[0] for name, nets in found.nets.items()}
         else:
-            kept = self._recorder.record(function)
+            kept = self._recorder.record(symbol)
             if kept is None:
                 raise DecodeError(f"Nothing was recorded of the call of {function}.")
         record, table = kept
@@ -321,7 +323,7 @@ class Recording:
         assert self._board is not None
         self._board.close()
         self._board = None
-        return self._recorder.record(function)
+        return self._recorder.record(self._symbols.get(function, function))
 
     def close(self) -> None:
         """End the board."""

@@ -268,11 +268,10 @@ def measure_function(
         stack = paint_stack(link, placement.call(info), stack_check)
 
         def last_call() -> object:
-            result = placement.call(info).execute(link.session.value)
-            function.signature.check_result(name, result)
-            return result
+            return placement.call(info).execute(link.session.value)
 
-        result, outputs = placement.call_for_outputs(last_call)
+        value, outputs = placement.call_for_outputs(last_call)
+        result = function.reported(value, placement, outputs)
     return Measurement(
         name,
         sampler.device(),

@@ -9,8 +9,10 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+import msgpack
+
 from boardprof.arguments.arguments import Arguments
-from boardprof.arguments.passing import Block, Passing
+from boardprof.arguments.passing import Block, BoardPointer, Passing, place_text
 from boardprof.errors import (
     BoardprofError,
     RpcError,
@@ -25,6 +27,7 @@ from boardprof_protocol.codes import ErrorCode
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from boardprof.arguments.array_argument import Target
     from boardprof.board.memory import Memory
     from boardprof.decode.dictionary import FunctionInfo
 
@@ -39,6 +42,11 @@ _BIN_8 = 0xC4
 
 _HOLE = 64
 """Bytes between two pieces that cost less to transfer than a second call."""
+
+_MOST_COPIES = 8
+"""Copies of a call (SPEC.md 5.9)."""
+
+_PLACE = struct.Struct("<II")
 
 _Piece = tuple[int, bytes]
 """An offset in a block and the content at that offset."""
@@ -92,6 +100,9 @@ class Placement:
         self._main: Block | None = None
         self._out: Block | None = None
         self._slots = slots_of(arguments.arrays)
+        self._slot_of: dict[int, Slot] = {
+            id(array): slot for slot in self._slots for array in slot.arguments
+        }
         self._main_slots = [slot for slot in self._slots if not slot.is_out]
         self._out_slots = [slot for slot in self._slots if slot.is_out]
         room = memory.size - memory.held_bytes
@@ -203,11 +214,26 @@ class Placement:
             self._memory.release([self._out], now=True)
             self._out = self._reserve(self._out_size)
             self._write(self._out, _pieces(self._fences(self._out)))
+            self._point([slot for slot in self._slots if self._leads_out(slot)])
             self._packed = self._pack()
+
+    def _leads_out(self, slot: Slot) -> bool:
+        """Tell whether an array has a pointer to an array that is not sent."""
+        arrays = (target.array for each in slot.arguments for target in each.targets)
+        return any(array is not None and self._slot_of[id(array)].is_out for array in arrays)
 
     def _make_copies(self) -> None:
         """Reserve a copy for each array that is restored, or note that the copies do not fit."""
         slots = [slot for slot in self._slots if slot.is_put_back and slot.argument.size]
+        in_call = {id(part) for part in self.arguments.parts}
+        if not all(any(id(array) in in_call for array in slot.arguments) for slot in slots):
+            self.sends_again = True
+            self.why_again = "pointers in structs lead to arrays that the function may change"
+            return
+        if len(slots) > _MOST_COPIES:
+            self.sends_again = True
+            self.why_again = f"the board restores at most {_MOST_COPIES} arrays"
+            return
         needed = sum(slot.room for slot in slots)
         room = self._memory.size - self._memory.held_bytes
         first = len(self._blocks)
@@ -242,6 +268,42 @@ class Placement:
         for slot in self._slots:
             if slot.copy is not None:
                 self._write(slot.copy, [(0, slot.argument.content())])
+        self._point(self._slots)
+
+    def _point(self, slots: Sequence[Slot]) -> None:
+        """Let the board write the pointers in arrays of structs, or in their copies."""
+        for slot in slots:
+            block = self._block_of(slot)
+            for target in (each for array in slot.arguments for each in array.targets):
+                place = target.offset + (slot.offset if slot.copy is None else 0)
+                self._memory.point(slot.copy or block, place, self._reference(target))
+
+    def _reference(self, target: Target) -> bytes:
+        """Return what a pointer points to, as on the wire."""
+        if target.array is None:
+            return target.reference
+        slot = self._slot_of[id(target.array)]
+        return _PLACE.pack(self._block_of(slot).handle, slot.offset + target.at)
+
+    def _block_of(self, slot: Slot) -> Block:
+        block = self._out if slot.is_out else self._main
+        assert block is not None, "it is reserved for as long as the placement is used"
+        return block
+
+    def pointer_at(self, handle: int, offset: int) -> BoardPointer:
+        """Return a pointer into the arena: into an array of the call, or a block of the caller."""
+        for slot in self._slots:
+            block = self._block_of(slot)
+            if block.handle == handle and slot.offset <= offset <= slot.end:
+                at = offset - slot.offset
+                own = slot.argument
+                origin = None if at else own.origins[0] if own.origins else own.array
+                return BoardPointer(place_text(own.name, at), offset=at, origin=origin)
+        held = self._memory.block(handle)
+        if held is None:
+            return BoardPointer("a pointer into the arena", offset=offset)
+        names = [each.name for each in self.arguments.arrays if each.block is held]
+        return BoardPointer(place_text(names[0] if names else "block", offset), None, held, offset)
 
     def _fences(self, block: Block) -> list[Fence]:
         if not self._is_fenced:
@@ -265,6 +327,7 @@ class Placement:
         if self.sends_again and self._main is not None and again:
             after = [each for each in self._fences(self._main) if each.offset >= again[0].offset]
             self._write(self._main, [*_contents(again), *_pieces(after)])
+            self._point(again)
 
     def _write(self, block: Block, pieces: Sequence[_Piece]) -> None:
         """Write pieces, neighbours in one write; small gaps between them become zeros."""
@@ -292,16 +355,19 @@ class Placement:
         for part in self.arguments.parts:
             if isinstance(part, bytes):
                 packed.append(part)
+            elif part.reference is not None:
+                packed.append(bytes([_BIN_8, len(part.reference)]) + part.reference)
             elif part.block is not None:
                 packed.append(_SPAN.pack(_BIN_8, 12, part.block.handle, 0, part.block.size))
             else:
                 packed.append(spans.get(part.name, _NULL))
-        return b"".join(packed), len(packed)
+        content = b"".join(packed)
+        if self.arguments.is_packed:
+            return msgpack.packb(content), 1
+        return content, len(packed)
 
     def _span(self, slot: Slot, is_put_back: bool) -> bytes:
-        block = self._out if slot.is_out else self._main
-        assert block is not None, "it is reserved for as long as the placement is used"
-        place = (block.handle, slot.offset, slot.argument.size)
+        place = (self._block_of(slot).handle, slot.offset, slot.argument.size)
         if is_put_back and slot.copy is not None:
             return _SPAN_WITH_COPY.pack(_BIN_8, 16, *place, slot.copy.handle)
         return _SPAN.pack(_BIN_8, 12, *place)
@@ -346,9 +412,25 @@ class Placement:
             if block is not None:
                 self._fetch(block, [])
 
+    def _fetch_pointers(self, block: Block, slot: Slot) -> None:
+        """Fetch the pointers in an array; the board replaces them by NULL, so none is read."""
+        returned = [array for array in slot.arguments if array.is_returned and array.struct]
+        for offset in returned[0].pointer_offsets if returned else ():
+            found = self.pointer_of(self._memory.unpoint(block, slot.offset + offset))
+            for array in returned:
+                array.stored[offset] = found
+
+    def pointer_of(self, reference: bytes) -> BoardPointer | None:
+        """Return a pointer that came over the wire; None for NULL."""
+        if len(reference) == _PLACE.size:
+            return self.pointer_at(*_PLACE.unpack(reference))
+        return self._memory.pointer(reference)
+
     def _fetch(self, block: Block, slots: Sequence[Slot]) -> dict[str, npt.NDArray[Any]]:
         """Read slots of a block, and its fences."""
         around = self._fences(block)
+        for slot in slots:
+            self._fetch_pointers(block, slot)
         wanted = [(slot.offset, slot.end) for slot in slots if slot.argument.size]
         wanted += [(fence.offset, fence.offset + len(fence.content)) for fence in around]
         report = self._progress("from the board")

@@ -12,7 +12,7 @@ import contextlib
 import json
 import resource
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -60,7 +60,11 @@ _HOST_GUARD = 4096
 
 
 class StackCheck:
-    """The stack needs of one board's functions."""
+    """The stack needs of one board's functions.
+
+    Attributes:
+        symbol_of: from a function's name to its name for the linker.
+    """
 
     def __init__(self, board: str, names: Sequence[str]) -> None:
         """Take a board's name, for messages, and the names of its functions.
@@ -70,6 +74,7 @@ class StackCheck:
         self._board = board
         self._names = tuple(names)
         self._path: Path | None = None
+        self.symbol_of: Callable[[str], str] = str
         self._is_of_this_host = False
 
     def know_image(self, image: Path, *, is_of_this_host: bool) -> None:
@@ -90,7 +95,11 @@ class StackCheck:
         Raises:
             DeviceFaultError: they do not fit; the function was not called.
         """
-        need, room, guard = self._image.needs.get(function), self._image.room, self._image.guard
+        need, room, guard = (
+            self._need(function),
+            self._image.room,
+            self._image.guard,
+        )
         if need is None or room is None or need.total <= room or need.largest <= guard:
             return
         whose = "its own frame" if need.largest_of == function else f"{need.largest_of} within it"
@@ -104,12 +113,15 @@ class StackCheck:
 
     def masks_interrupts(self, function: str) -> bool:
         """Return whether the function's code masks interrupts, as far as the image shows it."""
-        need = self._image.needs.get(function)
+        need = self._need(function)
         return need is not None and need.masks
 
     def figure(self, function: str, stack: Stack) -> Stack | str:
         """Return the stack use found by painting, or why it is not that of a call."""
-        need, looked_at = self._image.needs.get(function), f"only {stack.painted:,} are checked"
+        need, looked_at = (
+            self._need(function),
+            f"only {stack.painted:,} are checked",
+        )
         if need is not None and need.own > stack.painted:
             return f"{function} reserves {need.own:,} bytes; {looked_at}"
         if need is not None and need.largest > stack.painted:
@@ -126,6 +138,9 @@ class StackCheck:
             )
         return stack
 
+    def _need(self, function: str) -> StackNeed | None:
+        return self._image.needs.get(self.symbol_of(function))
+
     @cached_property
     def _image(self) -> ImageStack:
         found = self._read() if self._path is not None else ImageStack({})
@@ -139,11 +154,12 @@ class StackCheck:
         content = FileHashes().of(self._path)
         if content is None:
             return ImageStack({})
-        place = ("functions", digest("stack", _VERSION, content, self._names) + ".json")
+        symbols = tuple(map(self.symbol_of, self._names))
+        place = ("functions", digest("stack", _VERSION, content, symbols) + ".json")
         known = _kept(place)
         if known is not None:
             return known
-        found = image_stack(self._path, self._names)
+        found = image_stack(self._path, symbols)
         with contextlib.suppress(*_CACHE_ERRORS):
             Cache().write(json.dumps(asdict(found)), *place)
         return found

@@ -170,9 +170,10 @@ class ProfiledFunction:
                         taken.append(sample(counted, number))
                     gathered.append(metrics)
                 windows.append(counted.windows(taken, calibration))
-            result, outputs = placement.call_for_outputs(
+            value, outputs = placement.call_for_outputs(
                 lambda: observed_value(call, placement.call(info))
             )
+            result = call.function.reported(value, placement, outputs)
         measurement = Measurement(
             name,
             passes.device(windows),

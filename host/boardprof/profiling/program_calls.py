@@ -89,11 +89,13 @@ def program_call(
         raise UsageError(f"label={label!r:.60} is not a string.", hint=f'label="{label!s:.40}"')
     remote = board.measurable(function)
     arguments = remote.bind(args, named)
-    values = in_order(function, remote.signature, args, named)
     parameters = [name for name, _ in remote.signature.parameters]
+    own = {name: value for name, value in named.items() if name in parameters}
+    values = in_order(function, remote.signature, args, own)
+    parts = arguments.parts[: len(parameters)]  # without the place of a returned struct
     texts = [
         _shape(part, remote.signature.pointers[name]) if isinstance(part, ArrayArgument) else f"{v}"
-        for name, part, v in zip(parameters, arguments.parts, values, strict=True)
+        for name, part, v in zip(parameters, parts, values, strict=True)
     ]
     return ProgramCall(board, remote, arguments, ", ".join(texts), label)
 

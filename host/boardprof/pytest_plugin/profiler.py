@@ -23,6 +23,7 @@ from boardprof.report.assemble import assemble
 from boardprof.report.measurement import Measurement
 from boardprof.report.report import Report
 from boardprof.run.alternating import Worktree, sessions_on, turns, two_settings, worktree_of
+from boardprof.run.target import split_target
 
 __all__ = ["Profiler"]
 
@@ -175,7 +176,7 @@ class Profiler:
         Raises:
             BoardprofError: as `boardprof.Board.profile` and `boardprof.build`.
         """
-        path, colon, function = target.rpartition(":")
+        path, function = split_target(target)
         build = self._wanted.options
         build = replace(
             build,
@@ -183,7 +184,7 @@ class Profiler:
             defines=(*build.defines, *define),
             cflags=f"{build.cflags} {cflags}".strip(),
         )
-        sources = (self._folder / path,) if colon else self._wanted.sources
+        sources = (self._folder / path,) if path else self._wanted.sources
         wanted = replace(self._wanted, sources=tuple(sources), options=build)
 
         def measure(wanted: Wanted) -> Measurement:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from boardprof.arguments.argument_text import load_array
-from boardprof.cfunction import Scalar
+from boardprof.cfunction import SCALARS, Scalar
 from boardprof.errors import CheckFailedError, UnknownNameError, UsageError
 from boardprof.report.measurement import Measurement
 from boardprof.writing import unwritable
@@ -195,6 +195,8 @@ def outputs_of(measurement: Measurement) -> dict[str, npt.NDArray[Any]]:
     from boardprof.arguments.dtypes import element_dtype
 
     kind = measurement.result_type
+    if kind not in SCALARS:  # a struct is among the outputs already, a pointer is a text
+        return outputs if RETURN in outputs else {RETURN: np.array(measurement.result), **outputs}
     size = 1 if kind == "bool" else int(kind[1:]) // 8
     dtype = element_dtype(Scalar(kind, "", size)).newbyteorder("=")
     return {RETURN: np.array(measurement.result, dtype), **outputs}

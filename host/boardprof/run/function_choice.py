@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Collection, Mapping, Sequence
 
+from boardprof.arguments.arguments import referred
 from boardprof.arguments.signature import Signature, in_order, parse_signature
 from boardprof.board.board import Board
 from boardprof.cfunction import CHAR, CFunction, Struct, signature
@@ -25,7 +25,7 @@ def check_early(functions: Sequence[CFunction], plan: Plan) -> None:
     """
     for function in functions:
         if function.name == plan.function and function.reason is None:
-            check_arguments(function.name, signature(function), plan.arguments.keys())
+            check_arguments(function.name, signature(function), plan.arguments)
 
 
 def chosen_functions(
@@ -57,7 +57,10 @@ def _chosen(board: Board, plan: Plan, firmware: Firmware | None, on_note: Note) 
                 hint="give the file that defines it with --source, or its library with --ldflags",
             )
         if reason := reasons.get(plan.function):
-            raise UsageError(f"{plan.function} cannot be called over the wire: {reason}.")
+            raise UsageError(
+                f"{plan.function} cannot be called over the wire: {reason}.",
+                hint=wrapper_hint(firmware, plan.function),
+            )
         hidden = firmware.hidden if firmware else {}
         if plan.function not in infos:
             _check_mangled(plan.function, reasons)
@@ -72,26 +75,38 @@ def _chosen(board: Board, plan: Plan, firmware: Firmware | None, on_note: Note) 
             raise UnknownNameError(
                 "function", plan.function, [*infos, *others], where=where, hint=hint
             )
-        check_arguments(plan.function, infos[plan.function].signature, plan.arguments.keys())
+        check_arguments(
+            plan.function, board.functions[plan.function].signature.text, plan.arguments
+        )
         return [plan.function]
     for name, reason in reasons.items():
         on_note(f"{name} is skipped: {reason}")
     chosen = []
-    for name, info in infos.items():
-        needed = [parameter for parameter, _ in parse_signature(info.signature).parameters]
-        if plan.arguments.keys() == {*needed}:
+    for name in infos:
+        own = board.functions[name].signature
+        needed = [parameter for parameter, _ in own.parameters]
+        if parameters_given(needed, plan.arguments) == {*needed}:
             chosen.append(name)
         else:
             missing = ", ".join(name for name in needed if name not in plan.arguments)
             unknown = ", ".join(name for name in plan.arguments if name not in needed)
             why = (missing and f"; not given: {missing}") + (unknown and f", without {unknown}")
-            on_note(f"{name} is skipped: it takes {info.signature}{why}")
+            on_note(f"{name} is skipped: it takes {own.text}{why}")
     if not chosen:
         why, hint = "", None
         if firmware is not None and not firmware.functions:
             _, why, hint = _why_nothing(plan, firmware)
         raise UsageError(f"There is nothing to measure {_where(board, plan)}{why}.", hint=hint)
     return chosen
+
+
+def wrapper_hint(firmware: Firmware | None, function: str) -> str | None:
+    """Return a hint with the source of a function that can be called; None if there is none."""
+    known = firmware.functions if firmware is not None else ()
+    fn = next((each for each in known if each.name == function and each.wrapper), None)
+    if fn is None:
+        return None
+    return f"add this to {fn.source} and measure {function}_wrapper:\n{fn.wrapper}"
 
 
 def _check_mangled(function: str, reasons: Mapping[str, str]) -> None:
@@ -164,7 +179,13 @@ _LENGTH = 64
 """Length of arrays and value of numbers in examples, so that they fit together."""
 
 
-def check_arguments(function: str, signature: str, given: AbstractSet[str]) -> None:
+def parameters_given(parameters: Collection[str], arguments: Mapping[str, str]) -> set[str]:
+    """Return the names of arguments, without the arrays that pointers in structs lead to."""
+    others = referred(arguments.values()) - {*parameters}
+    return arguments.keys() - others
+
+
+def check_arguments(function: str, signature: str, arguments: Mapping[str, str]) -> None:
     """Check that each parameter has an argument; the error shows examples for missing ones.
 
     Raises:
@@ -172,6 +193,7 @@ def check_arguments(function: str, signature: str, given: AbstractSet[str]) -> N
         UnknownNameError: the parameter does not exist.
     """
     parsed = parse_signature(signature)
+    given = parameters_given([name for name, _ in parsed.parameters], arguments)
     missing = [name for name, _ in parsed.parameters if name not in given]
     if missing and given <= {name for name, _ in parsed.parameters}:
         examples = " ".join(f"{name}={_example(parsed, name)}" for name in missing)

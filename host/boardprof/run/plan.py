@@ -26,6 +26,7 @@ from boardprof.run.expectation import (
     read_expectations,
     save_outputs,
 )
+from boardprof.run.target import split_target
 
 ALL = "all"
 """In place of a function's name: each that the arguments fit."""
@@ -59,8 +60,8 @@ class PlanData:
         """
         known = {name for name, _ in signature.parameters}
         return {
-            # For an unknown parameter the type is not known either; the call refuses it.
-            name: text.value(signature.pointers.get(name)) if name in known else text.text
+            # Other arrays get the type of the pointer that names them; the call refuses the rest.
+            name: text.value(signature.pointers.get(name)) if name in known else text
             for name, text in self.arguments.items()
         }
 
@@ -123,8 +124,8 @@ class Plan:
     @property
     def path(self) -> Path | None:
         """The part of the target before the last colon; None if absent."""
-        path, colon, _ = self.target.rpartition(":")
-        return Path(path) if colon and path else None
+        path, _ = split_target(self.target)
+        return Path(path) if path else None
 
     @property
     def files(self) -> tuple[str | Path, ...]:
@@ -136,7 +137,7 @@ class Plan:
     @property
     def function(self) -> str:
         """The part of the target after the last colon."""
-        return self.target.rpartition(":")[2]
+        return split_target(self.target)[1]
 
     @property
     def arguments(self) -> dict[str, str]:

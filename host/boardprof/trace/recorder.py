@@ -317,7 +317,8 @@ class _CallObservation:
         record.shapes = bound.text
         arrays = {each.name: each.array for each in bound.arrays}
         record.dims = {name: a.shape for name, a in arrays.items() if a is not None}
-        parameters = zip(call.function.signature.parameters, bound.parts, strict=True)
+        # A returned struct has a place after the parameters.
+        parameters = zip(call.function.signature.parameters, bound.parts, strict=False)
         record.values = {
             name: msgpack.unpackb(part) for (name, _), part in parameters if isinstance(part, bytes)
         }
@@ -343,6 +344,8 @@ class CallProfiles:
         if board in self.lacking:
             return None
         bound = call.bound()
+        if any(array.links for array in bound.arrays):
+            return None  # what their pointers lead to cannot be given again
         contents = tuple(map(_content, bound.parts))
         key = (id(call.board), call.function.info.name, bound.text, contents)
         if key not in self._known:
@@ -370,7 +373,7 @@ def _values(call: HostCall, bound: Arguments) -> Mapping[str, object]:
     """Return arguments by parameter, arrays as copies: the recorded call may write them."""
     copies: dict[int, object] = {}  # one array given twice stays one
     values: dict[str, object] = {}
-    for (name, _), part in zip(call.function.signature.parameters, bound.parts, strict=True):
+    for (name, _), part in zip(call.function.signature.parameters, bound.parts, strict=False):
         if isinstance(part, bytes):
             values[name] = msgpack.unpackb(part)
         else:

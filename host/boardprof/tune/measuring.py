@@ -171,6 +171,7 @@ class Measuring:
             call = arrays.call(remote, function)
             result = call.execute(self.board.session.value)
         outputs = arrays.fetch()
+        result = remote.reported(result, arrays.placement, outputs)
         measurement = self.board.described(
             Measurement(
                 function,
@@ -253,18 +254,18 @@ class _Arrays:
         self._is_written = any(each.passing is Passing.OUT for each in self.arguments.arrays)
         self._is_kept = any(each.is_kept for each in self.arguments.arrays)
         self._stack = ExitStack()
-        self._placement = Placement(board.memory, self.arguments, put_back=True)
-        self._stack.enter_context(self._placement)
+        self.placement = Placement(board.memory, self.arguments, put_back=True)
+        self._stack.enter_context(self.placement)
         self._is_fresh = True
 
     @property
     def prepare(self) -> Callable[[], None] | None:
         """What must be done before each round; None if the board restores the arrays itself."""
-        return self._placement.send_again if self._placement.sends_again else None
+        return self.placement.send_again if self.placement.sends_again else None
 
     def call(self, remote: RemoteFunction, function: str) -> PackedCall:
         """Return a call of a version, with another name for messages."""
-        return self._placement.call(replace(remote.info, name=function))
+        return self.placement.call(replace(remote.info, name=function))
 
     def restart(self) -> None:
         """Let the next version find the arrays as they were given.
@@ -272,16 +273,16 @@ class _Arrays:
         Otherwise an array that it should have written might still have the right content.
         """
         if not self._is_fresh and self._is_kept:
-            self._placement.renew()
+            self.placement.renew()
         elif not self._is_fresh:
-            self._placement.send_again()
+            self.placement.send_again()
             if self._is_written:
-                self._placement.renew_outputs()
+                self.placement.renew_outputs()
         self._is_fresh = False
 
     def fetch(self) -> dict[str, npt.NDArray[Any]]:
         """Return what the last call wrote."""
-        outputs = self._placement.fetch()
+        outputs = self.placement.fetch()
         for argument, before in zip(self.arguments.arrays, self._before, strict=True):
             if argument.array is not None and before is not None and argument.is_returned:
                 argument.array[...] = before
@@ -289,7 +290,7 @@ class _Arrays:
 
     def renew(self) -> None:
         """Send all arrays again."""
-        self._placement.renew()
+        self.placement.renew()
         self._is_fresh = True
 
     def close(self) -> None:

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `boardprof run` takes for strings, enums, structs with pointers and C++ names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.cli.command import boardprof
+from tests.support import ROOT
+
+CALLS = ROOT / "tests" / "boards" / "fixtures" / "calls.c"
+CPP = ROOT / "tests" / "boards" / "fixtures" / "calls.cpp"
+FEW = ("-b", "native", "--repeat", "1", "--warmup", "0", "-q")
+
+
+def measured(folder: Path, target: str, *values: str) -> tuple[str, Any]:
+    """Run a function; return the arguments and the result of the Report."""
+    file = folder / "report.json"
+    done = boardprof("run", *FEW, target, *values, "--json", str(file))
+    assert done.code == 0, done.err
+    (row,) = json.loads(file.read_text())["boardprof"]["measurements"]
+    return row["arguments"], row["result"]
+
+
+CASES = [
+    ("length", ["text=hello"], 'text="hello"', 5),
+    ("length", ['text="a, {b}: [c]"'], 'text="a, {b}: [c]"', 11),
+    ("length", [r'text="a\n\"b\""'], r'text="a\n\"b\""', 5),
+    ("color_number", ["c=GREEN"], "c=GREEN", 50),
+    ("color_number", ["c=6"], "c=BLUE", 6),
+    ("settings_sum", ["s={mode=5,level=-3,big=7,tail=2,color=GREEN}"], "s=settings_t[1]", 4984),
+    ("middle", ["a={x=2,y=-4}", "b={x=10,y=20}"], "a={x=2, y=-4}, b={x=10, y=20}", "{x=6, y=8}"),
+    ("apply", ["f=square", "n=4"], "f=square, n=4", 14),
+    ("find", ["text=hello", "c=108"], 'text="hello", c=108', "text+2"),
+    ("count_at", ["i=2"], "i=2", "counts+8"),
+    ("greeting", [], "", '"hello, board"'),
+    (
+        "sum_list",
+        ["first={value=3, next=&b, name=A}", "b={value=4, next=NULL}"],
+        'first=node[1], b=node[1], first.name="A"',
+        72,
+    ),
+    (
+        "filtered",
+        ["f={taps=&h[1], count=2, scale=square}", "h=int16[3]:ones", "x=[2]:ones"],
+        "f=filter_t[1], x=int16[2], h=int16[3]",
+        4,
+    ),
+    ("parse", ["text=7", "end=zeros"], 'text="7", end=ptr[1]', 7),
+]
+
+
+@pytest.mark.parametrize(("function", "values", "arguments", "result"), CASES)
+def test_values_are_what_c_would_take(
+    tmp_path: Path, function: str, values: list[str], arguments: str, result: Any
+) -> None:
+    assert measured(tmp_path, f"{CALLS}:{function}", *values) == (arguments, result)
+
+
+def test_functions_of_cpp_are_named_with_their_scope(tmp_path: Path) -> None:
+    values = ["x=int16[3]:ones", "y=[3]:ones", "n=3"]
+    assert measured(tmp_path, f"{CPP}:k::dot", *values)[1] == 3
+    assert measured(tmp_path, f"{CPP}:k::half(f32)", "x=7")[1] == 3.5
+    assert measured(tmp_path, f"{CPP}:Gain::run", "this={gain=3}", "x=5")[1] == 15
+    done = boardprof("run", *FEW, f"{CPP}:k::half", "x=7")
+    assert done.code == 2
+    assert "did you mean 'k::half(" in done.err
+
+
+def test_a_struct_that_is_returned_is_an_output(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    values = ("a={x=2}", "b={x=4}", "--save-output", str(out))
+    assert boardprof("run", *FEW, f"{CALLS}:middle", *values).code == 0
+    (file,) = out.rglob("return.npy")
+    assert np.load(file).tolist() == [(3, 0)]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["first={value=3, next=&b}"], "There is no array for first.next 'b'"),
+        (["first={value=3}", "b=[3]:zeros"], "There is no parameter 'b'"),
+        (["first={nxt=&b}", "b=zeros"], "did you mean 'next'?"),
+        (["first={value=3}:keep"], "a struct with pointers, enums or bit-fields is in and out"),
+    ],
+)
+def test_what_leads_nowhere_is_refused(values: list[str], message: str) -> None:
+    done = boardprof("run", *FEW, f"{CALLS}:sum_list", *values)
+    assert done.code == 2
+    assert message in done.err
+
+
+REST = """\
+#include <complex.h>
+#include <stdarg.h>
+struct pair { int a, b; };
+int total(int n, ...) { return n; }
+int old(a, b) int a; short b; { return a + b; }
+float _Complex product(float _Complex a, double _Complex b) { return a * b; }
+long double wide(long double x, int n) { return x * n; }
+long double *moved(long double *x, const struct pair *p, int (*f)(int, char *), char **names) {
+    return x + p->a + f(1, names[0]);
+}
+"""
+WRAPPERS = {
+    "total": "int total_wrapper(int n, int value) { return total(n, value); }",
+    "old": "int old_wrapper(int a, short int b) { return old(a, b); }",
+    "product": "void product_wrapper(const float *a, const double *b, float *result) { "
+    "*(float _Complex *)result = product(*(const float _Complex *)a, "
+    "*(const double _Complex *)b); }",
+    "wide": "void wide_wrapper(const void *x, int n, void *result) { *(long double *)result = "
+    "wide(*(const long double *)x, n); }",
+}
+
+
+def test_for_the_rest_the_error_shows_a_wrapper_that_compiles_and_runs(tmp_path: Path) -> None:
+    source = tmp_path / "rest.c"
+    source.write_text(REST)
+    for name, wrapper in WRAPPERS.items():
+        done = boardprof("run", *FEW, f"{source}:{name}")
+        assert done.code == 2
+        assert done.err.endswith(
+            f"Try: add this to rest.c and measure {name}_wrapper:\n{wrapper}\n"
+        )
+    source.write_text(REST + "\n".join(WRAPPERS.values()) + "\n")
+    assert measured(tmp_path, f"{source}:old_wrapper", "a=3", "b=4")[1] == 7
+    out = tmp_path / "out"
+    values = ("a=[2]:ones", "b=[2]:ones", "result=[2]:out", "--save-output", str(out))
+    assert boardprof("run", *FEW, f"{source}:product_wrapper", *values).code == 0
+    (file,) = out.rglob("result.npy")
+    assert np.load(file).tolist() == [0.0, 2.0]

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Members by name to bytes and back; bit-fields as compilers of both byte orders lay them out."""
+
+from __future__ import annotations
+
+import pytest
+
+from boardprof.arguments.struct_value import (
+    members_of,
+    members_text,
+    pointer_paths,
+    structs_bytes,
+    unquoted,
+)
+from boardprof.cfunction import CHAR, Field, Pointer, Scalar, Struct
+from boardprof.run.target import split_target
+
+U32, I16 = Scalar("u32", "uint32_t", 4), Scalar("i16", "int16_t", 2)
+# struct { unsigned low : 3, mid : 7, top : 22; short n[2]; char name[4]; }
+BITS = Struct(
+    "bits",
+    12,
+    (
+        Field("low", 0, U32, (), 3, 0),
+        Field("mid", 0, U32, (), 7, 3),
+        Field("top", 0, U32, (), 22, 10),
+        Field("n", 4, I16, (2,)),
+        Field("name", 8, CHAR, (4,)),
+    ),
+)
+MEMBERS = {"low": 5, "mid": 100, "top": 0x2ABCDE, "n": [1, -2], "name": "ab"}
+
+
+@pytest.mark.parametrize(
+    ("order", "content"),
+    [  # the bytes that gcc for x86-64 and powerpc has made of this struct
+        ("little", "257bf3aa0100feff61620000"),
+        ("big", "b92abcde0001fffe61620000"),
+    ],
+)
+def test_bit_fields_are_where_the_compiler_has_them(order: str, content: str) -> None:
+    found, links = structs_bytes("s", [MEMBERS], BITS, order)  # type: ignore[arg-type]
+    assert (found.hex(), links) == (content, [])
+    back = members_of(bytes(found), BITS, order)  # type: ignore[arg-type]
+    assert back == {**MEMBERS, "name": b"ab"}
+
+
+def test_pointers_are_links_and_null_in_the_bytes() -> None:
+    pointer = Pointer(I16, True, 4)
+    inner = Struct("inner", 8, (Field("p", 4, pointer),))
+    outer = Struct("outer", 20, (Field("in", 0, inner, (2,)), Field("q", 16, pointer)))
+    value = {"in": [{}, {"p": "&x"}], "q": None}
+    content, links = structs_bytes("s", [value, {"q": "&y[2]"}], outer)
+    assert content == bytes(40)
+    assert [(link.offset, link.value) for link in links] == [(12, "&x"), (36, "&y[2]")]
+    assert pointer_paths(outer) == {4: ("in", 0, "p"), 12: ("in", 1, "p"), 16: ("q",)}
+
+
+def test_members_are_shown_as_the_command_line_takes_them() -> None:
+    value = {"on": True, "at": {"x": 1}, "w": [1.5, 2.0], "name": b"ab", "next": None}
+    assert members_text(value) == '{on=true, at={x=1}, w=[1.5, 2.0], name="ab", next=NULL}'
+
+
+def test_quotes_around_a_text_are_taken_off_with_their_backslashes() -> None:
+    assert unquoted(r'"a \"b\" \\ \n"') == 'a "b" \\ \n'
+    assert unquoted('"') == '"'
+    assert unquoted("plain") == "plain"
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("fir.c:fir", ("fir.c", "fir")),
+        ("dsp.cpp:k::dot", ("dsp.cpp", "k::dot")),
+        ("a:b.cpp:k::c::dot(i32)", ("a:b.cpp", "k::c::dot(i32)")),
+        ("k::dot", ("", "k::dot")),
+        ("fir", ("", "fir")),
+        ("dsp.cpp:all", ("dsp.cpp", "all")),
+    ],
+)
+def test_a_target_is_divided_at_the_last_single_colon(text: str, parts: tuple[str, str]) -> None:
+    assert split_target(text) == parts
