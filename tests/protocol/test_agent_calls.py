@@ -111,7 +111,7 @@ def test_the_dictionary_hash_is_the_crc_of_all_replies(
 
 def test_the_dictionary_says_what_the_firmware_has(small: MemoryBoard) -> None:
     sections = [[msgpack.unpackb(body) for body in small.section(n)] for n in range(4)]
-    assert sections[0] == [["memory", "0.1.0", 0], None]
+    assert sections[0] == [["memory", "0.2.0", 0], None]
     assert sections[1] == [
         ["bp.describe", "", False],
         ["bp.measure", "", False],
@@ -144,7 +144,7 @@ def test_the_dictionary_says_what_the_firmware_has(small: MemoryBoard) -> None:
 
 def test_the_full_agent_lists_its_own_functions_before_the_boards(board: MemoryBoard) -> None:
     board.hello()
-    assert msgpack.unpackb(next(board.section(0))) == ["memory", "0.1.0", 4096]
+    assert msgpack.unpackb(next(board.section(0))) == ["memory", "0.2.0", 4096]
     assert board.names() == [
         *("bp.describe", "bp.measure", "bp.alloc", "bp.free", "bp.read", "bp.write"),
         *("probe_a.init", "probe_a.start", "probe_a.stop"),

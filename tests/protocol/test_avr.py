@@ -98,7 +98,7 @@ def test_all_tables_are_read_from_flash(avr: QemuBoard) -> None:
     sections = [list(avr.section(number)) for number in range(4)]
     assert zlib.crc32(b"".join(b"".join(bodies) for bodies in sections)) == welcome.dictionary_hash
     functions = [msgpack.unpackb(body) for body in sections[1]]
-    assert msgpack.unpackb(sections[0][0]) == ["memory", "0.1.0", 1024]
+    assert msgpack.unpackb(sections[0][0]) == ["memory", "0.2.0", 1024]
     assert functions[7] == ["probe_a.init", "", False]
     assert functions[-7:-4] == [
         ["work", "() -> void", True],

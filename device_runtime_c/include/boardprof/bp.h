@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-#define BP_AGENT_VERSION "0.1.0"
+#define BP_AGENT_VERSION "0.2.0"
 
 /// The agent ///
 
