@@ -97,6 +97,7 @@ def test_platformio_builds_an_agent_with_guarded_calls_and_functions_of_known_wo
         "PLATFORMIO_CORE_DIR": core,
         "PLATFORMIO_SETTING_ENABLE_TELEMETRY": "no",
         "PLATFORMIO_SETTING_CHECK_PLATFORMIO_INTERVAL": 9999,
+        "HTTPS_PROXY": "http://127.0.0.1:9",  # nobody is there: the build needs no network
     }
     words = [f"{name}={value}" for name, value in settings.items()]
     told = shell(["env", *words, sys.executable, "-m", "platformio", "run"], tmp_path)
