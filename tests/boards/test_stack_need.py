@@ -181,3 +181,79 @@ def test_a_recursion_of_several_needs_the_same_in_whatever_order_it_is_asked_for
     for name in "abc":
         assert 4200 <= asked[name].total <= 4200 + 3 * 200
         assert asked[name].largest_of == "c"
+
+
+UNKNOWN = """\
+int all(int n) { volatile char b[n]; for (int i = 0; i < n; i += 4096) b[i] = 1; return b[0]; }
+int low(int n) { volatile char b[n]; b[0] = 1; return b[0]; }
+int calls_low(int n) { return low(n) + 1; }
+static int inc(int n) { return n + 1; }
+static int (*volatile function)(int) = inc;
+int through(int n) { return function(n) + 1; }
+int plain(int n) { volatile char b[100]; b[0] = (char)n; return b[0]; }
+"""
+WIDE = """
+static int big(int n) { volatile char b[SIZE]; b[0] = (char)n; return b[0]; }
+static int small(int n) { volatile char b[40]; b[0] = (char)n; return b[0]; }
+static int (*volatile function)(int) = FIRST;
+int through(int n) { return function(n) + 1; }
+int set(int n) { function = n ? small : big; return n; }
+static int below(int n) { volatile char b[SIZE]; b[0] = (char)n; return b[0]; }
+int chain(int n) { volatile char b[SIZE]; b[SIZE - 1] = (char)n; return below(n) + b[SIZE - 1]; }
+"""
+PAINTED = {"qemu-rv32": 262144, "native": 262144, "hifive1": 2048}
+
+
+def stacks(name: str, source: Path, flags: str, *calls: tuple[str, int]) -> list[Stack | str]:
+    """Return the stack of calls on a board, which is started once."""
+    from boardprof.connection import connect
+
+    spec = available(name)
+    image = build(spec, [source], BuildOptions(flags)).image
+    with connect(spec, image=image) as board:
+        found = [board.measure(call, n, warmup=0, repeat=1).stack for call, n in calls]
+    assert all(each is not None for each in found)
+    return [each for each in found if each is not None]
+
+
+@pytest.mark.parametrize("name", PAINTED)
+def test_a_frame_of_variable_size_is_no_number(name: str, tmp_path: Path) -> None:
+    (tmp_path / "f.c").write_text(UNKNOWN)
+    fits, beyond = (1000, 1500) if name == "hifive1" else (262000, 300000)
+    calls = [("all", fits), ("low", beyond), ("calls_low", fits), ("through", 1), ("plain", 1)]
+    flags = "-O2 -fno-inline"
+    of_all, of_low, of_caller, by_pointer, plain = stacks(name, tmp_path / "f.c", flags, *calls)
+    may = (
+        r"may reserve a variable number of bytes \(at least [\d,]+ were used\); only [\d,]+ are .*"
+    )
+    assert re.fullmatch("all " + may, str(of_all))
+    assert re.fullmatch("low " + may, str(of_low))
+    assert re.fullmatch("low, which calls_low may call, " + may, str(of_caller))
+    told = r"through may call functions through pointers or a library, and (all|low) " + may
+    assert re.fullmatch(told, str(by_pointer))
+    assert isinstance(plain, Stack)
+    assert 100 <= plain.used <= 128
+
+
+@pytest.mark.parametrize("name", PAINTED)
+def test_a_pointer_may_reach_each_frame_of_the_image(name: str, tmp_path: Path) -> None:
+    (tmp_path / "f.c").write_text(WIDE)
+    size = PAINTED[name] + 8000 if name != "hifive1" else 2064
+    for first in ("big", "small") if name != "hifive1" else ("small",):
+        flags = f"-O2 -DSIZE={size} -DFIRST={first}"
+        (found,) = stacks(name, tmp_path / "f.c", flags, ("through", 1))
+        told = r"through may call functions through pointers or a library, and \w+ reserves "
+        assert re.match(told + r"[\d,]+ bytes; only [\d,]+ are checked", str(found))
+    # The same call has a number if all frames of the image fit.
+    size = 200 if name == "hifive1" else 1000
+    (found,) = stacks(name, tmp_path / "f.c", f"-O2 -DSIZE={size} -DFIRST=big", ("through", 1))
+    assert isinstance(found, Stack)
+    assert size <= found.used <= size + 64
+
+
+def test_two_frames_that_do_not_fit_together_are_no_number(tmp_path: Path) -> None:
+    """The upper one leaves a trace at its upper end, the lower one beyond what is checked."""
+    (tmp_path / "f.c").write_text(WIDE)
+    flags = "-O2 -fno-inline -DSIZE=200000 -DFIRST=small"
+    (found,) = stacks("qemu-rv32", tmp_path / "f.c", flags, ("chain", 1))
+    assert re.fullmatch(r"chain used all of the 262,\d\d\d bytes that are checked", str(found))

@@ -30,7 +30,8 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "frames.c").write_text(SOURCE)
     library = folder / "frames.so"
     gcc = requires_tool("gcc", "gcc")
-    run([gcc, "-O1", "-g", "-shared", "-fPIC", "-o", library, folder / "frames.c"])
+    flags = ["-O1", "-g", "-shared", "-fPIC", "-Wl,-Bsymbolic"]
+    run([gcc, *flags, "-o", library, folder / "frames.c"])
     return library
 
 

@@ -183,11 +183,11 @@ def _byte(word: int) -> int:
 _RISCV_LENGTH = 160
 """Bytes at the beginning of a function in which its frame is made and 24 registers are saved."""
 
-_SP, _S0 = 2, 8
-_ADDI, _ADD, _SUB, _LUI, _OTHER = range(5)
+SP, S0 = 2, 8
+ADDI, ADD, SUB, LUI, OTHER = range(5)
 _Step = tuple[int, int, int, int]
 """One of these, the registers that it writes and reads, and a number or the other register; for
-_OTHER, a register that it may write."""
+OTHER, a register that it may write."""
 
 
 def below_s0(code: bytes) -> int:
@@ -198,23 +198,24 @@ def below_s0(code: bytes) -> int:
     """
     taken, has_frame_pointer = 0, False
     values: dict[int, int] = {0: 0}
-    for what, target, source, operand in _steps(code[:_RISCV_LENGTH]):
-        if (target, source) == (_SP, _SP):
-            moved = operand if what == _ADDI else values.get(operand, 0)
+    for what, target, source, operand in riscv_steps(code[:_RISCV_LENGTH]):
+        if (target, source) == (SP, SP):
+            moved = operand if what == ADDI else values.get(operand, 0)
             if has_frame_pointer:  # the call-frame rules have what comes before
-                taken += max(moved if what == _SUB else -moved, 0)  # upwards is the way back
+                taken += max(moved if what == SUB else -moved, 0)  # upwards is the way back
             continue
-        has_frame_pointer |= (what, target, source) == (_ADDI, _S0, _SP)
-        if what == _LUI:
+        has_frame_pointer |= (what, target, source) == (ADDI, S0, SP)
+        if what == LUI:
             values[target] = operand
-        elif what == _ADDI and source in values:
+        elif what == ADDI and source in values:
             values[target] = values[source] + operand
         elif target:
             values.pop(target, None)
     return taken
 
 
-def _steps(code: bytes) -> Iterator[_Step]:
+def riscv_steps(code: bytes) -> Iterator[_Step]:
+    """Yield what each instruction of RISC-V does to registers, as far as frames need it."""
     at = 0
     while at + 2 <= len(code):
         word = int.from_bytes(code[at : at + 4], "little")
@@ -224,20 +225,20 @@ def _steps(code: bytes) -> Iterator[_Step]:
         elif (step := _short(word & 0xFFFF)) is not None:
             yield step
         else:
-            for register in (word >> 7 & 31, _S0 + (word >> 7 & 7), _S0 + (word >> 2 & 7)):
-                yield _OTHER, register, 0, 0
+            for register in (word >> 7 & 31, S0 + (word >> 7 & 7), S0 + (word >> 2 & 7)):
+                yield OTHER, register, 0, 0
         at += 4 if is_long else 2
 
 
 def _long(word: int) -> _Step:
     target, source, other = word >> 7 & 31, word >> 15 & 31, word >> 20 & 31
     if word & 0x7F == 0x37:  # LUI (2.4)
-        return _LUI, target, 0, signed(word & 0xFFFFF000, 32)
+        return LUI, target, 0, signed(word & 0xFFFFF000, 32)
     if word & 0x707F in (0x13, 0x1B):  # ADDI (2.4), ADDIW (4.2)
-        return _ADDI, target, source, signed(word >> 20, 12)
+        return ADDI, target, source, signed(word >> 20, 12)
     if word & 0x707F == 0x33 and word >> 25 in (0, 0x20):  # ADD, SUB (2.4)
-        return (_SUB if word >> 25 else _ADD), target, source, other
-    return _OTHER, target, 0, 0
+        return (SUB if word >> 25 else ADD), target, source, other
+    return OTHER, target, 0, 0
 
 
 def _short(half: int) -> _Step | None:
@@ -246,17 +247,19 @@ def _short(half: int) -> _Step | None:
     small = signed((half >> 12 & 1) << 5 | low, 6)
     match half & 3, half >> 13:
         case 0, 0:  # C.ADDI4SPN, upwards
-            return _ADDI, _S0 + (low & 7), _SP, 0
+            return ADDI, S0 + (low & 7), SP, 0
         case 1, 0:  # C.ADDI
-            return _ADDI, register, register, small
+            return ADDI, register, register, small
         case 1, 2:  # C.LI
-            return _ADDI, register, 0, small
-        case 1, 3 if register == _SP:  # C.ADDI16SP
+            return ADDI, register, 0, small
+        case 1, 3 if register == SP:  # C.ADDI16SP
             fields = (half >> 12 & 1) << 9 | (half >> 6 & 1) << 4
             fields |= (half >> 5 & 1) << 6 | (half >> 3 & 3) << 7 | (half >> 2 & 1) << 5
-            return _ADDI, _SP, _SP, signed(fields, 10)
+            return ADDI, SP, SP, signed(fields, 10)
         case 1, 3:  # C.LUI
-            return _LUI, register, 0, small << 12
+            return LUI, register, 0, small << 12
         case 2, 4 if half >> 12 & 1 and low:  # C.ADD
-            return _ADD, register, register, low
+            return ADD, register, register, low
+        case 2, 4 if low:  # C.MV
+            return ADDI, register, low, 0
     return None

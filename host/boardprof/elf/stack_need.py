@@ -20,6 +20,7 @@ from boardprof.elf.instructions import (
     targets,
 )
 from boardprof.elf.object_file import GLOBAL, code_address, functions_in, read_if_possible, symbols
+from boardprof.elf.unknown_stack import calls_through_pointer, moves_stack_by_variable
 
 if TYPE_CHECKING:  # pyelftools takes a while to import
     from elftools.elf.elffile import ELFFile
@@ -40,7 +41,7 @@ _STACK_POINTERS = {
 
 @dataclass(frozen=True)
 class StackNeed:
-    """The stack that a function needs, in bytes, without ``alloca`` and variable arrays.
+    """The stack that a function needs, in bytes, without ``alloca`` and arrays of variable length.
 
     Attributes:
         own: in its own frame.
@@ -50,6 +51,9 @@ class StackNeed:
         total: along the deepest chain of calls; each recursion counts once. If functions call
             each other in several ways, this is one of their deep chains.
         masks: whether it, or a function that it calls, masks interrupts.
+        variable_of: the function, or one that it calls, whose frame is of variable size.
+        calls_unknown: whether one of them may call through a pointer, or into a shared library.
+        is_recursive: whether one of them calls itself, directly or through others.
     """
 
     own: int
@@ -57,6 +61,9 @@ class StackNeed:
     largest_of: str
     total: int
     masks: bool = False
+    variable_of: str | None = None
+    calls_unknown: bool = False
+    is_recursive: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,11 +74,17 @@ class ImageStack:
         needs: by the function's name; functions without call-frame information are left out.
         room: size of the stack in bytes. None if the image does not contain it.
         guard: bytes below the stack that nothing may touch.
+        largest: largest frame of all functions in the image.
+        largest_of: the function that has that frame.
+        variable_of: a function in the image whose frame is of variable size; None if there is none.
     """
 
     needs: dict[str, StackNeed]
     room: int | None = None
     guard: int = 0
+    largest: int = 0
+    largest_of: str = ""
+    variable_of: str | None = None
 
 
 def image_stack(image: Path, names: Iterable[str]) -> ImageStack:
@@ -102,6 +115,12 @@ class _Reader:
         self._read_symbols(elf)
         sections = (s for s in elf.iter_sections() if s["sh_flags"] & 4 and s["sh_size"])
         self._code = sorted((s["sh_addr"], s.data()) for s in sections)
+        self._linkage = [
+            range(s["sh_addr"], s["sh_addr"] + s["sh_size"])
+            for s in elf.iter_sections()
+            if s.name.startswith(".plt")
+        ]
+        self._variable: set[int] = set()  # functions whose frame is of variable size
         self._frames = self._read_frames(elf)
         self._known: dict[int, StackNeed] = {}
         self._recursions: dict[int, int] = {}  # function -> the first one of its recursion
@@ -115,7 +134,20 @@ class _Reader:
             begin = self._by_name.get(name)
             if begin is not None and begin in self._frames:
                 needs[name] = self._known.get(begin) or self._need(begin)[0]
-        return ImageStack(needs, self._between(_ROOM), self._between(_GUARD) or 0)
+        known = [(size, at) for at, size in self._frames.items() if at in self._functions]
+        largest, largest_at = max(known, default=(0, None))
+        variable = min(map(self._name, self._variable), default=None)
+        return ImageStack(
+            needs,
+            self._between(_ROOM),
+            self._between(_GUARD) or 0,
+            largest,
+            "" if largest_at is None else self._name(largest_at),
+            variable,
+        )
+
+    def _name(self, begin: int) -> str:
+        return self._functions[begin].name.partition(".")[0]
 
     def _between(self, names: tuple[str, str]) -> int | None:
         begin, end = (self._addresses.get(name) for name in names)
@@ -152,6 +184,7 @@ class _Reader:
 
     def _frame(self, entry: Any, pointer: int) -> int:
         """Return how far the stack pointer goes down from the function's first instruction on."""
+        self._find_variable(entry, pointer)
         ((_, first),) = list(_rules(entry.cie.instructions, pointer))[-1:] or [(pointer, 0)]
         deepest, above = first, None
         for register, offset in _rules(entry.instructions, pointer, first):
@@ -164,6 +197,14 @@ class _Reader:
             code = self._code_of(function.begin, function.size) if function is not None else b""
             deepest = max(deepest, above + below_frame_pointer(self._machine, code))
         return int(deepest - first)
+
+    def _find_variable(self, entry: Any, pointer: int) -> None:
+        """Keep the function if its frame is of variable size: only a frame pointer allows that."""
+        function = self._functions.get(entry["initial_location"])
+        if function is not None and _uses_frame_pointer(entry.instructions, pointer):
+            code = self._code_of(function.begin, function.size)
+            if moves_stack_by_variable(self._machine, code):
+                self._variable.add(function.begin)
 
     def _code_of(self, begin: int, size: int) -> bytes:
         index = bisect.bisect_right(self._code, begin, key=lambda each: each[0]) - 1
@@ -183,12 +224,17 @@ class _Reader:
         place = first = len(self._open)
         self._open[begin] = place, None
         function, own = self._functions[begin], self._frames.get(begin, 0)
-        largest, largest_of, deepest = own, function.name.partition(".")[0], 0
+        largest, largest_of, deepest = own, self._name(begin), 0
+        variable_of = largest_of if begin in self._variable else None
         code = self._code_of(begin, function.size)
         masks = masks_interrupts(self._machine, code)
-        for target in sorted(
-            set(targets(self._machine, code, begin, self._bits)) & self._functions.keys()
-        ):
+        called = set(targets(self._machine, code, begin, self._bits))
+        calls_unknown = calls_through_pointer(self._machine, code) or any(
+            target in linkage for target in called for linkage in self._linkage
+        )
+        is_recursive = False
+        for target in sorted(called & self._functions.keys()):
+            is_recursive = is_recursive or target in self._open
             callee = self._known.get(target)
             if callee is None or self._recursions[target] == self._recursions.get(begin):
                 at, callee = self._open.get(target, (place, None))
@@ -198,9 +244,21 @@ class _Reader:
             if callee is not None:  # else it is a caller, and counted there
                 deepest = max(deepest, callee.total)
                 masks = masks or callee.masks
+                variable_of = variable_of or callee.variable_of
+                calls_unknown = calls_unknown or callee.calls_unknown
+                is_recursive = is_recursive or callee.is_recursive
                 if callee.largest > largest:
                     largest, largest_of = callee.largest, callee.largest_of
-        need = StackNeed(own, largest, largest_of, own + deepest, masks)
+        need = StackNeed(
+            own,
+            largest,
+            largest_of,
+            own + deepest,
+            masks,
+            variable_of,
+            calls_unknown,
+            is_recursive,
+        )
         self._open[begin] = place, need
         if first == place:
             self._known[begin] = need
@@ -208,6 +266,14 @@ class _Reader:
                 member, _ = self._open.popitem()
                 self._recursions.setdefault(member, begin)
         return need, first
+
+
+def _uses_frame_pointer(instructions: Any, pointer: int) -> bool:
+    """Tell whether a rule defines where the frame begins without the stack pointer."""
+    by_expression = any(each.opcode == 0x0F for each in instructions)  # DW_CFA_def_cfa_expression
+    return by_expression or any(
+        register != pointer for register, _ in _rules(instructions, pointer)
+    )
 
 
 def _rules(instructions: Any, register: int, offset: int = 0) -> Iterator[tuple[int, int]]:

@@ -3,7 +3,8 @@
 
 A frame that is larger than the guard below the stack may begin beyond the guard, where nothing
 notices. And an array that is only written at its upper end leaves the paint below intact. So the
-sizes of frames are read from the image.
+sizes of frames are read from the image. Where a frame of unknown size may be active, painting only
+gives a lower bound, and there is a reason instead of a number.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import json
 import resource
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ _STACK_ENDED: dict[type[DeviceError], str] = {
     DeviceTimeoutError: "the call on painted stack did not end within the time limit",
 }
 
-_VERSION = 5
+_VERSION = 6
 """Version of the cached data; other versions are not read."""
 
 _CACHE_ERRORS = (OSError, BoardprofError)
@@ -118,18 +119,13 @@ class StackCheck:
 
     def figure(self, function: str, stack: Stack) -> Stack | str:
         """Return the stack use found by painting, or why it is not that of a call."""
-        need, looked_at = (
-            self._need(function),
-            f"only {stack.painted:,} are checked",
-        )
-        if need is not None and need.own > stack.painted:
-            return f"{function} reserves {need.own:,} bytes; {looked_at}"
-        if need is not None and need.largest > stack.painted:
-            return (
-                f"{need.largest_of}, which {function} may call, reserves {need.largest:,} bytes; "
-                f"{looked_at}"
-            )
-        if stack.used + _unseen(need, stack) >= stack.painted:
+        need = self._need(function)
+        looked_at = f"only {stack.painted:,} are checked"
+        if need is not None:
+            beyond = self._beyond(function, need, stack)
+            if beyond is not None:
+                return f"{beyond}; {looked_at}"
+        if stack.used + self._unseen(need, stack) >= stack.painted:
             return f"{function} used all of the {stack.painted:,} bytes that are checked"
         if need is not None and need.own > stack.used + _UNSEEN:
             return (
@@ -138,6 +134,41 @@ class StackCheck:
             )
         return stack
 
+    def _beyond(self, function: str, need: StackNeed, stack: Stack) -> str | None:
+        """Return which frame may reach beyond the paint without a trace in it; None if none can."""
+        by_pointer = f"{function} may call functions through pointers or a library, and "
+        variable = f" may reserve a variable number of bytes (at least {stack.used:,} were used)"
+        if need.own > stack.painted:
+            return f"{function} reserves {need.own:,} bytes"
+        if need.largest > stack.painted:
+            return f"{need.largest_of}, which {function} may call, reserves {need.largest:,} bytes"
+        if need.variable_of == function:
+            return function + variable
+        if need.variable_of is not None:
+            return f"{need.variable_of}, which {function} may call,{variable}"
+        if not need.calls_unknown:
+            return None
+        if self._image.largest > stack.painted:
+            return f"{by_pointer}{self._image.largest_of} reserves {self._image.largest:,} bytes"
+        if self._image.variable_of is not None:
+            return f"{by_pointer}{self._image.variable_of}{variable}"
+        return None
+
+    def _unseen(self, need: StackNeed | None, stack: Stack) -> int:
+        """Return the number of bytes of frames that may have left the paint intact."""
+        if need is None:
+            return _UNSEEN
+        if need.calls_unknown:
+            return max(_UNSEEN, 2 * self._image.largest)
+        if need.is_recursive or need.total > stack.painted:
+            # A caller's frame, and below it that of a function that calls no other: all other
+            # frames leave a return address.
+            return max(_UNSEEN, 2 * need.largest)
+        if stack.used < need.total:
+            return _UNSEEN
+        # If it used more than the image shows, some code has no call-frame information.
+        return 0 if stack.used <= need.total + _UNTOLD else max(_UNSEEN, need.largest)
+
     def _need(self, function: str) -> StackNeed | None:
         return self._image.needs.get(self.symbol_of(function))
 
@@ -145,7 +176,7 @@ class StackCheck:
     def _image(self) -> ImageStack:
         found = self._read() if self._path is not None else ImageStack({})
         if self._is_of_this_host and found.room is None:
-            return ImageStack(found.needs, _host_room(), _HOST_GUARD)
+            return replace(found, room=_host_room(), guard=_HOST_GUARD)
         return found
 
     def _read(self) -> ImageStack:
@@ -190,14 +221,6 @@ def paint_stack(link: BoardLink, call: PackedCall, check: StackCheck) -> Stack |
     return check.figure(function.name, Stack(value[0], value[1]))
 
 
-def _unseen(need: StackNeed | None, stack: Stack) -> int:
-    """Return the number of bytes of frames that may have left the paint intact."""
-    if need is None or stack.used < need.total:
-        return _UNSEEN
-    # If it used more than the image shows, it calls itself, or functions through pointers.
-    return 0 if stack.used <= need.total + _UNTOLD else max(_UNSEEN, need.largest)
-
-
 def _kept(place: tuple[str, ...]) -> ImageStack | None:
     """Return the cached data; None if it is absent or cannot be read."""
     with contextlib.suppress(*_CACHE_ERRORS, ValueError, LookupError, TypeError, AttributeError):
@@ -205,7 +228,7 @@ def _kept(place: tuple[str, ...]) -> ImageStack | None:
         if text is not None:
             data = json.loads(text)
             needs = {name: StackNeed(**need) for name, need in data["needs"].items()}
-            return ImageStack(needs, data["room"], data["guard"])
+            return ImageStack(**{**data, "needs": needs})
     return None
 
 
