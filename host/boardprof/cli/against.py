@@ -24,6 +24,7 @@ from boardprof.errors import BoardprofError, UnknownNameError, UsageError
 if TYPE_CHECKING:
     from boardprof.comparison.comparison import Comparison
     from boardprof.exporters import Export
+    from boardprof.history.branch_baseline import BranchRuns
     from boardprof.history.report_lookup import Found
     from boardprof.report.report import Report
     from boardprof.run.alternating import Side
@@ -53,7 +54,7 @@ class Against:
         self._revision: str | None = None
         self._is_first = False
         self._compares = False
-        self._branch: str | None = None
+        self._branch: BranchRuns | None = None
         self._target = ""
 
     @classmethod
@@ -66,6 +67,7 @@ class Against:
             bisects: the exit code is for ``git bisect run``.
             if_present: without such a run, nothing is compared.
         """
+        from boardprof.history.branch_baseline import BranchRuns
         from boardprof.history.report_lookup import branch_meant, find_run, find_run_if_present
         from boardprof.history.run import NothingKeptError
 
@@ -81,10 +83,10 @@ class Against:
             if not _is_first_of_all(ref, error):
                 raise
             made._is_first = True
-            made._branch = ref.removeprefix("branch:")
+            made._branch = BranchRuns(ref.removeprefix("branch:"))
             return made
-        made._branch = branch_meant(ref, found)
-        if made._branch is not None:
+        if (branch := branch_meant(ref, found)) is not None:
+            made._branch = BranchRuns(branch)
             return made
         made._before, made._names = found.report, (found.label, "this run")
         if gate.needs_runs:
@@ -165,14 +167,9 @@ class Against:
         """Look up the newest clean run of the branch that is like a Report, if one is meant."""
         if self._branch is None or self._is_first:
             return
-        from boardprof.history.branch_baseline import branch_baseline
-
-        found = branch_baseline(
-            report,
-            self._branch,
-            rules=self._gate.rules,
-            allow=self._gate.allow,
-            target=self._target,
+        gate = self._gate
+        found = self._branch.baseline(
+            report, rules=gate.rules, allow=gate.allow, target=self._target
         )
         if found is None:
             self._is_first = True
@@ -204,8 +201,9 @@ class Against:
 
             echo_page(["", *comparison_page(self._comparison)])
         elif self._is_first:
-            why = f"; no clean run of {self._branch} like this one was kept before"
-            echo(f"\nResult: not compared{why if self._branch else ''}, so nothing is gated")
+            branch = self._branch.branch if self._branch else None
+            why = f"; no clean run of {branch} like this one was kept before" if branch else ""
+            echo(f"\nResult: not compared{why}, so nothing is gated")
 
     def check_exports(self, exports: Sequence[Export]) -> None:
         """Check that there will be a comparison, if exports need one.

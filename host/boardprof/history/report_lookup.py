@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import shlex
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -225,26 +225,34 @@ def like_runs(report: Report, *, before: Run | None = None) -> Iterator[Found]:
         boards=boards,
         functions=functions,
     )
-    yield from like_runs_of(report, history, history.own_runs(choice, limit=_LISTED))
+    runs = history.own_runs(choice, limit=_LISTED)
+    for run, earlier in like_runs_of(report, runs, history.load):
+        yield Found(earlier, f"#{run.id}", run.time, run)
 
 
 def like_runs_of(
-    report: Report, history: History, runs: Iterable[Run], *, any_board: bool = False
-) -> Iterator[Found]:
+    report: Report,
+    runs: Iterable[Run],
+    load: Callable[[Run], Report],
+    part: Callable[[Report], Report | None] = lambda report: report,
+    *,
+    any_board: bool = False,
+) -> Iterator[tuple[Run, Report]]:
     """Yield those of runs that share a row with a Report; at most 20 are read, see `like_runs`.
 
     Args:
         report: of a run.
-        history: that the runs are in.
         runs: the newest first.
+        load: returns the Report of a run.
+        part: returns the part of a Report that counts, which is yielded; None if there is none.
         any_board: the rows' boards may differ.
     """
     columns = _COLUMNS[1:] if any_board else _COLUMNS
     rows = _rows(report, columns)
     for run in islice((run for run in runs if run.rows <= _MOST_ROWS), _LOOKED_AT):
-        earlier = history.load(run)
-        if rows & _rows(earlier, columns):
-            yield Found(earlier, f"#{run.id}", run.time, run)
+        earlier = part(load(run))
+        if earlier is not None and rows & _rows(earlier, columns):
+            yield run, earlier
 
 
 def branch_meant(ref: str | Path, found: Found) -> str | None:
