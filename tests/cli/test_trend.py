@@ -161,7 +161,11 @@ def test_runs_of_another_compiler_are_left_out_and_told(history: History) -> Non
     ("words", "told"),
     [
         (["fri"], "There is no function 'fri' in the runs of this project; did you mean 'fir'?"),
-        (["fir", "--branch", "dev"], "no function 'fir' in the runs of this project on the branch"),
+        (
+            ["fir", "--branch", "dev"],
+            "There is no run of fir in the runs of this project on the branch dev without changes.",
+        ),
+        (["fir", "-b", "qemu"], "There is no run of fir in the runs of this project measured on"),
         (["fir", "--metric", "cycels"], "There is no metric 'cycels'; did you mean 'cycles'?"),
         (["fir", "--limit", "0"], "--limit"),
     ],
@@ -170,6 +174,15 @@ def test_what_has_no_trend_is_told(history: History, words: list[str], told: str
     history.save(hardware(100))
     done = command(history, "trend", *words)
     assert (done.code, done.out, told in done.err) == (2, "", True)
+
+
+def test_a_line_that_shows_only_the_last_runs_says_so(history: History) -> None:
+    for _ in range(25):
+        history.save(emulated(505), git=commit(1))
+    title, headers, row = command(history, "trend", "fir", "--width", "120").out.splitlines()
+    assert "25 runs" in title
+    assert headers.endswith("Trend (last 24)")
+    assert len(row.split()[-1]) == 24
 
 
 def test_without_any_run_there_is_no_trend(history: History) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from boardprof.comparison.compare import compare
 from boardprof.comparison.trend import Trend, trends_of
-from boardprof.errors import UnknownNameError
+from boardprof.errors import UnknownNameError, UsageError
 from boardprof.history.choice import Choice
 from boardprof.history.project import git_output
 from boardprof.history.report_lookup import user_history
@@ -85,7 +85,8 @@ def function_trends(
         allow: mismatches to ignore, see `compare`.
 
     Raises:
-        UnknownNameError: no such run has this function.
+        UnknownNameError: no run has this function.
+        UsageError: no run on this branch or board has it.
         HistoryError: the history cannot be read, or is off.
     """
     history = user_history()
@@ -112,6 +113,11 @@ def function_trends(
                 *([] if board is None else [f"measured on {board}"]),
             ]
         )
+        if function in names:
+            raise UsageError(
+                f"There is no run of {function} {where}.",
+                hint="`boardprof history` lists the runs with their boards and branches",
+            )
         raise UnknownNameError("function", function, names, where=where)
     reports = history.load_all(runs)
     return FunctionTrends(function, branch, *_trends(function, board, runs, reports, allow))

@@ -127,9 +127,14 @@ def _table(trends: Sequence[Trend]) -> Table:
             ),
             Column("Spread", spreads),
             Column("Last", [number_text(each.medians[-1], each.kind) for each in trends]),
-            Column("Trend", [blocks(each.medians) for each in trends], is_text=True),
+            Column(_trend_header(trends), [blocks(each.medians) for each in trends], is_text=True),
         ]
     )
+
+
+def _trend_header(trends: Sequence[Trend]) -> str:
+    is_part = any(len(each.points) > _MOST_BLOCKS for each in trends)
+    return f"Trend (last {_MOST_BLOCKS})" if is_part else "Trend"
 
 
 def _change_lines(trend: Trend, names: Sequence[RunName]) -> Iterator[str]:
