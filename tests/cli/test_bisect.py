@@ -164,7 +164,10 @@ def test_the_first_run_of_all_passes_and_the_next_is_held_against_it(world: Path
     git(world, "checkout", "-q", "-B", "main", "n6")
     first = boardprof(*gated, folder=world)
     assert (first.code, first.err) == (0, "")
-    assert first.out.endswith("Result: not compared; there is no earlier run\n")
+    assert first.out.endswith(
+        "Result: not compared; no clean run of main like this one was kept before, so nothing is "
+        "gated\n"
+    )
     same = boardprof(*gated, folder=world)
     assert same.code == 0, same.err
     assert "Result: no regression" in same.out

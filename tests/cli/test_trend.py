@@ -13,6 +13,7 @@ from boardprof.history.store import History
 from boardprof.report.report import Report
 from boardprof.report.report_file import write_report
 from tests.cli.command import Outcome, boardprof
+from tests.support import git
 from tests.unit.reports import HARDWARE, report_of
 
 NOISY = [1003, 998, 1001, 996, 1005, 1000, 1002, 995, 1004, 999]
@@ -26,7 +27,7 @@ def hardware(cycles: int, **more: str) -> Report:
     return report_of({"cycles": values}, facts=HARDWARE, device="m4", **more)  # type: ignore[arg-type]
 
 
-def emulated(count: int, **more: str) -> Report:
+def emulated(count: int, **more: object) -> Report:
     return report_of({"instructions": [count] * 3}, device="qemu", **more)  # type: ignore[arg-type]
 
 
@@ -59,7 +60,7 @@ def test_a_change_is_named_with_the_run_and_the_commit_that_brought_it(history: 
     for number, value in ((17, 700), (18, 701)):
         history.save(hardware(value), git=commit(number, "topic"))
     history.save(hardware(5), git=commit(19), has_failed=True)
-    done = command(history, "trend", "fir", "--branch", "main", "--width", "120")
+    done = command(history, "trend", "fir", "--branch", "main", "--width", "160")
     assert (done.code, done.err) == (0, "")
     title, headers, row, change = done.out.splitlines()
     day = history.run("#1").time[:10]
@@ -69,8 +70,8 @@ def test_a_change_is_named_with_the_run_and_the_commit_that_brought_it(history: 
     assert row.split()[:4] == ["cycles", "1,100.50", "3.707", "1,100"]
     assert row.split()[4] == "▁▁▁▁▁▁▁▁▁▁██████"
     assert change == (
-        f"cycles changed from 1,000.50 to 1,100.50 (+10.00 %) at #11 (branch main, 0000000b) of "
-        f"{day}"
+        "cycles changed from 1,000.50 to 1,100.50 (+10.00 %) between #10 (branch main, 0000000a) "
+        f"and #11 (branch main, 0000000b) of {day}"
     )
     narrow = command(history, "trend", "fir", "--branch", "main", "--width", "80").out
     assert narrow.splitlines()[:3] == done.out.splitlines()[:3]
@@ -78,11 +79,12 @@ def test_a_change_is_named_with_the_run_and_the_commit_that_brought_it(history: 
     found = json.loads(command(history, "trend", "fir", "--branch", "main", "--json").out)
     (series,) = found["trends"]
     assert [run["median"] for run in series["runs"]] == NOISY + LATER
-    assert series["usual"] == {"median": 1100.5, "spread": pytest.approx(3.7065), "runs": 6}
+    assert series["usual"] == {"median": 1100.5, "spread": 3.7065, "runs": 6}
     (one,) = series["changes"]
     assert (one["id"], one["commit"], one["before"], one["after"]) == (
         *(11, "0000000b" * 5, 1000.5, 1100.5),
     )
+    assert (one["previous"]["id"], one["previous"]["commit"]) == (10, "0000000a" * 5)
     assert one["p"] == pytest.approx(2 * 7 * 2 / 8008)  # 2 searches, 7 places, 2 / C(16, 6)
     every = json.loads(command(history, "trend", "fir", "--limit", "3", "--json").out)
     assert [run["median"] for run in every["trends"][0]["runs"]] == [1100, 700, 701]
@@ -91,11 +93,47 @@ def test_a_change_is_named_with_the_run_and_the_commit_that_brought_it(history: 
 def test_exact_counts_change_wherever_they_differ(history: History) -> None:
     for number, count in enumerate([505, 505, 507, 507, 505], 1):
         history.save(emulated(count), git=commit(number))
-    done = command(history, "trend", "fir", "--width", "120")
+    done = command(history, "trend", "fir", "--width", "160")
     lines = done.out.splitlines()
     assert lines[2].split()[:4] == ["instructions", "505", "exact", "505"]
-    assert lines[3].startswith("instructions changed from 505 to 507 (+0.40 %) at #3 (branch main,")
-    assert lines[4].startswith("instructions changed from 507 to 505 (-0.39 %) at #5 (branch main,")
+    assert (
+        "changed from 505 to 507 (+0.40 %) between #2 (branch main, 00000002) and #3 " in lines[3]
+    )
+    assert (
+        "changed from 507 to 505 (-0.39 %) between #4 (branch main, 00000004) and #5 " in lines[4]
+    )
+
+
+def test_a_change_within_one_commit_or_one_build_is_not_of_the_code(history: History) -> None:
+    dirty = GitState(commit(2).commit, "main", is_dirty=True)
+    states = [commit(1), commit(1), commit(2), dirty, commit(3), commit(4)]
+    builds = ["a", "b", "c", "d", "e", "e"]
+    for number, (state, build) in enumerate(zip(states, builds, strict=True)):
+        history.save(emulated(505 + number, measurement={"build_id": build}), git=state)
+    done = command(history, "trend", "fir", "--all", "--width", "200")
+    told = [line.partition(" of 2")[2].partition(" ")[2] for line in done.out.splitlines()[3:]]
+    assert told == [
+        "(the same commit: not the code)",
+        "",
+        "",
+        "",
+        "(the same build: not the code, but its inputs or the machine)",
+    ]
+
+
+def test_the_trend_is_that_of_the_current_branch(history: History) -> None:
+    assert history.path is not None
+    git(history.path.parent, "init", "-q", "-b", "main")
+    for number, branch in enumerate(["main", "topic", "main"], 1):
+        history.save(emulated(500 + number), git=commit(number, branch))
+    history.save(emulated(9), git=GitState(commit(4).commit, "main", is_dirty=True))
+    assert "2 runs, #1 of" in command(history, "trend", "fir").out
+    assert "4 runs, #1 of" in command(history, "trend", "fir", "--all").out
+    assert "1 run, #2 of" in command(history, "trend", "fir", "--branch", "topic").out
+    git(history.path.parent, "checkout", "-q", "-b", "new")
+    assert "4 runs, #1 of" in command(history, "trend", "fir").out
+    both = command(history, "trend", "fir", "--all", "--branch", "main")
+    assert (both.code, "--all excludes --branch" in both.err) == (2, True)
 
 
 def test_each_board_and_each_set_of_arguments_has_its_trend(history: History) -> None:
@@ -123,7 +161,11 @@ def test_runs_of_another_compiler_are_left_out_and_told(history: History) -> Non
     ("words", "told"),
     [
         (["fri"], "There is no function 'fri' in the runs of this project; did you mean 'fir'?"),
-        (["fir", "--branch", "dev"], "no function 'fir' in the runs of this project on the branch"),
+        (
+            ["fir", "--branch", "dev"],
+            "There is no run of fir in the runs of this project on the branch dev without changes.",
+        ),
+        (["fir", "-b", "qemu"], "There is no run of fir in the runs of this project measured on"),
         (["fir", "--metric", "cycels"], "There is no metric 'cycels'; did you mean 'cycles'?"),
         (["fir", "--limit", "0"], "--limit"),
     ],
@@ -132,6 +174,15 @@ def test_what_has_no_trend_is_told(history: History, words: list[str], told: str
     history.save(hardware(100))
     done = command(history, "trend", *words)
     assert (done.code, done.out, told in done.err) == (2, "", True)
+
+
+def test_a_line_that_shows_only_the_last_runs_says_so(history: History) -> None:
+    for _ in range(25):
+        history.save(emulated(505), git=commit(1))
+    title, headers, row = command(history, "trend", "fir", "--width", "120").out.splitlines()
+    assert "25 runs" in title
+    assert headers.endswith("Trend (last 24)")
+    assert len(row.split()[-1]) == 24
 
 
 def test_without_any_run_there_is_no_trend(history: History) -> None:

@@ -24,6 +24,7 @@ from boardprof.errors import BoardprofError, UnknownNameError, UsageError
 if TYPE_CHECKING:
     from boardprof.comparison.comparison import Comparison
     from boardprof.exporters import Export
+    from boardprof.history.branch_baseline import BranchRuns
     from boardprof.history.report_lookup import Found
     from boardprof.report.report import Report
     from boardprof.run.alternating import Side
@@ -53,6 +54,8 @@ class Against:
         self._revision: str | None = None
         self._is_first = False
         self._compares = False
+        self._branch: BranchRuns | None = None
+        self._target = ""
 
     @classmethod
     def run(cls, ref: str, gate: Gate, *, bisects: bool, if_present: bool = False) -> Against:
@@ -64,7 +67,8 @@ class Against:
             bisects: the exit code is for ``git bisect run``.
             if_present: without such a run, nothing is compared.
         """
-        from boardprof.history.report_lookup import find_run, find_run_if_present
+        from boardprof.history.branch_baseline import BranchRuns
+        from boardprof.history.report_lookup import branch_meant, find_run, find_run_if_present
         from boardprof.history.run import NothingKeptError
 
         made = cls(gate, bisects=bisects)
@@ -79,6 +83,10 @@ class Against:
             if not _is_first_of_all(ref, error):
                 raise
             made._is_first = True
+            made._branch = BranchRuns(ref.removeprefix("branch:"))
+            return made
+        if (branch := branch_meant(ref, found)) is not None:
+            made._branch = BranchRuns(branch)
             return made
         made._before, made._names = found.report, (found.label, "this run")
         if gate.needs_runs:
@@ -101,6 +109,7 @@ class Against:
         """Measure a plan, in turns with the other side if there is one."""
         from boardprof.run.runner import run_plan
 
+        self._target = plan.target
         if self._flags is self._revision is None:
             return run_plan(plan, listener)
         from boardprof.run.alternating import run_in_turns
@@ -136,10 +145,11 @@ class Against:
 
     def compare(self, report: Report) -> list[BoardprofError]:
         """Compare a Report with the other one; return why it could not be compared."""
-        if self._before is None:
-            return []
-        before, after = self._names
         try:
+            self._find_baseline(report)
+            if self._before is None:
+                return []
+            before, after = self._names
             self._comparison = self._gate.compared(
                 self._before,
                 report,
@@ -148,15 +158,41 @@ class Against:
                 sessions=self._sessions,
                 earlier=self._runs,
             )
-            self._gate.check(self._comparison)
+            self._gate.check(self._comparison, may_wait=self._branch is not None)
         except BoardprofError as error:
             return [error]
         return []
+
+    def _find_baseline(self, report: Report) -> None:
+        """Look up the newest clean run of the branch that is like a Report, if one is meant."""
+        if self._branch is None or self._is_first:
+            return
+        gate = self._gate
+        found = self._branch.baseline(
+            report, rules=gate.rules, allow=gate.allow, target=self._target
+        )
+        if found is None:
+            self._is_first = True
+            return
+        self._before, self._names = found.report, (found.label, "this run")
+        if self._gate.needs_runs:
+            self._runs = _branch_reports(found, self._gate.spread_runs)
 
     @property
     def failed(self) -> bool:
         """Whether a rule is broken, or could not be checked and that counts as a failure."""
         return self._comparison is not None and self._comparison.failed
+
+    @property
+    def keeps_clean(self) -> bool:
+        """Whether later runs may be compared with this one.
+
+        A row that waits for further runs of its branch would wait for ever if no run counted.
+        """
+        found = self._comparison
+        if found is None or not found.failed:
+            return True
+        return self._branch is not None and found.awaits_runs and not found.regressed
 
     def echo(self) -> None:
         """Print the comparison below the Report."""
@@ -165,7 +201,9 @@ class Against:
 
             echo_page(["", *comparison_page(self._comparison)])
         elif self._is_first:
-            echo("\nResult: not compared; there is no earlier run")
+            branch = self._branch.branch if self._branch else None
+            why = f"; no clean run of {branch} like this one was kept before" if branch else ""
+            echo(f"\nResult: not compared{why}, so nothing is gated")
 
     def check_exports(self, exports: Sequence[Export]) -> None:
         """Check that there will be a comparison, if exports need one.
@@ -233,12 +271,22 @@ def _no_runs(why: str) -> UsageError:
 
 
 def _is_first_of_all(ref: str, error: BoardprofError) -> bool:
-    """Return whether a branch has no run because the project has none: a CI's cache is new.
+    """Return whether a branch has no clean run yet, but this run or a later one may become it.
 
-    If there are runs, but none that is clean, this is an error: a gate must not pass for ever.
+    It is an error if the branch does not exist, or if the work tree has changes: then no run would
+    ever be clean, and a gate must not pass for ever.
     """
-    known = error.known if isinstance(error, UnknownNameError) else ()
-    return ref.startswith("branch:") and not known
+    if not ref.startswith("branch:"):
+        return False
+    if not isinstance(error, UnknownNameError) or not error.known:
+        return True
+    from boardprof.history.project import has_branch
+    from boardprof.run.saving import git_state
+
+    if not has_branch(".", ref.removeprefix("branch:")):
+        return False
+    state = git_state()
+    return state is not None and not state.is_dirty
 
 
 def against_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -254,7 +302,7 @@ def against_options(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="RUN",
         shell_complete=complete_run,
         help="Also compare with RUN, as `boardprof compare RUN` does. --fail-if sets rules. "
-        "With branch:NAME, the first run of all passes.",
+        "A branch means its newest clean run like this one; the first of them passes.",
     )
     if_present = click.option(
         "--against-if-present",

@@ -87,15 +87,21 @@ class Gate:
             )
         return found
 
-    def check(self, found: Comparison) -> None:
+    def check(self, found: Comparison, *, may_wait: bool = False) -> None:
         """Check that rules could judge something: a gate must not pass because it sees nothing.
+
+        Args:
+            found: the comparison.
+            may_wait: it may see nothing as long as the branch has too few runs for a spread. Only
+                for a run that is kept, since otherwise it would wait for ever.
 
         Raises:
             ComparisonError: no rule could judge any row, and that is not a failure anyway.
         """
         from boardprof.comparison.comparison import ComparisonError
 
-        if found.unjudged and not found.judged and not found.failed:
+        waits = may_wait and found.awaits_runs
+        if found.unjudged and not found.judged and not found.failed and not waits:
             raise ComparisonError(
                 "No rule could judge any row.",
                 hint="the comparison has the reason for each; --fail-if-missing makes it exit "

@@ -233,7 +233,7 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
     if outcome.report is not None:
         if not outcome.interrupted:
             failures += against.compare(outcome.report)
-        has_failed = bool(failures) or against.failed
+        has_failed = bool(failures) or not against.keeps_clean
         why = "was interrupted" if outcome.interrupted else "failed" if has_failed else ""
         # The files first: the reader of our output may have gone.
         files = [each for each in exports if each not in printed and not each.is_comparison]

@@ -9,6 +9,7 @@ import click
 
 from boardprof.cli.options import Whole, json_option, width_option
 from boardprof.cli.output import echo_json, echo_note, echo_page
+from boardprof.errors import UsageError
 
 if TYPE_CHECKING:
     from boardprof.history.run import Run
@@ -21,7 +22,13 @@ if TYPE_CHECKING:
 @click.option(
     "--branch",
     metavar="NAME",
-    help="Only clean runs of this branch. [default: all runs of the project that did not fail]",
+    help="Only clean runs of this branch. [default: the current branch]",
+)
+@click.option(
+    "--all",
+    "takes_all",
+    is_flag=True,
+    help="All runs of the project that did not fail: of each branch, also with changes.",
 )
 @click.option(
     "--metric",
@@ -50,6 +57,7 @@ def trend(
     function: str,
     board: str | None,
     branch: str | None,
+    takes_all: bool,
     metrics: tuple[str, ...],
     limit: int,
     allow: tuple[str, ...],
@@ -61,9 +69,13 @@ def trend(
     one; of series without a change, at most 1 % have one by chance. The spread is 1.48 times the
     median distance from the median. Both are those of the runs since the last change.
     """
-    from boardprof.history.trends import function_trends
+    from boardprof.history.trends import function_trends, usual_branch
     from boardprof.render.trend_table import chosen_trends, trend_page
 
+    if takes_all and branch is not None:
+        raise UsageError("--all excludes --branch.", hint="one of them")
+    if branch is None and not takes_all:
+        branch = usual_branch(function, board)
     found = function_trends(function, branch=branch, board=board, limit=limit, allow=allow)
     if as_json:
         echo_json(found.json())
@@ -81,4 +93,5 @@ def _name(run: Run) -> RunName:
 
     saved = f"saved as {run.name}" if run.name else ""
     source = "; ".join(filter(None, [saved, run.git.text if run.git else ""]))
-    return RunName(f"#{run.id}", source, run.time[:10])
+    commit = run.git.commit if run.git and not run.git.is_dirty else ""
+    return RunName(f"#{run.id}", source, run.time[:10], commit, run.build_ids)

@@ -120,6 +120,7 @@ class Gap:
         metric: column name.
         why: the reason, as a sentence without subject and full stop.
         label: as in `Difference`.
+        awaits_runs: further runs of the branch will make it comparable.
     """
 
     name: str
@@ -129,6 +130,7 @@ class Gap:
     metric: str
     why: str
     label: str = ""
+    awaits_runs: bool = False
 
     @property
     def title(self) -> str:
@@ -224,6 +226,11 @@ class Comparison:
     def failed(self) -> bool:
         """Whether a rule is broken, or could not judge a row and that is a failure."""
         return self.regressed or (self.fails_if_missing and bool(self.unjudged))
+
+    @property
+    def awaits_runs(self) -> bool:
+        """Whether a rule in spreads could not judge a row because the branch has too few runs."""
+        return any(each.gap.awaits_runs for each in self.unjudged)
 
     @property
     def regressed(self) -> bool:

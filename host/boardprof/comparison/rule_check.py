@@ -210,7 +210,7 @@ def _missing(
         if pair.lacks(rule):
             yield _gap(pair.row, f"{rule.statistic} is missing on one side")
         elif rule.needs_runs and pair.known is None:
-            yield _gap(pair.row, _too_few_runs(pair.usual))
+            yield replace(_gap(pair.row, _too_few_runs(pair.usual)), awaits_runs=True)
         elif pair.row.verdict == "other calls" and rule.statistic != _COLD:
             yield _gap(pair.row, _OTHER_CALLS)
         elif pair.row.verdict == "too few samples" and rule.statistic != _COLD:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import shlex
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -17,6 +17,7 @@ from boardprof.events import is_recording
 from boardprof.history.choice import Choice
 from boardprof.history.database import may_exist
 from boardprof.history.databases import is_url
+from boardprof.history.lookup import parse_reference
 from boardprof.history.run import LAST, HistoryError, NothingKeptError, Run
 from boardprof.history.store import History
 from boardprof.metrics import Metric
@@ -24,7 +25,7 @@ from boardprof.report.report import Report
 from boardprof.report.report_file import read_report
 
 __all__ = ["Found", "branch_reports", "find_report", "find_run", "history_place", "is_named"]
-__all__ += ["find_run_if_present", "like_runs", "user_history"]
+__all__ += ["branch_meant", "find_run_if_present", "like_runs", "like_runs_of", "user_history"]
 
 _VARIABLE = "BOARDPROF_HISTORY"
 
@@ -224,17 +225,55 @@ def like_runs(report: Report, *, before: Run | None = None) -> Iterator[Found]:
         boards=boards,
         functions=functions,
     )
-    like = (run for run in history.own_runs(choice, limit=_LISTED) if run.rows <= _MOST_ROWS)
-    for run in islice(like, _LOOKED_AT):
-        earlier = history.load(run)
-        if rows & _rows(earlier):
-            yield Found(earlier, f"#{run.id}", run.time, run)
+    runs = history.own_runs(choice, limit=_LISTED)
+    for run, earlier in like_runs_of(report, runs, history.load):
+        yield Found(earlier, f"#{run.id}", run.time, run)
+
+
+def like_runs_of(
+    report: Report,
+    runs: Iterable[Run],
+    load: Callable[[Run], Report],
+    part: Callable[[Report], Report | None] = lambda report: report,
+    *,
+    any_board: bool = False,
+) -> Iterator[tuple[Run, Report]]:
+    """Yield those of runs that share a row with a Report; at most 20 are read, see `like_runs`.
+
+    Args:
+        report: of a run.
+        runs: the newest first.
+        load: returns the Report of a run.
+        part: returns the part of a Report that counts, which is yielded; None if there is none.
+        any_board: the rows' boards may differ.
+    """
+    columns = _COLUMNS[1:] if any_board else _COLUMNS
+    rows = _rows(report, columns)
+    for run in islice((run for run in runs if run.rows <= _MOST_ROWS), _LOOKED_AT):
+        earlier = part(load(run))
+        if earlier is not None and rows & _rows(earlier, columns):
+            yield run, earlier
+
+
+def branch_meant(ref: str | Path, found: Found) -> str | None:
+    """Return the branch whose newest run a reference means, such as ``branch:main`` or ``main``.
+
+    None if it means one run: a number, a name, a commit, ``main~1`` or a file.
+    """
+    run = found.run
+    if isinstance(ref, Path) or run is None or run.git is None:
+        return None
+    reference = parse_reference(ref)
+    is_other = reference.back or reference.kind not in ("", "branch") or reference.must_be_number
+    if is_other or (not reference.kind and run.name == reference.word):
+        return None
+    return reference.word if run.git.branch == reference.word else None
 
 
 def branch_reports(run: Run, limit: int, folder: str | Path = ".") -> list[Report]:
     """Return the Reports of a run and of the clean runs of its branch before it, the oldest first.
 
-    They have a function and a board in common with the run.
+    They have a row in common with the run: function, arguments and board.
 
     Args:
         run: a clean run of a branch.
@@ -257,17 +296,24 @@ def branch_reports(run: Run, limit: int, folder: str | Path = ".") -> list[Repor
         functions=frozenset(run.functions),
     )
     history = user_history(folder)
-    older = [
+    older = (
         each
         for each in history.own_runs(choice)
         if (each.time, each.id) < (run.time, run.id) and each.rows <= _MOST_ROWS
-    ]
-    return history.load_all([run, *older[: limit - 1]][::-1])
+    )
+    found = [history.load(run)]
+    rows = _rows(found[0])
+    while len(found) < limit and (batch := [*islice(older, limit)]):
+        found += [each for each in history.load_all(batch) if rows & _rows(each)]
+    return found[:limit][::-1]
 
 
-def _rows(report: Report) -> set[tuple[Metric, ...]]:
+_COLUMNS = ("Device", "Name", "Argument Shapes", "Flags", "Label")
+
+
+def _rows(report: Report, columns: Sequence[str] = _COLUMNS) -> set[tuple[Metric, ...]]:
     """Return the keys of a Report's rows, board and function first."""
-    return {*report.calls.group_by("Device", "Name", "Argument Shapes", "Flags", "Label").keys}
+    return {*report.calls.group_by(*columns).keys}
 
 
 def _mode(path: str) -> int:

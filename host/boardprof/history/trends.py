@@ -10,12 +10,13 @@ from typing import Any
 
 from boardprof.comparison.compare import compare
 from boardprof.comparison.trend import Trend, trends_of
-from boardprof.errors import UnknownNameError
+from boardprof.errors import UnknownNameError, UsageError
 from boardprof.history.choice import Choice
+from boardprof.history.project import git_output
 from boardprof.history.report_lookup import user_history
 from boardprof.history.run import NothingKeptError, Run
 from boardprof.report.report import Report
-from boardprof.stats.summary import plain
+from boardprof.stats.summary import Number, plain
 
 _READ_FOR_NAMES = 1000
 
@@ -84,7 +85,8 @@ def function_trends(
         allow: mismatches to ignore, see `compare`.
 
     Raises:
-        UnknownNameError: no such run has this function.
+        UnknownNameError: no run has this function.
+        UsageError: no run on this branch or board has it.
         HistoryError: the history cannot be read, or is off.
     """
     history = user_history()
@@ -111,9 +113,28 @@ def function_trends(
                 *([] if board is None else [f"measured on {board}"]),
             ]
         )
+        if function in names:
+            raise UsageError(
+                f"There is no run of {function} {where}.",
+                hint="`boardprof history` lists the runs with their boards and branches",
+            )
         raise UnknownNameError("function", function, names, where=where)
     reports = history.load_all(runs)
     return FunctionTrends(function, branch, *_trends(function, board, runs, reports, allow))
+
+
+def usual_branch(function: str, board: str | None = None) -> str | None:
+    """Return the current branch if it has a clean run of a function; else None.
+
+    Raises:
+        HistoryError: the history cannot be read, or git does not answer.
+    """
+    branch = (git_output(".", "symbolic-ref", "--short", "-q", "HEAD") or "").rstrip("\n")
+    if not branch:
+        return None
+    boards = None if board is None else frozenset([board])
+    choice = Choice(branch=branch, is_clean=True, boards=boards, functions=frozenset([function]))
+    return branch if user_history().own_runs(choice, limit=1) else None
 
 
 def _trends(
@@ -166,12 +187,13 @@ def _json(found: RunTrend) -> dict[str, Any]:
         ],
         "usual": {
             "median": plain(usual.middle),
-            "spread": plain(usual.spread),
+            "spread": _rounded(usual.spread),
             "runs": usual.runs,
         },
         "changes": [
             {
                 **_facts(found.runs[each.at]),
+                "previous": _facts(found.runs[each.at - 1]),
                 "before": plain(each.before),
                 "after": plain(each.after),
                 "p": each.p,
@@ -179,6 +201,12 @@ def _json(found: RunTrend) -> dict[str, Any]:
             for each in trend.changes
         ],
     }
+
+
+def _rounded(value: Number) -> int | float:
+    """Return an integer as it is, and the nearest float of twelve digits for others."""
+    found = plain(value)
+    return float(f"{found:.12g}") if isinstance(found, float) else found
 
 
 def _facts(run: Run) -> dict[str, Any]:

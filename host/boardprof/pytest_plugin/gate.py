@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from boardprof.comparison.comparison import Comparison, Difference, Unjudged
 from boardprof.comparison.compatibility import comparable_flags
@@ -19,7 +19,12 @@ from boardprof.report.report import Report
 from boardprof.stats.groups import GroupSummary, summaries
 
 if TYPE_CHECKING:
+    from boardprof.history.branch_baseline import BranchRuns
+    from boardprof.history.run import Run
     from boardprof.pytest_plugin.profiler import Other
+
+SPREAD_RUNS: Final = 20
+"""As `boardprof compare` has it by default."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,8 @@ class Verdict:
         is_compared: with the baseline. None if there is no baseline.
         is_ruled: there are rules, so a change can be a failure.
         rows: without rules, the comparison of each metric.
+        run: number of the run of a branch that it was compared with. None if it was none.
+        is_waiting: it fails only because the branch has no run like this one yet, or too few.
     """
 
     failures: tuple[str, ...]
@@ -39,6 +46,8 @@ class Verdict:
     is_compared: bool | None = None
     is_ruled: bool = False
     rows: tuple[Difference, ...] = ()
+    run: int | None = None
+    is_waiting: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,8 @@ class Gate:
         is_baseline_required: fail if the baseline lacks something or a rule could not be checked.
         earlier: returns the runs of the baseline's branch up to it, the oldest first, for rules in
             spreads. None if the baseline is not a run.
+        branch: each measurement's baseline is the newest run of it that is like the measurement.
+            None if there is one baseline for all.
     """
 
     limits: Mapping[str, float]
@@ -61,6 +72,7 @@ class Gate:
     allow: Sequence[str] = ()
     is_baseline_required: bool = False
     earlier: Callable[[], Sequence[Report]] | None = None
+    branch: BranchRuns | None = None
 
     def judge(self, report: Report, other: Other | None = None) -> Verdict:
         """Check a test's Report against the gate.
@@ -80,12 +92,19 @@ class Gate:
         if uncounted or (self.baseline is None and other is None):
             return Verdict(tuple(failures), ())
         is_ruled = bool(self.rules)
-        name, common = self._before(report, other)
+        name, common, run = self._before(report, other)
+        is_held = not failures
         if common is None:
             names = ", ".join(dict.fromkeys(each.key.name for each in groups))
             text = f"{name} has no matching run of {names} by this test"
             failures += self._required([f"not compared: {text}"])
-            return Verdict(tuple(failures), (text,), is_compared=False, is_ruled=is_ruled)
+            return Verdict(
+                tuple(failures),
+                (text,),
+                is_compared=False,
+                is_ruled=is_ruled,
+                is_waiting=is_held and self.branch is not None and other is None,
+            )
         # Later: most tests compare nothing.
         from boardprof.comparison.compare import compare
 
@@ -97,7 +116,7 @@ class Gate:
             before_name=name,
             after_name="now",
             sessions=1 if other is None else other.sessions,
-            earlier=self._runs() if other is None else None,
+            earlier=self._runs(run) if other is None else None,
         )
         if found.regressed:
             broken = "; ".join(map(_broken, found.regressions))
@@ -110,20 +129,38 @@ class Gate:
             is_compared=not new or len(new) < len(self.rules),
             is_ruled=is_ruled,
             rows=() if is_ruled else found.rows,
+            run=None if run is None else int(run.id),
+            is_waiting=is_held and run is not None and found.awaits_runs and not found.regressed,
         )
 
-    def _runs(self) -> Sequence[Report] | None:
+    def _runs(self, run: Run | None) -> Sequence[Report] | None:
         """Return the earlier runs if a rule needs them."""
-        if self.earlier is None or not any(map(_needs_runs, self.rules)):
+        if not any(map(_needs_runs, self.rules)):
             return None
-        return self.earlier()
+        if self.branch is not None and run is not None:
+            return self.branch.earlier(run, SPREAD_RUNS)
+        return None if self.earlier is None else self.earlier()
 
-    def _before(self, report: Report, other: Other | None) -> tuple[str, Report | None]:
-        """Return the older side's name and its matching rows. None if there are none."""
+    def _before(self, report: Report, other: Other | None) -> tuple[str, Report | None, Run | None]:
+        """Return the older side's name, its matching rows, and the run of a branch.
+
+        The rows are None if there are none, and the run is None if no branch is meant.
+        """
+        any_board = "board" in self.allow
+        if other is None and self.branch is not None:
+            found = self.branch.baseline(
+                report,
+                rules=self.rules,
+                allow=self.allow,
+                part=lambda earlier: part_about(earlier, report, any_board=any_board),
+            )
+            if found is None:
+                return f"the branch {self.branch.branch}", None, None
+            return found.label, found.report, found.run
         held = self.baseline if other is None else (other.name, other.report)
         assert held is not None
         name, earlier = held
-        return name, part_about(earlier, report, any_board="board" in self.allow)
+        return name, part_about(earlier, report, any_board=any_board), None
 
     def _required(self, texts: Sequence[str]) -> Iterator[str]:
         """Yield what could not be compared or checked, if that counts as a failure."""

@@ -120,6 +120,7 @@ def boardprof(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[
                 options.allow,
                 options.is_baseline_required,
                 lambda: session.earlier,
+                session.branch,
             ),
             {name: words[name] for name in MEASURING if name in words},
             session.turns,
@@ -162,6 +163,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
         item.user_properties += _properties(measurement)
     failures = [text for verdict in profiler.verdicts for text in verdict.failures]
     if failures:
+        if all(verdict.is_waiting or not verdict.failures for verdict in profiler.verdicts):
+            item.config.stash[_SESSION].waiting.append(label_of(item))
         pytest.fail("\n".join(failures), pytrace=False)
 
 
@@ -206,7 +209,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     output = getattr(session.config, "workeroutput", None)
     if output is None:
         _conclude(session, ours)
-        ours.write(session.exitstatus != pytest.ExitCode.OK)
+        ours.write(session.exitstatus != pytest.ExitCode.OK and not _only_waits(session, ours))
         if ours.errors and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED  # a requested thing is missing
     else:
@@ -256,6 +259,15 @@ def _conclude(session: pytest.Session, ours: Session) -> None:
     is_part = ours.is_narrowed or is_narrowed(config) or ours.is_broken_off
     is_part = is_part or bool(session.shouldfail or session.shouldstop)
     ours.conclude(lambda label: not is_part and is_within(config, label))
+
+
+def _only_waits(session: pytest.Session, ours: Session) -> bool:
+    """Tell whether tests failed only because their branch has too few runs so far.
+
+    They would wait for ever if this session did not count as one.
+    """
+    is_of_tests = session.exitstatus == pytest.ExitCode.TESTS_FAILED
+    return is_of_tests and session.testsfailed == len(ours.waiting) > 0
 
 
 def _properties(measurement: Measurement) -> list[tuple[str, object]]:

@@ -17,6 +17,7 @@ from boardprof.pytest_plugin.item import unnumbered
 from boardprof.pytest_plugin.options import Options, read_options, renamed
 
 if TYPE_CHECKING:
+    from boardprof.history.branch_baseline import BranchRuns
     from boardprof.history.run import Run
     from boardprof.pytest_plugin.gate import Verdict
     from boardprof.pytest_plugin.profiler import Turns
@@ -27,12 +28,9 @@ if TYPE_CHECKING:
 
 _SENT = (
     *("measurements", "sources", "compiled", "notes", "verdicts"),
-    *("is_narrowed", "is_ruled", "is_broken_off", "skipped"),
+    *("is_narrowed", "is_ruled", "is_broken_off", "skipped", "waiting"),
 )
 """What a worker sends to the controller."""
-
-_SPREAD_RUNS = 20
-"""As `boardprof compare` has it by default."""
 
 
 class Session:
@@ -53,6 +51,7 @@ class Session:
         is_broken_off: a user, or a test that called `pytest.exit`, ended the session.
         skipped: label of each skipped test -> the reason.
         changes: table of what became better or worse without a rule.
+        waiting: labels of tests that failed only because their branch has too few runs so far.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -72,10 +71,12 @@ class Session:
         self.is_broken_off = False
         self.skipped: dict[str, str] = {}
         self.changes = ""
+        self.waiting: list[str] = []
         self._boards: Boards | None = None
         self._turns: Turns | None = None
         self._baseline: tuple[str, Report] | None = None
         self._run: Run | None = None
+        self._branch: BranchRuns | None = None
         self._is_first = False
         self._is_asked_for: Callable[[str], bool] = lambda label: False
 
@@ -105,7 +106,11 @@ class Session:
         """Name and Report of the run to compare with, or None."""
         ref = self.options.baseline
         if self._baseline is None and ref is not None and not self._is_first:
-            from boardprof.history.report_lookup import find_run, find_run_if_present
+            from boardprof.history.report_lookup import (
+                branch_meant,
+                find_run,
+                find_run_if_present,
+            )
 
             if self.options.may_lack_baseline and find_run_if_present(ref, self._root) is None:
                 self._is_first = True
@@ -113,7 +118,16 @@ class Session:
             found = find_run(ref, self._root)
             self._baseline = (found.label, found.report)
             self._run = found.run
+            if (branch := branch_meant(ref, found)) is not None:
+                from boardprof.history.branch_baseline import BranchRuns
+
+                self._branch = BranchRuns(branch, self._root)
         return self._baseline
+
+    @property
+    def branch(self) -> BranchRuns | None:
+        """The branch to compare with; None if a single run or nothing is meant."""
+        return self._branch if self.baseline is not None else None
 
     @cached_property
     def earlier(self) -> list[Report]:
@@ -125,7 +139,9 @@ class Session:
                 "A limit in spreads needs earlier runs of a branch.",
                 hint="--bp-compare branch:main",
             )
-        return branch_reports(self._run, _SPREAD_RUNS, self._root)
+        from boardprof.pytest_plugin.gate import SPREAD_RUNS
+
+        return branch_reports(self._run, SPREAD_RUNS, self._root)
 
     def check(self) -> None:
         """Check before any test that boards and files of the options exist or can be written.
@@ -167,7 +183,7 @@ class Session:
 
         check_rules(self.options.rules)
         check_allowed(self.options.allow)
-        if self.baseline is not None:
+        if self.baseline is not None and self._branch is None:
             check_counted(self.options.rules, *self.baseline)
 
     @contextlib.contextmanager
@@ -212,6 +228,18 @@ class Session:
             )
         if baseline is None:
             return
+        if self.branch is not None and self.measurements:
+            compared = [each.run for each in self.verdicts if each.run is not None]
+            if not compared:
+                self.warnings.append(
+                    f"not compared: no clean run of {self.branch.branch} like this session was "
+                    "kept before, so no change can fail a test"
+                )
+                return
+            from boardprof.history.report_lookup import find_run
+
+            found_run = find_run(f"#{max(compared)}", self._root)
+            baseline = found_run.label, found_run.report
         from boardprof.pytest_plugin.session_comparison import conclude
 
         found = conclude(

@@ -34,16 +34,33 @@ class RunName(NamedTuple):
         number: such as ``#42``.
         source: its commit and branch, and its saved name; "" if it has none.
         date: such as ``2026-11-20``.
+        commit: of its unchanged sources; "" if they were changed, or are not known.
+        builds: ids of its firmware.
     """
 
     number: str
     source: str
     date: str
+    commit: str = ""
+    builds: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Return ``#42 (branch main, 3f2a91c0) of 2026-11-20``."""
-        source = f" ({self.source})" if self.source else ""
-        return f"{self.number}{source} of {self.date}"
+        return f"{self.label} of {self.date}"
+
+    @property
+    def label(self) -> str:
+        """``#42 (branch main, 3f2a91c0)``."""
+        return f"{self.number} ({self.source})" if self.source else self.number
+
+
+def why_not_code(before: RunName, after: RunName) -> str:
+    """Return why a change between two runs is not of the code; "" if it may be."""
+    if before.builds and before.builds == after.builds:
+        return "the same build: not the code, but its inputs or the machine"
+    if before.commit and before.commit == after.commit:
+        return "the same commit: not the code"
+    return ""
 
 
 def chosen_trends(trends: Sequence[Trend], metrics: Sequence[str]) -> list[Trend]:
@@ -110,9 +127,14 @@ def _table(trends: Sequence[Trend]) -> Table:
             ),
             Column("Spread", spreads),
             Column("Last", [number_text(each.medians[-1], each.kind) for each in trends]),
-            Column("Trend", [blocks(each.medians) for each in trends], is_text=True),
+            Column(_trend_header(trends), [blocks(each.medians) for each in trends], is_text=True),
         ]
     )
+
+
+def _trend_header(trends: Sequence[Trend]) -> str:
+    is_part = any(len(each.points) > _MOST_BLOCKS for each in trends)
+    return f"Trend (last {_MOST_BLOCKS})" if is_part else "Trend"
 
 
 def _change_lines(trend: Trend, names: Sequence[RunName]) -> Iterator[str]:
@@ -124,14 +146,22 @@ def _change_lines(trend: Trend, names: Sequence[RunName]) -> Iterator[str]:
 
 
 def change_line(trend: Trend, change: Change, names: Sequence[RunName]) -> str:
-    """Return one sentence about a change, with the name of the first run after it."""
+    """Return one sentence about a change, with the last run before it and the first one after.
+
+    Runs need not be of successive commits, so each commit after the former may have changed it.
+    """
     before, after = (number_text(each, trend.kind) for each in (change.before, change.after))
     share = ""
     if change.before:
         step = Fraction(change.after) - Fraction(change.before)
         with contextlib.suppress(OverflowError):  # a ratio beyond every float
             share = f" ({ratio_text(float(1 + step / Fraction(magnitude(change.before))))})"
-    return f"{trend.row.metric} changed from {before} to {after}{share} at {names[change.at]}"
+    ends = names[change.at - 1], names[change.at]
+    why = why_not_code(*ends)
+    return (
+        f"{trend.row.metric} changed from {before} to {after}{share} between {ends[0].label} and "
+        f"{ends[1]}{f' ({why})' if why else ''}"
+    )
 
 
 def blocks(values: Sequence[Number]) -> str:
