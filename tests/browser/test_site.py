@@ -21,7 +21,14 @@ from selenium.webdriver.support.ui import WebDriverWait
 from tests.browser.conftest import DEADLINE_S, Page
 from tests.support import ROOT
 
-WIDE = ["docs/README", "docs/gates", "docs/probes", "docs/from-tvm", "boards/README"]
+WIDE = [
+    "docs/README",
+    "docs/firmware",
+    "docs/gates",
+    "docs/probes",
+    "docs/from-tvm",
+    "boards/README",
+]
 """Pages with wide tables and wide output."""
 
 ASSETS = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}

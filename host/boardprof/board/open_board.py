@@ -397,7 +397,7 @@ def _check_startable(spec: BoardSpec, baud: int | None, key_file: str | Path | N
     if spec.launch.kind == "serial":
         raise BoardError(
             f"{spec.name} is a real board and needs a port.",
-            hint=f"give -p PORT: {FORMS}",
+            hint=f"give -p PORT: PORT is {FORMS}",
         )
 
 
