@@ -143,6 +143,27 @@ def test_wide_tables_do_not_widen_the_page(reader: Page, pixels: int) -> None:
     assert widened(reader, [reader.folder / f"{name}.html" for name in WIDE]) == []
 
 
+def test_a_table_that_is_wider_than_a_phone_scrolls(reader: Page) -> None:
+    reader.width(390)
+    reader.browser.get((reader.folder / "docs" / "firmware.html").as_uri())
+    wide, stuck = reader.script(
+        """
+        const wide = [...document.querySelectorAll("article table")].filter(
+            (table) => table.getBoundingClientRect().right > innerWidth);
+        const scrolls = (table) => {
+            for (let box = table; box; box = box.parentElement)
+                if (["auto", "scroll"].includes(getComputedStyle(box).overflowX)) {
+                    box.scrollLeft = 1e6;
+                    return box.scrollLeft > 0 && table.getBoundingClientRect().right <= innerWidth;
+                }
+            return false;
+        };
+        return [wide.length, wide.filter((table) => !scrolls(table)).length];
+        """
+    )
+    assert (wide > 0, stuck) == (True, 0)
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("pixels", [390, 768, 1280, 1920])
 def test_no_page_is_wider_than_the_screen(

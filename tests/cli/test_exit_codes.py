@@ -356,6 +356,12 @@ def test_hooks_that_cannot_run_are_told_with_the_reason(tmp_path: Path) -> None:
     )
 
 
+def test_a_real_board_without_a_port_says_what_a_port_may_be() -> None:
+    done = boardprof("info", "-b", "nucleo-f446re")
+    assert done.code == 3
+    assert "\nTry: give -p PORT: PORT is a device path, HOST:PORT, a URL (" in done.err
+
+
 def test_code_that_does_not_compile_is_7_with_the_compilers_words(tmp_path: Path) -> None:
     source = tmp_path / "broken.c"
     source.write_text("int broken(void) { return missing; }\n")
