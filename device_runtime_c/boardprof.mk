@@ -16,6 +16,9 @@
 #
 #   firmware.elf: $(OBJECTS) $(BOARDPROF_LIBRARY)
 #
+# Whatever is compiled with BOARDPROF_CFLAGS may depend on $(BOARDPROF_SETTINGS), a file that changes
+# with the variables above. The agent does: it is built again for another board or other options.
+#
 # With BP_CFG_TRACE_HEAP=1, link with $(BOARDPROF_LDFLAGS) as well.
 #
 # The project defines the functions of bp_port.h; its main calls bp_init() and then bp_poll() for
@@ -32,6 +35,7 @@ BOARDPROF ?= boardprof
 BOARDPROF_AR ?= $(AR)
 BOARDPROF_BUILD ?= build/boardprof
 BOARDPROF_LIBRARY := $(BOARDPROF_BUILD)/libboardprof.a
+BOARDPROF_SETTINGS := $(BOARDPROF_BUILD)/settings.txt
 BOARDPROF_CPPFLAGS := -I$(BOARDPROF_RUNTIME)/include $(addprefix -D,$(BOARDPROF_CONFIG))
 
 boardprof_comma := ,
@@ -70,6 +74,16 @@ boardprof_compile = $(CC) $(BOARDPROF_CFLAGS) $(BOARDPROF_CPPFLAGS) -Os -g $(boa
     -ffunction-sections -fdata-sections $(if $(BOARDPROF_FREESTANDING),-ffreestanding) \
     $(if $(BOARDPROF_ARCH),-I$(BOARDPROF_RUNTIME)/arch/$(BOARDPROF_ARCH)) -MMD -MP -c $< -o $@
 
+boardprof_settings = $(CC) $(BOARDPROF_BOARD) $(BOARDPROF_CFLAGS) $(BOARDPROF_CPPFLAGS) $(BOARDPROF_ARCH) \
+    $(BOARDPROF_COLLECTORS) $(BOARDPROF_FREESTANDING)
+.PHONY: boardprof_always
+$(BOARDPROF_SETTINGS): boardprof_always
+	@mkdir -p $(@D)
+	@printf '%s\n' '$(subst ','\'',$(boardprof_settings))' >$@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+$(boardprof_objects) $(BOARDPROF_BUILD)/bp_table.c $(BOARDPROF_LIBRARY): $(BOARDPROF_SETTINGS)
+
 $(BOARDPROF_BUILD)/%.c.o: $(BOARDPROF_RUNTIME)/%.c
 	@mkdir -p $(@D)
 	$(boardprof_compile) -std=c11
@@ -89,7 +103,7 @@ $(BOARDPROF_BUILD)/bp_table.c: $(BOARDPROF_OBJECTS) $(boardprof_proof) $(BOARDPR
 
 $(BOARDPROF_LIBRARY): $(boardprof_objects)
 	@rm -f $@
-	$(BOARDPROF_AR) rcs $@ $^
+	$(BOARDPROF_AR) rcs $@ $(boardprof_objects)
 
 -include $(boardprof_objects:.o=.d)
 .DEFAULT_GOAL := $(boardprof_goal)

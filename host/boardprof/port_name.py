@@ -17,10 +17,9 @@ AUTO = "auto"
 """The port of the only board that is found."""
 
 FORMS = (
-    "give a device path, HOST:PORT, or a URL: socket://, ssh://, rfc2217://, hwgrep://, spy://; "
-    "or auto"
+    "a device path, HOST:PORT, a URL (socket://, ssh://, rfc2217://, hwgrep:// or spy://), or auto"
 )
-"""Hint for what is not a port."""
+"""What a port may be, for hints."""
 
 _BARE = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}")
 _SERIAL_SCHEMES = ("hwgrep", "rfc2217", "spy")

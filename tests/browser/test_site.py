@@ -21,7 +21,14 @@ from selenium.webdriver.support.ui import WebDriverWait
 from tests.browser.conftest import DEADLINE_S, Page
 from tests.support import ROOT
 
-WIDE = ["docs/README", "docs/gates", "docs/probes", "docs/from-tvm", "boards/README"]
+WIDE = [
+    "docs/README",
+    "docs/firmware",
+    "docs/gates",
+    "docs/probes",
+    "docs/from-tvm",
+    "boards/README",
+]
 """Pages with wide tables and wide output."""
 
 ASSETS = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
@@ -134,6 +141,27 @@ def test_its_search_works_without_a_server(reader: Page) -> None:
 def test_wide_tables_do_not_widen_the_page(reader: Page, pixels: int) -> None:
     reader.width(pixels)
     assert widened(reader, [reader.folder / f"{name}.html" for name in WIDE]) == []
+
+
+def test_a_table_that_is_wider_than_a_phone_scrolls(reader: Page) -> None:
+    reader.width(390)
+    reader.browser.get((reader.folder / "docs" / "firmware.html").as_uri())
+    wide, stuck = reader.script(
+        """
+        const wide = [...document.querySelectorAll("article table")].filter(
+            (table) => table.getBoundingClientRect().right > innerWidth);
+        const scrolls = (table) => {
+            for (let box = table; box; box = box.parentElement)
+                if (["auto", "scroll"].includes(getComputedStyle(box).overflowX)) {
+                    box.scrollLeft = 1e6;
+                    return box.scrollLeft > 0 && table.getBoundingClientRect().right <= innerWidth;
+                }
+            return false;
+        };
+        return [wide.length, wide.filter((table) => !scrolls(table)).length];
+        """
+    )
+    assert (wide > 0, stuck) == (True, 0)
 
 
 @pytest.mark.nightly

@@ -336,6 +336,32 @@ def test_a_check_of_another_type_is_told_since_it_does_not_run(tmp_path: Path) -
     assert "q_check is not run for q: it is not `int q_check(void)`" in done.err
 
 
+def test_hooks_that_cannot_run_are_told_with_the_reason(tmp_path: Path) -> None:
+    functions = "".join(f"int {name}(void) {{ return 3; }}\n" for name in "abcde")
+    (tmp_path / "q.c").write_text(
+        functions + "void a_check(void) {}\nstatic int b_check(void) { return 1; }\n"
+        "int c_check(int n) { return n; }\nvoid d_setup(int n) { (void)n; }\n"
+        "int e_check(void) { return 0; } // not a_setup\n"
+    )
+    done = boardprof("run", tmp_path / "q.c:all", "--no-warnings")
+    assert (done.code, [line for line in done.err.splitlines() if "is not run" in line]) == (
+        0,
+        [
+            "note: a_check is not run for a: it is not `int a_check(void)`",
+            "note: b_check is not run for b: it is static; to check its results, it must be a "
+            "global `int b_check(void)`",
+            "note: c_check is not run for c: it is not `int c_check(void)`",
+            "note: d_setup is not run for d: it is not `void d_setup(void)`",
+        ],
+    )
+
+
+def test_a_real_board_without_a_port_says_what_a_port_may_be() -> None:
+    done = boardprof("info", "-b", "nucleo-f446re")
+    assert done.code == 3
+    assert "\nTry: give -p PORT: PORT is a device path, HOST:PORT, a URL (" in done.err
+
+
 def test_code_that_does_not_compile_is_7_with_the_compilers_words(tmp_path: Path) -> None:
     source = tmp_path / "broken.c"
     source.write_text("int broken(void) { return missing; }\n")

@@ -352,7 +352,8 @@ def test_an_agent_of_another_board_is_named() -> None:
         done = boardprof("info", "-b", "native", "-p", port)
     assert (done.code, done.out) == (3, "")
     assert (
-        f"The agent at {port} belongs to the board 'linux', not 'native'.\n"
+        f"The agent at {port} belongs to the board 'linux', not 'native', the default without "
+        "-b.\n"
         "Try: give -b linux, or the port of the other board\n" in done.err
     )
 

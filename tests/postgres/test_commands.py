@@ -152,6 +152,49 @@ def test_a_password_on_the_command_line_is_refused(url: str, desk: History, tmp_
     assert (pushed.code, History(url).count()) == (0, 3)
 
 
+def test_a_password_in_a_settings_file_is_refused(desk: History, tmp_path: Path) -> None:
+    assert desk.path is not None
+    settings = tmp_path / "boardprof.toml"
+    settings.write_text('shared-history = "postgresql://ada:s3cret@127.0.0.1:1/runs"\n')
+    done = command(desk.path, "history", "push", folder=tmp_path)
+    assert (done.code, done.err) == (
+        2,
+        "error: The setting shared-history has a password, which all readers of the file can see.\n"
+        "Try: put it into ~/.pgpass or PGPASSWORD, and leave it out of the URL\n",
+    )
+    settings.write_text('shared-history = "postgresql://ada@127.0.0.1:1/runs"\n')
+    plain = command(desk.path, "history", "push", folder=tmp_path)
+    assert (plain.code, "refused" in plain.err, "setting" in plain.err) == (2, True, False)
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("postgresql:/ada:s3cret@127.0.0.1:1/runs", "The URL of the history is not valid."),
+        ("postgres:ada:s3cret@127.0.0.1:1/runs", "The URL of the history is not valid."),
+        ("//ada:s3cret@127.0.0.1:1/runs", "The URL of the history is not valid."),
+        ("ada:s3cr/et@127.0.0.1:1/runs", "The URL of the history is not valid."),
+        ("host=127.0.0.1 user=ada password=s3cret dbname=runs", "cannot be given as host=..."),
+        ("password = s3cret", "cannot be given as host=..."),
+    ],
+)
+@pytest.mark.parametrize("words", [("history",), ("run", "-b", "native", "f.c:f")])
+def test_text_that_is_almost_a_url_is_refused_without_its_password(
+    value: str, told: str, words: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "f.c").write_text("int f(int n) { return n; }\n")
+    done = command(value, *words, folder=tmp_path)
+    assert (done.code, done.out, told in done.err) == (2, "", True)
+    assert "Try: postgresql://USER@HOST:PORT/DATABASE" in done.err
+    assert [file.name for file in tmp_path.iterdir()] == ["f.c"]
+
+
+def test_a_file_may_have_a_colon_an_at_sign_or_an_equals_sign(tmp_path: Path) -> None:
+    for name in ("a=b.sqlite", "12:30.sqlite", "me@home.sqlite"):
+        done = command(name, "history", "path", folder=tmp_path)
+        assert (done.code, done.out.endswith(f"{name}\n")) == (0, True)
+
+
 def test_without_a_team_there_is_nothing_to_push_to(desk: History, tmp_path: Path) -> None:
     assert desk.path is not None
     done = command(desk.path, "history", "push", folder=tmp_path)

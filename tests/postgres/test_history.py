@@ -201,6 +201,17 @@ def test_tables_of_a_newer_boardprof_are_not_touched(server: Server, url: str) -
 # -- users, and a server that does not answer -------------------------------------------------
 
 
+def test_tables_without_their_version_are_not_taken_for_a_server_that_does_not_run(
+    server: Server, url: str
+) -> None:
+    filled(History(url))
+    server.execute(url.rpartition("/")[2], "DELETE FROM boardprof.alembic_version")
+    with pytest.raises(HistoryError, match="are not as boardprof has made them") as caught:
+        History(url).upgrade()
+    assert "server runs" not in str(caught.value.hint)
+    assert "boardprof.alembic_version" in str(caught.value.hint)
+
+
 @pytest.fixture
 def reader(server: Server, url: str) -> History:
     """The history of `filled`, for a user who may only read."""
@@ -319,12 +330,17 @@ def test_a_server_that_hangs_in_a_transaction_is_given_up_in_time(url: str) -> N
         "postgresql://lab:s3cret/x@host/db",
         "postgresql://lab:s3cret:1@[::1/db",
         "postgresql://lab:p@s3cret:5432/a@b",
-        "postgresql://host/db?pasword=s3cret",
     ],
 )
 def test_a_url_that_is_not_valid_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(UsageError, match="is not a valid PostgreSQL URL") as caught:
         History(url)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_an_option_of_a_url_that_postgresql_does_not_know_is_named() -> None:
+    with pytest.raises(UsageError, match="has the option pasword, which PostgreSQL") as caught:
+        History("postgresql://lab:s3cret@host/db?sslmode=require&pasword=s3cret")
     assert "s3cret" not in str(caught.value)
 
 

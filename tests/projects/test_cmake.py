@@ -149,6 +149,28 @@ def test_makefiles_of_cmake_build_it_too_and_options_of_the_agent_get_there(
 
 
 @pytest.mark.board("qemu-rv32")
+def test_the_command_line_overrides_the_sizes_of_the_project(tmp_path: Path) -> None:
+    requires_board("qemu-rv32")
+    configure(tmp_path, "qemu-rv32", "Unix Makefiles", "-DBP_CFG_ARENA=4096")
+    shell(["cmake", "--build", "."], tmp_path)
+    with connect("qemu-rv32", image=tmp_path / "thermostat.elf") as board:
+        assert board.dictionary.arena_bytes == 4096
+
+
+@pytest.mark.parametrize("value", ["abc", "4K", "-1", "ON"])
+def test_an_option_that_is_not_a_number_is_refused_by_name(value: str, tmp_path: Path) -> None:
+    requires_board("qemu-rv32")
+    with pytest.raises(AssertionError, match=f"BP_CFG_ARENA is '{value}'"):
+        configure(tmp_path, "qemu-rv32", "Unix Makefiles", f"-DBP_CFG_ARENA={value}")
+
+
+def test_without_a_toolchain_file_the_project_says_which_to_give(tmp_path: Path) -> None:
+    requires_tool("cmake", "cmake")
+    with pytest.raises(AssertionError, match="-DCMAKE_TOOLCHAIN_FILE=toolchains/rv32"):
+        shell(["cmake", "-S", EXAMPLE, "-B", tmp_path, "-G", "Unix Makefiles"], tmp_path)
+
+
+@pytest.mark.board("qemu-rv32")
 def test_the_line_of_the_readme_adds_the_functions_of_known_work(tmp_path: Path) -> None:
     requires_board("qemu-rv32")
     source = tmp_path / "source"

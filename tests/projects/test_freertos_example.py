@@ -53,3 +53,9 @@ def test_stack_is_that_of_the_task_and_interrupts_are_masked_on_request(image: P
 def test_without_a_kernel_the_makefile_says_what_to_give(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="KERNEL=/path/of/FreeRTOS-Kernel"):
         shell(["make", "-f", MAKEFILE, f"BOARDPROF={command(tmp_path)}"], tmp_path)
+
+
+def test_a_board_that_the_example_does_not_know_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="BOARD=qemu-rv64 is not supported") as caught:
+        shell(["make", "-f", MAKEFILE, "BOARD=qemu-rv64", f"KERNEL={KERNEL}"], tmp_path)
+    assert "one of qemu-cortex-m3 qemu-cortex-m4 qemu-rv32" in str(caught.value)

@@ -73,6 +73,30 @@ def test_the_example_finds_the_command_on_path(
     assert "boardprof glue --board qemu-rv32" in printed
 
 
+def test_another_board_in_the_same_folder_is_built_anew(tmp_path: Path) -> None:
+    requires_board(RV32)
+    requires_board("qemu-cortex-m4")
+    image = tmp_path / "firmware.elf"
+    words = ["make", "-j2", "-f", MAKEFILE, f"BOARDPROF={command(tmp_path)}"]
+    machines = []
+    for board in (RV32, "qemu-cortex-m4"):
+        shell([*words, f"BOARD={board}"], tmp_path)
+        machines.append(int.from_bytes(image.read_bytes()[18:20], "little"))
+    assert machines == [243, 40]  # EM_RISCV, EM_ARM
+    with connect("qemu-cortex-m4", image=image) as board:
+        assert board.functions.variance(np.arange(64, dtype=np.int32), 64) == 341
+    assert " -c " not in shell([*words, "BOARD=qemu-cortex-m4"], tmp_path)
+    option = "CONFIG=BP_CFG_HANDLES=3"
+    assert "-DBP_CFG_HANDLES=3" in shell([*words, "BOARD=qemu-cortex-m4", option], tmp_path)
+
+
+def test_a_board_that_the_example_does_not_know_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="BOARD=qemu-rv64 is not supported") as caught:
+        shell(["make", "-f", MAKEFILE, "BOARD=qemu-rv64"], tmp_path)
+    assert "one of qemu-rv32 qemu-cortex-m4" in str(caught.value)
+    assert not any(tmp_path.iterdir())
+
+
 @dataclass
 class Traced:
     """A recording, the only core's timeline, and the names of its tasks."""

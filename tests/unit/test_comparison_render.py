@@ -53,6 +53,19 @@ def test_of_what_identifies_the_sides_only_the_difference_is_told() -> None:
     assert "After:  after (board flags -O3)" in lines
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        (1_000_000, 1_000_002, "+0.0002 %"),
+        (10**12, 10**12 + 1, "+<0.0001 %"),
+        (10**12, 10**12 - 1, "-<0.0001 %"),
+    ],
+)
+def test_a_tiny_change_has_its_sign_and_no_exponent(before: int, after: int, text: str) -> None:
+    found = compare(report_of({"cycles": [before]}), report_of({"cycles": [after]}))
+    assert f" {text} " in found.table()
+
+
 def test_what_is_the_same_can_be_left_out() -> None:
     lines = comparison().table(changed_only=True).splitlines()
     assert [line.split()[3] for line in lines[1:4]] == ["instructions", "branches", "stores"]

@@ -464,7 +464,8 @@ def test_a_report_says_what_its_recording_lacks_as_trace_does() -> None:
     content = block(0, 0, 60, (0, LOOP), (10, LOOP + 1), (9, LOOP), (1, DROPPED, 4), (40, GO))
     found = recording(content)
     lacks = [
-        "4 events dropped in 1 place; passes across them are left out.",
+        "4 events dropped in 1 place; passes across them are left out. Try: a larger BP_CFG_TRACE "
+        "in the firmware, fewer probes, or a shorter recording.",
         "loop: 1 begin without an end.",
     ]
     assert recording_page(found)[-2:] == lacks

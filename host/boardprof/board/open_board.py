@@ -167,9 +167,10 @@ def attach(
         dictionary = fetch_dictionary(session, cache_root() / "dictionaries")
         spec = what_it_says(spec, dictionary.board)
         if dictionary.board != spec.name:
+            why = ", the default without -b" if spec.default else ""
             raise BoardError(
                 f"The agent at {transport.name} belongs to the board {dictionary.board!r}, "
-                f"not {spec.name!r}.",
+                f"not {spec.name!r}{why}.",
                 hint=_other_board(dictionary.board, spec.name, is_started=is_started),
             )
         if clock is None:
@@ -397,7 +398,7 @@ def _check_startable(spec: BoardSpec, baud: int | None, key_file: str | Path | N
     if spec.launch.kind == "serial":
         raise BoardError(
             f"{spec.name} is a real board and needs a port.",
-            hint=f"give -p PORT: {FORMS}",
+            hint=f"give -p PORT: PORT is {FORMS}",
         )
 
 

@@ -245,10 +245,18 @@ def _both(ctx: click.Context, url: str | None) -> tuple[History, History]:
     from boardprof.history.databases import has_password
     from boardprof.history.report_lookup import local_history, shared_history
 
-    is_seen = ctx.get_parameter_source("shared_history") is ParameterSource.COMMANDLINE
-    if url is not None and is_seen and has_password(url):
+    source = ctx.get_parameter_source("shared_history")
+    readers = {
+        ParameterSource.COMMANDLINE: (
+            "--shared-history has a password, which other users of this machine can see."
+        ),
+        ParameterSource.DEFAULT_MAP: (
+            "The setting shared-history has a password, which all readers of the file can see."
+        ),
+    }
+    if url is not None and source in readers and has_password(url):
         raise UsageError(
-            "--shared-history has a password, which other users of this machine can see.",
+            readers[source],
             hint="put it into ~/.pgpass or PGPASSWORD, and leave it out of the URL",
         )
     return local_history(), shared_history(url)

@@ -50,7 +50,8 @@ def _of_core(line: Timeline) -> Iterator[str]:
     if found.dropped:
         yield (
             f"{_count(found.dropped, 'event')} dropped in {_count(found.gaps, 'place')}; passes "
-            "across them are left out."
+            "across them are left out. Try: a larger BP_CFG_TRACE in the firmware, fewer probes, "
+            "or a shorter recording."
         )
     if found.unsure_gaps:
         yield (

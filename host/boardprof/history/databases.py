@@ -19,12 +19,42 @@ _SERVERS: Final = dict.fromkeys(("postgresql", "postgres"), "boardprof.history.p
 """Scheme -> module, which is imported when it is asked for; libpq knows both names."""
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+_ALMOST_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/|postgres(?:ql)?:", re.IGNORECASE)
+_LOGIN: Final = re.compile(r":[^/]*@|^(?!/[^/]|[.~]).*:.*@", re.DOTALL)
+_SETTING: Final = re.compile(
+    r"(?:^|\s)(?:host|hostaddr|port|dbname|user|password|passfile|service|sslmode)\s*=",
+    re.IGNORECASE,
+)
+"""libpq's other form of a connection: ``host=db.lab dbname=boardprof``."""
+
 _EXTRA: Final = "boardprof[postgres]"
 
 
 def is_url(place: str | Path) -> bool:
     """Tell whether a place is a URL rather than the path of a file."""
     return isinstance(place, str) and _SCHEME.match(place.strip()) is not None
+
+
+def require_place(place: str) -> None:
+    """Require text to be the path of a file, or to look like a URL.
+
+    Raises:
+        UsageError: it is rather a URL with a mistake, or libpq's ``host=...``. The message does not
+            quote it, because it may have a password.
+    """
+    text = place.strip()
+    if is_url(text):
+        return
+    form = "postgresql://USER@HOST:PORT/DATABASE, with the password in ~/.pgpass or PGPASSWORD"
+    hidden = "It is not shown, because it may have a password."
+    if _SETTING.search(text):
+        raise UsageError(
+            "The history cannot be given as host=... dbname=..., only as a file or a URL. "
+            f"{hidden}",
+            hint=form,
+        )
+    if _ALMOST_URL.match(text) or _LOGIN.search(text):
+        raise UsageError(f"The URL of the history is not valid. {hidden}", hint=form)
 
 
 def has_password(url: str) -> bool:
@@ -39,9 +69,12 @@ def database_of(place: str | Path, timeout_s: float) -> Database:
 
     Raises:
         UnknownNameError: no database has that kind of URL.
-        UsageError: a package that it needs is not installed, or the URL is not valid.
+        UsageError: a package that it needs is not installed, or the URL is not valid; see
+            `require_place`, too.
     """
     if not is_url(place):
+        if isinstance(place, str):
+            require_place(place)
         return SqliteDatabase(Path(place), timeout_s)
     url = str(place).strip()
     scheme = url.partition("://")[0].casefold()

@@ -16,7 +16,7 @@ from boardprof.errors import ReportFileError, UnknownNameError, UsageError
 from boardprof.events import is_recording
 from boardprof.history.choice import Choice
 from boardprof.history.database import may_exist
-from boardprof.history.databases import is_url
+from boardprof.history.databases import is_url, require_place
 from boardprof.history.lookup import parse_reference
 from boardprof.history.run import LAST, HistoryError, NothingKeptError, Run
 from boardprof.history.store import History
@@ -62,12 +62,16 @@ def history_place() -> Path | str | None:
 
     It is ``$BOARDPROF_HISTORY``; ``off`` or an empty value turns the history off. If unset, it is
     the `default_file`.
+
+    Raises:
+        UsageError: it is neither, see `require_place`.
     """
     chosen = os.environ.get(_VARIABLE)
     if chosen is None:
         return default_file()
     if is_url(chosen):
         return chosen
+    require_place(chosen)
     return None if chosen.strip().casefold() in ("", "off") else Path(chosen).expanduser()
 
 

@@ -79,7 +79,10 @@ def ratio_text(ratio: float) -> str:
 
 def _percent_text(percent: float) -> str:
     text = f"{percent:+,.2f}"
-    return f"{text} %" if float(text.replace(",", "")) else f"{percent:+.1g} %"
+    if float(text.replace(",", "")):
+        return f"{text} %"
+    sign = "-" if percent < 0 else "+"
+    return f"{percent:+.1g} %" if abs(percent) >= 1e-4 else f"{sign}<0.0001 %"
 
 
 def certainty(row: Difference) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from boardprof.arguments.arguments import referred
@@ -15,6 +16,7 @@ from boardprof.run.plan import ALL, Plan
 
 Note = Callable[[str], None]
 _MOST_LISTED = 8
+_HOOK = re.compile(rb"\b[A-Za-z]\w*_(?:setup|check)\b")
 
 
 def check_early(functions: Sequence[CFunction], plan: Plan) -> None:
@@ -43,7 +45,7 @@ def chosen_functions(
         UsageError, UnknownNameError, BuildError: no function can be measured.
     """
     chosen = _chosen(board, plan, firmware, on_note)
-    _note_hooks(chosen, firmware, on_note)
+    _note_hooks(chosen, board, plan, firmware, on_note)
     return chosen
 
 
@@ -161,14 +163,41 @@ def _why_nothing(plan: Plan, firmware: Firmware) -> tuple[list[str], str, str | 
     return [], "", None
 
 
-def _note_hooks(names: Sequence[str], firmware: Firmware | None, on_note: Note) -> None:
-    """Note functions that have the name of a set-up or a check, but another type."""
-    others = {f.name for f in firmware.functions} if firmware else set()
+def _note_hooks(
+    names: Sequence[str], board: Board, plan: Plan, firmware: Firmware | None, on_note: Note
+) -> None:
+    """Note functions that have the name of a set-up or a check, but cannot be one."""
+    others = {f.name for f in board.dictionary.user_functions}
+    mentioned: set[str] = set()
+    if firmware is not None:
+        others |= {f.name for f in firmware.functions}
+        found = (_HOOK.findall(file.read_bytes()) for file in firmware.sources)
+        mentioned = {each.decode() for names_of_file in found for each in names_of_file}
+        mentioned -= {hook for f in firmware.functions for hook in (f.setup, f.check) if hook}
+    roles = (
+        ("setup", "void {}(void)", "prepare it"),
+        ("check", "int {}(void)", "check its results"),
+    )
     for name in names:
-        for hook, form in (("setup", "void {}(void)"), ("check", "int {}(void)")):
-            if f"{name}_{hook}" in others:
-                wanted = form.format(f"{name}_{hook}")
-                on_note(f"{name}_{hook} is not run for {name}: it is not `{wanted}`")
+        for hook, form, role in roles:
+            other = f"{name}_{hook}"
+            wanted = form.format(other)
+            if other in others:
+                why = f"it is not `{wanted}`"
+            elif firmware is not None and other in mentioned and _is_static(other, plan, firmware):
+                why = f"it is static; to {role}, it must be a global `{wanted}`"
+            else:
+                continue
+            on_note(f"{other} is not run for {name}: {why}")
+
+
+def _is_static(name: str, plan: Plan, firmware: Firmware) -> bool:
+    """Tell whether a function exists only as a static one, which compilers discard if unused."""
+    if name in firmware.hidden:
+        return True
+    from boardprof.firmware.functions import unoffered  # later: it may compile
+
+    return bool(unoffered(firmware.board, plan.files[:1], plan.code, name).static)
 
 
 def _where(board: Board, plan: Plan) -> str:

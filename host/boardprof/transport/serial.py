@@ -167,9 +167,9 @@ def _explain(device: str, error: Exception) -> BoardError:
     if number in (errno.EAGAIN, errno.EBUSY):
         return _busy(device, lock_holders(device) or openers(device))
     if number == errno.ENOTTY:
-        return BoardError(f"{device} is not a serial port.", hint=FORMS)
+        return BoardError(f"{device} is not a serial port.", hint=f"give {FORMS}")
     reason = os.strerror(number) if isinstance(number, int) else str(error)
     return BoardError(
         f"{device} cannot be opened as a serial port: {reason}.",
-        hint=f"{FORMS}; if this is the board's port, plug it in again",
+        hint=f"give {FORMS}; if this is the board's port, plug it in again",
     )

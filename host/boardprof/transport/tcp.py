@@ -23,7 +23,7 @@ def parse_socket_url(port: str) -> tuple[str, int]:
     """
     host, _, number = port.removeprefix(SCHEME).rpartition(":")
     if not port.startswith(SCHEME) or not host or not number.isdecimal() or int(number) > 65535:
-        raise UsageError(f"{port!r} is not a port", hint=FORMS)
+        raise UsageError(f"{port!r} is not a port", hint=f"give {FORMS}")
     return host.strip("[]"), int(number)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -168,6 +169,15 @@ class PostgresDatabase:
             )
         if isinstance(error, errors.DiskFull | errors.IoError):
             return StorageError(f"{what} cannot be {done}: {self._shown(error)}.", hint=_ELSEWHERE)
+        if isinstance(
+            error, errors.DuplicateTable | errors.UndefinedTable | errors.UndefinedColumn
+        ):
+            return HistoryError(
+                f"{what} cannot be {done}: {self._shown(error)}. Its tables are not as boardprof "
+                "has made them.",
+                hint="restore the schema boardprof, above all the row of "
+                f"boardprof.alembic_version, from a backup; {_ELSEWHERE}",
+            )
         return HistoryError(
             f"{what} cannot be {done}: {self._shown(error)}.",
             hint=f"see that the server runs, and host, user and password; {_FORM}",
@@ -239,7 +249,13 @@ def _parts(url: str) -> dict[str, object]:
     refused = UsageError("The URL of the history is not a valid PostgreSQL URL.", hint=_FORM)
     try:
         parts: dict[str, object] = {**conninfo_to_dict(url)}
-    except psycopg.Error:
+    except psycopg.Error as error:
+        if found := re.search(r'invalid URI query parameter: "([\w.-]+)"', str(error)):
+            refused = UsageError(
+                f"The URL of the history has the option {found[1]}, which PostgreSQL does not "
+                "know.",
+                hint=f"see libpq's options, such as sslmode; {_FORM}",
+            )
         raise refused from None
     ports = str(parts.get("port") or "").split(",")
     names = [str(parts.get(key) or "") for key in ("user", "host", "dbname")]
