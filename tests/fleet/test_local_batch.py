@@ -20,6 +20,7 @@ from boardprof.fleet.boards import FleetBoard
 from boardprof.fleet.job_process import JobLostError, JobProcess
 from boardprof.fleet.lease import lease_of, local_leases
 from boardprof.fleet.results_folder import ResultsFolder
+from boardprof.fleet.work import Work, built, check, data_of, perform
 from tests.fleet.cluster import until
 from tests.fleet.stand_in import crash, exclusive, flaky, long_nap, nap, sick_twice
 from tests.support import awake
@@ -96,19 +97,31 @@ def test_a_jobs_own_failure_is_final_and_its_boards_is_not(folder: Path) -> None
             stand_ins(1), results=folder / "s"
         )
         assert (result.state, result.was_known) == ("failed", False)
-        assert result.errors[0].message == "The job's process died by signal 9."
+        told = ("The job's process died by signal 9.", "local:native.0")
+        assert [(error.message, error.board) for error in result.errors] == [told, told]
+        assert result.board == "local:native.0"
+        assert 0.0 < result.began_s <= result.ended_s
+    # Failures that are not remembered are in the folder, too.
+    lines = [json.loads(x) for x in (folder / "s" / "results.jsonl").read_text().splitlines()]
+    assert [(line["state"], line["is_final"]) for line in lines] == [("failed", False)] * 2
 
 
 def test_a_job_that_cannot_be_served_or_built_fails_at_once_and_others_run(folder: Path) -> None:
     (folder / "bad.c").write_text("int broken(int n) { return m; }\n")
+    real, near = Fleet().map(
+        [*jobs(folder, "cube", board="nucleo-f446re"), *jobs(folder, "cube", board="qemu-rv23")]
+    )
+    assert "nucleo-f446re is a real board and needs a port." in real.errors[0].message
+    assert "-b nucleo-f446re=PORT" in real.errors[0].message
+    assert "did you mean 'qemu-rv32'?" in near.errors[0].message
     wanted = [
         *jobs(folder, "square", board="m99"),
         Job(str(folder / "bad.c"), "native", "broken", ("n=1",)),
         *jobs(folder, "square"),
     ]
     lacking, broken, done = Fleet().map(wanted)
-    told = "No board can serve a job for m99. Boards: 1 native."
-    assert lacking.errors[0].message.startswith(told)
+    assert lacking.errors[0].message.startswith("There is no board 'm99'. Known: ")
+    assert lacking.errors[0].exit_code == 2
     assert (broken.state, broken.errors[0].exit_code) == ("failed", 7)
     assert "bad.c:1" in broken.errors[0].message
     assert done.state == "done"
@@ -143,6 +156,69 @@ def test_a_job_that_may_run_only_once_is_unknown_and_stays_so(folder: Path) -> N
     for was_known in (False, True):
         (result,) = Fleet(perform=crash).map(stand_ins(1, once=True), results=folder / "r")
         assert (result.state, result.was_known) == ("unknown", was_known)
+
+
+MORTAL = """
+#include <signal.h>
+#include <unistd.h>
+__attribute__((constructor)) static void begin(void) {{ if (access("{flag}", 0)) _exit(3); }}
+unsigned last(unsigned n) {{ kill(getpid(), 9); return n; }}
+unsigned square(unsigned n) {{ return n * n; }}
+"""
+
+
+def test_a_job_that_may_run_only_once_is_unknown_only_if_it_may_have_begun(folder: Path) -> None:
+    (folder / "f.c").write_text(MORTAL.format(flag=folder / "flag"))
+    wanted = jobs(folder, "last", "square", board="linux", once=True)
+    fleet = Fleet(rules=Rules(retries=0))
+    for result in fleet.map(wanted, results=folder / "r"):
+        assert (result.state, result.errors[0].kind) == ("failed", "BoardError")
+        assert "before a board could be reached" in result.errors[0].message
+    (folder / "flag").touch()
+    for was_known in (False, True):
+        last, square = fleet.map(wanted, results=folder / "r")
+        assert (last.state, last.was_known) == ("unknown", was_known)
+        assert last.errors[0].message.startswith("The board or its process failed when the job")
+        assert (square.state, square.was_known) == ("done", was_known)
+    lines = [json.loads(x) for x in (folder / "r" / "results.jsonl").read_text().splitlines()]
+    states = [line["state"] for line in lines if line["job"]["function"] == "last"]
+    assert (states[0], states[1], states[-2:]) == ("started", "failed", ["started", "unknown"])
+
+
+def test_a_board_whose_emulator_is_missing_is_the_boards_fault(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = jobs(folder, "square", board="qemu-rv32")
+    board = FleetBoard("qemu-rv32", "a")
+    work = Work(wanted[0], data_of(wanted[0].arguments), built(wanted[0], "qemu-rv32"))
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+    answer = perform(work, board)
+    told = "qemu-system-riscv32 was not found on PATH."
+    assert answer.errors[0].message.startswith(told)
+    assert (answer.is_boards_fault, answer.may_have_run) == (True, False)
+    assert check(board) == told
+    (result,) = Fleet().map(wanted)
+    assert (result.errors[0].message.partition("\n")[0], result.errors[0].exit_code) == (told, 7)
+    done = subprocess.run(
+        [sys.executable, "-m", "boardprof", "worker", "tcp://127.0.0.1:1", "-b", "qemu-rv32"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, told in done.stderr) == (7, True)
+
+
+def test_a_result_whose_report_is_missing_or_damaged_is_measured_again(folder: Path) -> None:
+    wanted = jobs(folder, "square", "cube")
+    first = Fleet().map(wanted, results=folder / "r")
+    for result, damage in zip(first, (Path.unlink, Path.touch), strict=True):
+        file = Path(result.report_file or "")
+        file.write_text("{")
+        damage(file)
+    again = Fleet().map(wanted, results=folder / "r")
+    assert [(each.state, each.was_known) for each in again] == [("done", False)] * 2
+    assert [len(each.report.calls) for each in again if each.report] == [2, 2]
 
 
 CLIENT = """
@@ -193,9 +269,15 @@ def test_a_board_that_fails_its_check_is_in_quarantine_with_the_reason(folder: P
 def test_a_job_at_its_time_limit_is_ended() -> None:
     wanted = [Job("f.c", "native", limits=Limits(job_s=0.5))]
     with awake() as clock:
-        (result,) = Fleet(perform=long_nap, rules=Rules(retries=0)).map(wanted)
+        (result,) = Fleet(perform=long_nap).map(wanted)
         assert clock() < 8.0
-    assert result.errors[0].message == "The job did not end within 0.5 s."
+    (error,) = result.errors  # it was tried once
+    told, _, hint = error.message.partition("\n")
+    assert told == "The job did not end within 0.5 s of wall time (job_s)."
+    assert "job_s" in hint
+    assert error.exit_code == 6  # as of `boardprof run --wall-timeout`
+    assert result.board == error.board == "local:native.0"
+    assert 0.5 <= result.ended_s - result.began_s < 8.0
 
 
 def test_progress_says_what_boards_do_and_what_jobs_wait_for() -> None:

@@ -83,6 +83,34 @@ def test_a_job_that_may_run_only_once_is_unknown_when_its_process_died() -> None
     assert decided(made) == [GiveUp(0, True, "Its worker has ended.")]
 
 
+def test_a_job_that_may_run_only_once_is_tried_again_if_it_cannot_have_begun() -> None:
+    made = policy()
+    made.add_job(0, "kind", 0.0, once=True)
+    assert decided(made) == [Start(0, "a")]
+    made.ended("a", 0, FAILED, 1.0, "no answer")
+    assert decided(made) == [Start(0, "b")]
+    made.ended("b", 0, Outcome.BOARD_FAILED_LATE, 2.0, "silent")
+    assert decided(made) == [GiveUp(0, True, "silent")]
+
+
+def test_boards_that_cannot_be_started_are_checked_at_once_and_cost_a_job_no_attempt() -> None:
+    made = policy("abcd", retries=1)
+    made.add_job(0, "kind", 0.0)
+    for board in "abc":
+        assert decided(made)[-1] == Start(0, board)
+        made.ended(board, 0, Outcome.BOARD_UNFIT, 1.0, "no emulator")
+    assert decided(made) == [Check("c"), Start(0, "d")]
+    # A board that passes its check and cannot be started all the same costs attempts.
+    made = policy("a", retries=1)
+    made.add_job(0, "kind", 0.0)
+    for _ in range(3):
+        assert decided(made)[-1] == Start(0, "a")
+        made.ended("a", 0, Outcome.BOARD_UNFIT, 1.0, "no emulator")
+        assert Check("a") in (again := decided(made))
+        made.checked("a", None, 1.0)
+    assert again[0] == GiveUp(0, False, "no emulator")
+
+
 def test_two_failures_in_a_row_have_a_board_checked_before_its_next_job() -> None:
     made = policy(["a"], retries=9)
     made.add_job(0, "kind", 0.0)

@@ -38,10 +38,13 @@ def worker(scheduler: str, boards: tuple[str, ...], name: str | None) -> None:
 
     Needs dask: pip install 'boardprof[fleet]'.
     """
-    from boardprof.fleet.boards import boards_of_host
+    from boardprof.fleet.boards import boards_of_host, check_startable
     from boardprof.fleet.dask_worker import run_worker
 
     if not boards:
         raise UsageError("A worker needs boards.", hint="-b KIND, or -b KIND=PORT")
     host = name or platform.node()
-    run_worker(scheduler, boards_of_host(boards, host), host, echo_note)
+    offered = boards_of_host(boards, host)
+    for kind in dict.fromkeys(board.kind for board in offered if board.port is None):
+        check_startable(kind)
+    run_worker(scheduler, offered, host, echo_note)

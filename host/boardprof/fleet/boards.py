@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from boardprof.boards.board_file import BoardSpec
 from boardprof.boards.board_lookup import board_spec
-from boardprof.errors import UsageError
+from boardprof.errors import MissingToolError, UsageError
 
 LABGRID = "labgrid:"
 """Prefix of a port that is the name of a place in labgrid."""
@@ -38,6 +39,21 @@ class FleetBoard:
         """The board's description; raises as `board_spec`."""
         spec = board_spec(self.kind)
         return spec if self.port is None else spec.at_port()
+
+
+def check_startable(kind: str) -> None:
+    """Check that a board which its host starts can be started here.
+
+    Raises:
+        MissingToolError: its emulator is not installed, or what builds its simulator.
+    """
+    launch = board_spec(kind).launch
+    program, package = launch.command[0] if launch.command else "", launch.package
+    if launch.simulator is not None:
+        program, package = launch.simulator.program, launch.simulator.package
+    is_program = program and "{" not in program  # else the image itself
+    if is_program and shutil.which(program) is None:
+        raise MissingToolError(program, package or program)
 
 
 def boards_of_host(texts: Sequence[str], host: str) -> list[FleetBoard]:

@@ -8,17 +8,24 @@ import os
 import queue
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from boardprof.errors import BoardError, BoardprofError, UsageError
-from boardprof.fleet.boards import FleetBoard, boards_of_host
-from boardprof.fleet.job import DONE, FAILED, UNKNOWN, Job, JobError, Result
-from boardprof.fleet.job_process import JobLostError
+from boardprof.errors import (
+    BoardError,
+    BoardprofError,
+    MissingToolError,
+    ReportFileError,
+    UnknownNameError,
+    UsageError,
+)
+from boardprof.fleet.boards import FleetBoard, boards_of_host, check_startable
+from boardprof.fleet.job import DONE, FAILED, STARTED, UNKNOWN, Job, JobError, Result
+from boardprof.fleet.job_process import JobLostError, JobTimeoutError
 from boardprof.fleet.policy import Check, GiveUp, Outcome, Policy, Rules, Start
 from boardprof.fleet.provider import Ended, Event, Joined, Left, LocalProvider, Provider
 from boardprof.fleet.results_folder import ResultsFolder
@@ -38,6 +45,7 @@ __all__ = ["Fleet", "Progress"]
 
 _CHECK_S = 300.0
 _LONGEST_WAIT_S = 5.0
+_LINE = "\n"
 _SHORT_S = 2.0
 """Mean time of jobs below which boards get their next job in advance."""
 
@@ -128,30 +136,65 @@ class Fleet:
         """
         wanted = list(dict.fromkeys(jobs))
         with ResultsFolder(results) if results is not None else nullcontext() as folder:
-            provider = self._provider or self._made_provider(wanted)
-            batch = _Batch(wanted, provider, self._rules, self._perform, folder, on_progress)
+            faults: dict[str, BoardprofError] = {}
+            provider = self._provider or self._made_provider(wanted, faults)
+            batch = _Batch(
+                wanted, provider, self._rules, self._perform, folder, on_progress, faults
+            )
             try:
                 yield from batch.run()
             finally:
                 batch.close()
 
-    def _made_provider(self, jobs: Sequence[Job]) -> Provider:
+    def _made_provider(self, jobs: Sequence[Job], faults: dict[str, BoardprofError]) -> Provider:
+        """Return the boards; ``faults`` gets why those that jobs name are not among them."""
         if self._scheduler is not None:
             from boardprof.fleet.dask_provider import DaskProvider
 
             return DaskProvider(self._scheduler)
-        texts = self._texts
-        if not texts:
-            from boardprof.boards.board_lookup import find_boards
+        boards = boards_of_host(self._texts, "local")
+        for kind in dict.fromkeys(board.kind for board in boards if board.port is None):
+            check_startable(kind)
+        there = {name for board in boards for name in (board.kind, board.serial)}
+        for need in dict.fromkeys(job.board for job in jobs):
+            try:
+                if need not in there and _can_be_started(need, there) and not self._texts:
+                    boards += boards_of_host([need], "local")
+            except BoardprofError as error:
+                faults[need] = error
+        return LocalProvider(boards)
 
-            known = find_boards()
-            kinds = dict.fromkeys(job.board for job in jobs)
-            texts = tuple(k for k in kinds if (k in known or os.sep in k) and _is_startable(k))
-        return LocalProvider(boards_of_host(texts, "local"))
+
+def _can_be_started(kind: str, there: Collection[str]) -> bool:
+    """Tell whether a board of this kind could be started here.
+
+    Args:
+        kind: which.
+        there: other names that would have been valid.
+
+    Raises:
+        UnknownNameError: there is no such board.
+        UsageError: it needs a port.
+        MissingToolError: its emulator is not installed.
+    """
+    from boardprof.boards.board_lookup import board_spec, find_boards
+
+    try:
+        spec = board_spec(kind)
+    except UnknownNameError:
+        raise UnknownNameError("board", kind, [*find_boards(), *sorted(there)]) from None
+    if spec.launch.kind == "serial":
+        raise UsageError(f"{kind} is a real board and needs a port.", hint=f"give -b {kind}=PORT")
+    check_startable(kind)
+    return True
 
 
-def _is_startable(kind: str) -> bool:
-    return FleetBoard(kind, "").spec.launch.kind != "serial"
+def _has_report(result: Result) -> bool:
+    """Tell whether the Report of a known result can be read, if it has one."""
+    try:
+        return result.report is not None or result.report_file is None
+    except ReportFileError:
+        return False
 
 
 @dataclass
@@ -169,6 +212,16 @@ class _Call:
     number: int | None
     began_s: float
     image: str = ""
+
+
+@dataclass
+class _Attempt:
+    """The last attempt at a job, and what went wrong in all of them, the last one first."""
+
+    board: str
+    began_s: float
+    ended_s: float
+    errors: tuple[JobError, ...]
 
 
 @dataclass
@@ -190,7 +243,9 @@ class _Batch:
         perform: Perform,
         folder: ResultsFolder | None,
         on_progress: Callable[[Progress], None] | None,
+        faults: Mapping[str, BoardprofError],
     ) -> None:
+        self._faults = faults
         self._jobs, self._provider, self._perform = jobs, provider, perform
         self._folder, self._on_progress = folder, on_progress
         self._policy = Policy(rules)
@@ -206,7 +261,7 @@ class _Batch:
         self._places: dict[tuple[str, str, str], _Build] = {}
         self._place_of: dict[int, _Build] = {}
         self._keys: dict[int, str] = {}
-        self._errors: dict[int, tuple[JobError, ...]] = {}
+        self._attempts: dict[int, _Attempt] = {}
         self._sent: set[tuple[str, str]] = set()
         self._began_s = time.monotonic()
         self._measured = 0
@@ -238,7 +293,8 @@ class _Batch:
         """Start the builds; yield the results of jobs that no board can serve."""
         for number, job in enumerate(self._jobs):
             if lack := self._policy.lack(job.board):
-                yield self._failed(number, BoardError(lack, hint="boardprof fleet status"))
+                fault = self._faults.get(job.board)
+                yield self._failed(number, fault or BoardError(lack, hint="boardprof fleet status"))
                 continue
             kind = next(b.kind for b in self._boards.values() if job.board in (b.kind, b.serial))
             build = (kind, job.file, job.flags)
@@ -276,7 +332,7 @@ class _Batch:
             yield self._failed(number, error)
             return
         known = None if self._folder is None else self._folder.known.get(self._keys[number])
-        if known is not None:
+        if known is not None and _has_report(known):
             yield known
             return
         self._place_of[number] = place
@@ -296,21 +352,13 @@ class _Batch:
                     self._provider.start(call, self._boards[board], check, timeout_s=_CHECK_S)
                 case GiveUp(number, is_unknown, why):
                     self._waiting[self._jobs[number].board] -= 1
-                    error = JobError("JobLostError" if is_unknown else "BoardError", why, 3)
-                    state = UNKNOWN if is_unknown else FAILED
-                    if not self._jobs[number].limits.once:
-                        self._keys.pop(number, None)  # a second start tries it again
-                    errors = self._errors.get(number, ())
-                    if not any(each.message == why for each in errors):
-                        errors = (*errors, error)
-                    yield self._over(number, state, errors=errors)
+                    yield self._given_up(number, why, is_unknown=is_unknown)
 
     def _start(self, number: int, board: str) -> None:
         job, image = self._jobs[number], self._place_of[number].image
         call = _Call(board, number, time.time())
         if job.limits.once and self._folder is not None:
-            lost = JobError("JobLostError", "The batch ended while this job ran.", 3)
-            self._folder.add(self._result(number, UNKNOWN, board, errors=(lost,)))
+            self._folder.add(self._result(number, STARTED, board, began_s=call.began_s))
         if image is not None:
             host = self._boards[board].host
             call.image = image.digest
@@ -346,6 +394,9 @@ class _Batch:
                     if self._boards.get(board.serial) == board:
                         serial = board.serial
                         del self._boards[serial]
+                        lost = [call for call in self._calls.values() if call.board == serial]
+                        if lost and lost[0].number is not None:  # later ones were sent ahead
+                            self._note_attempt(lost[0], (JobError("JobLostError", why, 3),))
                         self._calls = {n: c for n, c in self._calls.items() if c.board != serial}
                         self._policy.lose_board(serial, why, time.monotonic())
                 case Ended(number, value, error):
@@ -367,18 +418,24 @@ class _Batch:
             self._policy.checked(board, value if error is None else str(error), now_s)
             return
         if isinstance(error, JobLostError):
-            self._errors[number] = (JobError.of(error),)
+            self._note_attempt(call, (replace(JobError.of(error), exit_code=3),))
             self._policy.ended(board, number, Outcome.LOST, now_s, str(error))
             return
         answer = value if error is None else Answer(errors=(JobError.of(error),))
-        self._errors[number] = answer.errors
+        self._note_attempt(call, answer.errors)
         if any(each.kind == ImageMissingError.__name__ for each in answer.errors):
             self._sent.discard((self._boards[board].host, call.image))
         elif call.image:
             self._sent.add((self._boards[board].host, call.image))
         if answer.is_boards_fault:
             why = answer.errors[0].message
-            self._policy.ended(board, number, Outcome.BOARD_FAILED, now_s, why)
+            outcome = Outcome.BOARD_FAILED_LATE if answer.may_have_run else Outcome.BOARD_FAILED
+            if not answer.may_have_run:
+                if any(each.kind == MissingToolError.__name__ for each in answer.errors):
+                    outcome = Outcome.BOARD_UNFIT
+                if self._jobs[number].limits.once:  # a batch that ends now has not run it
+                    self._over(number, FAILED, is_final=False)
+            self._policy.ended(board, number, outcome, now_s, why)
             return
         self._policy.ended(board, number, Outcome.OVER, now_s)
         self._ended[board] += 1
@@ -386,16 +443,40 @@ class _Batch:
         spent_s = now_s - self._began_s
         self._policy.sends_ahead = spent_s * len(self._boards) < _SHORT_S * self._measured
         self._waiting[self._jobs[number].board] -= 1
+        is_once, is_over_time = self._jobs[number].limits.once, isinstance(error, JobTimeoutError)
+        state = FAILED if answer.errors else DONE
         yield self._over(
             number,
-            FAILED if answer.errors else DONE,
-            board,
+            UNKNOWN if is_over_time and is_once else state,
             report_text=answer.report,
             medians=answer.medians,
-            errors=answer.errors,
-            began_s=call.began_s,
+            warnings=answer.warnings,
             value=answer.value,
+            is_final=is_once or not is_over_time,
         )
+
+    def _given_up(self, number: int, why: str, *, is_unknown: bool) -> Result:
+        """Return the result of a job that no board has finished."""
+        attempt = self._attempts.get(number)
+        tried = attempt.errors if attempt is not None else ()
+        if is_unknown:
+            told = "The board or its process failed when the job may have begun; nobody knows "
+            first = JobError("JobLostError", f"{told}whether it ran: {why.partition(_LINE)[0]}", 3)
+        elif not any(each.message == why for each in tried):
+            first = JobError("BoardError", why, 3)
+        else:
+            return self._over(number, FAILED, is_final=False)
+        return self._over(
+            number, UNKNOWN if is_unknown else FAILED, is_final=is_unknown, errors=(first, *tried)
+        )
+
+    def _note_attempt(self, call: _Call, errors: tuple[JobError, ...]) -> None:
+        assert call.number is not None
+        earlier = self._attempts.get(call.number)
+        whole = [replace(each, board=call.board) for each in errors]
+        whole += () if earlier is None else earlier.errors
+        now_s = time.time()
+        self._attempts[call.number] = _Attempt(call.board, call.began_s, now_s, tuple(whole))
 
     # -- results -----------------------------------------------------------------------------
 
@@ -403,15 +484,21 @@ class _Batch:
         key = self._keys.get(number, "")
         return Result(self._jobs[number], state, key, board, **facts)
 
-    def _over(self, number: int, state: str, board: str | None = None, **facts: Any) -> Result:
-        """Save a result and return it."""
-        result = self._result(number, state, board, ended_s=time.time(), **facts)
-        if self._folder is not None and result.key:
-            return self._folder.add(result)
-        return result
+    def _over(self, number: int, state: str, **facts: Any) -> Result:
+        """Save a result, with what is known of the job's last attempt, and return it."""
+        attempt = self._attempts.get(number)
+        if attempt is None:
+            facts["ended_s"] = time.time()
+        else:
+            facts |= {"board": attempt.board, "began_s": attempt.began_s}
+            facts["ended_s"] = attempt.ended_s
+            if state != DONE:
+                facts.setdefault("errors", attempt.errors)
+        result = self._result(number, state, **facts)
+        return result if self._folder is None else self._folder.add(result)
 
     def _failed(self, number: int, error: BoardprofError) -> Result:
-        return self._over(number, FAILED, errors=(JobError.of(error),))
+        return self._over(number, FAILED, errors=(JobError.of(error),), is_final=False)
 
     def _tell(self) -> None:
         if self._on_progress is None:

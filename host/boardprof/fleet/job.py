@@ -24,7 +24,9 @@ __all__ = ["Job", "JobError", "Limits", "Result", "read_jobs"]
 DONE: Final = "done"
 FAILED: Final = "failed"
 UNKNOWN: Final = "unknown"
-"""The states of a result; the last is of a job marked ``once`` whose process died."""
+STARTED: Final = "started"
+"""The states of a result. ``unknown`` is of a job marked ``once`` that may have run; ``started`` is
+only in a folder, before a job marked ``once`` begins."""
 
 _AXES = ("files", "functions", "arguments", "flags", "boards")
 
@@ -104,11 +106,13 @@ class JobError:
         kind: name of its class, such as ``BuildError``.
         message: what happened and what to try.
         exit_code: of a command that ends with it.
+        board: serial number of the board that the job was tried on. None if none.
     """
 
     kind: str
     message: str
     exit_code: int
+    board: str | None = None
 
     @classmethod
     def of(cls, error: BaseException) -> JobError:
@@ -122,12 +126,15 @@ class Result:
 
     Attributes:
         job: the job.
-        state: ``done``, ``failed``, or ``unknown`` if it may have run but its process died.
-        key: the digest of all that the result depends on. "" if a later start must try again.
-        board: serial number of the board that it ran on. None if it never ran.
+        state: ``done``, ``failed``, or ``unknown`` if it may have run only once and nobody knows
+            whether it did.
+        key: the digest of all that the result depends on. "" if there is no firmware.
+        board: serial number of the board of the last attempt. None if there was none.
         medians: function -> metric -> median per call, in the unit of the metric's name.
-        errors: what went wrong.
-        began_s, ended_s: Unix time.
+        errors: what went wrong in all attempts, the last attempt first. Empty if ``done``.
+        warnings: about unreliable numbers, as ``boardprof run`` prints them.
+        began_s, ended_s: Unix time of the last attempt. ``began_s`` is 0 if there was none.
+        is_final: a later start with the same folder does not run the job again.
         was_known: the result is from an earlier start.
         report_text: the Report as JSON, if there is no folder for results.
         report_file: file with the Report. None if absent.
@@ -140,8 +147,10 @@ class Result:
     board: str | None = None
     medians: Mapping[str, Mapping[str, float]] = field(default_factory=dict, hash=False)
     errors: tuple[JobError, ...] = ()
+    warnings: tuple[str, ...] = ()
     began_s: float = 0.0
     ended_s: float = 0.0
+    is_final: bool = True
     was_known: bool = False
     report_text: str | None = None
     report_file: str | None = None
@@ -184,6 +193,7 @@ class Result:
         name = facts["report_file"]
         file = None if name is None else str(folder / name)
         known = {"job": Job(**job), "errors": errors, "was_known": True, "report_file": file}
+        known["warnings"] = tuple(facts.get("warnings", ()))
         return cls(**{**facts, **known})
 
 

@@ -19,12 +19,18 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
+from boardprof.errors import DeviceError
+
 _PROGRAM = "from boardprof.fleet.job_process import main; main({})"
 _END_S = 10.0
 
 
 class JobLostError(Exception):
-    """The process of a job has died, or was ended at its time limit."""
+    """The process of a job has died."""
+
+
+class JobTimeoutError(DeviceError):
+    """The job exceeded its own limit, and its process was ended."""
 
 
 class JobProcess:
@@ -45,7 +51,8 @@ class JobProcess:
         """Call a function of a module in the process, and return its result.
 
         Raises:
-            JobLostError: the process died, or the time is over.
+            JobLostError: the process died.
+            JobTimeoutError: the time is over.
             Exception: what the function raises.
         """
         with self._lock:
@@ -56,7 +63,11 @@ class JobProcess:
                 self._line.send_bytes(pickle.dumps((function, arguments)))
                 if not self._line.poll(timeout_s):
                     self.close()
-                    raise JobLostError(f"The job did not end within {timeout_s:g} s.")
+                    raise JobTimeoutError(
+                        f"The job did not end within {timeout_s:g} s of wall time (job_s).",
+                        hint="a larger job_s in [limits] if the job is only slow, or a timeout_s "
+                        "for each call",
+                    )
                 is_result, found = pickle.loads(self._line.recv_bytes())
             except (EOFError, OSError) as error:
                 how = self._how_it_ended()

@@ -23,8 +23,14 @@ class Outcome(Enum):
     OVER = "over"
     """The job has its result, good or bad, and the board did its part."""
 
+    BOARD_UNFIT = "board unfit"
+    """The board's host cannot start it, because a program is missing. The job did not run."""
+
     BOARD_FAILED = "board failed"
-    """The board could not be reached, or did not answer."""
+    """The board could not be reached. The job did not run."""
+
+    BOARD_FAILED_LATE = "board failed late"
+    """The board failed when the job may have begun."""
 
     LOST = "lost"
     """The process that carried out the job died, and nobody knows how far it had come."""
@@ -98,6 +104,7 @@ class _Job:
     once: bool
     attempts: int = 0
     failed_on: str | None = None
+    unfit: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -226,9 +233,14 @@ class Policy:
         elif outcome is Outcome.LOST:
             self._again(job, board, why, is_unknown=job.once)
         else:
-            board.failures += 1
+            is_unfit = outcome is Outcome.BOARD_UNFIT
+            board.failures += self._rules.suspect_after if is_unfit else 1
             board.why = why
-            self._again(job, board, why, is_unknown=False)
+            if is_unfit and name not in job.unfit:  # costs the job no attempt, once for each board
+                job.unfit.add(name)
+                job.attempts -= 1
+            is_late = outcome is Outcome.BOARD_FAILED_LATE
+            self._again(job, board, why, is_unknown=is_late and job.once)
         if board.state not in (State.IDLE, State.BUSY):
             return  # the job was sent ahead before the board became suspect
         if board.failures >= self._rules.suspect_after:
@@ -360,7 +372,7 @@ class Policy:
 
     def _again(self, job: _Job, board: _Board, why: str, *, is_unknown: bool) -> None:
         job.attempts += 1
-        if job.once or job.attempts > self._rules.retries:
+        if is_unknown or job.attempts > self._rules.retries:
             self._decided.append(GiveUp(job.number, is_unknown, why))
             return
         job.failed_on = board.name

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -46,6 +47,9 @@ class Left:
     why: str
 
 
+_END_S = 10.0
+_LOOK_S = 0.1
+
 Event = Ended | Joined | Left
 Post = Callable[[Event], None]
 Function = Callable[..., Any]
@@ -76,6 +80,8 @@ class LocalProvider:
         """Take the boards; nothing is started yet."""
         self._processes = {board: JobProcess() for board in boards}
         self._queues: dict[FleetBoard, queue.SimpleQueue[Any]] = {}
+        self._threads: dict[FleetBoard, threading.Thread] = {}
+        self._is_over = threading.Event()
 
     def open(self, post: Post) -> Sequence[FleetBoard]:
         """Return the boards; see `Provider`."""
@@ -88,18 +94,29 @@ class LocalProvider:
         """Call a function in the board's process; see `Provider`."""
         if board not in self._queues:
             calls = self._queues[board] = queue.SimpleQueue()
-            threading.Thread(target=self._serve, args=(board, calls), daemon=True).start()
+            thread = threading.Thread(target=self._serve, args=(board, calls), daemon=True)
+            self._threads[board] = thread
+            thread.start()
         self._queues[board].put((call, function, arguments, timeout_s))
 
     def close(self) -> None:
         """End the processes; see `Provider`."""
+        self._is_over.set()
         for calls in self._queues.values():
             calls.put(None)
         for process in self._processes.values():
             process.close()
+        deadline_s = time.monotonic() + _END_S
+        for board, thread in self._threads.items():
+            thread.join(_LOOK_S)
+            while thread.is_alive() and time.monotonic() < deadline_s:
+                self._processes[board].close()  # it was just being started
+                thread.join(_LOOK_S)
 
     def _serve(self, board: FleetBoard, calls: queue.SimpleQueue[Any]) -> None:
         while (call := calls.get()) is not None:
+            if self._is_over.is_set():
+                continue
             number, function, arguments, timeout_s = call
             self._post(
                 called(number, self._processes[board], board, function, arguments, timeout_s)

@@ -3,6 +3,8 @@
 
 ``results.jsonl`` has one JSON object a line for each result, and ``reports/`` a Report for each job
 that measured something. One batch at a time has the folder. A second start reads it and goes on.
+The last line of a key counts. A job marked ``once`` gets a line ``started`` before it begins. If
+that is its last line, the batch ended while the job ran.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 
 from boardprof.errors import BusyError, UsageError
-from boardprof.fleet.job import Result
+from boardprof.fleet.job import STARTED, UNKNOWN, JobError, Result
 from boardprof.processes import described, lock_holders, lock_within
 from boardprof.writing import unwritable, write_bytes
 
@@ -26,7 +28,7 @@ class ResultsFolder:
 
     Attributes:
         path: the folder.
-        known: the last result of each key.
+        known: the last result of each key, if it is final.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -104,7 +106,12 @@ class ResultsFolder:
                     f"{self._index}:{number}: this line is not a result of a batch.",
                     hint="name another folder for the results",
                 ) from None
-            found[result.key] = result
+            found.pop(result.key, None)
+            if result.state == STARTED:
+                lost = JobError("JobLostError", "The batch ended while this job ran.", 3)
+                result = replace(result, state=UNKNOWN, errors=(lost,))
+            if result.is_final and result.key:
+                found[result.key] = result
         os.ftruncate(self._handle, whole)
         os.lseek(self._handle, whole, os.SEEK_SET)
         return found

@@ -29,7 +29,7 @@ from boardprof.errors import (
 from boardprof.firmware.builder import build
 from boardprof.firmware.firmware import Firmware
 from boardprof.firmware.flash import flash
-from boardprof.fleet.boards import FleetBoard
+from boardprof.fleet.boards import FleetBoard, check_startable
 from boardprof.fleet.job import Job, JobError
 from boardprof.fleet.lease import lease_of
 from boardprof.report.assemble import assemble
@@ -38,9 +38,17 @@ from boardprof.report.report import Report
 from boardprof.run.measure_plan import Listener, results
 from boardprof.run.plan import Plan, PlanData
 from boardprof.stats.groups import summaries
+from boardprof.stats.warnings import warnings
 from boardprof.toolchain.cache import Cache, FileHashes
 
-_OF_THE_BOARD = (BoardError, BoardTimeoutError, LinkError, DeviceResetError, DeviceEndedError)
+_OF_THE_BOARD = (
+    BoardError,
+    BoardTimeoutError,
+    LinkError,
+    DeviceResetError,
+    DeviceEndedError,
+    MissingToolError,
+)
 """Errors that say nothing about the job; another board may do it."""
 
 LEASE_S = 300.0
@@ -124,6 +132,8 @@ class Answer:
         medians: of it, see `Result`.
         errors: what went wrong.
         is_boards_fault: another board may do the job.
+        may_have_run: the function may have been called.
+        warnings: about unreliable numbers, as ``boardprof run`` prints them.
         value: what another function than `perform` returns.
     """
 
@@ -131,6 +141,8 @@ class Answer:
     medians: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     errors: tuple[JobError, ...] = ()
     is_boards_fault: bool = False
+    may_have_run: bool = True
+    warnings: tuple[str, ...] = ()
     value: Any = None
 
 
@@ -170,6 +182,7 @@ def perform(work: Work, board: FleetBoard) -> Answer:
     """Carry out a job; runs in the process of its board."""
     measured: list[Measurement] = []
     errors: list[BoardprofError] = []
+    connections: list[None] = []
     try:
         spec = board.spec
         with lease_of(board)(board, LEASE_S) as port:
@@ -177,7 +190,9 @@ def perform(work: Work, board: FleetBoard) -> Answer:
             if port is not None and spec.flash is not None:
                 _flash_unless_there(firmware, port)
             plan = replace(work.job.plan, port=port, data=work.data, boards=(board.kind,))
-            listener = Listener(on_note=lambda text: None)
+            listener = Listener(
+                on_note=lambda text: None, on_connected=lambda: connections.append(None)
+            )
             for found in results(spec, plan, listener, firmware=firmware):
                 if isinstance(found, Measurement):
                     measured.append(found)
@@ -192,6 +207,8 @@ def perform(work: Work, board: FleetBoard) -> Answer:
         {} if report is None else _medians(report),
         tuple(map(JobError.of, errors)),
         any(is_boards_fault(error) for error in errors),
+        may_have_run=bool(connections),
+        warnings=() if report is None else tuple(map(str, warnings(report))),
     )
 
 
@@ -224,6 +241,11 @@ def check(board: FleetBoard) -> str | None:
     """
     try:
         spec = board.spec
+        if board.port is None:
+            check_startable(board.kind)
+    except BoardprofError as error:
+        return error.message.partition("\n")[0]
+    try:
         with lease_of(board)(board, LEASE_S) as port:
             if port is None or spec.flash is not None:
                 firmware = build(spec, proof_sources(spec))

@@ -54,6 +54,7 @@ class Listener:
         on_sources: gets the files that firmware was compiled from, including the user's headers.
         flash_output: file descriptor for the output of a tool that flashes; None keeps the output
             for the error message.
+        on_connected: called when the board has answered, before anything is called on it.
     """
 
     on_note: Note
@@ -62,6 +63,7 @@ class Listener:
     on_console: Callable[[str], None] | None = None
     on_sources: Callable[[Sequence[Path]], None] | None = None
     flash_output: int | None = None
+    on_connected: Callable[[], None] | None = None
 
 
 def results(
@@ -89,6 +91,8 @@ def results(
     total = 0
     while left is None or left:
         with connected(spec, plan, firmware, listener) as board:
+            if listener.on_connected is not None:
+                listener.on_connected()
             if left is None:
                 left = chosen_functions(board, plan, firmware, listener.on_note)
                 total = len(left)
