@@ -176,6 +176,16 @@ def test_what_has_no_trend_is_told(history: History, words: list[str], told: str
     assert (done.code, done.out, told in done.err) == (2, "", True)
 
 
+def test_a_function_of_the_same_name_in_another_file_is_left_out(history: History) -> None:
+    for number, (count, file) in enumerate([(5, "a.c"), (9, "b.c"), (5, "a.c")], 1):
+        source = {"source": {"file": file, "line": 1}}
+        history.save(emulated(count, measurement=source), git=commit(number))
+    done = command(history, "trend", "fir", "--width", "120")
+    assert done.out.startswith("fir(n=64) on qemu: 2 runs, #1 ")
+    assert "changed" not in done.out
+    assert "note: left out: #2. fir is in b.c there, and in a.c in later runs." in done.err
+
+
 def test_a_line_that_shows_only_the_last_runs_says_so(history: History) -> None:
     for _ in range(25):
         history.save(emulated(505), git=commit(1))

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from boardprof.comparison.compare import compare
+from boardprof.comparison.comparison import Comparison, ComparisonError
 from boardprof.comparison.trend import Trend, trends_of
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.history.choice import Choice
@@ -16,6 +17,7 @@ from boardprof.history.project import git_output
 from boardprof.history.report_lookup import user_history
 from boardprof.history.run import NothingKeptError, Run
 from boardprof.report.report import Report
+from boardprof.report.source_place import places_of
 from boardprof.stats.summary import Number, plain
 
 _READ_FOR_NAMES = 1000
@@ -75,7 +77,8 @@ def function_trends(
     """Return the trends of a function over the last runs of this project.
 
     Each run is compared with the newest run of the same function, arguments, board and flags. One
-    with another clock or compiler is left out, as `compare` refuses it.
+    with another clock or compiler is left out, as `compare` refuses it. A run whose function is in
+    another file is left out, too.
 
     Args:
         function: its name.
@@ -152,7 +155,7 @@ def _trends(
         if newest in used:
             continue
         one = trends_of(
-            reports[: newest + 1], partial(compare, after=reports[newest], allow=tuple(allow))
+            reports[: newest + 1], partial(_compared, function, reports[newest], tuple(allow))
         )
         for place, trend in one.by_place.items():
             is_other = trend.row.name != function or board not in (None, trend.row.device)
@@ -166,6 +169,16 @@ def _trends(
     for number in sorted(refused.keys() - used):
         left_out.setdefault(refused[number], []).append(runs[number])
     return (*found.values(),), {why: (*each,) for why, each in left_out.items()}
+
+
+def _compared(function: str, newest: Report, allow: Sequence[str], report: Report) -> Comparison:
+    """Compare a Report with the newest one, unless the function is another of the same name."""
+    old, new = places_of(report).get(function), places_of(newest).get(function)
+    if old is not None and new is not None and old.file != new.file:
+        raise ComparisonError(
+            f"{function} is in {old.file} there, and in {new.file} in later runs."
+        )
+    return compare(report, newest, allow=allow)
 
 
 def _json(found: RunTrend) -> dict[str, Any]:
