@@ -30,8 +30,11 @@ class TomlTable:
     the key, and says what is allowed there.
     """
 
-    def __init__(self, content: Mapping[str, Any], file: Path, *path: str) -> None:
-        """Read from ``content``, the table ``path`` (none for the whole) of ``file``."""
+    def __init__(self, content: Mapping[str, Any], file: Path, *path: str | int) -> None:
+        """Read from ``content``, the table ``path`` (none for the whole) of ``file``.
+
+        A number in the path is the index in an array of tables.
+        """
         self.file = file
         self._path = path
         self._content = content
@@ -113,7 +116,8 @@ class TomlTable:
         return value
 
     def _shown(self, key: str) -> str:
-        return f"[{'.'.join(self._path)}] {key}" if self._path else key
+        names = [name for name in self._path if isinstance(name, str)]
+        return f"[{'.'.join(names)}] {key}" if names else key
 
     def _line(self, key: str) -> int | None:
         """Return the key's line; that of its table where it is missing."""
@@ -124,7 +128,7 @@ class TomlTable:
         return line_of(text, *self._path, key) or line_of(text, *self._path)
 
 
-def line_of(text: str, *path: str) -> int | None:
+def line_of(text: str, *path: str | int) -> int | None:
     """Return the line, from 1, of a key in valid TOML. None if it is not there.
 
     A table that has no line of its own, because its keys are dotted or it is the whole, has that of
@@ -132,7 +136,7 @@ def line_of(text: str, *path: str) -> int | None:
 
     Args:
         text: the whole file.
-        path: the tables that the key is in, and the key.
+        path: the tables that the key is in, with indices in arrays of tables, and the key.
     """
     lines = text.splitlines(keepends=True)
     whole = 0  # lines of the preceding statements
@@ -142,7 +146,10 @@ def line_of(text: str, *path: str) -> int | None:
         except tomllib.TOMLDecodeError:
             continue  # within a value of several lines
         for key in path:
-            content = content.get(key) if isinstance(content, dict) else None
+            if isinstance(content, list) and isinstance(key, int):
+                content = content[key] if key < len(content) else None
+            else:
+                content = content.get(key) if isinstance(content, dict) else None
         if content is not None and path:
             return whole + 1
         whole = count

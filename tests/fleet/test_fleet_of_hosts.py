@@ -379,6 +379,33 @@ def test_with_tls_only_holders_of_a_certificate_can_connect(tmp_path: Path) -> N
         assert (code, "cannot be reached" in told) == (3, True), told
 
 
+def test_a_port_in_use_is_an_error_that_names_it(small: Cluster) -> None:
+    port = small.address.rpartition(":")[2]
+    command = [sys.executable, "-m", "boardprof", "fleet", "scheduler", "--port", port]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    told = f"error: The port {port} is in use at 127.0.0.1.\n"
+    assert (done.returncode, done.stderr.startswith(told)) == (3, True), done.stderr
+
+
+def test_a_batch_and_a_worker_say_that_the_scheduler_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "jobs.toml").write_text('[[jobs]]\nfiles = ["f.c"]\nboards = ["linux"]\n')
+    (tmp_path / "f.c").write_text("#include <unistd.h>\nint f(void) { return sleep(60); }\n")
+    with cluster(tmp_path) as made:
+        made.worker("ant", "linux")
+        made.await_workers("ant")
+        waiting = f"waiting for the scheduler at {made.address}"
+        assert waiting in made.said("ant")
+        file = str(tmp_path / "jobs.toml")
+        made.start("batch", "fleet", "run", file, "--scheduler", made.address)
+        until(lambda: list((tmp_path / "ant" / "cache").rglob("images/fleet/*")), "the job's start")
+        made.process("scheduler").kill()
+        told = f"note: waiting for linux: no board (The scheduler {made.address} cannot be reached"
+        until(lambda: told in " ".join(made.said("batch").split()), "the note")
+        until(lambda: "connects again" in made.said("ant"), "the worker's note")
+        for name in ("batch", "ant"):
+            assert "distributed." not in made.said(name), made.said(name)
+
+
 def test_a_scheduler_that_others_could_reach_needs_tls() -> None:
     with pytest.raises(UsageError, match=r"A scheduler at 0\.0\.0\.0 needs TLS"):
         run_scheduler("0.0.0.0", 0, 30.0, print)

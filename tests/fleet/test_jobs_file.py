@@ -64,12 +64,32 @@ def test_equal_jobs_of_two_matrices_are_one(tmp_path: Path) -> None:
         ("[[jobs]]\nfiles = ['a.c']\nboards = ['x']\nrepeat = 0", r"must be at least 1, not 0"),
         ("[[jobs]]\nfiles = ['a.c']\nboards = ['x']\narguments = ['n=1']", r"lists of strings"),
         ("[[jobs]]\nfiles = ['a.c']\nboards = ['x']\nflags = ['O2']", r"is not a compiler flag"),
+        (
+            "[[jobs]]\nfiles = ['a.c']\nboards = ['x']\n[[jobs]]\nfiles = []\nrepeat = 0",
+            r"jobs\.toml:5: \[jobs\] files: the list is empty",
+        ),
+        (
+            "[[jobs]]\nfiles = ['a.c']\nboards = ['x']\nflags = [\"-DX='\"]",
+            r"jobs\.toml:4: \[jobs\] flags: .* cannot be split",
+        ),
         ("[[jobs]\n", r"is not valid TOML"),
     ],
 )
 def test_a_mistake_is_an_error_that_names_it(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(UsageError, match=told):
         jobs(tmp_path, text)
+
+
+def test_a_job_takes_lists_and_refuses_one_text() -> None:
+    job = Job("a.c", "native", arguments=["n=1"], limits=Limits(metrics=["cycles"]))  # type: ignore[arg-type]
+    assert (job.arguments, job.limits.metrics) == (("n=1",), ("cycles",))
+    assert len({job, job}) == 1
+    with pytest.raises(UsageError, match="arguments must be a list of strings, not 'n=1'"):
+        Job("a.c", "native", arguments="n=1")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="metrics must be a list of strings, not 'cycles'"):
+        Limits(metrics="cycles")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="job_s must be above 0, not 0"):
+        Limits(job_s=0)
 
 
 def test_a_file_that_is_missing_is_named() -> None:

@@ -21,6 +21,7 @@ from boardprof.fleet.job_process import JobLostError, JobProcess
 from boardprof.fleet.lease import lease_of, local_leases
 from boardprof.fleet.results_folder import ResultsFolder
 from boardprof.fleet.work import Work, built, check, data_of, perform
+from boardprof.stats.warnings import warnings
 from tests.fleet.cluster import until
 from tests.fleet.stand_in import crash, exclusive, flaky, long_nap, nap, sick_twice
 from tests.support import awake
@@ -68,6 +69,8 @@ def test_results_come_in_the_order_of_the_jobs_with_their_reports(folder: Path) 
         assert report is not None
         assert [row["Name"] for row in report.calls] == [name, name]
         assert result.medians[name]["Duration (us)"] > 0
+        assert list(result.warnings) == [str(each) for each in warnings(report)]
+        assert any("2 samples" in text for text in result.warnings), result.warnings
         assert result.board == "local:native.0"
 
 
@@ -315,6 +318,8 @@ def test_a_line_of_something_else_is_an_error_that_names_it(tmp_path: Path) -> N
     (tmp_path / "results.jsonl").write_text("[1]\n")
     with pytest.raises(UsageError, match=r"results\.jsonl:1: this line is not a result"):
         ResultsFolder(tmp_path)
+    with pytest.raises(UsageError, match="The folder for the results has no name"):
+        ResultsFolder("")
 
 
 # -- processes and leases -----------------------------------------------------------------------
@@ -421,7 +426,9 @@ def test_the_command_ends_with_the_code_of_the_first_failure(folder: Path) -> No
     (folder / "jobs.toml").write_text(JOBS.replace('"cube"', '"trap"'))
     done = command(folder, "run", "jobs.toml")
     assert done.returncode == 6
-    assert done.stderr.count("failed: trap trapped on the board") == 2
+    assert done.stderr.count("failed: trap trapped on the board") == 1  # of two equal errors
+    assert "and 1 more: failed: trap trapped" in done.stderr
+    assert command(folder, "run", "jobs.toml", "--results", "").returncode == 2
 
 
 def test_on_a_terminal_the_command_shows_a_table_of_results(folder: Path) -> None:

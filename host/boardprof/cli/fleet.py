@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from boardprof.cli.exit_codes import shows_tracebacks
 from boardprof.cli.group import Commands
 from boardprof.cli.options import Seconds, json_option, width_option
-from boardprof.cli.output import echo, echo_data, echo_json, echo_page, is_quiet
+from boardprof.cli.output import echo, echo_data, echo_json, echo_note, echo_page, is_quiet
 
 if TYPE_CHECKING:
     from boardprof.fleet.fleet import Progress
@@ -36,6 +38,8 @@ _SHOWN = 30
 """Boards in the live table."""
 
 _REDRAW_S = 0.2
+_PATIENCE_S = 3.0
+_EVERY_S = 30.0
 
 
 @click.group(cls=Commands, epilog=_EXAMPLES, no_args_is_help=True)
@@ -44,6 +48,14 @@ def fleet() -> None:
 
     Boards of other hosts need dask: pip install 'boardprof[fleet]'.
     """
+
+
+def _dask_logs() -> None:
+    """Let dask log with ``--debug``."""
+    from boardprof.fleet.extra import show_logs
+
+    if shows_tracebacks():
+        show_logs()
 
 
 _scheduler_option = click.option(
@@ -90,14 +102,18 @@ def run(jobs: str, **options: Any) -> int:
     from boardprof.fleet.job import DONE, read_jobs
     from boardprof.fleet.policy import Rules
 
+    _dask_logs()
     wanted = read_jobs(jobs)
-    results = options["results"] or f"{jobs.removesuffix('.toml')}.results"
+    results = options["results"]
+    if results is None:
+        results = f"{jobs.removesuffix('.toml')}.results"
     on_fleet = Fleet(
         options["scheduler"], boards=options["boards"], rules=Rules(retries=options["retries"])
     )
     found: list[Result] = []
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
-    with _live(shown=is_terminal and not is_quiet()) as show:
+    with _live(shown=is_terminal and not is_quiet()) as live:
+        show = live if is_terminal else _Waits()
         for result in on_fleet.as_completed(wanted, results=results, on_progress=show):
             found.append(result)
             if not is_terminal:
@@ -106,9 +122,7 @@ def run(jobs: str, **options: Any) -> int:
     if is_terminal:
         echo_page(_results_page(found))
         echo(f"{len(found) - len(failed)} of {len(found)} jobs done; results in {results}")
-    for result in failed:
-        for error in result.errors:
-            echo(f"error: {result.job}: {result.state}: {error.message}", err=True)
+    _echo_errors(failed)
     return failed[0].errors[0].exit_code if failed else 0
 
 
@@ -123,6 +137,7 @@ def status(scheduler: str | None, as_json: bool) -> None:
     """
     from boardprof.fleet.status import fleet_status, local_status, status_page
 
+    _dask_logs()
     facts = local_status() if scheduler is None else fleet_status(scheduler)
     if as_json:
         echo_json(facts)
@@ -149,7 +164,20 @@ def scheduler(host: str, port: int, silence_s: float) -> None:
     """
     from boardprof.fleet.dask_worker import run_scheduler
 
+    _dask_logs()
     run_scheduler(host, port, silence_s, lambda address: echo(f"scheduler at {address}"))
+
+
+def _echo_errors(failed: Sequence[Result]) -> None:
+    """Print each distinct error once, with the job, or the number of jobs, that it ended."""
+    jobs: dict[tuple[str, str], dict[str, None]] = {}
+    for result in failed:
+        for error in result.errors:
+            jobs.setdefault((result.state, error.message), {})[str(result.job)] = None
+    for (state, message), ended in jobs.items():
+        first = next(iter(ended))
+        more = f" and {len(ended) - 1} more" if len(ended) > 1 else ""
+        echo(f"error: {first}{more}: {state}: {message}", err=True)
 
 
 def _results_page(found: Sequence[Result]) -> Page:
@@ -169,6 +197,27 @@ def _results_page(found: Sequence[Result]) -> Page:
 
 
 # -- while it runs -----------------------------------------------------------------------------
+
+
+class _Waits:
+    """Notes what a batch waits for while no board works, every 30 s."""
+
+    def __init__(self) -> None:
+        self._idle_s: float | None = None
+        self._noted_s = -math.inf
+
+    def __call__(self, progress: Progress) -> None:
+        now_s = time.monotonic()
+        is_working = any(state == "busy" for state, _, _ in progress.boards.values())
+        if is_working or not progress.waiting:
+            self._idle_s = None
+            return
+        if self._idle_s is None:
+            self._idle_s = now_s
+        if now_s - self._idle_s >= _PATIENCE_S and now_s - self._noted_s >= _EVERY_S:
+            self._noted_s = now_s
+            for what in progress.waiting:
+                echo_note(f"waiting for {what}")
 
 
 @contextlib.contextmanager

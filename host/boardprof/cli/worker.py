@@ -7,6 +7,7 @@ import platform
 
 import click
 
+from boardprof.cli.exit_codes import shows_tracebacks
 from boardprof.cli.output import echo_note
 from boardprof.errors import UsageError
 
@@ -40,6 +41,10 @@ def worker(scheduler: str, boards: tuple[str, ...], name: str | None) -> None:
     """
     from boardprof.fleet.boards import boards_of_host, check_startable
     from boardprof.fleet.dask_worker import run_worker
+    from boardprof.fleet.extra import show_logs
+
+    if shows_tracebacks():
+        show_logs()
 
     if not boards:
         raise UsageError("A worker needs boards.", hint="-b KIND, or -b KIND=PORT")

@@ -9,6 +9,7 @@ heartbeat.
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import tempfile
 import time
@@ -17,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from boardprof.errors import BoardError, UsageError
+from boardprof.errors import BoardError, BusyError, UsageError
 from boardprof.fleet.boards import FleetBoard
 from boardprof.fleet.extra import distributed
 from boardprof.fleet.job_process import JobProcess
@@ -183,6 +184,7 @@ async def _serve(
     kinds = Counter(kind_resource(board.kind) for board in boards)
     told = ", ".join(board.serial for board in boards)
     resources = {**kinds, **{serial_resource(board.serial): 1 for board in boards}}
+    on_note(f"waiting for the scheduler at {scheduler}")
     while True:
         with tempfile.TemporaryDirectory(prefix="boardprof-worker-") as folder:
             worker = dask.Worker(
@@ -219,6 +221,7 @@ def run_scheduler(host: str, port: int, silence_s: float, on_start: Callable[[st
     Raises:
         MissingExtraError: ``boardprof[fleet]`` is not installed.
         UsageError: others could reach it and TLS is not configured, or the silence is too short.
+        BusyError: the port is in use.
         BoardError: the address cannot be used.
     """
     if silence_s < _LEAST_SILENCE_S:
@@ -238,8 +241,17 @@ def run_scheduler(host: str, port: int, silence_s: float, on_start: Callable[[st
     try:
         protocol = "tls" if has_tls else "tcp"
         asyncio.run(_schedule(dask, host, port, silence_s, security, protocol, on_start))
-    except OSError as error:
-        raise BoardError(f"A scheduler cannot listen at {host}:{port}: {error}.") from error
+    except (OSError, RuntimeError) as error:  # dask wraps the first in the second
+        cause = error if isinstance(error, OSError) else error.__cause__
+        if not isinstance(cause, OSError):
+            raise
+        if cause.errno == errno.EADDRINUSE:
+            raise BusyError(
+                f"The port {port} is in use at {host}.",
+                owner="another program",
+                hint="give --port another number, or 0 for any free one",
+            ) from error
+        raise BoardError(f"A scheduler cannot listen at {host}:{port}: {cause}.") from error
 
 
 async def _schedule(

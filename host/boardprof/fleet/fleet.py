@@ -124,7 +124,7 @@ class Fleet:
         """Run jobs, and yield each result as soon as it is there.
 
         Args:
-            jobs: any number; equal ones run once.
+            jobs: any number; equal ones run once and have one result.
             results: folder that gets each result at once. If it has results already, only the
                 others are measured. None to keep none.
             on_progress: called after each event.
@@ -265,6 +265,7 @@ class _Batch:
         self._sent: set[tuple[str, str]] = set()
         self._began_s = time.monotonic()
         self._measured = 0
+        self._left_why = ""
 
     def run(self) -> Iterator[Result]:
         for board in self._provider.open(self._events.put):
@@ -392,6 +393,7 @@ class _Batch:
                     self._join(board)
                 case Left(board, why):
                     if self._boards.get(board.serial) == board:
+                        self._left_why = why
                         serial = board.serial
                         del self._boards[serial]
                         lost = [call for call in self._calls.values() if call.board == serial]
@@ -512,8 +514,11 @@ class _Batch:
         for serial in self._boards:
             state, why = self._policy.state(serial)
             boards[serial] = (state.value, why or works_on.get(serial, ""), self._ended[serial])
+        gone = f" ({self._left_why})" if self._left_why and not self._boards else ""
         waiting = tuple(
-            self._policy.waits_for(need) for need, count in self._waiting.items() if count > 0
+            f"{self._policy.waits_for(need)}{gone}"
+            for need, count in self._waiting.items()
+            if count > 0
         )
         left = sum(self._waiting.values())
         spent_s = time.monotonic() - self._began_s

@@ -7,7 +7,7 @@ import itertools
 import json
 import math
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
@@ -31,12 +31,23 @@ only in a folder, before a job marked ``once`` begins."""
 _AXES = ("files", "functions", "arguments", "flags", "boards")
 
 
+def _texts(name: str, given: Sequence[str]) -> tuple[str, ...]:
+    """Return a list of texts as a tuple.
+
+    Raises:
+        UsageError: it is one text, or has something else in it.
+    """
+    if isinstance(given, str) or not all(isinstance(each, str) for each in given):
+        raise UsageError(f"{name} must be a list of strings, not {given!r}.")
+    return tuple(given)
+
+
 @dataclass(frozen=True)
 class Limits:
     """How a job measures, and how long it may take.
 
     Attributes:
-        metrics: to measure. Empty for the board's fixed counters.
+        metrics: to measure, a tuple or list. Empty for the board's fixed counters.
         number: calls in each sample.
         repeat: samples. None for the default of ``boardprof run``.
         warmup: calls before the first sample. None for the default of ``boardprof run``.
@@ -55,6 +66,16 @@ class Limits:
     job_s: float = 600.0
     once: bool = False
 
+    def __post_init__(self) -> None:
+        """Check the types.
+
+        Raises:
+            UsageError: the metrics are one text, or the job has no time.
+        """
+        object.__setattr__(self, "metrics", _texts("metrics", self.metrics))
+        if not self.job_s > 0:
+            raise UsageError(f"job_s must be above 0, not {self.job_s!r}.")
+
 
 @dataclass(frozen=True)
 class Job:
@@ -64,7 +85,7 @@ class Job:
         file: a C file, a folder, or whatever ``boardprof run`` takes.
         board: a kind of board, such as ``qemu-rv32``, or the serial number of one.
         function: its name, or ``all``.
-        arguments: ``NAME=VALUE``, as for ``boardprof run``.
+        arguments: a tuple or list of ``NAME=VALUE``, as for ``boardprof run``.
         flags: compiler flags.
         limits: how it measures.
     """
@@ -75,6 +96,14 @@ class Job:
     arguments: tuple[str, ...] = ()
     flags: str = "-O2"
     limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        """Check the arguments.
+
+        Raises:
+            UsageError: they are one text.
+        """
+        object.__setattr__(self, "arguments", _texts("arguments", self.arguments))
 
     @property
     def plan(self) -> Plan:
@@ -220,7 +249,7 @@ def read_jobs(file: str | Path) -> list[Job]:
     for number, matrix in enumerate(matrices):
         if not isinstance(matrix, dict):
             raise top.error("jobs", f"entry {number + 1} must be a table: write [[jobs]]")
-        jobs |= dict.fromkeys(_expanded(TomlTable(matrix, path, "jobs"), general))
+        jobs |= dict.fromkeys(_expanded(TomlTable(matrix, path, "jobs", number), general))
     if not jobs:
         raise top.error("jobs", "the list is empty")
     return list(jobs)
@@ -229,11 +258,18 @@ def read_jobs(file: str | Path) -> list[Job]:
 def _expanded(table: TomlTable, general: Limits) -> Iterator[Job]:
     files = [_placed(name, table.file.parent) for name in table.texts("files", None)]
     functions = table.texts("functions", ("all",)) or ("all",)
-    settings = [
-        flags
-        for text in table.texts("flags", ("-O2",)) or ("",)
-        for flags in settings_of(text or "-O2", "-O2" if text else "")
-    ]
+    try:
+        settings = [
+            flags
+            for text in table.texts("flags", ("-O2",)) or ("",)
+            for flags in settings_of(text or "-O2", "-O2" if text else "")
+        ]
+    except UsageError as error:
+        if error.message.startswith(str(table.file)):
+            raise
+        told = table.error("flags", error.message.rstrip("."))
+        told.hint = error.hint
+        raise told from error
     boards = table.texts("boards", None)
     arguments = [_argument_list(table, each) for each in table.take("arguments", list, [[]])]
     limits = _limits(table, general, _AXES)

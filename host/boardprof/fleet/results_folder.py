@@ -38,6 +38,8 @@ class ResultsFolder:
             UsageError, StorageError: it cannot be written, or has something else in it.
             BusyError: another batch has it.
         """
+        if not str(path):
+            raise UsageError("The folder for the results has no name.", hint="--results FOLDER")
         self.path = Path(path)
         self._index = self.path / _INDEX
         try:
