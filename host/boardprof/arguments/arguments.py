@@ -191,6 +191,8 @@ class _Binder:
         from boardprof.arguments.array_argument import Target
 
         value, name = link.value, f"{owner.name}.{link.name}"
+        if name in self._arrays:  # of another struct of the same array
+            name = f"{name}@{link.offset}"
         if link.pointer.is_function:
             return Target(link.offset, reference=self.function_pointer(name, value)[0], value=value)
         match = _ADDRESS.fullmatch(value) if isinstance(value, str) else None

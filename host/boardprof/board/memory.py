@@ -132,9 +132,11 @@ class Memory:
             most: bytes to read at most.
 
         Raises:
-            UsageError: it points into an array that was on the board only for the call.
+            UsageError: it is NULL, or points into an array that was on the board only for the call.
             DeviceFaultError: there is no memory.
         """
+        if not isinstance(pointer, BoardPointer):
+            raise UsageError(f"{pointer!r:.60} is no pointer of the board, so there is no text.")
         if pointer.token is not None:
             reference = pointer.token.to_bytes(4, "little")
         elif pointer.block is not None:

@@ -21,6 +21,7 @@ _MOST_ALIGNED = {
 """The largest alignment of a number, bytes, where it is not the number's size."""
 
 _WIDEST = 16
+_WORD = 4
 
 
 def cannot_pass(struct: Struct, machine: str) -> str | None:
@@ -36,6 +37,23 @@ def cannot_pass(struct: Struct, machine: str) -> str | None:
         return "which has no bytes"
     most = _MOST_ALIGNED.get(machine, _WIDEST)
     return None if _is_natural(struct, most) else "whose layout was changed by an attribute"
+
+
+def shows_alignment(struct: Struct) -> bool:
+    """Return whether no other alignment of a struct has the same layout: it has padding, or none.
+
+    Args:
+        struct: with its natural layout, see `cannot_pass`.
+    """
+    if _alignment(struct, _WIDEST) <= _WORD:
+        # DWARF has no bit-field without a name, which may have a larger type.
+        return not struct.has_bits or struct.size % (2 * _WORD) != 0
+    end = 0
+    for field in struct.fields:
+        if field.offset > end or (isinstance(field.type, Struct) and shows_alignment(field.type)):
+            return True
+        end = max(end, field.offset + field.type.size * math.prod(field.shape))
+    return end < struct.size
 
 
 def _alignment(kind: object, most: int) -> int:

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from elftools.dwarf.die import DIE
 
 from boardprof.cfunction import CHAR, FUNCTION, SCALARS, CType, Field, Pointer, Scalar, Struct
-from boardprof.elf.by_value import cannot_pass
+from boardprof.elf.by_value import cannot_pass, shows_alignment
 from boardprof.elf.debug_info import Resolved, has, number, resolved, text, type_chain
 
 _OTHERS = {
@@ -153,7 +153,10 @@ class Types:
         """Return the type of a parameter, or a short description of what it is instead."""
         of = resolved(die)
         if of.die is not None and of.die.tag in _AGGREGATES:
-            return self._by_value(of, const=True)
+            found = self._by_value(of, const=True)
+            if isinstance(found, Pointer) and not _is_placed_alike(die, of.die, found):
+                return "a struct by value, whose alignment the debug information does not tell"
+            return found
         if of.die is not None and of.die.tag in _POINTERS:
             return self._pointer(of.die)
         return scalar(of.die)
@@ -181,6 +184,8 @@ class Types:
             return f"a {what} by value"
         layout = self._layout(of.die, of.alias, size)
         why = cannot_pass(layout, of.die.dwarfinfo.config.machine_arch)
+        if _has_own_alignment(of.die):
+            why = "whose layout was changed by an attribute"
         if why is not None:
             return f"a {what} by value, {why}"
         return Pointer(layout, const, of.die.cu["address_size"], by_value=True)
@@ -224,7 +229,9 @@ class Types:
             return Struct(name, size)  # Rust: a tag decides which members it has
         fields = [self._field(member) for member in members(die)]
         known = tuple(field for field in fields if field is not None)
-        return Struct(name, size, known if len(known) == len(fields) else (), union)
+        names = [*_names(known)]  # in C++, a base and its derived class may have the same one
+        is_known = len(known) == len(fields) and len(names) == len({*names})
+        return Struct(name, size, known if is_known else (), union)
 
     def _field(self, member: DIE) -> Field | None:
         """Return a member as a field; None if its type is unknown here."""
@@ -272,6 +279,58 @@ class Types:
         if element.fields:
             self.structs.setdefault(key, element)
         return replace(pointer, element=Struct(*key, is_union=element.is_union))
+
+
+def _has_own_alignment(die: DIE) -> bool:
+    """Tell whether an attribute aligns a struct or something in it; see DWARF 5, 2.24."""
+    if has(die, "DW_AT_alignment"):
+        return True
+    for member in members(die):
+        if has(member, "DW_AT_alignment") or _is_typedef_aligned(member):
+            return True
+        inner = _element_of(resolved(member))[0].die
+        if inner is not None and inner.tag in _AGGREGATES and _has_own_alignment(inner):
+            return True
+    return False
+
+
+def _is_typedef_aligned(member: DIE) -> bool:
+    return any(has(each, "DW_AT_alignment") for each in type_chain(member))
+
+
+def _is_placed_alike(parameter: DIE, die: DIE, struct: Pointer) -> bool:
+    """Tell whether a struct has the same place with any alignment that its layout allows.
+
+    On Arm, a struct that is aligned to 8 bytes begins in an even register (AAPCS32, 6.5). One that
+    is packed may have the same layout, and DWARF does not tell. All that comes before the struct
+    then has to fill pairs of registers.
+    """
+    assert isinstance(struct.element, Struct)
+    if die.dwarfinfo.config.machine_arch != "ARM" or shows_alignment(struct.element):
+        return True
+    function = parameter.get_parent()
+    if function is None:
+        return False
+    result = resolved(function).die
+    if result is not None and result.tag in _AGGREGATES:  # its address may be in the first register
+        return False
+    for each in function.iter_children():
+        if each.offset == parameter.offset:
+            return True
+        if each.tag == "DW_TAG_formal_parameter":
+            before = resolved(each).die
+            if before is None or (number(before, "DW_AT_byte_size") or 0) % 8 != 0:
+                return False
+    return False
+
+
+def _names(fields: Iterable[Field]) -> Iterator[str]:
+    """Yield the names of fields, also those within fields that have no name of their own."""
+    for field in fields:
+        if field.name:
+            yield field.name
+        elif isinstance(field.type, Struct):
+            yield from _names(field.type.fields)
 
 
 def _is_copied_as_bytes(die: DIE) -> bool:
