@@ -70,5 +70,5 @@ def test_each_struct_of_a_list_has_a_pointer_of_its_own(tmp_path: Path) -> None:
     with boardprof.build(file, board="native").open() as board:
         assert board.functions.both([{"to": five}, {"to": seven}], 2) == 5 + 2 * 7
         assert board.functions.both([{"to": five}, {"to": five}], 2) == 5 + 2 * 5
-        with pytest.raises(UsageError, match="None is no pointer of the board"):
+        with pytest.raises(UsageError, match="None is not a pointer of the board"):
             board.memory.text_at(board.functions.nothing())  # type: ignore[arg-type]

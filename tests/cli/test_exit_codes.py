@@ -88,7 +88,7 @@ int f(void)
         ),
         (
             ["info", "-p", "socket://here"],
-            ["'socket://here' is not a port", "HOST:PORT, or a URL: socket://"],
+            ["'socket://here' is not a port", "give a device path, HOST:PORT, a URL (socket://"],
         ),
         (["info", "-p", "tcp://127.0.0.1:1"], ["'tcp://127.0.0.1:1' is not a port"]),
         (["info", "-p", "socket://127.0.0.1:99999"], ["is not a port"]),

@@ -136,7 +136,7 @@ class Memory:
             DeviceFaultError: there is no memory.
         """
         if not isinstance(pointer, BoardPointer):
-            raise UsageError(f"{pointer!r:.60} is no pointer of the board, so there is no text.")
+            raise UsageError(f"{pointer!r:.60} is not a pointer of the board, so there is no text.")
         if pointer.token is not None:
             reference = pointer.token.to_bytes(4, "little")
         elif pointer.block is not None:
