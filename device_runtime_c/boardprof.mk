@@ -77,7 +77,11 @@ boardprof_compile = $(CC) $(BOARDPROF_CFLAGS) $(BOARDPROF_CPPFLAGS) -Os -g $(boa
 boardprof_settings = $(CC) $(BOARDPROF_BOARD) $(BOARDPROF_CFLAGS) $(BOARDPROF_CPPFLAGS) $(BOARDPROF_ARCH) \
     $(BOARDPROF_COLLECTORS) $(BOARDPROF_FREESTANDING)
 .PHONY: boardprof_always
+# Written only if they differ, so that make can tell when there is nothing to be done.
+ifneq ($(strip $(file <$(BOARDPROF_SETTINGS))),$(strip $(boardprof_settings)))
 $(BOARDPROF_SETTINGS): boardprof_always
+endif
+$(BOARDPROF_SETTINGS):
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(boardprof_settings))' >$@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
