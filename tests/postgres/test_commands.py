@@ -58,9 +58,10 @@ def test_runs_are_pushed_and_pulled_and_are_there_once(
         assert (pushed.code, pushed.out, pushed.err) == (0, "", told)
     assert facts(History(url)) == facts(desk)
     other = tmp_path / "other.sqlite"
-    (tmp_path / "boardprof.toml").write_text(f'shared-history = "{url}"\n')
     for words, count in ((["base"], 1), (["#1", "slow"], 2), (["--all"], 3)):
-        pulled = command(other, "history", "pull", *words, folder=tmp_path)
+        pulled = command(
+            other, "history", "pull", *words, folder=tmp_path, BOARDPROF_SHARED_HISTORY=url
+        )
         assert (pulled.code, History(other).count()) == (0, count)
     assert sorted(facts(History(other)), key=str) == sorted(facts(desk), key=str)
 
