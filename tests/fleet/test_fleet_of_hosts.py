@@ -275,7 +275,9 @@ def test_killing_at_random_moments_loses_no_finished_result(
         assert chaos.client.returncode == 0, log
         told = results_in(tmp_path)
     done = [line for line in told if line["state"] == "done"]
-    assert len(done) == len(told) == count, [line["errors"] for line in told if line["errors"]]
+    # Before the workers are back, a batch fails its jobs for want of a board; they run again.
+    lost = [line for line in told if line["is_final"] and line["state"] != "done"]
+    assert (len(done), lost) == (count, [])
     # Each job has one result: what was finished was not measured again.
     assert len({line["key"] for line in done}) == count
     medians = {line["job"]["arguments"][0]: line["medians"] for line in done}  # type: ignore[index]
