@@ -45,6 +45,9 @@ _BATCH = 500
 _REPEAT = 10
 
 
+_LONGEST_S = 3600.0
+
+
 def _report(number: int) -> Report:
     """Return a Report of a run: one of 40 functions, on one of five boards."""
     cycles = [1000 + number * 7919 % 100 + i for i in range(5)]
@@ -107,7 +110,10 @@ def _at_once(target: Callable[..., None], arguments: list[tuple[object, ...]]) -
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join()
+        worker.join(_LONGEST_S)
+        if worker.exitcode != 0:
+            worker.kill()
+            raise RuntimeError(f"a writer failed, or took more than {_LONGEST_S:g} s")
     assert all(worker.exitcode == 0 for worker in workers), "a writer has failed"
     return time.perf_counter() - began_s
 
