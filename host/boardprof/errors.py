@@ -25,6 +25,7 @@
     │   ├── DeviceBoundsError       it wrote before or after an array of its arguments
     │   ├── DeviceTimeoutError      it did not end in time, and was stopped
     │   └── CheckFailedError        a check on the board failed
+    │       └── WrongOutputError    a function's output differs from what was expected
     ├── BuildError               7  firmware could not be built
     │   └── MissingToolError        a program needed for it is not installed
     └── StorageError             8  a file has no room: the disk is full, or fails
@@ -73,6 +74,7 @@ __all__ = [
     "StorageError",
     "UnknownNameError",
     "UsageError",
+    "WrongOutputError",
 ]
 
 HINTS_HAVE_OPTIONS: ContextVar[bool] = ContextVar("boardprof_hints_have_options", default=False)
@@ -407,6 +409,10 @@ class DeviceTimeoutError(DeviceError):
 
 class CheckFailedError(DeviceError):
     """A check of the board, on itself or on its results, failed."""
+
+
+class WrongOutputError(CheckFailedError):
+    """A function was measured, and its output differs from what was expected."""
 
 
 class BuildError(BoardprofError):

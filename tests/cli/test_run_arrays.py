@@ -156,6 +156,8 @@ def test_what_was_measured_is_told_though_an_output_is_not_as_expected(
     done = run("fir", *arguments, "--json", file, "--save-output", tmp_path)
     assert (done.code, rows(done.out)) == (6, ["fir"])
     assert "error: y of fir on native differs from " in done.err
+    (told,) = [line for line in done.out.splitlines() if "differs" in line]
+    assert told.startswith("Wrong output: y of fir on native differs from ")
     assert len(json.loads(file.read_text())["calls"]) == 2
     assert (tmp_path / "y.npy").is_file()
 
@@ -178,7 +180,20 @@ def test_the_return_value_can_be_expected(tmp_path: Path) -> None:
     assert run("sum", "x=int32[3]:ones", "n=3", "--expect", f"return=@{file}").code == 0
     done = run("sum", "x=int32[3]:ones", "n=2", "--expect", f"return=@{file}")
     assert done.code == 6
-    assert "1 of 1 values. The first is return: 2, expected 3." in done.err
+    assert "return of sum on native is 2, expected 3." in done.err
+
+
+def test_a_number_can_be_expected_as_it_stands() -> None:
+    arguments = ["x=int32[3]:ones", "n=3", "--expect"]
+    for right in ("3", "return=3", "return=0x3", "return=3.0"):
+        assert run("sum", *arguments, right).code == 0, right
+    for wrong in ("return=4", "return=3.5", "return=4294967299"):  # 3 + 2^32: no int32
+        done = run("sum", *arguments, wrong)
+        assert done.code == 6
+        assert f"return of sum on native is 3, expected {wrong[7:]}." in done.err
+        assert f"\nWrong output: return of sum on native is 3, expected {wrong[7:]}\n" in done.out
+    assert refused(run("sum", *arguments, "x=3"), "There is no output 'x' of sum")
+    assert refused(run("sum", *arguments, f"return={10**20}"), "is not a valid --expect")
 
 
 def test_what_can_not_be_expected_is_refused(x: str, tmp_path: Path) -> None:

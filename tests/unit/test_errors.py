@@ -35,6 +35,7 @@ from boardprof.errors import (
     StorageError,
     UnknownNameError,
     UsageError,
+    WrongOutputError,
     still_answers,
 )
 
@@ -60,6 +61,7 @@ TREE: list[tuple[type[BoardprofError], type[BoardprofError], int]] = [
     (DeviceEndedError, DeviceError, 6),
     (DeviceTimeoutError, DeviceError, 6),
     (CheckFailedError, DeviceError, 6),
+    (WrongOutputError, CheckFailedError, 6),
     (BuildError, BoardprofError, 7),
     (MissingToolError, BuildError, 7),
     (StorageError, BoardprofError, 8),

@@ -158,9 +158,9 @@ Examples:
 @click.option(
     "--expect",
     multiple=True,
-    metavar="[NAME=]@FILE.npy",
-    help="Fail if the output differs from the file. NAME may be `return`. In FILE, {board} stands "
-    "for the board's name.",
+    metavar="[NAME=]@FILE.npy|NUMBER",
+    help="Fail if the output differs: an array of FILE, or a number. NAME may be `return`. In "
+    "FILE, {board} stands for the board's name.",
 )
 @click.option(
     "--tolerance",

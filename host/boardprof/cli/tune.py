@@ -123,7 +123,7 @@ _SHOWN = 5
 @click.option(
     "--expect",
     multiple=True,
-    metavar="[NAME=]@FILE.npy",
+    metavar="[NAME=]@FILE.npy|NUMBER",
     help="The right output. [default: what the first alternatives give]",
 )
 @click.option(

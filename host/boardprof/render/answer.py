@@ -59,7 +59,7 @@ JUDGED_BY: Final = (DURATION, "instructions", "cycles", "ticks")
 """The metric for certainty and change: the first available one."""
 
 _BESIDE: Final = LEVELS | SHARES
-_DOUBTS: Final = ("Missing", "Note", "Results differ")
+_DOUBTS: Final = ("Missing", "Wrong output", "Note", "Results differ")
 _DOUBTS_OF_BOARDS: Final = (
     *(
         " warning",

@@ -36,7 +36,11 @@ if TYPE_CHECKING:
 
 
 def assemble(
-    measurements: Sequence[Measurement], *, swept: bool = False, missing: Sequence[str] = ()
+    measurements: Sequence[Measurement],
+    *,
+    swept: bool = False,
+    missing: Sequence[str] = (),
+    wrong: Sequence[str] = (),
 ) -> Report:
     """Build the Report of measurements on one or more boards.
 
@@ -44,6 +48,7 @@ def assemble(
         measurements: at least one.
         swept: rows name their compiler flags; they always do if these differ.
         missing: what could not be measured, e.g. ``iir on m4: it ran too long``.
+        wrong: outputs that differ from what was expected; their functions were measured.
     """
     measurements = mark_emulators(measurements)
     totals = totals_of(measurements)
@@ -52,7 +57,9 @@ def assemble(
     configuration = configuration_of(measurements)
     if missing:
         configuration["Missing"] = "; ".join(missing)
-    raw_data = {**_raw_data(measurements), "missing": list(missing)}
+    if wrong:
+        configuration["Wrong output"] = "; ".join(wrong)
+    raw_data = {**_raw_data(measurements), "missing": [*missing, *wrong]}
     return Report.owning(rows, totals, configuration, raw_data)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the outputs of a function with expected values from files.
+"""Compare the outputs of a function with expected values: arrays from files, or numbers.
 
 Functions import numpy themselves: a run whose outputs nobody asks for does without it.
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from boardprof.arguments.argument_text import load_array
 from boardprof.cfunction import SCALARS, Scalar
-from boardprof.errors import CheckFailedError, UnknownNameError, UsageError
+from boardprof.errors import UnknownNameError, UsageError, WrongOutputError
 from boardprof.report.measurement import Measurement
 from boardprof.writing import unwritable
 
@@ -31,19 +31,19 @@ class Expectation:
 
     Attributes:
         name: of the parameter, or ``return``. None for the only output.
-        file: where it is from.
-        array: as the file has it.
+        source: the file that it is from, or the number as it was given.
+        array: as the file has it; a number is an array without dimensions.
         board: whose output. None for every board.
     """
 
     name: str | None
-    file: str
+    source: str
     array: npt.NDArray[Any]
     board: str | None = None
 
 
 def read_expectations(text: str, boards: Sequence[str]) -> list[Expectation]:
-    """Read ``@y.npy`` or ``y=@y.npy``; of ``@{board}/y.npy``, the file of each board.
+    """Read ``@y.npy``, ``y=@y.npy`` or ``return=4``; of ``@{board}/y.npy``, each board's file.
 
     Args:
         text: as ``--expect`` takes it.
@@ -60,12 +60,33 @@ def read_expectations(text: str, boards: Sequence[str]) -> list[Expectation]:
 
 
 def _read(text: str, board: str | None) -> Expectation:
-    name, equals, file = text.rpartition("=")
-    if not file.startswith("@") or file == "@" or (equals and not name):
-        raise UsageError(f"{text!r} is not a valid --expect.", hint="--expect y=@y.npy, or @y.npy")
-    array = load_array(file[1:], f"--expect {text}", "--save-output DIR writes files that fit")
+    name, equals, value = text.rpartition("=")
+    file = value.removeprefix("@")
+    number = _number(value)
+    if (number is None and value == file) or not file or (equals and not name):
+        raise UsageError(
+            f"{text!r} is not a valid --expect.", hint="--expect y=@y.npy, @y.npy or return=4"
+        )
+    if number is not None:
+        return Expectation(name or None, value, number, board)
+    array = load_array(file, f"--expect {text}", "--save-output DIR writes files that fit")
     values = array.astype(array.dtype.newbyteorder("="))
-    return Expectation(name or None, file[1:], values, board)
+    return Expectation(name or None, file, values, board)
+
+
+def _number(text: str) -> npt.NDArray[Any] | None:
+    """Return a number as an array without dimensions, or None if the text is not a number."""
+    import numpy as np
+
+    try:
+        number = int(text, 0)
+    except ValueError:
+        try:
+            return np.array(float(text))
+        except ValueError:
+            return None
+    array = np.array(number)
+    return None if array.dtype == object else array  # more than 64 bits
 
 
 def check_outputs(
@@ -81,7 +102,7 @@ def check_outputs(
     Raises:
         UnknownNameError: there is no output with that name.
         UsageError: it is unclear which output is meant, or the shape or element type differs.
-        CheckFailedError: an output differs.
+        WrongOutputError: an output differs.
     """
     own = [each for each in expectations if each.board in (None, measurement.device.name)]
     outputs = outputs_of(measurement) if own else {}
@@ -103,12 +124,12 @@ def _name(
     if not arrays:
         raise UsageError(
             f"{measurement.function} returns nothing and writes no array: there is nothing to "
-            f"compare with {expectation.file}."
+            f"compare with {expectation.source}."
         )
     if len(arrays) != 1:
         raise UsageError(
             f"{measurement.function} has {len(arrays)} outputs: {', '.join(arrays)}.",
-            hint=f"say which: --expect {arrays[0]}=@{expectation.file}",
+            hint=f"say which: --expect {arrays[0]}=@{expectation.source}",
         )
     return arrays[0]
 
@@ -124,9 +145,12 @@ def _check(
 
     wanted = expectation.array
     what = f"{name} of {measurement.function} on {measurement.device.name}"
+    if _is_scalar(found, wanted):
+        _check_scalar(what, found, wanted, tolerance)
+        return
     if (wanted.shape, wanted.dtype) != (found.shape, found.dtype):
         raise UsageError(
-            f"{what} is {found.dtype}{list(found.shape)}; {expectation.file} has "
+            f"{what} is {found.dtype}{list(found.shape)}; {expectation.source} has "
             f"{wanted.dtype}{list(wanted.shape)}.",
             hint="--save-output DIR writes files that fit",
         )
@@ -137,14 +161,38 @@ def _check(
     if count:
         first = tuple(int(i) for i in np.argwhere(differs)[0])
         place = f"[{', '.join(map(str, first))}]" if first else ""
-        raise CheckFailedError(
-            f"{what} differs from {expectation.file}: {count:,} of {found.size:,} values. The "
+        raise WrongOutputError(
+            f"{what} differs from {expectation.source}: {count:,} of {found.size:,} values. The "
             f"first is {name}{place}: {found[first]!s}, expected {wanted[first]!s}"
             f"{_furthest(found, wanted)}.",
-            hint="--tolerance 1e-6 lets floats differ by that share"
-            if found.dtype.kind == "f" and not tolerance
-            else None,
+            hint=_tolerance_hint(found, tolerance),
         )
+
+
+def _is_scalar(found: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> bool:
+    """Return whether both are numbers without dimensions, whatever their types are."""
+    return not (found.shape or wanted.shape) and {found.dtype.kind, wanted.dtype.kind} <= {*"biuf"}
+
+
+def _check_scalar(
+    what: str, found: npt.NDArray[Any], wanted: npt.NDArray[Any], tolerance: float
+) -> None:
+    """Compare numbers; a decimal one is first rounded to the function's type of float."""
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        same = wanted.astype(found.dtype)
+    kept = found.dtype.kind == "f" or same.item() == wanted.item()
+    if not kept or not _equal(found, same, tolerance):
+        raise WrongOutputError(
+            f"{what} is {found!s}, expected {wanted!s}{_furthest(found, wanted)}.",
+            hint=_tolerance_hint(found, tolerance),
+        )
+
+
+def _tolerance_hint(found: npt.NDArray[Any], tolerance: float) -> str | None:
+    floats = found.dtype.kind == "f" and not tolerance
+    return "--tolerance 1e-6 lets floats differ by that share" if floats else None
 
 
 def _equal(found: npt.NDArray[Any], wanted: npt.NDArray[Any], tolerance: float) -> npt.NDArray[Any]:

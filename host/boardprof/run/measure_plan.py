@@ -17,11 +17,11 @@ from boardprof.connection import connect
 from boardprof.errors import (
     BoardprofError,
     BoardTimeoutError,
-    CheckFailedError,
     DeviceEndedError,
     DeviceError,
     DeviceResetError,
     RpcError,
+    WrongOutputError,
 )
 from boardprof.firmware.firmware import Firmware
 from boardprof.progress import waiting
@@ -176,12 +176,12 @@ def _measure_all(
                 return
 
 
-def _wrong_output(measurement: Measurement, plan: Plan) -> CheckFailedError | None:
+def _wrong_output(measurement: Measurement, plan: Plan) -> WrongOutputError | None:
     """Save a measurement's outputs; return what is wrong with them."""
     folders = plan.output_folders(measurement.device.name, measurement.function)
     try:
         plan.data.take(measurement, *folders)
-    except CheckFailedError as error:
+    except WrongOutputError as error:
         return error
     return None
 

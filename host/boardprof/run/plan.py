@@ -74,7 +74,7 @@ class PlanData:
 
         Raises:
             UsageError: a file cannot be written, or an expectation does not fit.
-            CheckFailedError: an output differs from what is expected.
+            WrongOutputError: an output differs from what is expected.
         """
         if self.folder is not None:
             parts = [part.replace("/", "_").replace(" ", "_") for part in below]

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from boardprof.errors import BoardprofError, BuildError, UsageError
+from boardprof.errors import BoardprofError, BuildError, UsageError, WrongOutputError
 from boardprof.report.assemble import assemble
 from boardprof.report.measurement import Measurement
 from boardprof.report.report import Report
@@ -64,12 +64,19 @@ def run_plan(plan: Plan, listener: Listener) -> Outcome:
         interrupted = True
     failures = wanted.failures(findings.failures, listener.on_note)
     findings.name_places()
-    missing = [failure.message.partition("\n")[0].removesuffix(":") for failure in failures]
+    missing, wrong = [], []
+    for failure in failures:
+        line = failure.message.partition("\n")[0]
+        if isinstance(failure, WrongOutputError):
+            wrong.append(line.removesuffix("."))
+        else:
+            missing.append(line.removesuffix(":"))
     missing += wanted.left_out()
     missing += ["the rest, after it was interrupted"] if interrupted else []
     report = None
     if findings.measurements:
-        report = assemble(findings.measurements, swept=plan.sweep is not None, missing=missing)
+        swept = plan.sweep is not None
+        report = assemble(findings.measurements, swept=swept, missing=missing, wrong=wrong)
     return Outcome(report, tuple(failures), interrupted)
 
 
