@@ -91,6 +91,12 @@ def test_a_pointer_into_an_argument_is_a_place_in_it(board: Board) -> None:
     assert board.measure("find", "hello", ord("l"), repeat=1).result == "text+2"
 
 
+def test_the_end_of_an_array_is_not_the_beginning_of_the_next(board: Board) -> None:
+    a, b = np.arange(4, dtype=np.int32), np.arange(4, 8, dtype=np.int32)  # 16 bytes each
+    assert str(board.functions.place(a, b, 0)) == "a+16"
+    assert str(board.functions.place(a, b, 1)) == "b"
+
+
 def test_a_pointer_to_a_variable_is_its_symbol_and_can_be_passed(board: Board) -> None:
     third = board.functions.count_at(3)
     assert isinstance(third, BoardPointer)

@@ -228,8 +228,17 @@ class Functions:
                 hint=f'give a string, such as "{known}"',
             )
         if name not in self._known:
-            self._known[name] = RemoteFunction(self._board, self._board.dictionary.function(name))
+            self._known[name] = RemoteFunction(self._board, self._info(name))
         return self._known[name]
+
+    def _info(self, name: str) -> FunctionInfo:
+        try:
+            return self._board.dictionary.function(name)
+        except UnknownNameError as error:
+            if self._board.image is None:
+                raise
+            hint = "Firmware.functions has the reason if it cannot be called over the wire"
+            raise UnknownNameError("function", name, error.known, hint=hint) from None
 
     def __getattr__(self, name: str) -> RemoteFunction:
         """Return the function called ``name``, or raise AttributeError with the known names."""

@@ -92,12 +92,13 @@ def lay_out(slots: Sequence[Slot], fence: int = len(FENCE)) -> int:
 
     Args:
         slots: sorted by rank.
-        fence: bytes before and after each slot that is written, a multiple of 16 or 0.
+        fence: bytes before and after each slot that is written, and between others that would
+            touch: a pointer to the end of one is none to the next. A multiple of 16 or 0.
     """
-    end = 0
+    end, last_end = 0, -1
     for slot in slots:
-        slot.offset = end + fence * slot.is_written
-        end = slot.offset + slot.room
+        slot.offset = end + fence * (slot.is_written or end == last_end)
+        end, last_end = slot.offset + slot.room, slot.end
     return end + fence * any(slot.is_written for slot in slots)
 
 
