@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.cli.command import boardprof
-from tests.support import ROOT
+from tests.support import ROOT, requires_tool
 
 CALLS = ROOT / "tests" / "boards" / "fixtures" / "calls.c"
 CPP = ROOT / "tests" / "boards" / "fixtures" / "calls.cpp"
@@ -134,3 +134,21 @@ def test_for_the_rest_the_error_shows_a_wrapper_that_compiles_and_runs(tmp_path:
     assert boardprof("run", *FEW, f"{source}:product_wrapper", *values).code == 0
     (file,) = out.rglob("result.npy")
     assert np.load(file).tolist() == [0.0, 2.0]
+
+
+def test_a_function_that_gcc_5_merged_with_an_equal_one_is_told_how_it_can_be_called(
+    tmp_path: Path,
+) -> None:
+    requires_tool("avr-gcc", "gcc-avr")  # 5.4
+    source = tmp_path / "same.c"
+    source.write_text(
+        "short f(short x) { return x * 3 + 1; }\nshort g(short x) { return x * 3 + 1; }\n"
+    )
+    avr = ("-b", "arduino-uno", *FEW[2:])
+    done = boardprof("run", *avr, f"{source}:f", "x=3")
+    assert done.code == 2
+    assert "Try: --cflags -fno-ipa-icf, if the function equals another" in done.err
+    done = boardprof(
+        "run", *avr, f"{source}:f", "x=3", "--cflags", "-fno-ipa-icf", "--expect", "10"
+    )
+    assert done.code == 0, done.err

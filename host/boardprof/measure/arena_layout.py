@@ -93,7 +93,7 @@ def lay_out(slots: Sequence[Slot], fence: int = len(FENCE)) -> int:
     Args:
         slots: sorted by rank.
         fence: bytes before and after each slot that is written, and between others that would
-            touch: a pointer to the end of one is none to the next. A multiple of 16 or 0.
+            touch: a pointer to the end of one is not one to the next. A multiple of 16 or 0.
     """
     end, last_end = 0, -1
     for slot in slots:

@@ -105,8 +105,10 @@ def _chosen(board: Board, plan: Plan, firmware: Firmware | None, on_note: Note) 
 def wrapper_hint(firmware: Firmware | None, function: str) -> str | None:
     """Return a hint with the source of a function that can be called; None if there is none."""
     known = firmware.functions if firmware is not None else ()
-    fn = next((each for each in known if each.name == function and each.wrapper), None)
-    if fn is None:
+    fn = next((each for each in known if each.name == function), None)
+    if fn is not None and "no debug information" in (fn.reason or ""):
+        return "--cflags -fno-ipa-icf, if the function equals another"
+    if fn is None or not fn.wrapper:
         return None
     return f"add this to {fn.source} and measure {function}_wrapper:\n{fn.wrapper}"
 
