@@ -118,6 +118,12 @@ def _in_c(options: list[Option]) -> Iterator[str]:
         yield f'#error "{option.macro} is out of range ({option.range})"\n#endif\n'
         for condition, text in option.needs:
             yield f'#if {condition}\n#error "{text}"\n#endif\n'
+    yield "\n#ifndef __ASSEMBLER__\n"
+    yield _comment("A value that is a word is an error here; above, it counts as 0.")
+    yield "enum {\n"
+    for option in options:
+        yield f"    bp_{option.name}_is_a_number = sizeof({option.macro}),\n"
+    yield "};\n#endif\n"
 
 
 def _comment(about: str) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,13 @@ before
 #error "BP_CFG_SIZE needs BP_CFG_MTU"
 #endif
 
+#ifndef __ASSEMBLER__
+/* A value that is a word is an error here; above, it counts as 0. */
+enum {
+    bp_size_is_a_number = sizeof(BP_CFG_SIZE),
+};
+#endif
+
 /* end of the options */
 after
 """
@@ -99,6 +107,27 @@ def test_a_range_is_a_condition_in_c(text: str, condition: str) -> None:
     (option,) = read_options(f'[x]\ntitle = ""\ndefault = 0\nrange = "{text}"\nabout = ""')
     header = {path.name: page for path, page in pages([option], HEADER).items()}["bp_config.h"]
     assert f"#if {condition}\n" in header
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("BP_CFG_ARENA=(8 * 1024)", ""),
+        ("BP_CFG_ARENA=-1", "BP_CFG_ARENA is out of range (0..0x7fffffff)"),
+        ("BP_CFG_ARENA=4kb", '"kb"'),
+        ("BP_CFG_ARENA=large", "large"),
+        ("BP_CFG_TRACE_CORES=yes", "BP_CFG_TRACE_CORES is out of range (1..8)"),
+    ],
+)
+def test_a_value_that_is_not_a_number_of_its_range_does_not_compile(
+    option: str, message: str
+) -> None:
+    done = subprocess.run(
+        ["cc", f"-D{option}", "-fsyntax-only", AGENT / "include/boardprof/bp_config.h"],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode == 0) == (not message), done.stderr
+    assert message in done.stderr
 
 
 def test_a_range_or_an_entry_that_is_not_known_is_an_error() -> None:

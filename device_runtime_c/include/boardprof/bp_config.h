@@ -225,6 +225,34 @@
 #error "BP_CFG_CRC_TABLE is out of range (0, 1, 8)"
 #endif
 
+#ifndef __ASSEMBLER__
+/* A value that is a word is an error here; above, it counts as 0. */
+enum {
+    bp_mtu_is_a_number = sizeof(BP_CFG_MTU),
+    bp_active_collectors_is_a_number = sizeof(BP_CFG_ACTIVE_COLLECTORS),
+    bp_state_bytes_is_a_number = sizeof(BP_CFG_STATE_BYTES),
+    bp_slot_bytes_is_a_number = sizeof(BP_CFG_SLOT_BYTES),
+    bp_arena_is_a_number = sizeof(BP_CFG_ARENA),
+    bp_arena_margin_is_a_number = sizeof(BP_CFG_ARENA_MARGIN),
+    bp_handles_is_a_number = sizeof(BP_CFG_HANDLES),
+    bp_open_windows_is_a_number = sizeof(BP_CFG_OPEN_WINDOWS),
+    bp_guard_is_a_number = sizeof(BP_CFG_GUARD),
+    bp_bulk_is_a_number = sizeof(BP_CFG_BULK),
+    bp_rx_bytes_is_a_number = sizeof(BP_CFG_RX_BYTES),
+    bp_stream_is_a_number = sizeof(BP_CFG_STREAM),
+    bp_clock_is_a_number = sizeof(BP_CFG_CLOCK),
+    bp_stack_is_a_number = sizeof(BP_CFG_STACK),
+    bp_interrupts_is_a_number = sizeof(BP_CFG_INTERRUPTS),
+    bp_sampling_is_a_number = sizeof(BP_CFG_SAMPLING),
+    bp_trace_is_a_number = sizeof(BP_CFG_TRACE),
+    bp_trace_cores_is_a_number = sizeof(BP_CFG_TRACE_CORES),
+    bp_trace_clock_is_a_number = sizeof(BP_CFG_TRACE_CLOCK),
+    bp_trace_heap_is_a_number = sizeof(BP_CFG_TRACE_HEAP),
+    bp_tasks_is_a_number = sizeof(BP_CFG_TASKS),
+    bp_crc_table_is_a_number = sizeof(BP_CFG_CRC_TABLE),
+};
+#endif
+
 /* end of the options */
 
 /* The most bytes of a decoded frame: those of an encoded frame without its two delimiters and the
