@@ -165,21 +165,24 @@ def export(
     allow: tuple[str, ...],
     metric: str | None,
 ) -> None:
-    """Write a Report as NAME: table, csv, json, markdown, html, chrome, speedscope, collapsed.
+    """Write a Report as NAME: table, csv, json, markdown, html, or another one below.
 
     REPORT is a file from `run --json`, or a run in the history, such as `last`. TRACE is a file
     from `trace -o`. Exporters that are for Reports only get its ranges as a Report.
 
     \b
-    html        one page with tables and charts, for a TRACE with a timeline; it needs no network
-    chrome      a trace for ui.perfetto.dev or chrome://tracing
-    speedscope  for speedscope.app
-    collapsed   stacks for flamegraph.pl
-    callgrind   for callgrind_annotate and KCachegrind; needs run --hotspots
-    pprof       for pprof; needs run --hotspots
-    perfetto    TRACE only: for ui.perfetto.dev
-    ctf         TRACE only: a folder for babeltrace2 and Trace Compass
-    memory      TRACE only: memory that was taken and given back, by call site
+    html         one page with tables and charts, for a TRACE with a timeline; it needs no network
+    chrome       a trace for ui.perfetto.dev or chrome://tracing
+    speedscope   for speedscope.app
+    collapsed    stacks for flamegraph.pl
+    callgrind    for callgrind_annotate and KCachegrind; needs run --hotspots
+    pprof        for pprof; needs run --hotspots
+    bencher      medians for Bencher, as JSON
+    benchmark-action  medians for github-action-benchmark, as JSON
+    openmetrics  medians for GitLab's metrics report
+    perfetto     TRACE only: for ui.perfetto.dev
+    ctf          TRACE only: a folder for babeltrace2 and Trace Compass
+    memory       TRACE only: memory that was taken and given back, by call site
     """  # noqa: D301 (click knows the backspace as: do not wrap)
     from boardprof.events import is_recording
     from boardprof.exporters import exported, find_exporter, find_recording_exporter
