@@ -178,19 +178,20 @@ def test_what_is_ambiguous_or_below_zero_is_a_warning() -> None:
     assert raw == {"raw": {"ticks": 10}, "wraps": {"ticks": 2}, "ambiguous": ["ticks"], "blobs": ""}
 
 
-def test_a_warning_names_the_column_and_not_the_counter() -> None:
+@pytest.mark.parametrize(("taken", "sign"), [(1000, "<"), (7000, "=")])
+def test_a_warning_names_the_column_and_not_the_counter(taken: int, sign: str) -> None:
     below = replace(
         measurement(),
         windows=(
             Windows(
-                (sample(duration_time=1000),),
+                (sample(duration_time=taken),),
                 (sample(duration_time=7000),),
                 (sample(duration_time=12000),),
             ),
         ),
     )
     assert assemble([below]).configuration["m4 warning"] == (
-        "Duration (us) of fir is too small to be resolved (net < 0)"
+        f"Duration (us) of fir is too small to be resolved (net {sign} 0)"
     )
 
 

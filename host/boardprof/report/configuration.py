@@ -232,6 +232,8 @@ def _warnings(measurement: Measurement) -> Iterable[str]:
             yield f"{told} may have wrapped unseen"
         if min(measurement.nets[counter]) < 0:
             yield f"{told} is too small to be resolved (net < 0)"
+        elif told.startswith("Duration") and not any(measurement.nets[counter]):
+            yield f"{told} is too small to be resolved (net = 0)"
 
 
 def _column(measurement: Measurement, counter: str) -> str:
