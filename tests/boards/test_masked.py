@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import statistics
 from pathlib import Path
 
 import pytest
@@ -192,9 +191,9 @@ def test_cycles_of_an_avr_leave_hooked_interrupts_out(tmp_path: Path) -> None:
         assert truth == 8009  # four cycles a round
         hooked = board.profile("spin", 60_000, repeat=20)
     cycles_of_each = column(hooked, "cycles")
-    assert statistics.mode(cycles_of_each) == 240_009
-    # where both interrupts meet, hooks take another time
-    assert all(0 <= cycles - 240_009 <= 60 for cycles in cycles_of_each)
+    assert min(cycles_of_each) == 240_009
+    # where both interrupts meet, as in every second sample, hooks take another time
+    assert max(cycles_of_each) <= 240_009 + 60
     # 240,009 cycles are 15 ms, and the interrupts with their hooks take 1 to 2 ms more
     assert {16, 17, 18} >= {*column(hooked, "interrupts")}
     assert "ticking warning" not in hooked.configuration
