@@ -337,6 +337,30 @@ def test_status_lists_hosts_boards_and_what_they_work_on(small: Cluster) -> None
     ]
 
 
+def test_a_quarantine_is_known_to_the_next_batch_and_outlives_its_worker(small: Cluster) -> None:
+    """The board of ``cow`` does not answer; the second worker is started after the first one."""
+    wanted = [Job("f.c", "c", arguments=(f"n={n}",)) for n in range(2)]
+    first = small.worker("cow", "linux=127.0.0.1:9#c")
+    small.await_workers("cow")
+    rules = Rules(retries=1, quarantine_s=300.0, wait_s=1.0)
+    ended = Fleet(small.address, perform=silent, rules=rules).map(wanted)
+    assert [each.state for each in ended] == ["failed"] * 2
+
+    def told() -> str:
+        command = [sys.executable, "-m", "boardprof", "fleet", "status", "--scheduler"]
+        return run([*command, small.address])
+
+    until(lambda: "linux c: in quarantine, checked again at " in told(), "the quarantine's report")
+    first.terminate()
+    first.wait(20.0)
+    small.worker("cow", "linux=127.0.0.1:9#c")
+    small.await_workers("cow")
+    until(lambda: "linux c: in quarantine, checked again at " in told(), "the second report")
+    for result in Fleet(small.address, perform=nap, rules=Rules(wait_s=0.5)).map(wanted):
+        expected = "No board has been in service for 0.5 s. c: 1 quarantined"
+        assert result.errors[0].message.startswith(expected)
+
+
 def test_scheduler_and_worker_listen_to_this_machine_only(small: Cluster) -> None:
     for name in ("scheduler", "ant"):
         assert listeners(small.process(name).pid) == {"0100007F"}

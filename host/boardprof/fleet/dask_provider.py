@@ -25,6 +25,7 @@ from boardprof.fleet.dask_worker import (
 )
 from boardprof.fleet.extra import distributed
 from boardprof.fleet.provider import Ended, Function, Joined, Left, Post
+from boardprof.fleet.quarantine import Quarantine
 
 _CONNECT_S = 10.0
 _ANSWER_S = 30.0
@@ -164,7 +165,13 @@ class DaskProvider:
 
 def _boards_of(workers: Workers) -> set[FleetBoard]:
     return {
-        FleetBoard(facts["kind"], facts["serial"], facts["port"], address)
+        FleetBoard(
+            facts["kind"],
+            facts["serial"],
+            facts["port"],
+            address,
+            Quarantine(**kept) if (kept := facts.get("quarantine")) else None,
+        )
         for address, worker in workers.items()
         for facts in worker.get("metrics", {}).get(FACTS, ())
     }
