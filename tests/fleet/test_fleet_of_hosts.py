@@ -26,6 +26,7 @@ from boardprof.fleet import Fleet, Job, Limits, Result, Rules
 from boardprof.fleet.dask_worker import check_address, run_scheduler
 from boardprof.fleet.work import built
 from tests.fleet.cluster import Cluster, cluster, until
+from tests.fleet.network import network
 from tests.fleet.stand_in import long_nap, nap, silent
 from tests.support import children_of, requires_tool, run
 
@@ -195,27 +196,25 @@ def emulators(process: int) -> Iterator[int]:
 
 
 class Chaos:
-    """A batch whose workers, emulators and client are killed, and whose hosts vanish."""
+    """A batch whose workers, emulators, scheduler and client are killed, and whose hosts vanish."""
 
     def __init__(self, made: Cluster, folder: Path, seed: int) -> None:
         self.made, self.folder, self.chance = made, folder, random.Random(seed)
         self.workers = {host: made.worker(host, "qemu-rv32") for host in HOSTS}
         self.kinds: Counter[str] = Counter()
-        self.running_when_killed = 0
+        self.gone: set[str] = set()
         self.client = self.start_client()
 
     def start_client(self) -> subprocess.Popen[bytes]:
-        with (self.folder / "client.log").open("ab") as log:
-            return subprocess.Popen(
-                [sys.executable, "-c", CLIENT, self.made.address],
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=self.folder,
-                start_new_session=True,
-            )
+        return self.made.start_program("client", ["-c", CLIENT, self.made.address], self.folder)
+
+    def start_again(self, count: int) -> None:
+        """Start the batch again if it has ended without a result of each job."""
+        if self.client.poll() is not None and len(done_in(self.folder)) < count:
+            self.client = self.start_client()
 
     def kill_something(self) -> None:
-        kind = self.chance.choice(["worker", "emulator", "client", "host"])
+        kind = self.chance.choice(["worker", "emulator", "client", "host", "scheduler"])
         host = self.chance.choice(sorted(self.workers))
         worker = self.workers[host]
         self.kinds[kind] += 1
@@ -230,9 +229,36 @@ class Chaos:
             self.client.kill()
             self.client.wait(10.0)
             self.client = self.start_client()
-        else:  # its network is gone: nothing is closed, and nobody answers, until it is back
+        elif kind == "scheduler":
+            self.made.process("scheduler").kill()
+            self.made.process("scheduler").wait(10.0)
+            self.made.open()
+        elif host not in self.gone:
+            self.gone.add(host)
+            self.vanish(host, worker)
+
+    def vanish(self, host: str, worker: subprocess.Popen[bytes]) -> None:
+        """Nothing is closed, and nobody answers for twelve seconds."""
+        network = self.made.network
+        if network is None:
             worker.send_signal(signal.SIGSTOP)
-            threading.Timer(12.0, worker.send_signal, [signal.SIGCONT]).start()
+        else:
+            network.cut(host)
+
+        def come_back() -> None:
+            if network is None:
+                worker.send_signal(signal.SIGCONT)
+            else:
+                network.connect(host)
+            self.gone.remove(host)
+
+        timer = threading.Timer(12.0, come_back)
+        timer.daemon = True
+        timer.start()
+
+
+def done_in(folder: Path) -> list[dict[str, object]]:
+    return [line for line in results_in(folder) if line["state"] == "done"]
 
 
 def results_in(folder: Path) -> list[dict[str, object]]:
@@ -242,41 +268,57 @@ def results_in(folder: Path) -> list[dict[str, object]]:
 
 
 @pytest.mark.board("qemu-rv32")
-@pytest.mark.parametrize(
-    ("kills", "count"),
-    [(5, 16), pytest.param(50, 300, marks=[pytest.mark.nightly, pytest.mark.timeout(1200)])],
-)
-def test_killing_at_random_moments_loses_no_finished_result(
-    tmp_path: Path, kills: int, count: int
+def test_killing_at_random_moments_loses_no_finished_result(tmp_path: Path) -> None:
+    with cluster(tmp_path) as made:
+        survive(made, tmp_path, kills=5, count=16)
+
+
+@pytest.mark.board("qemu-rv32")
+@pytest.mark.nightly
+@pytest.mark.timeout(1800)
+def test_killing_programs_and_networks_at_random_moments_loses_no_finished_result(
+    tmp_path: Path,
 ) -> None:
+    """Each host is a network namespace behind a bridge, which its scheduler reaches with TLS."""
+    with (
+        network([*HOSTS]) as hosts,
+        cluster(tmp_path, certified(tmp_path, "own"), hosts) as made,
+    ):
+        survive(made, tmp_path, kills=50, count=300)
+
+
+def survive(made: Cluster, folder: Path, kills: int, count: int) -> None:
+    """Run a batch while something is killed again and again."""
     seed = int(os.environ.get("FLEET_SEED", time.time_ns() % 1_000_000))
     print(f"FLEET_SEED={seed}")
-    (tmp_path / "spin.c").write_text(SOURCE)
+    (folder / "spin.c").write_text(SOURCE)
     arguments = ", ".join(f'["n={1000 + n}"]' for n in range(count))
-    (tmp_path / "jobs.toml").write_text(JOBS.format(arguments=arguments))
-    with cluster(tmp_path) as made:
-        chaos = Chaos(made, tmp_path, seed)
-        until(lambda: len(results_in(tmp_path)) >= 2, "the first results", 100.0)
-        for _ in range(kills):
-            before = len(results_in(tmp_path))
-            time.sleep(chaos.chance.uniform(0.0, 0.5))
-            chaos.kill_something()
-            # What was finished before is still there.
-            assert len(results_in(tmp_path)) >= before
-            until(
-                lambda before=before: (  # type: ignore[misc]
-                    len(results_in(tmp_path)) > before or chaos.client.poll() is not None
-                ),
-                f"another result after {dict(chaos.kinds)}",
-                100.0,
-            )
-        until(lambda: chaos.client.poll() is not None, "the end of the batch", 200.0)
-        log = (tmp_path / "client.log").read_text()
-        assert chaos.client.returncode == 0, log
-        told = results_in(tmp_path)
-    done = [line for line in told if line["state"] == "done"]
-    # Before the workers are back, a batch fails its jobs for want of a board; they run again.
-    lost = [line for line in told if line["is_final"] and line["state"] != "done"]
+    (folder / "jobs.toml").write_text(JOBS.format(arguments=arguments))
+    chaos = Chaos(made, folder, seed)
+    until(lambda: len(results_in(folder)) >= 2, "the first results", 100.0)
+    for _ in range(kills):
+        before = results_in(folder)
+        time.sleep(chaos.chance.uniform(0.0, 0.5))
+        chaos.kill_something()
+        assert results_in(folder)[: len(before)] == before  # what was finished is still there
+        until(
+            lambda before=before: (  # type: ignore[misc]
+                len(results_in(folder)) > len(before) or chaos.client.poll() is not None
+            ),
+            f"another result after {dict(chaos.kinds)}",
+            100.0,
+        )
+        chaos.start_again(count)  # it ends if the scheduler or all boards are gone at its start
+    deadline_s = time.monotonic() + 200.0
+    while len(done_in(folder)) < count:
+        assert time.monotonic() < deadline_s, (folder / "client.log").read_text()
+        time.sleep(0.5)
+        chaos.start_again(count)
+    until(lambda: chaos.client.poll() is not None, "the end of the batch", 60.0)
+    print(f"killed: {dict(chaos.kinds)}")
+    assert chaos.client.returncode == 0, (folder / "client.log").read_text()
+    done = done_in(folder)
+    lost = [x for x in results_in(folder) if x["is_final"] and x["state"] != "done"]
     assert (len(done), lost) == (count, [])
     # Each job has one result: what was finished was not measured again.
     assert len({line["key"] for line in done}) == count
