@@ -455,23 +455,41 @@ def test_a_port_in_use_is_an_error_that_names_it(small: Cluster) -> None:
     assert (done.returncode, done.stderr.startswith(told)) == (3, True), done.stderr
 
 
-def test_a_batch_and_a_worker_say_that_the_scheduler_is_gone(tmp_path: Path) -> None:
-    (tmp_path / "jobs.toml").write_text('[[jobs]]\nfiles = ["f.c"]\nboards = ["linux"]\n')
-    (tmp_path / "f.c").write_text("#include <unistd.h>\nint f(void) { return sleep(60); }\n")
+def test_a_batch_and_a_worker_say_that_the_scheduler_is_gone_and_go_on_when_it_is_back(
+    tmp_path: Path,
+) -> None:
+    jobs = '[[jobs]]\nfiles = ["f.c"]\nboards = ["linux"]\nrepeat = 1\nwarmup = 0\n'
+    (tmp_path / "jobs.toml").write_text(jobs + 'arguments = [["n=1"], ["n=2"], ["n=3"]]\n')
+    (tmp_path / "f.c").write_text("#include <unistd.h>\nint f(int n) { sleep(1); return n; }\n")
     with cluster(tmp_path) as made:
         made.worker("ant", "linux")
         made.await_workers("ant")
         waiting = f"waiting for the scheduler at {made.address}"
         assert waiting in made.said("ant")
-        file = str(tmp_path / "jobs.toml")
-        made.start("batch", "fleet", "run", file, "--scheduler", made.address)
-        until(lambda: list((tmp_path / "ant" / "cache").rglob("images/fleet/*")), "the job's start")
+        words = ("fleet", "run", str(tmp_path / "jobs.toml"), "--scheduler", made.address)
+        made.start("batch", *words, "--results", str(tmp_path / "results"))
+        until(lambda: results_in(tmp_path), "the first result")
         made.process("scheduler").kill()
+        made.process("scheduler").wait(10.0)
         told = f"note: waiting for linux: no board (The scheduler {made.address} cannot be reached"
-        until(lambda: told in " ".join(made.said("batch").split()), "the note")
-        until(lambda: "connects again" in made.said("ant"), "the worker's note")
+        until(lambda: told in " ".join(made.said("batch").split()), "the batch's note", 30.0)
+        until(lambda: "connects again" in made.said("ant"), "the worker's note", 30.0)
+        first = results_in(tmp_path)
+        made.open()
+        until(lambda: made.process("batch").poll() is not None, "the end of the batch")
+        assert made.process("batch").returncode == 0, made.said("batch")
         for name in ("batch", "ant"):
             assert "distributed." not in made.said(name), made.said(name)
+        found = results_in(tmp_path)
+        assert found[: len(first)] == first
+        assert sorted(str(line["job"]["arguments"]) for line in found) == [  # type: ignore[index]
+            "['n=1']",
+            "['n=2']",
+            "['n=3']",
+        ]
+        again = made.start("again", *words, "--results", str(tmp_path / "results"))
+        assert again.wait(60.0) == 0
+        assert made.said("again").count('"was_known":true') == 3
 
 
 def test_a_scheduler_that_others_could_reach_needs_tls() -> None:
