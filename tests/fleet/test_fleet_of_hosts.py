@@ -8,12 +8,13 @@ import os
 import random
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from boardprof.boards.board_lookup import board_spec
 from boardprof.errors import UsageError
 from boardprof.fleet import Fleet, Job, Limits, Result, Rules
 from boardprof.fleet.dask_worker import check_address, run_scheduler
@@ -91,35 +93,50 @@ def test_short_jobs_reach_85_percent_of_the_ideal_time(tmp_path: Path, count: in
 # -- leases -------------------------------------------------------------------------------------
 
 
-def job(number: int) -> Job:
-    return Job(str(OWNER), "linux", "work", (f"job={number}",), limits=Limits(repeat=3))
+def job(number: int, kind: str = "linux") -> Job:
+    return Job(str(OWNER), kind, "work", (f"job={number}",), limits=Limits(repeat=3))
 
 
 @contextmanager
-def agents(count: int) -> Iterator[list[str]]:
-    """Start agents that record their callers; yield their addresses."""
-    command = [str(built(job(0), "linux").firmware.image), "--listen", "127.0.0.1:0"]
-    started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(count)]
+def agents(count: int, kind: str = "linux") -> Iterator[list[str]]:
+    """Start boards that record their callers; yield their ports."""
+    image = str(built(job(0, kind), kind).firmware.image)
+    started, ports = [], []
     try:
-        addresses = []
-        for agent in started:
-            assert agent.stdout is not None
-            line = agent.stdout.readline()
-            found = re.search(r"127\.0\.0\.1:\d+", line)
-            assert found is not None, line
-            addresses.append(found[0])
-        yield addresses
+        for _ in range(count):
+            if kind == "linux":
+                agent = subprocess.Popen(
+                    [image, "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True
+                )
+                started.append(agent)
+                assert agent.stdout is not None
+                with agent.stdout:
+                    found = re.search(r"127\.0\.0\.1:\d+", agent.stdout.readline())
+                assert found is not None
+                ports.append(f"socket://{found[0]}")
+            else:
+                with socket.socket() as free:
+                    free.bind(("127.0.0.1", 0))
+                    place = f"127.0.0.1:{free.getsockname()[1]}"
+                command = [place_in(word, image, place) for word in board_spec(kind).launch.command]
+                started.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, text=True))
+                ports.append(f"socket://{place}")
+        yield ports
     finally:
         for agent in started:
             agent.kill()
             agent.wait(10.0)
-            assert agent.stdout is not None
-            agent.stdout.close()
 
 
-def recorded(address: str) -> npt.NDArray[np.uint64]:
+def place_in(word: str, image: str, place: str) -> str:
+    """Return a word of an emulator's command; the emulator listens instead of connecting."""
+    word = word.replace("{image}", image)
+    return word.replace("tcp:127.0.0.1:{port},", f"tcp:{place},server=on,wait=off,")
+
+
+def recorded(port: str, kind: str = "linux") -> npt.NDArray[np.uint64]:
     """Return what a board recorded: for each call the job, and begin and end in nanoseconds."""
-    with built(job(0), "linux").firmware.open(f"socket://{address}") as board:
+    with built(job(0, kind), kind).firmware.open(port) as board:
         count = int(board.functions.call_count())
         rows = []
         for at in range(0, count, 256):
@@ -130,37 +147,62 @@ def recorded(address: str) -> npt.NDArray[np.uint64]:
     return np.concatenate(rows)
 
 
-@pytest.mark.parametrize("count", [48, pytest.param(1000, marks=pytest.mark.nightly)])
-def test_no_two_jobs_have_a_board_at_the_same_time(tmp_path: Path, count: int) -> None:
-    """Two batches share eight boards of three hosts; the boards tell who called them."""
+def check_exclusive(ports: list[str], kind: str, count: int) -> None:
+    """Check what the boards recorded: each job's calls follow one another, on one board."""
+    seen: Counter[int] = Counter()
+    for port in ports:
+        calls = recorded(port, kind)
+        numbers, began, ended = calls.T
+        assert np.all(began < ended)
+        assert np.all(ended[:-1] <= began[1:]), "two calls at the same time"
+        starts = np.flatnonzero(np.diff(numbers, prepend=np.uint64(0)))
+        seen.update(int(numbers[at]) for at in starts)  # a stretch of calls of one job
+        assert len(calls) >= 3 * len(starts)
+    assert seen == Counter(range(1, count + 1)), "a job's calls have others among them"
+
+
+def two_batches(count: int, fleet: Callable[[], Fleet], kind: str) -> None:
+    """Run the odd and the even jobs at the same time, on the same boards."""
     results: list[Result] = []
-    with agents(sum(HOSTS.values())) as addresses:
+
+    def batch(first: int) -> None:
+        jobs = [job(number, kind) for number in range(first, count + 1, 2)]
+        results.extend(fleet().as_completed(jobs))
+
+    batches = [threading.Thread(target=batch, args=(first,)) for first in (1, 2)]
+    for each in batches:
+        each.start()
+    for each in batches:
+        each.join(1700.0)
+    assert [result.errors for result in results if result.errors] == []
+    assert len(results) == count
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [
+        ("linux", 48),
+        pytest.param("linux", 1000, marks=pytest.mark.nightly),
+        pytest.param("qemu-rv32", 1000, marks=[pytest.mark.nightly, pytest.mark.timeout(1800)]),
+    ],
+)
+def test_no_two_jobs_have_a_board_at_the_same_time(tmp_path: Path, kind: str, count: int) -> None:
+    """Two batches share eight boards of three hosts; the boards tell who called them."""
+    with agents(sum(HOSTS.values()), kind) as ports:
         with cluster(tmp_path) as made:
-            left = iter(addresses)
+            left = iter(ports)
             for host, serials in names().items():
-                made.worker(host, *(f"linux={next(left)}#{serial}" for serial in serials))
+                made.worker(host, *(f"{kind}={next(left)}#{serial}" for serial in serials))
             made.await_workers(*HOSTS)
+            two_batches(count, lambda: Fleet(made.address), kind)
+        check_exclusive(ports, kind, count)
 
-            def batch(first: int) -> None:
-                jobs = map(job, range(first, count + 1, 2))
-                results.extend(Fleet(made.address).as_completed(jobs))
 
-            batches = [threading.Thread(target=batch, args=(first,)) for first in (1, 2)]
-            for each in batches:
-                each.start()
-            for each in batches:
-                each.join(280.0)
-        assert [result.errors for result in results if result.errors] == []
-        assert len(results) == count
-        seen: Counter[int] = Counter()
-        for address in addresses:
-            calls = recorded(address)
-            numbers, began, ended = calls.T
-            assert np.all(ended[:-1] <= began[1:]), "two calls at the same time"
-            starts = np.flatnonzero(np.diff(numbers, prepend=np.uint64(0)))
-            seen.update(int(numbers[at]) for at in starts)  # a stretch of calls of one job
-            assert len(calls) >= 3 * len(starts)
-        assert seen == Counter(range(1, count + 1)), "a job's calls have others among them"
+def test_no_two_jobs_have_an_emulated_board_of_this_machine_at_the_same_time() -> None:
+    with agents(2, "qemu-rv32") as ports:
+        boards = [f"qemu-rv32={port}#{number}" for number, port in enumerate(ports)]
+        two_batches(12, lambda: Fleet(boards=boards), "qemu-rv32")
+        check_exclusive(ports, "qemu-rv32", 12)
 
 
 # -- chaos --------------------------------------------------------------------------------------
