@@ -104,7 +104,12 @@ def test_a_jobs_own_failure_is_final_and_its_boards_is_not(folder: Path) -> None
         )
         assert (result.state, result.was_known) == ("failed", False)
         told = ("The job's process died by signal 9.", "local:native.0")
-        assert [(error.message, error.board) for error in result.errors] == [told, told]
+        lines = [(*error.message.partition("\n"), error.board) for error in result.errors]
+        assert [(first, board) for first, _, _, board in lines] == [told, told]
+        assert [hint.startswith("Try: run the job by itself") for _, _, hint, _ in lines] == [
+            True
+        ] * 2
+        assert [error.exit_code for error in result.errors] == [3, 3]
         assert result.board == "local:native.0"
         assert 0.0 < result.began_s <= result.ended_s
     # Failures that are not remembered are in the folder, too.
@@ -246,7 +251,9 @@ def test_a_job_that_may_run_only_once_is_not_repeated_after_its_batch_was_killed
     client.wait(10.0)
     (result,) = Fleet(perform=nap).map(stand_ins(1, once=True), results=folder / "r")
     assert result.state == "unknown"
-    assert result.errors[0].message == "The batch ended while this job ran."
+    told, _, hint = result.errors[0].message.partition("\n")
+    assert told == "The batch ended while this job ran."
+    assert hint.startswith("Try: find out whether it ran")
 
 
 def test_a_board_that_fails_twice_is_checked_and_goes_on_if_it_is_in_order(

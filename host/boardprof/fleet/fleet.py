@@ -25,7 +25,7 @@ from boardprof.errors import (
 )
 from boardprof.fleet.boards import FleetBoard, boards_of_host, check_startable
 from boardprof.fleet.job import DONE, FAILED, STARTED, UNKNOWN, Job, JobError, Result
-from boardprof.fleet.job_process import JobLostError, JobTimeoutError
+from boardprof.fleet.job_process import WHETHER_IT_RAN, JobLostError, JobTimeoutError
 from boardprof.fleet.policy import Check, GiveUp, Outcome, Policy, Rules, Start
 from boardprof.fleet.provider import Ended, Event, Joined, Left, LocalProvider, Provider
 from boardprof.fleet.quarantine import next_check
@@ -402,7 +402,10 @@ class _Batch:
                         del self._boards[serial]
                         lost = [call for call in self._calls.values() if call.board == serial]
                         if lost and lost[0].number is not None:  # later ones were sent ahead
-                            self._note_attempt(lost[0], (JobError("JobLostError", why, 3),))
+                            left = JobLostError(
+                                why, hint="`boardprof fleet status` shows the others"
+                            )
+                            self._note_attempt(lost[0], (JobError.of(left),))
                         self._calls = {n: c for n, c in self._calls.items() if c.board != serial}
                         self._policy.lose_board(serial, why, time.monotonic())
                 case Ended(number, value, error):
@@ -428,7 +431,7 @@ class _Batch:
             self._policy.checked(board, value if error is None else str(error), now_s)
             return
         if isinstance(error, JobLostError):
-            self._note_attempt(call, (replace(JobError.of(error), exit_code=3),))
+            self._note_attempt(call, (JobError.of(error),))
             self._policy.ended(board, number, Outcome.LOST, now_s, str(error))
             return
         answer = value if error is None else Answer(errors=(JobError.of(error),))
@@ -471,7 +474,8 @@ class _Batch:
         tried = attempt.errors if attempt is not None else ()
         if is_unknown:
             told = "The board or its process failed when the job may have begun; nobody knows "
-            first = JobError("JobLostError", f"{told}whether it ran: {why.partition(_LINE)[0]}", 3)
+            told += f"whether it ran: {why.partition(_LINE)[0]}"
+            first = JobError.of(JobLostError(told, hint=WHETHER_IT_RAN))
         elif not any(each.message == why for each in tried):
             first = JobError("BoardError", why, 3)
         else:
