@@ -476,7 +476,7 @@ class _Batch:
             told = "The board or its process failed when the job may have begun; nobody knows "
             told += f"whether it ran: {why.partition(_LINE)[0]}"
             first = JobError.of(JobLostError(told, hint=WHETHER_IT_RAN))
-        elif not any(each.message == why for each in tried):
+        elif not any(each.message.partition(_LINE)[0] == why.partition(_LINE)[0] for each in tried):
             first = JobError("BoardError", why, 3)
         else:
             return self._over(number, FAILED, is_final=False)
