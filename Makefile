@@ -71,7 +71,6 @@ bench: setup-test ## Count the collectors' instructions; time calls, builds, Rep
 	@$(PYTHON_BIN)/python benchmarks/tuning.py
 	@$(PYTHON_BIN)/python benchmarks/fleet.py
 	@$(PYTHON_BIN)/python benchmarks/history.py
-	@$(PYTHON_BIN)/python benchmarks/fleet.py
 
 docs: setup-test ## Build the documentation as a site, build/site; fail on a link that leads nowhere
 	@$(PYTHON_BIN)/python -m sphinx -q -E -W --keep-going -c docs/site -d build/site-cache . build/site

@@ -283,7 +283,7 @@ def test_tuning_is_a_room_of_its_own() -> None:
 
 def test_a_fleet_is_a_room_of_its_own() -> None:
     users = {module for module in MODULES if imports(module) & ours("fleet")} - ours("fleet")
-    assert users == {"boardprof.cli.fleet", "boardprof.cli.worker"}
+    assert users == {"boardprof.cli.fleet", "boardprof.cli.tune", "boardprof.cli.worker"}
     assert {m for m in MODULES if "distributed" in third_party(m)} == {"boardprof.fleet.extra"}
     assert {m for m in MODULES if "dask" in third_party(m)} == {"boardprof.fleet.dask_worker"}
     pure = {"boardprof.fleet.policy"}

@@ -176,14 +176,29 @@ def test_what_has_no_trend_is_told(history: History, words: list[str], told: str
     assert (done.code, done.out, told in done.err) == (2, "", True)
 
 
-def test_a_function_of_the_same_name_in_another_file_is_left_out(history: History) -> None:
-    for number, (count, file) in enumerate([(5, "a.c"), (9, "b.c"), (5, "a.c")], 1):
+def test_functions_of_one_name_in_several_files_have_trends_of_their_own(history: History) -> None:
+    runs = [(5, "src/a.c"), (9, "src/b.c"), (5, "src/a.c"), (8, "src/b.c")]
+    for number, (count, file) in enumerate(runs, 1):
         source = {"source": {"file": file, "line": 1}}
         history.save(emulated(count, measurement=source), git=commit(number))
     done = command(history, "trend", "fir", "--width", "120")
-    assert done.out.startswith("fir(n=64) on qemu: 2 runs, #1 ")
-    assert "changed" not in done.out
-    assert "note: left out: #2. fir is in b.c there, and in a.c in later runs." in done.err
+    told = [line for line in done.out.splitlines() if "runs, " in line or " changed " in line]
+    assert [line.partition(" of 20")[0] for line in told] == [
+        "src/b.c:fir(n=64) on qemu: 2 runs, #2",
+        "instructions changed from 9 to 8 (-11.11 %) between #2 (branch main, 00000002) and #4 "
+        "(branch main, 00000004) of",
+        "src/a.c:fir(n=64) on qemu: 2 runs, #1",
+    ]
+    assert done.err == ""
+    found = json.loads(command(history, "trend", "a.c:fir", "--json").out)["trends"]
+    assert [(each["file"], each["name"], len(each["runs"])) for each in found] == [
+        ("src/a.c", "fir", 2)
+    ]
+    assert command(history, "trend", "src/a.c:fir").out.startswith("fir(n=64) on qemu: 2 runs, #1 ")
+    done = command(history, "trend", "c.c:fir")
+    assert (done.code, "There is no file 'c.c' of fir in these runs" in done.err) == (2, True), (
+        done.err
+    )
 
 
 def test_a_line_that_shows_only_the_last_runs_says_so(history: History) -> None:

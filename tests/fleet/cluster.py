@@ -9,10 +9,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.fleet.network import LAB, Network
 from tests.support import ROOT
 
 DEADLINE_S = 60.0
@@ -30,41 +31,60 @@ class Cluster:
 
     Attributes:
         address: of the scheduler.
+        network: of the hosts. None if all are on the loopback.
     """
 
-    def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
-        self._folder, self._variables = folder, variables
+    def __init__(
+        self, folder: Path, variables: Mapping[str, str], network: Network | None = None
+    ) -> None:
+        self._folder, self._variables, self.network = folder, variables, network
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.address = ""
 
     def open(self) -> None:
-        """Start the scheduler."""
-        self.start("scheduler", "fleet", "scheduler", "--port", "0", "--silence", "5s")
+        """Start the scheduler; again at the same address if it has ended."""
+        host = "127.0.0.1" if self.network is None else LAB
+        port = self.address.rpartition(":")[2] or "0"
+        options = ("--host", host, "--port", port, "--silence", "5s")
+        self.start("scheduler", "fleet", "scheduler", *options)
         until(lambda: "scheduler at" in self.said("scheduler"), "the scheduler's start")
-        found = re.search(r"t(cp|ls)://127\.0\.0\.1:\d+", self.said("scheduler"))
+        found = re.search(r"t(cp|ls)://[\d.]+:\d+", self.said("scheduler"))
         assert found is not None
         self.address = found[0]
 
-    def start(self, name: str, *words: str) -> subprocess.Popen[bytes]:
+    def start(self, name: str, *words: str, host: str = "lab") -> subprocess.Popen[bytes]:
         """Start a ``boardprof`` with a home and a cache of its own."""
         home = self._folder / name
         home.mkdir(exist_ok=True)
+        own = {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
+        (self._folder / f"{name}.log").unlink(missing_ok=True)
+        return self.start_program(name, ["-m", "boardprof", *words], home, own, host)
+
+    def start_program(
+        self,
+        name: str,
+        words: Sequence[str],
+        folder: Path,
+        variables: Mapping[str, str] | None = None,
+        host: str = "lab",
+    ) -> subprocess.Popen[bytes]:
+        """Start Python on a host; what it prints is added to its log."""
         environment = {
             **os.environ,
-            "HOME": str(home),
-            "XDG_CACHE_HOME": str(home / "cache"),
+            **(variables or {}),
             "PYTHONPATH": str(ROOT),
             "PYTHONUNBUFFERED": "1",
             **self._variables,
         }
-        with (self._folder / f"{name}.log").open("wb") as log:
+        place = [] if self.network is None else self.network.inside(host)
+        with (self._folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "boardprof", *words],
+                [*place, sys.executable, *words],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=environment,
-                cwd=home,
+                cwd=folder,
                 start_new_session=True,
             )
         self._processes[name] = process
@@ -77,7 +97,7 @@ class Cluster:
     def worker(self, name: str, *boards: str) -> subprocess.Popen[bytes]:
         """Start a worker; it may take a second until it is connected."""
         options = [word for board in boards for word in ("-b", board)]
-        return self.start(name, "worker", self.address, "--name", name, *options)
+        return self.start(name, "worker", self.address, "--name", name, *options, host=name)
 
     def await_workers(self, *names: str) -> None:
         for name in names:
@@ -99,8 +119,10 @@ class Cluster:
 
 
 @contextmanager
-def cluster(folder: Path, variables: Mapping[str, str] | None = None) -> Iterator[Cluster]:
-    made = Cluster(folder, variables or {})
+def cluster(
+    folder: Path, variables: Mapping[str, str] | None = None, network: Network | None = None
+) -> Iterator[Cluster]:
+    made = Cluster(folder, variables or {}, network)
     try:
         made.open()
         yield made

@@ -1,17 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A function that records who called it and when, so that a board can tell who had it. */
 #include <stdint.h>
-#include <time.h>
 
+#ifdef __linux__
+#include <time.h>
 #define MOST 65536
+#else
+#include "boardprof/bp_port.h"
+#define MOST 4096
+#endif
 
 static uint64_t calls[MOST][3];
 static uint32_t count;
 
 static uint64_t now_ns(void) {
+#ifdef __linux__
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+#else
+    return bp_port_ticks() * 100; /* of 10 MHz */
+#endif
 }
 
 /* Take half a millisecond. */

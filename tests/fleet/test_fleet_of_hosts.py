@@ -8,12 +8,13 @@ import os
 import random
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,11 +22,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from boardprof.boards.board_lookup import board_spec
 from boardprof.errors import UsageError
 from boardprof.fleet import Fleet, Job, Limits, Result, Rules
 from boardprof.fleet.dask_worker import check_address, run_scheduler
 from boardprof.fleet.work import built
 from tests.fleet.cluster import Cluster, cluster, until
+from tests.fleet.network import network
 from tests.fleet.stand_in import long_nap, nap, silent
 from tests.support import children_of, requires_tool, run
 
@@ -90,35 +93,50 @@ def test_short_jobs_reach_85_percent_of_the_ideal_time(tmp_path: Path, count: in
 # -- leases -------------------------------------------------------------------------------------
 
 
-def job(number: int) -> Job:
-    return Job(str(OWNER), "linux", "work", (f"job={number}",), limits=Limits(repeat=3))
+def job(number: int, kind: str = "linux") -> Job:
+    return Job(str(OWNER), kind, "work", (f"job={number}",), limits=Limits(repeat=3))
 
 
 @contextmanager
-def agents(count: int) -> Iterator[list[str]]:
-    """Start agents that record their callers; yield their addresses."""
-    command = [str(built(job(0), "linux").firmware.image), "--listen", "127.0.0.1:0"]
-    started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(count)]
+def agents(count: int, kind: str = "linux") -> Iterator[dict[str, subprocess.Popen[str]]]:
+    """Start boards that record their callers; yield them by their ports."""
+    image = str(built(job(0, kind), kind).firmware.image)
+    started, ports = [], []
     try:
-        addresses = []
-        for agent in started:
-            assert agent.stdout is not None
-            line = agent.stdout.readline()
-            found = re.search(r"127\.0\.0\.1:\d+", line)
-            assert found is not None, line
-            addresses.append(found[0])
-        yield addresses
+        for _ in range(count):
+            if kind == "linux":
+                agent = subprocess.Popen(
+                    [image, "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True
+                )
+                started.append(agent)
+                assert agent.stdout is not None
+                with agent.stdout:
+                    found = re.search(r"127\.0\.0\.1:\d+", agent.stdout.readline())
+                assert found is not None
+                ports.append(f"socket://{found[0]}")
+            else:
+                with socket.socket() as free:
+                    free.bind(("127.0.0.1", 0))
+                    place = f"127.0.0.1:{free.getsockname()[1]}"
+                command = [place_in(word, image, place) for word in board_spec(kind).launch.command]
+                started.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, text=True))
+                ports.append(f"socket://{place}")
+        yield dict(zip(ports, started, strict=True))
     finally:
         for agent in started:
             agent.kill()
             agent.wait(10.0)
-            assert agent.stdout is not None
-            agent.stdout.close()
 
 
-def recorded(address: str) -> npt.NDArray[np.uint64]:
+def place_in(word: str, image: str, place: str) -> str:
+    """Return a word of an emulator's command; the emulator listens instead of connecting."""
+    word = word.replace("{image}", image)
+    return word.replace("tcp:127.0.0.1:{port},", f"tcp:{place},server=on,wait=off,")
+
+
+def recorded(port: str, kind: str = "linux") -> npt.NDArray[np.uint64]:
     """Return what a board recorded: for each call the job, and begin and end in nanoseconds."""
-    with built(job(0), "linux").firmware.open(f"socket://{address}") as board:
+    with built(job(0, kind), kind).firmware.open(port) as board:
         count = int(board.functions.call_count())
         rows = []
         for at in range(0, count, 256):
@@ -129,37 +147,66 @@ def recorded(address: str) -> npt.NDArray[np.uint64]:
     return np.concatenate(rows)
 
 
-@pytest.mark.parametrize("count", [48, pytest.param(1000, marks=pytest.mark.nightly)])
-def test_no_two_jobs_have_a_board_at_the_same_time(tmp_path: Path, count: int) -> None:
-    """Two batches share eight boards of three hosts; the boards tell who called them."""
+def check_exclusive(boards: Mapping[str, subprocess.Popen[str]], kind: str, count: int) -> None:
+    """Check what the boards recorded: each job's calls follow one another, on one board."""
+    seen: Counter[int] = Counter()
+    for board in boards.values():  # emulators wait busily, and one at a time is read
+        board.send_signal(signal.SIGSTOP)
+    for port, board in boards.items():
+        board.send_signal(signal.SIGCONT)
+        calls = recorded(port, kind)
+        board.kill()
+        numbers, began, ended = calls.T
+        assert np.all(began < ended)
+        assert np.all(ended[:-1] <= began[1:]), "two calls at the same time"
+        starts = np.flatnonzero(np.diff(numbers, prepend=np.uint64(0)))
+        seen.update(int(numbers[at]) for at in starts)  # a stretch of calls of one job
+        assert len(calls) >= 3 * len(starts)
+    assert seen == Counter(range(1, count + 1)), "a job's calls have others among them"
+
+
+def two_batches(count: int, fleet: Callable[[], Fleet], kind: str) -> None:
+    """Run the odd and the even jobs at the same time, on the same boards."""
     results: list[Result] = []
-    with agents(sum(HOSTS.values())) as addresses:
+
+    def batch(first: int) -> None:
+        jobs = [job(number, kind) for number in range(first, count + 1, 2)]
+        results.extend(fleet().as_completed(jobs))
+
+    batches = [threading.Thread(target=batch, args=(first,)) for first in (1, 2)]
+    for each in batches:
+        each.start()
+    for each in batches:
+        each.join(2400.0)
+    assert [result.errors for result in results if result.errors] == []
+    assert len(results) == count
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [
+        ("linux", 48),
+        pytest.param("linux", 1000, marks=pytest.mark.nightly),
+        pytest.param("qemu-rv32", 1000, marks=[pytest.mark.nightly, pytest.mark.timeout(3000)]),
+    ],
+)
+def test_no_two_jobs_have_a_board_at_the_same_time(tmp_path: Path, kind: str, count: int) -> None:
+    """Two batches share eight boards of three hosts; the boards tell who called them."""
+    with agents(sum(HOSTS.values()), kind) as ports:
         with cluster(tmp_path) as made:
-            left = iter(addresses)
+            left = iter(ports)
             for host, serials in names().items():
-                made.worker(host, *(f"linux={next(left)}#{serial}" for serial in serials))
+                made.worker(host, *(f"{kind}={next(left)}#{serial}" for serial in serials))
             made.await_workers(*HOSTS)
+            two_batches(count, lambda: Fleet(made.address), kind)
+        check_exclusive(ports, kind, count)
 
-            def batch(first: int) -> None:
-                jobs = map(job, range(first, count + 1, 2))
-                results.extend(Fleet(made.address).as_completed(jobs))
 
-            batches = [threading.Thread(target=batch, args=(first,)) for first in (1, 2)]
-            for each in batches:
-                each.start()
-            for each in batches:
-                each.join(280.0)
-        assert [result.errors for result in results if result.errors] == []
-        assert len(results) == count
-        seen: Counter[int] = Counter()
-        for address in addresses:
-            calls = recorded(address)
-            numbers, began, ended = calls.T
-            assert np.all(ended[:-1] <= began[1:]), "two calls at the same time"
-            starts = np.flatnonzero(np.diff(numbers, prepend=np.uint64(0)))
-            seen.update(int(numbers[at]) for at in starts)  # a stretch of calls of one job
-            assert len(calls) >= 3 * len(starts)
-        assert seen == Counter(range(1, count + 1)), "a job's calls have others among them"
+def test_no_two_jobs_have_an_emulated_board_of_this_machine_at_the_same_time() -> None:
+    with agents(2, "qemu-rv32") as ports:
+        boards = [f"qemu-rv32={port}#{number}" for number, port in enumerate(ports)]
+        two_batches(12, lambda: Fleet(boards=boards), "qemu-rv32")
+        check_exclusive(ports, "qemu-rv32", 12)
 
 
 # -- chaos --------------------------------------------------------------------------------------
@@ -195,27 +242,25 @@ def emulators(process: int) -> Iterator[int]:
 
 
 class Chaos:
-    """A batch whose workers, emulators and client are killed, and whose hosts vanish."""
+    """A batch whose workers, emulators, scheduler and client are killed, and whose hosts vanish."""
 
     def __init__(self, made: Cluster, folder: Path, seed: int) -> None:
         self.made, self.folder, self.chance = made, folder, random.Random(seed)
         self.workers = {host: made.worker(host, "qemu-rv32") for host in HOSTS}
         self.kinds: Counter[str] = Counter()
-        self.running_when_killed = 0
+        self.gone: set[str] = set()
         self.client = self.start_client()
 
     def start_client(self) -> subprocess.Popen[bytes]:
-        with (self.folder / "client.log").open("ab") as log:
-            return subprocess.Popen(
-                [sys.executable, "-c", CLIENT, self.made.address],
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=self.folder,
-                start_new_session=True,
-            )
+        return self.made.start_program("client", ["-c", CLIENT, self.made.address], self.folder)
+
+    def start_again(self, count: int) -> None:
+        """Start the batch again if it has ended without a result of each job."""
+        if self.client.poll() is not None and len(done_in(self.folder)) < count:
+            self.client = self.start_client()
 
     def kill_something(self) -> None:
-        kind = self.chance.choice(["worker", "emulator", "client", "host"])
+        kind = self.chance.choice(["worker", "emulator", "client", "host", "scheduler"])
         host = self.chance.choice(sorted(self.workers))
         worker = self.workers[host]
         self.kinds[kind] += 1
@@ -230,9 +275,36 @@ class Chaos:
             self.client.kill()
             self.client.wait(10.0)
             self.client = self.start_client()
-        else:  # its network is gone: nothing is closed, and nobody answers, until it is back
+        elif kind == "scheduler":
+            self.made.process("scheduler").kill()
+            self.made.process("scheduler").wait(10.0)
+            self.made.open()
+        elif host not in self.gone:
+            self.gone.add(host)
+            self.vanish(host, worker)
+
+    def vanish(self, host: str, worker: subprocess.Popen[bytes]) -> None:
+        """Nothing is closed, and nobody answers for twelve seconds."""
+        network = self.made.network
+        if network is None:
             worker.send_signal(signal.SIGSTOP)
-            threading.Timer(12.0, worker.send_signal, [signal.SIGCONT]).start()
+        else:
+            network.cut(host)
+
+        def come_back() -> None:
+            if network is None:
+                worker.send_signal(signal.SIGCONT)
+            else:
+                network.connect(host)
+            self.gone.remove(host)
+
+        timer = threading.Timer(12.0, come_back)
+        timer.daemon = True
+        timer.start()
+
+
+def done_in(folder: Path) -> list[dict[str, object]]:
+    return [line for line in results_in(folder) if line["state"] == "done"]
 
 
 def results_in(folder: Path) -> list[dict[str, object]]:
@@ -242,41 +314,57 @@ def results_in(folder: Path) -> list[dict[str, object]]:
 
 
 @pytest.mark.board("qemu-rv32")
-@pytest.mark.parametrize(
-    ("kills", "count"),
-    [(5, 16), pytest.param(50, 300, marks=[pytest.mark.nightly, pytest.mark.timeout(1200)])],
-)
-def test_killing_at_random_moments_loses_no_finished_result(
-    tmp_path: Path, kills: int, count: int
+def test_killing_at_random_moments_loses_no_finished_result(tmp_path: Path) -> None:
+    with cluster(tmp_path) as made:
+        survive(made, tmp_path, kills=5, count=16)
+
+
+@pytest.mark.board("qemu-rv32")
+@pytest.mark.nightly
+@pytest.mark.timeout(1800)
+def test_killing_programs_and_networks_at_random_moments_loses_no_finished_result(
+    tmp_path: Path,
 ) -> None:
+    """Each host is a network namespace behind a bridge, which its scheduler reaches with TLS."""
+    with (
+        network([*HOSTS]) as hosts,
+        cluster(tmp_path, certified(tmp_path, "own"), hosts) as made,
+    ):
+        survive(made, tmp_path, kills=50, count=300)
+
+
+def survive(made: Cluster, folder: Path, kills: int, count: int) -> None:
+    """Run a batch while something is killed again and again."""
     seed = int(os.environ.get("FLEET_SEED", time.time_ns() % 1_000_000))
     print(f"FLEET_SEED={seed}")
-    (tmp_path / "spin.c").write_text(SOURCE)
+    (folder / "spin.c").write_text(SOURCE)
     arguments = ", ".join(f'["n={1000 + n}"]' for n in range(count))
-    (tmp_path / "jobs.toml").write_text(JOBS.format(arguments=arguments))
-    with cluster(tmp_path) as made:
-        chaos = Chaos(made, tmp_path, seed)
-        until(lambda: len(results_in(tmp_path)) >= 2, "the first results", 100.0)
-        for _ in range(kills):
-            before = len(results_in(tmp_path))
-            time.sleep(chaos.chance.uniform(0.0, 0.5))
-            chaos.kill_something()
-            # What was finished before is still there.
-            assert len(results_in(tmp_path)) >= before
-            until(
-                lambda before=before: (  # type: ignore[misc]
-                    len(results_in(tmp_path)) > before or chaos.client.poll() is not None
-                ),
-                f"another result after {dict(chaos.kinds)}",
-                100.0,
-            )
-        until(lambda: chaos.client.poll() is not None, "the end of the batch", 200.0)
-        log = (tmp_path / "client.log").read_text()
-        assert chaos.client.returncode == 0, log
-        told = results_in(tmp_path)
-    done = [line for line in told if line["state"] == "done"]
-    # Before the workers are back, a batch fails its jobs for want of a board; they run again.
-    lost = [line for line in told if line["is_final"] and line["state"] != "done"]
+    (folder / "jobs.toml").write_text(JOBS.format(arguments=arguments))
+    chaos = Chaos(made, folder, seed)
+    until(lambda: len(results_in(folder)) >= 2, "the first results", 100.0)
+    for _ in range(kills):
+        before = results_in(folder)
+        time.sleep(chaos.chance.uniform(0.0, 0.5))
+        chaos.kill_something()
+        assert results_in(folder)[: len(before)] == before  # what was finished is still there
+        until(
+            lambda before=before: (  # type: ignore[misc]
+                len(results_in(folder)) > len(before) or chaos.client.poll() is not None
+            ),
+            f"another result after {dict(chaos.kinds)}",
+            100.0,
+        )
+        chaos.start_again(count)  # it ends if the scheduler or all boards are gone at its start
+    deadline_s = time.monotonic() + 200.0
+    while len(done_in(folder)) < count:
+        assert time.monotonic() < deadline_s, (folder / "client.log").read_text()
+        time.sleep(0.5)
+        chaos.start_again(count)
+    until(lambda: chaos.client.poll() is not None, "the end of the batch", 60.0)
+    print(f"killed: {dict(chaos.kinds)}")
+    assert chaos.client.returncode == 0, (folder / "client.log").read_text()
+    done = done_in(folder)
+    lost = [x for x in results_in(folder) if x["is_final"] and x["state"] != "done"]
     assert (len(done), lost) == (count, [])
     # Each job has one result: what was finished was not measured again.
     assert len({line["key"] for line in done}) == count
@@ -337,6 +425,30 @@ def test_status_lists_hosts_boards_and_what_they_work_on(small: Cluster) -> None
     ]
 
 
+def test_a_quarantine_is_known_to_the_next_batch_and_outlives_its_worker(small: Cluster) -> None:
+    """The board of ``cow`` does not answer; the second worker is started after the first one."""
+    wanted = [Job("f.c", "c", arguments=(f"n={n}",)) for n in range(2)]
+    first = small.worker("cow", "linux=127.0.0.1:9#c")
+    small.await_workers("cow")
+    rules = Rules(retries=1, quarantine_s=300.0, wait_s=1.0)
+    ended = Fleet(small.address, perform=silent, rules=rules).map(wanted)
+    assert [each.state for each in ended] == ["failed"] * 2
+
+    def told() -> str:
+        command = [sys.executable, "-m", "boardprof", "fleet", "status", "--scheduler"]
+        return run([*command, small.address])
+
+    until(lambda: "linux c: in quarantine, checked again at " in told(), "the quarantine's report")
+    first.terminate()
+    first.wait(20.0)
+    small.worker("cow", "linux=127.0.0.1:9#c")
+    small.await_workers("cow")
+    until(lambda: "linux c: in quarantine, checked again at " in told(), "the second report")
+    for result in Fleet(small.address, perform=nap, rules=Rules(wait_s=0.5)).map(wanted):
+        expected = "No board has been in service for 0.5 s. c: 1 quarantined"
+        assert result.errors[0].message.startswith(expected)
+
+
 def test_scheduler_and_worker_listen_to_this_machine_only(small: Cluster) -> None:
     for name in ("scheduler", "ant"):
         assert listeners(small.process(name).pid) == {"0100007F"}
@@ -389,23 +501,41 @@ def test_a_port_in_use_is_an_error_that_names_it(small: Cluster) -> None:
     assert (done.returncode, done.stderr.startswith(told)) == (3, True), done.stderr
 
 
-def test_a_batch_and_a_worker_say_that_the_scheduler_is_gone(tmp_path: Path) -> None:
-    (tmp_path / "jobs.toml").write_text('[[jobs]]\nfiles = ["f.c"]\nboards = ["linux"]\n')
-    (tmp_path / "f.c").write_text("#include <unistd.h>\nint f(void) { return sleep(60); }\n")
+def test_a_batch_and_a_worker_say_that_the_scheduler_is_gone_and_go_on_when_it_is_back(
+    tmp_path: Path,
+) -> None:
+    jobs = '[[jobs]]\nfiles = ["f.c"]\nboards = ["linux"]\nrepeat = 1\nwarmup = 0\n'
+    (tmp_path / "jobs.toml").write_text(jobs + 'arguments = [["n=1"], ["n=2"], ["n=3"]]\n')
+    (tmp_path / "f.c").write_text("#include <unistd.h>\nint f(int n) { sleep(1); return n; }\n")
     with cluster(tmp_path) as made:
         made.worker("ant", "linux")
         made.await_workers("ant")
         waiting = f"waiting for the scheduler at {made.address}"
         assert waiting in made.said("ant")
-        file = str(tmp_path / "jobs.toml")
-        made.start("batch", "fleet", "run", file, "--scheduler", made.address)
-        until(lambda: list((tmp_path / "ant" / "cache").rglob("images/fleet/*")), "the job's start")
+        words = ("fleet", "run", str(tmp_path / "jobs.toml"), "--scheduler", made.address)
+        made.start("batch", *words, "--results", str(tmp_path / "results"))
+        until(lambda: results_in(tmp_path), "the first result")
         made.process("scheduler").kill()
+        made.process("scheduler").wait(10.0)
         told = f"note: waiting for linux: no board (The scheduler {made.address} cannot be reached"
-        until(lambda: told in " ".join(made.said("batch").split()), "the note")
-        until(lambda: "connects again" in made.said("ant"), "the worker's note")
+        until(lambda: told in " ".join(made.said("batch").split()), "the batch's note", 30.0)
+        until(lambda: "connects again" in made.said("ant"), "the worker's note", 30.0)
+        first = results_in(tmp_path)
+        made.open()
+        until(lambda: made.process("batch").poll() is not None, "the end of the batch")
+        assert made.process("batch").returncode == 0, made.said("batch")
         for name in ("batch", "ant"):
             assert "distributed." not in made.said(name), made.said(name)
+        found = results_in(tmp_path)
+        assert found[: len(first)] == first
+        assert sorted(str(line["job"]["arguments"]) for line in found) == [  # type: ignore[index]
+            "['n=1']",
+            "['n=2']",
+            "['n=3']",
+        ]
+        again = made.start("again", *words, "--results", str(tmp_path / "results"))
+        assert again.wait(60.0) == 0
+        assert made.said("again").count('"was_known":true') == 3
 
 
 def test_a_scheduler_that_others_could_reach_needs_tls() -> None:

@@ -6,10 +6,12 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -19,11 +21,12 @@ from boardprof.fleet import Fleet, Job, Limits, Progress, Result, Rules
 from boardprof.fleet.boards import FleetBoard
 from boardprof.fleet.job_process import JobLostError, JobProcess
 from boardprof.fleet.lease import lease_of, local_leases
+from boardprof.fleet.quarantine import Quarantine, keep_quarantine, quarantine_of
 from boardprof.fleet.results_folder import ResultsFolder
-from boardprof.fleet.work import Work, built, check, data_of, perform
+from boardprof.fleet.work import Work, built, data_of, fault_of, perform
 from boardprof.stats.warnings import warnings
 from tests.fleet.cluster import until
-from tests.fleet.stand_in import crash, exclusive, flaky, long_nap, nap, sick_twice
+from tests.fleet.stand_in import crash, exclusive, flaky, long_nap, nap, sick_twice, silent
 from tests.support import awake
 
 SOURCE = """
@@ -101,7 +104,12 @@ def test_a_jobs_own_failure_is_final_and_its_boards_is_not(folder: Path) -> None
         )
         assert (result.state, result.was_known) == ("failed", False)
         told = ("The job's process died by signal 9.", "local:native.0")
-        assert [(error.message, error.board) for error in result.errors] == [told, told]
+        lines = [(*error.message.partition("\n"), error.board) for error in result.errors]
+        assert [(first, board) for first, _, _, board in lines] == [told, told]
+        assert [hint.startswith("Try: run the job by itself") for _, _, hint, _ in lines] == [
+            True
+        ] * 2
+        assert [error.exit_code for error in result.errors] == [3, 3]
         assert result.board == "local:native.0"
         assert 0.0 < result.began_s <= result.ended_s
     # Failures that are not remembered are in the folder, too.
@@ -199,7 +207,7 @@ def test_a_board_whose_emulator_is_missing_is_the_boards_fault(
     told = "qemu-system-riscv32 was not found on PATH."
     assert answer.errors[0].message.startswith(told)
     assert (answer.is_boards_fault, answer.may_have_run) == (True, False)
-    assert check(board) == told
+    assert fault_of(board) == told
     (result,) = Fleet().map(wanted)
     assert (result.errors[0].message.partition("\n")[0], result.errors[0].exit_code) == (told, 7)
     done = subprocess.run(
@@ -243,7 +251,9 @@ def test_a_job_that_may_run_only_once_is_not_repeated_after_its_batch_was_killed
     client.wait(10.0)
     (result,) = Fleet(perform=nap).map(stand_ins(1, once=True), results=folder / "r")
     assert result.state == "unknown"
-    assert result.errors[0].message == "The batch ended while this job ran."
+    told, _, hint = result.errors[0].message.partition("\n")
+    assert told == "The batch ended while this job ran."
+    assert hint.startswith("Try: find out whether it ran")
 
 
 def test_a_board_that_fails_twice_is_checked_and_goes_on_if_it_is_in_order(
@@ -258,7 +268,10 @@ def test_a_board_that_fails_twice_is_checked_and_goes_on_if_it_is_in_order(
     assert states[-1] == ("idle", "")
 
 
-def test_a_board_that_fails_its_check_is_in_quarantine_with_the_reason(folder: Path) -> None:
+def test_a_board_that_fails_its_check_is_in_quarantine_with_the_reason(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
     fleet = Fleet(boards=["linux=127.0.0.1:9#a"], rules=Rules(retries=1, wait_s=1.0))
     first, second = fleet.map(jobs(folder, "square", "cube", board="a"))
     assert (first.state, second.state) == ("failed", "failed")
@@ -267,6 +280,61 @@ def test_a_board_that_fails_its_check_is_in_quarantine_with_the_reason(folder: P
     told = "No board has been in service for 1 s. a: 1 quarantined, a: "
     assert second.errors[0].message.startswith(told)
     assert "127.0.0.1:9" in second.errors[0].message.removeprefix(told)
+
+
+def test_a_quarantine_outlives_its_batch_until_a_check_passes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    monkeypatch.chdir(folder)
+    board = "linux=127.0.0.1:9#a"
+    began_s = time.time()
+    rules = Rules(retries=1, quarantine_s=50.0, wait_s=1.0)
+    wanted = [Job("f.c", "a", arguments=(f"n={n}",)) for n in range(2)]
+    first = Fleet(boards=[board], rules=rules, perform=silent).map(wanted)
+    assert [each.state for each in first] == ["failed"] * 2
+    keeps = Fleet(boards=[board], rules=Rules(wait_s=0.5), perform=nap)
+    told: list[Progress] = []
+    for result in keeps.as_completed(wanted, on_progress=told.append):
+        assert result.state == "failed"  # no job reaches the board
+        expected = "No board has been in service for 0.5 s. a: 1 quarantined"
+        assert result.errors[0].message.startswith(expected)
+    state, why, _ = told[0].boards["a"]
+    assert state == "quarantined"
+    assert re.match(r"checked again at \d\d:\d\d:\d\d: ", why), why
+    (line,) = command(folder, "status").stdout.splitlines()
+    assert line.startswith("linux 127.0.0.1:9: in quarantine, checked again at "), line
+    (kept,) = json.loads(command(folder, "status", "--json").stdout)["quarantines"]
+    assert (kept["board"], kept["count"]) == ("linux 127.0.0.1:9", 1)
+    assert "127.0.0.1:9" in kept["why"]
+    assert began_s + 50.0 <= kept["until_s"] <= time.time() + 50.0
+    # A check that fails again doubles the time.
+    again = Fleet(boards=[board], rules=Rules(quarantine_s=50.0, check_now=True), perform=nap)
+    with pytest.raises(EndedHereError):
+        again.map(wanted, on_progress=until_quarantined_twice)
+
+
+class EndedHereError(Exception):
+    pass
+
+
+def until_quarantined_twice(progress: Progress) -> None:
+    found = quarantine_of("linux 127.0.0.1:9")
+    if progress.boards["a"][0] == "quarantined" and found is not None and found.count == 2:
+        assert found.until_s > time.time() + 90.0
+        raise EndedHereError
+
+
+def test_a_board_of_an_earlier_quarantine_works_again_after_its_check(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    place = "native local:native.0"
+    keep_quarantine(place, Quarantine("The clock was wrong.", time.time() - 1.0, 3))
+    assert "checked before its next job (The clock was wrong)" in command(folder, "status").stdout
+    (result,) = Fleet(perform=nap).map(stand_ins(1))
+    assert result.state == "done"
+    assert quarantine_of(place) is None
 
 
 def test_a_job_at_its_time_limit_is_ended() -> None:

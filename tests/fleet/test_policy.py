@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from boardprof.fleet.policy import Check, Decision, GiveUp, Outcome, Policy, Rules, Start
+from boardprof.fleet.policy import Check, Decision, GiveUp, Outcome, Policy, Rules, Start, State
 from tests.fleet.simulation import Seen, simulate
 
 FAILED, LOST, OVER = Outcome.BOARD_FAILED, Outcome.LOST, Outcome.OVER
@@ -99,14 +99,14 @@ def test_boards_that_cannot_be_started_are_checked_at_once_and_cost_a_job_no_att
     for board in "abc":
         assert decided(made)[-1] == Start(0, board)
         made.ended(board, 0, Outcome.BOARD_UNFIT, 1.0, "no emulator")
-    assert decided(made) == [Check("c"), Start(0, "d")]
+    assert decided(made) == [Check("c", 60.0, 1), Start(0, "d")]
     # A board that passes its check and cannot be started all the same costs attempts.
     made = policy("a", retries=1)
     made.add_job(0, "kind", 0.0)
     for _ in range(3):
         assert decided(made)[-1] == Start(0, "a")
         made.ended("a", 0, Outcome.BOARD_UNFIT, 1.0, "no emulator")
-        assert Check("a") in (again := decided(made))
+        assert Check("a", 60.0, 1) in (again := decided(made))
         made.checked("a", None, 1.0)
     assert again[0] == GiveUp(0, False, "no emulator")
 
@@ -118,7 +118,7 @@ def test_two_failures_in_a_row_have_a_board_checked_before_its_next_job() -> Non
     made.ended("a", 0, FAILED, 1.0, "silent")
     assert decided(made, 1.0) == [Start(0, "a")]
     made.ended("a", 0, FAILED, 2.0, "silent")
-    assert decided(made, 2.0) == [Check("a")]
+    assert decided(made, 2.0) == [Check("a", 60.0, 1)]
     made.checked("a", None, 3.0)
     assert decided(made, 3.0) == [Start(0, "a")]
 
@@ -140,14 +140,32 @@ def test_a_board_that_fails_its_check_is_checked_again_after_a_minute_then_two()
     for _ in range(2):
         assert decided(made) == [Start(0, "a")]
         made.ended("a", 0, FAILED, 0.0, "silent")
-    assert decided(made) == [Check("a")]
+    assert decided(made) == [Check("a", 60.0, 1)]
     made.checked("a", "the clock is wrong", 0.0)
     assert made.waits_for("a") == "a: 1 quarantined, a: the clock is wrong"
     assert decided(made, 59.9) == []
-    assert decided(made, 60.0) == [Check("a")]
+    assert decided(made, 60.0) == [Check("a", 120.0, 2)]
     made.checked("a", "the clock is wrong", 60.0)
     assert decided(made, 179.9) == []
-    assert decided(made, 180.0) == [Check("a")]
+    assert decided(made, 180.0) == [Check("a", 240.0, 3)]
+
+
+def test_a_board_that_an_earlier_batch_put_in_quarantine_stays_there_until_its_time() -> None:
+    for check_now, until_s in ((False, 70.0), (True, 10.0)):
+        made = policy("ab", check_now=check_now)
+        made.quarantine("a", "the clock is wrong", 70.0, 2, 10.0)
+        made.add_job(0, "a", 10.0)
+        made.add_job(1, "kind", 10.0)
+        assert made.state("a") == (State.QUARANTINED, "the clock is wrong", until_s)
+        begun = decided(made, 10.0)
+        assert Start(1, "b") in begun
+        if not check_now:
+            assert begun == [Start(1, "b")]
+            assert decided(made, 69.9) == []
+            begun = decided(made, 70.0)
+        assert Check("a", 240.0, 3) in begun
+        made.checked("a", None, 71.0)
+        assert decided(made, 71.0) == [Start(0, "a")]
 
 
 def test_jobs_wait_for_a_board_in_quarantine_no_longer_than_the_limit() -> None:
@@ -156,7 +174,7 @@ def test_jobs_wait_for_a_board_in_quarantine_no_longer_than_the_limit() -> None:
     for _ in range(2):
         assert decided(made) == [Start(0, "a")]
         made.ended("a", 0, FAILED, 0.0, "silent")
-    assert decided(made) == [Check("a")]
+    assert decided(made) == [Check("a", 1000.0, 1)]
     made.checked("a", "silent", 0.0)
     assert made.next_s == 100.0
     assert decided(made, 99.0) == []

@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import time
@@ -186,6 +187,74 @@ def test_the_migrations_make_the_tables_that_the_queries_use(url: str) -> None:
         connection.exec_driver_sql("DROP INDEX boardprof.runs_by_name")
         assert len(compare_metadata(context, METADATA)) == 1
     engine.dispose()
+
+
+LATER = """
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade() -> None:
+    op.execute("ALTER TABLE boardprof.runs ADD COLUMN place text NOT NULL DEFAULT 'lab'")
+    op.execute("UPDATE boardprof.runs SET place = 'desk' WHERE name IS NULL")
+    op.execute("{last}")
+"""
+
+
+def with_a_later_revision(monkeypatch: pytest.MonkeyPatch, folder: Path, last: str) -> None:
+    """Let this boardprof have one revision more, whose last statement is given."""
+    from boardprof.history.postgres import migration, server
+
+    shutil.copytree(migration.FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "versions" / "0002_place.py").write_text(LATER.format(last=last))
+    monkeypatch.setattr(migration, "FOLDER", folder)
+    for module in (migration, server):
+        monkeypatch.setattr(module, "VERSIONS", ("0001", "0002"))
+
+
+def test_a_database_of_the_first_revision_is_upgraded_with_its_runs(
+    server: Server, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = filled(History(url))
+    runs, reports = kept.runs(), kept.load_all(kept.runs())
+    kept.keep_results({"key": "result"})
+    name = url.rpartition("/")[2]
+    places = "SELECT id, place FROM boardprof.runs ORDER BY id"
+    with monkeypatch.context() as patched:
+        with_a_later_revision(patched, tmp_path / "migrations", "ANALYZE boardprof.runs")
+        later = History(url)
+        needed = "has tables of version 0001, this boardprof needs 0002"
+        for action in (later.runs, lambda: later.save(report())):
+            with pytest.raises(HistoryError, match=needed) as caught:
+                action()
+            assert "boardprof history upgrade" in str(caught.value.hint)
+        done = later.upgrade()
+        assert done == "its tables have version 0002 now; before, they had version 0001"
+        assert (later.runs(), later.load_all(later.runs())) == (runs, reports)
+        assert later.results(["key"]) == {"key": "result"}
+        assert later.save(report(7)) == runs[0].id + 1
+        assert [place for _, place in server.execute(name, places)] == [
+            *("desk", "lab", "desk", "lab", "desk", "desk", "lab")
+        ]
+        assert later.upgrade() == "its tables already have version 0002"
+    with pytest.raises(HistoryError, match="has tables of version 0002") as caught:
+        History(url).runs()
+    assert caught.value.hint == "install a newer boardprof"
+
+
+def test_an_upgrade_that_fails_half_way_changes_nothing(
+    server: Server, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = filled(History(url)).runs()
+    with monkeypatch.context() as patched:
+        with_a_later_revision(patched, tmp_path / "migrations", "SELECT 1 / 0")
+        with pytest.raises(HistoryError, match="cannot be upgraded: division by zero"):
+            History(url).upgrade()
+    assert History(url).runs() == runs
+    columns = "SELECT column_name FROM information_schema.columns WHERE table_schema = 'boardprof'"
+    assert ("place",) not in server.execute(url.rpartition("/")[2], columns)
 
 
 def test_tables_of_a_newer_boardprof_are_not_touched(server: Server, url: str) -> None:

@@ -168,7 +168,8 @@ def test_a_first_run_warns_that_there_is_nothing_to_compare_with(
 ) -> None:
     gate = ("--bp-compare", "main", "--bp-fail-if", "Duration (us)>1000000%", "--bp-save", "main")
     ran = suite.run(*gate, *workers)
-    assert ran.code == 4
+    told = "--bp-compare-if-present compares nothing before the first run"
+    assert (ran.code, told in ran.out) == (4, True), ran.out
     ran = suite.run(*gate, "--bp-compare-if-present", *workers)
     assert ran.code == 0, ran.out
     warning = "warning: there is no main to compare with, so no change can fail a test"

@@ -7,19 +7,29 @@ import contextlib
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from boardprof.cli.exit_codes import shows_tracebacks
 from boardprof.cli.group import Commands
-from boardprof.cli.options import Seconds, json_option, width_option
-from boardprof.cli.output import echo, echo_data, echo_json, echo_note, echo_page, is_quiet
+from boardprof.cli.options import STDOUT, Seconds, file_option, json_option, width_option
+from boardprof.cli.output import (
+    echo,
+    echo_data,
+    echo_json,
+    echo_note,
+    echo_page,
+    echo_written,
+    is_quiet,
+)
 
 if TYPE_CHECKING:
+    from boardprof.errors import BoardprofError
     from boardprof.fleet.fleet import Progress
-    from boardprof.fleet.job import Result
+    from boardprof.fleet.job import Job, Result
     from boardprof.render.layout import Page
 
 _EXAMPLES = """
@@ -91,39 +101,100 @@ _scheduler_option = click.option(
     metavar="N",
     help="Try a job again N times after its board failed or its process died.",
 )
+@click.option(
+    "--check-now",
+    is_flag=True,
+    help="Check boards in quarantine at once, instead of when their time is over.",
+)
+@file_option("json", "one Report of all jobs as JSON")
+@click.option(
+    "--save", metavar="NAME", help="Name the run in the history. [default: stored without a name]"
+)
 @width_option
 def run(jobs: str, **options: Any) -> int:
     """Run the jobs of JOBS, a TOML file.
 
     Each result is written at once. If the batch is interrupted, the same command goes on. On a
-    terminal a table shows the boards; otherwise each result is a line of JSON.
+    terminal a table shows the boards; otherwise each result is a line of JSON. The history keeps
+    one run for the whole batch, if something was measured.
     """
     from boardprof.fleet.fleet import Fleet
     from boardprof.fleet.job import DONE, read_jobs
     from boardprof.fleet.policy import Rules
+    from boardprof.run.saving import check_save_name
 
     _dask_logs()
+    check_save_name(options["save"])
     wanted = read_jobs(jobs)
     results = options["results"]
     if results is None:
         results = f"{jobs.removesuffix('.toml')}.results"
-    on_fleet = Fleet(
-        options["scheduler"], boards=options["boards"], rules=Rules(retries=options["retries"])
-    )
-    found: list[Result] = []
+    rules = Rules(retries=options["retries"], check_now=options["check_now"])
+    on_fleet = Fleet(options["scheduler"], boards=options["boards"], rules=rules)
+    by_job: dict[Job, Result] = {}
+    sources: list[Path] = []
+    has_lines = options["json_file"] != STDOUT
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     with _live(shown=is_terminal and not is_quiet()) as live:
         show = live if is_terminal else _Waits()
-        for result in on_fleet.as_completed(wanted, results=results, on_progress=show):
-            found.append(result)
-            if not is_terminal:
+        for result in on_fleet.as_completed(
+            wanted, results=results, on_progress=show, on_sources=sources.extend
+        ):
+            by_job[result.job] = result
+            if not is_terminal and has_lines:
                 echo_data(result.line())
-    failed = [result for result in found if result.state != DONE]
-    if is_terminal:
+    failed = [result for result in by_job.values() if result.state != DONE]
+    found = [by_job[job] for job in dict.fromkeys(wanted)]
+    if is_terminal and has_lines:
         echo_page(_results_page(found))
         echo(f"{len(found) - len(failed)} of {len(found)} jobs done; results in {results}")
+    failures = [*_report(found, options, sources)]
     _echo_errors(failed)
-    return failed[0].errors[0].exit_code if failed else 0
+    for failure in failures:
+        echo(f"error: {failure}", err=True)
+    codes = [result.errors[0].exit_code for result in failed]
+    return [*codes, *(failure.exit_code for failure in failures), 0][0]
+
+
+def _report(
+    found: Sequence[Result], options: Mapping[str, Any], sources: Sequence[Path]
+) -> Iterator[BoardprofError]:
+    """Write the batch's Report and keep it in the history; yield what could not be done."""
+    from boardprof.errors import BoardprofError, UsageError
+    from boardprof.fleet.batch_report import merged_report
+    from boardprof.fleet.job import DONE
+    from boardprof.report.report_file import write_report
+    from boardprof.run.saving import keep_run
+
+    file, name = options["json_file"], options["save"]
+    try:
+        report = merged_report(found)
+        if report is None:
+            return
+        if file == STDOUT:
+            echo_data(report.json())
+        elif file is not None:
+            write_report(report, file)
+            echo_written("Report", file)
+    except BoardprofError as error:
+        yield error
+        return
+    if name is None and all(result.was_known for result in found):
+        return  # it is kept already
+    notes: list[str] = []
+    kept = keep_run(
+        report,
+        name=name,
+        measured=[*dict.fromkeys(result.job.file for result in found)],
+        sources=sources,
+        has_failed=any(result.state != DONE for result in found),
+        on_note=notes.append,
+    )
+    if kept is None and name is not None:
+        yield from map(UsageError, notes)
+    else:
+        for note in notes:
+            echo_note(note)
 
 
 @fleet.command()
@@ -133,7 +204,8 @@ def run(jobs: str, **options: Any) -> int:
 def status(scheduler: str | None, as_json: bool) -> None:
     """Show hosts and boards, what they work on, and their last error.
 
-    Without a scheduler: what is leased on this machine, and by which process.
+    Without a scheduler: what is leased on this machine and by which process, and which boards are
+    in quarantine.
     """
     from boardprof.fleet.status import fleet_status, local_status, status_page
 

@@ -65,23 +65,28 @@ def trend(
 ) -> None:
     """Show the medians of FUNCTION over the last runs in the history, the oldest first.
 
+    FUNCTION is a name or FILE:NAME. Functions of one name in several files are shown one by one.
+
     A change of exact counts is any difference. Other values have a change where a rank test finds
     one; of series without a change, at most 1 % have one by chance. The spread is 1.48 times the
     median distance from the median. Both are those of the runs since the last change.
     """
     from boardprof.history.trends import function_trends, usual_branch
     from boardprof.render.trend_table import chosen_trends, trend_page
+    from boardprof.run.target import split_target
 
     if takes_all and branch is not None:
         raise UsageError("--all excludes --branch.", hint="one of them")
+    file, name = split_target(function)
     if branch is None and not takes_all:
-        branch = usual_branch(function, board)
-    found = function_trends(function, branch=branch, board=board, limit=limit, allow=allow)
+        branch = usual_branch(name, board)
+    found = function_trends(name, file=file, branch=branch, board=board, limit=limit, allow=allow)
     if as_json:
         echo_json(found.json())
         return
-    runs = {id(each.trend): each.runs for each in found.trends}
-    chosen = chosen_trends([each.trend for each in found.trends], metrics)
+    trends = found.for_people()
+    runs = {id(each.trend): each.runs for each in trends}
+    chosen = chosen_trends([each.trend for each in trends], metrics)
     echo_page(trend_page([(each, [*map(_name, runs[id(each)])]) for each in chosen]))
     for why, left_out in found.left_out.items():
         names = ", ".join(f"#{run.id}" for run in left_out)

@@ -47,7 +47,7 @@ _SECTIONS = {
     "What to try": "flags params trials sampler seed study",
     "What to look for": "goals constraints expect tolerance",
     "How to measure": "repeat number timeout_s wall_timeout_s",
-    "The board": "board port baud",
+    "The board": "board port baud fleet",
     "The build": "optimize sources includes defines cflags ldflags keep libc",
     "The output": "json_file html_file width verbose quiet debug",
 }
@@ -62,6 +62,12 @@ Examples:
 """
 
 _LIMIT = re.compile(r"\s*(?P<name>[^<>=]+?)\s*<=\s*(?P<limit>[0-9.]+(e[0-9]+)?)\s*")
+_HERE = "here"
+"""Value of --fleet for the boards of this machine."""
+
+_SHARE = 4
+"""Candidates that a board of a fleet measures at a time: samplers propose 16."""
+
 _SHOWN = 5
 """Rows of the live table."""
 
@@ -171,6 +177,12 @@ _SHOWN = 5
     help="Port of a real board, which is flashed with each image.",
 )
 @click.option("--baud", type=Whole(min=1), metavar="N", help="Baud rate of a serial port.")
+@click.option(
+    "--fleet",
+    metavar="ADDRESS",
+    help="Measure on all boards of this kind at once: those of a scheduler, e.g. "
+    "tcp://127.0.0.1:8786, or with `here` an emulator on each core of this machine.",
+)
 @build_options
 @file_option("json", "all trials as JSON")
 @click.option(
@@ -223,6 +235,11 @@ def tune(target: str, values: tuple[str, ...], **options: Any) -> None:
 def _plan(target: str, values: tuple[str, ...], options: Mapping[str, Any]) -> Plan:
     from boardprof.run.plan import ALL, Plan
 
+    if options["fleet"] is not None and (options["port"], options["baud"]) != (None, None):
+        raise UsageError(
+            "--fleet excludes --port and --baud.",
+            hint="give the ports to the workers: boardprof worker -b KIND=PORT",
+        )
     plan = Plan(
         target=target,
         values=values,
@@ -277,7 +294,25 @@ def _subject(plan: Plan, options: Mapping[str, Any]) -> Subject:
     limits: dict[str, Any] = {name: options[name] for name in names}
     limits["verbose"] = echo_command if options["verbose"] else None
     data = plan.read_data([spec.name])
-    return Subject(spec, plan.path, plan.function, plan.values, data.arguments, plan.code, limits)
+    subject = Subject(
+        spec, plan.path, plan.function, plan.values, data.arguments, plan.code, limits
+    )
+    return subject if options["fleet"] is None else _on_fleet(subject, options["fleet"])
+
+
+def _on_fleet(subject: Subject, address: str) -> Subject:
+    """Return a subject that is measured on all boards of its kind at once."""
+    from dataclasses import replace
+    from functools import partial
+
+    from boardprof.fleet.runner import FleetRunner
+
+    limits = {**subject.limits, "verbose": None}
+    del limits["port"], limits["baud"]
+    scheduler = None if address == _HERE else address
+    kind = partial(FleetRunner, scheduler=scheduler, share=_SHARE)
+    can_start = subject.spec.launch.kind != "serial"
+    return replace(subject, limits=limits, runner_kind=kind, can_start=can_start)
 
 
 def _search(
@@ -327,7 +362,7 @@ def _winner(search: Search, subject: Subject) -> Winner | None:
         return None
     is_measured = goal not in (FLASH, RAM, STACK)
     cost = subject.cost_by_itself(best.choice, goal) if is_measured else None
-    return Winner(subject.command(best.choice, subject.limits["port"]), cost)
+    return Winner(subject.command(best.choice, subject.limits.get("port")), cost)
 
 
 # -- while it runs -----------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 The boards of this machine need no extra. Those of other hosts need ``boardprof[fleet]``.
 """
 
+from boardprof.fleet.batch_report import merged_report
 from boardprof.fleet.fleet import Fleet, Progress
 from boardprof.fleet.job import Job, JobError, Limits, Result, read_jobs
 from boardprof.fleet.policy import Rules
@@ -18,5 +19,6 @@ __all__ = [
     "Progress",
     "Result",
     "Rules",
+    "merged_report",
     "read_jobs",
 ]

@@ -6,11 +6,12 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from boardprof.boards.board_file import BoardSpec
 from boardprof.boards.board_lookup import board_spec
 from boardprof.errors import MissingToolError, UsageError
+from boardprof.fleet.quarantine import Quarantine
 
 LABGRID = "labgrid:"
 """Prefix of a port that is the name of a place in labgrid."""
@@ -27,12 +28,19 @@ class FleetBoard:
         serial: its serial number, which no other board of the fleet has.
         port: where its agent is, or ``labgrid:PLACE``. None for a board that its host starts.
         host: address of the worker that has it. "" for this machine.
+        quarantine: in which it was when it joined the batch. None if it was in service.
     """
 
     kind: str
     serial: str
     port: str | None = None
     host: str = ""
+    quarantine: Quarantine | None = field(default=None, compare=False)
+
+    @property
+    def place(self) -> str:
+        """What it is on its host: its kind, with its port or else its serial number."""
+        return f"{self.kind} {self.port or self.serial}"
 
     @property
     def spec(self) -> BoardSpec:

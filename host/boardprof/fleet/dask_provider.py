@@ -25,6 +25,7 @@ from boardprof.fleet.dask_worker import (
 )
 from boardprof.fleet.extra import distributed
 from boardprof.fleet.provider import Ended, Function, Joined, Left, Post
+from boardprof.fleet.quarantine import Quarantine
 
 _CONNECT_S = 10.0
 _ANSWER_S = 30.0
@@ -54,6 +55,7 @@ class DaskProvider:
         self._client = self._connected()
         self._boards: set[FleetBoard] = set()
         self._futures: dict[int, tuple[FleetBoard, Any]] = {}
+        self._lock = threading.Lock()
         self._is_over = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="boardprof fleet", daemon=True)
 
@@ -83,7 +85,23 @@ class DaskProvider:
         self, call: int, board: FleetBoard, function: Function, *arguments: Any, timeout_s: float
     ) -> None:
         """Submit a task; see `Provider`."""
-        future = self._client.submit(
+        try:
+            future = self._submitted(call, board, function, arguments, timeout_s)
+        except Exception as error:  # dask raises many kinds if the scheduler has gone
+            self._lose(board, str(error))
+            return
+        self._futures[call] = (board, future)
+        self._client.loop.add_callback(self._follow, call, board, future)
+
+    def _submitted(
+        self,
+        call: int,
+        board: FleetBoard,
+        function: Function,
+        arguments: Sequence[Any],
+        timeout_s: float,
+    ) -> Any:
+        return self._client.submit(
             call_on_board,
             call,
             board.serial,
@@ -97,8 +115,6 @@ class DaskProvider:
             allow_other_workers=False,
             resources={serial_resource(board.serial): 1, kind_resource(board.kind): 1},
         )
-        self._futures[call] = (board, future)
-        self._client.loop.add_callback(self._follow, call, future)
 
     def close(self) -> None:
         """Cancel what has not begun, and disconnect. What runs goes on, and its result is lost."""
@@ -108,18 +124,26 @@ class DaskProvider:
         with contextlib.suppress(Exception):  # the scheduler may have gone
             self._client.close(timeout=_ANSWER_S)
 
-    async def _follow(self, call: int, future: Any) -> None:
+    async def _follow(self, call: int, board: FleetBoard, future: Any) -> None:
         """Wait for a task and post its end."""
         try:
             ended = await future._result()
-        except Exception as error:  # such as a function that the worker cannot import
-            if not future.cancelled():
-                self._post(Ended(call, error=error))
+        except Exception as error:
+            if future.status == "error" and not isinstance(error, distributed().KilledWorker):
+                self._post(Ended(call, error=error))  # the worker cannot import the function
+            elif not future.cancelled():
+                self._lose(board, f"The connection to its result was lost: {error}")
             return
         finally:
             self._futures.pop(call, None)
             future.release()
         self._post(ended)
+
+    def _lose(self, board: FleetBoard, why: str) -> None:
+        """Post that a board has left; it joins again if the scheduler still has it."""
+        with self._lock:
+            self._boards = self._boards - {board}
+            self._post(Left(board, why))
 
     def _watch(self) -> None:
         """Post which boards join and leave."""
@@ -132,15 +156,19 @@ class DaskProvider:
                 if self._client.status == "closed":
                     with contextlib.suppress(BoardError):
                         self._client = self._connected()
-            for board in self._boards - now:
-                for place, future in list(self._futures.values()):
-                    if place == board:
-                        with contextlib.suppress(Exception):  # the scheduler may have gone
-                            future.cancel()
-                self._post(Left(board, why))
-            for board in now - self._boards:
-                self._post(Joined(board))
-            self._boards = now
+            with self._lock:
+                self._change(now, why)
+
+    def _change(self, now: set[FleetBoard], why: str) -> None:
+        for board in self._boards - now:
+            for place, future in list(self._futures.values()):
+                if place == board:
+                    with contextlib.suppress(Exception):  # the scheduler may have gone
+                        future.cancel()
+            self._post(Left(board, why))
+        for board in now - self._boards:
+            self._post(Joined(board))
+        self._boards = now
 
     def _connected(self) -> Any:
         security = security_of(self._scheduler, "client")
@@ -164,7 +192,13 @@ class DaskProvider:
 
 def _boards_of(workers: Workers) -> set[FleetBoard]:
     return {
-        FleetBoard(facts["kind"], facts["serial"], facts["port"], address)
+        FleetBoard(
+            facts["kind"],
+            facts["serial"],
+            facts["port"],
+            address,
+            Quarantine(**kept) if (kept := facts.get("quarantine")) else None,
+        )
         for address, worker in workers.items()
         for facts in worker.get("metrics", {}).get(FACTS, ())
     }

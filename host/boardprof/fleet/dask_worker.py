@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,6 +24,7 @@ from boardprof.fleet.boards import FleetBoard
 from boardprof.fleet.extra import distributed
 from boardprof.fleet.job_process import JobProcess
 from boardprof.fleet.provider import Ended, called
+from boardprof.fleet.quarantine import quarantine_of
 
 FACTS = "boardprof"
 """Name of the boards' facts among a worker's metrics."""
@@ -47,6 +49,7 @@ class _Place:
 
     def facts(self) -> dict[str, Any]:
         board = self.board
+        kept = quarantine_of(board.place)
         return {
             "kind": board.kind,
             "serial": board.serial,
@@ -55,6 +58,7 @@ class _Place:
             "since_s": self.since_s,
             "ended": self.ended,
             "last_error": self.last_error,
+            "quarantine": None if kept is None else asdict(kept),
         }
 
 

@@ -25,9 +25,10 @@ from boardprof.errors import (
 )
 from boardprof.fleet.boards import FleetBoard, boards_of_host, check_startable
 from boardprof.fleet.job import DONE, FAILED, STARTED, UNKNOWN, Job, JobError, Result
-from boardprof.fleet.job_process import JobLostError, JobTimeoutError
+from boardprof.fleet.job_process import WHETHER_IT_RAN, JobLostError, JobTimeoutError
 from boardprof.fleet.policy import Check, GiveUp, Outcome, Policy, Rules, Start
 from boardprof.fleet.provider import Ended, Event, Joined, Left, LocalProvider, Provider
+from boardprof.fleet.quarantine import next_check
 from boardprof.fleet.results_folder import ResultsFolder
 from boardprof.fleet.work import (
     Answer,
@@ -120,6 +121,7 @@ class Fleet:
         *,
         results: str | Path | None = None,
         on_progress: Callable[[Progress], None] | None = None,
+        on_sources: Callable[[Sequence[Path]], None] | None = None,
     ) -> Iterator[Result]:
         """Run jobs, and yield each result as soon as it is there.
 
@@ -128,6 +130,7 @@ class Fleet:
             results: folder that gets each result at once. If it has results already, only the
                 others are measured. None to keep none.
             on_progress: called after each event.
+            on_sources: gets the files that each image was compiled from, including headers.
 
         Raises:
             BusyError: another batch has the folder.
@@ -138,9 +141,8 @@ class Fleet:
         with ResultsFolder(results) if results is not None else nullcontext() as folder:
             faults: dict[str, BoardprofError] = {}
             provider = self._provider or self._made_provider(wanted, faults)
-            batch = _Batch(
-                wanted, provider, self._rules, self._perform, folder, on_progress, faults
-            )
+            batch = _Batch(wanted, provider, self._rules, self._perform, folder, faults)
+            batch.on_progress, batch.on_sources = on_progress, on_sources
             try:
                 yield from batch.run()
             finally:
@@ -242,12 +244,12 @@ class _Batch:
         rules: Rules,
         perform: Perform,
         folder: ResultsFolder | None,
-        on_progress: Callable[[Progress], None] | None,
         faults: Mapping[str, BoardprofError],
     ) -> None:
-        self._faults = faults
+        self.on_progress: Callable[[Progress], None] | None = None
+        self.on_sources: Callable[[Sequence[Path]], None] | None = None
+        self._faults, self._folder = faults, folder
         self._jobs, self._provider, self._perform = jobs, provider, perform
-        self._folder, self._on_progress = folder, on_progress
         self._policy = Policy(rules)
         self._events: queue.SimpleQueue[Event | Future[Image]] = queue.SimpleQueue()
         self._boards: dict[str, FleetBoard] = {}
@@ -319,6 +321,8 @@ class _Batch:
             for number in place.jobs:
                 yield self._failed(number, error)
             return
+        if self.on_sources is not None:
+            self.on_sources(place.image.firmware.sources)
         for number in place.jobs:
             yield from self._added(number, self._jobs[number], place)
 
@@ -349,8 +353,8 @@ class _Batch:
                 case Start(number, board):
                     self._start(number, board)
                 case Check(board):
-                    call = self._called(_Call(board, None, time.time()))
-                    self._provider.start(call, self._boards[board], check, timeout_s=_CHECK_S)
+                    call, there = self._called(_Call(board, None, time.time())), self._boards[board]
+                    self._provider.start(call, there, check, decision, timeout_s=_CHECK_S)
                 case GiveUp(number, is_unknown, why):
                     self._waiting[self._jobs[number].board] -= 1
                     yield self._given_up(number, why, is_unknown=is_unknown)
@@ -398,7 +402,10 @@ class _Batch:
                         del self._boards[serial]
                         lost = [call for call in self._calls.values() if call.board == serial]
                         if lost and lost[0].number is not None:  # later ones were sent ahead
-                            self._note_attempt(lost[0], (JobError("JobLostError", why, 3),))
+                            left = JobLostError(
+                                why, hint="`boardprof fleet status` shows the others"
+                            )
+                            self._note_attempt(lost[0], (JobError.of(left),))
                         self._calls = {n: c for n, c in self._calls.items() if c.board != serial}
                         self._policy.lose_board(serial, why, time.monotonic())
                 case Ended(number, value, error):
@@ -412,6 +419,10 @@ class _Batch:
         if board.serial not in self._boards:
             self._boards[board.serial] = board
             self._policy.add_board(board.serial, (board.kind, board.serial))
+            if (kept := board.quarantine) is not None:
+                now_s = time.monotonic()
+                until_s = now_s + kept.until_s - time.time()
+                self._policy.quarantine(board.serial, kept.why, until_s, kept.count, now_s)
 
     def _attempted(self, call: _Call, value: Any, error: BaseException | None) -> Iterator[Result]:
         """Take the end of an attempt, or of a check."""
@@ -420,7 +431,7 @@ class _Batch:
             self._policy.checked(board, value if error is None else str(error), now_s)
             return
         if isinstance(error, JobLostError):
-            self._note_attempt(call, (replace(JobError.of(error), exit_code=3),))
+            self._note_attempt(call, (JobError.of(error),))
             self._policy.ended(board, number, Outcome.LOST, now_s, str(error))
             return
         answer = value if error is None else Answer(errors=(JobError.of(error),))
@@ -463,8 +474,9 @@ class _Batch:
         tried = attempt.errors if attempt is not None else ()
         if is_unknown:
             told = "The board or its process failed when the job may have begun; nobody knows "
-            first = JobError("JobLostError", f"{told}whether it ran: {why.partition(_LINE)[0]}", 3)
-        elif not any(each.message == why for each in tried):
+            told += f"whether it ran: {why.partition(_LINE)[0]}"
+            first = JobError.of(JobLostError(told, hint=WHETHER_IT_RAN))
+        elif not any(each.message.partition(_LINE)[0] == why.partition(_LINE)[0] for each in tried):
             first = JobError("BoardError", why, 3)
         else:
             return self._over(number, FAILED, is_final=False)
@@ -503,7 +515,7 @@ class _Batch:
         return self._over(number, FAILED, errors=(JobError.of(error),), is_final=False)
 
     def _tell(self) -> None:
-        if self._on_progress is None:
+        if self.on_progress is None:
             return
         works_on = {
             call.board: str(self._jobs[call.number])
@@ -512,7 +524,9 @@ class _Batch:
         }
         boards = {}
         for serial in self._boards:
-            state, why = self._policy.state(serial)
+            state, why, until_s = self._policy.state(serial)
+            if until_s is not None:
+                why = f"{next_check(time.time() + until_s - time.monotonic())}: {why}"
             boards[serial] = (state.value, why or works_on.get(serial, ""), self._ended[serial])
         gone = f" ({self._left_why})" if self._left_why and not self._boards else ""
         waiting = tuple(
@@ -523,4 +537,4 @@ class _Batch:
         left = sum(self._waiting.values())
         spent_s = time.monotonic() - self._began_s
         left_s = spent_s / self._measured * left if self._measured else None
-        self._on_progress(Progress(len(self._jobs), self._states, boards, waiting, left_s))
+        self.on_progress(Progress(len(self._jobs), self._states, boards, waiting, left_s))

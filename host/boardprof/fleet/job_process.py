@@ -19,14 +19,18 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
-from boardprof.errors import DeviceError
+from boardprof.errors import BoardError, DeviceError
 
 _PROGRAM = "from boardprof.fleet.job_process import main; main({})"
 _END_S = 10.0
 
 
-class JobLostError(Exception):
-    """The process of a job has died."""
+WHETHER_IT_RAN = "find out whether it ran; another folder for the results runs it again"
+"""What to try after a job that must not be repeated was lost."""
+
+
+class JobLostError(BoardError):
+    """The process of a job, its worker or its batch has ended before the job."""
 
 
 class JobTimeoutError(DeviceError):
@@ -72,7 +76,11 @@ class JobProcess:
             except (EOFError, OSError) as error:
                 how = self._how_it_ended()
                 self.close()
-                raise JobLostError(f"The job's process died{how}.") from error
+                raise JobLostError(
+                    f"The job's process died{how}.",
+                    hint="run the job by itself with `boardprof run`; signal 9 may mean that the "
+                    "machine had no memory left",
+                ) from error
         if is_result:
             return found
         raise found

@@ -4,7 +4,7 @@
 `local_lease` is a lock on a file, which the kernel releases. The pytest plugin and other batches on
 this machine take the same locks. A place in labgrid belongs to a user and not to a process, so
 `labgrid_lease` leaves its release to a shell that waits for our end. Between hosts a board is a
-resource of dask's scheduler; `boardprof.fleet.worker` announces it.
+resource of dask's scheduler; `boardprof.fleet.dask_worker` announces it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Protocol
 
 from boardprof.errors import BoardError, BusyError, MissingToolError
 from boardprof.fleet.boards import LABGRID, FleetBoard
+from boardprof.fleet.quarantine import lease_folder
 from boardprof.processes import held_leases, leased
-from boardprof.toolchain.cache import cache_root
 
 CLIENT_VARIABLE = "BOARDPROF_LABGRID_CLIENT"
 """Path of ``labgrid-client``, which has a Python environment of its own."""
@@ -74,11 +73,6 @@ def local_lease(board: FleetBoard, timeout_s: float) -> Iterator[str | None]:
     else:
         with _one_of([f"emulator {n}" for n in range(os.cpu_count() or 1)], timeout_s):
             yield None
-
-
-def lease_folder() -> Path:
-    """Return the folder of this user's leases on this machine."""
-    return cache_root() / "leases"
 
 
 def local_leases() -> dict[str, str]:

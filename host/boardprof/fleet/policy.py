@@ -55,6 +55,7 @@ class Rules:
         quarantine_s: how long a board that fails its check is out of service. Doubles each time.
         longest_quarantine_s: limit of that.
         wait_s: how long jobs wait while no board that could serve them is in service.
+        check_now: boards that an earlier batch put in quarantine are checked at once.
     """
 
     retries: int = 2
@@ -62,6 +63,7 @@ class Rules:
     quarantine_s: float = 60.0
     longest_quarantine_s: float = 3600.0
     wait_s: float = 600.0
+    check_now: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +76,21 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Check a board with known work, and report the result to `Policy.checked`."""
+    """Check a board with known work, and report the result to `Policy.checked`.
+
+    Attributes:
+        board: its name.
+        pause_s: how long it will be in quarantine if it fails.
+        count: how many checks it will have failed in a row then.
+    """
 
     board: str
+    pause_s: float
+    count: int
+
+    def __str__(self) -> str:
+        """Return the check as a line for people."""
+        return "its check"
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +199,21 @@ class Policy:
         self._serve(board, +1, 0.0)
         self._place(board)
 
+    def quarantine(self, name: str, why: str, until_s: float, count: int, now_s: float) -> None:
+        """Take a board out of service that has failed checks in an earlier batch.
+
+        Args:
+            name: of the board, which has no job.
+            why: what is wrong.
+            until_s: when it is checked again; may be over.
+            count: how many checks it has failed in a row.
+            now_s: the time.
+        """
+        board = self._boards[name]
+        board.quarantines = count
+        self._leave(board, State.QUARANTINED, now_s)
+        self._await_check(board, why, now_s if self._rules.check_now else until_s)
+
     def lose_board(self, name: str, why: str, now_s: float) -> None:
         """Forget a board: its host does not answer any more. Its job is lost."""
         board = self._boards[name]
@@ -245,7 +274,7 @@ class Policy:
             return  # the job was sent ahead before the board became suspect
         if board.failures >= self._rules.suspect_after:
             self._leave(board, State.PROVING, now_s)
-            self._decided.append(Check(name))
+            self._check(board)
         else:
             self._place(board)
 
@@ -258,12 +287,9 @@ class Policy:
             self._serve(board, +1, now_s)
             self._place(board)
             return
-        rules = self._rules
-        pause_s = rules.quarantine_s * 2.0 ** min(board.quarantines, 30)
-        board.until_s = now_s + min(pause_s, rules.longest_quarantine_s)
+        pause_s = self._pause_s(board)
         board.quarantines += 1
-        board.state, board.why = State.QUARANTINED, fault
-        heapq.heappush(self._due, (board.until_s, next(self._order), name, False))
+        self._await_check(board, fault, now_s + pause_s)
 
     # -- answers -----------------------------------------------------------------------------
 
@@ -275,7 +301,7 @@ class Policy:
                 self._end_waiting(name, at_s)
             elif (board := self._boards.get(name)) and board.state is State.QUARANTINED:
                 board.state = State.PROVING
-                self._decided.append(Check(name))
+                self._check(board)
         while self._touched:
             need = next(iter(self._touched))
             del self._touched[need]
@@ -305,11 +331,12 @@ class Policy:
         parts += [f"{b.name}: {b.why}" for b in boards if b.state is State.QUARANTINED]
         return f"{need}: {', '.join(parts)}"
 
-    def state(self, name: str) -> tuple[State, str]:
-        """Return what a board does, and why it is out of service."""
+    def state(self, name: str) -> tuple[State, str, float | None]:
+        """Return what a board does, why it is out of service, and when its quarantine ends."""
         board = self._boards[name]
         is_out = board.state in (State.PROVING, State.QUARANTINED)
-        return board.state, board.why if is_out else ""
+        until_s = board.until_s if board.state is State.QUARANTINED else None
+        return board.state, board.why if is_out else "", until_s
 
     # -- inside ------------------------------------------------------------------------------
 
@@ -318,6 +345,18 @@ class Policy:
         if found is None:
             found = self._labels[name] = _Label()
         return found
+
+    def _check(self, board: _Board) -> None:
+        self._decided.append(Check(board.name, self._pause_s(board), board.quarantines + 1))
+
+    def _pause_s(self, board: _Board) -> float:
+        """Return how long a board is in quarantine if it fails its next check."""
+        pause_s = self._rules.quarantine_s * 2.0 ** min(board.quarantines, 30)
+        return min(pause_s, self._rules.longest_quarantine_s)
+
+    def _await_check(self, board: _Board, why: str, until_s: float) -> None:
+        board.state, board.why, board.until_s = State.QUARANTINED, why, until_s
+        heapq.heappush(self._due, (until_s, next(self._order), board.name, False))
 
     def _serve(self, board: _Board, change: int, now_s: float) -> None:
         """Count a board as in service or not; repeated jobs may have to go elsewhere then."""

@@ -10,11 +10,12 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from boardprof.fleet.boards import FleetBoard
 from boardprof.fleet.job_process import JobProcess
+from boardprof.fleet.quarantine import quarantine_of
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class LocalProvider:
     def open(self, post: Post) -> Sequence[FleetBoard]:
         """Return the boards; see `Provider`."""
         self._post = post
-        return list(self._processes)
+        return [replace(each, quarantine=quarantine_of(each.place)) for each in self._processes]
 
     def start(
         self, call: int, board: FleetBoard, function: Function, *arguments: Any, timeout_s: float

@@ -17,6 +17,7 @@ from types import TracebackType
 
 from boardprof.errors import BusyError, UsageError
 from boardprof.fleet.job import STARTED, UNKNOWN, JobError, Result
+from boardprof.fleet.job_process import WHETHER_IT_RAN, JobLostError
 from boardprof.processes import described, lock_holders, lock_within
 from boardprof.writing import unwritable, write_bytes
 
@@ -110,8 +111,8 @@ class ResultsFolder:
                 ) from None
             found.pop(result.key, None)
             if result.state == STARTED:
-                lost = JobError("JobLostError", "The batch ended while this job ran.", 3)
-                result = replace(result, state=UNKNOWN, errors=(lost,))
+                lost = JobLostError("The batch ended while this job ran.", hint=WHETHER_IT_RAN)
+                result = replace(result, state=UNKNOWN, errors=(JobError.of(lost),))
             if result.is_final and result.key:
                 found[result.key] = result
         os.ftruncate(self._handle, whole)

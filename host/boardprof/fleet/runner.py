@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from boardprof.errors import BoardError, BoardprofError
+from boardprof.boards.board_file import BoardSpec
+from boardprof.errors import BoardError, BoardprofError, UsageError
+from boardprof.firmware.build_options import BuildOptions
 from boardprof.fleet.boards import FleetBoard
 from boardprof.fleet.fleet import Fleet
 from boardprof.fleet.job import DONE, Job, JobError, Limits
@@ -18,7 +21,7 @@ from boardprof.fleet.work import LEASE_S, Answer, is_boards_fault
 from boardprof.report.measure_result import MeasureResult
 from boardprof.tune.candidate import Candidate, as_candidate
 from boardprof.tune.measuring import ArgumentValues
-from boardprof.tune.runner import OnResult, Runner
+from boardprof.tune.runner import OnResult, Runner, metric_name
 
 __all__ = ["FleetRunner"]
 
@@ -43,7 +46,7 @@ class FleetRunner:
 
     def __init__(
         self,
-        board: str,
+        board: str | BoardSpec,
         arguments: ArgumentValues,
         metric: str = "cycles",
         *,
@@ -56,17 +59,19 @@ class FleetRunner:
         """Choose the boards; nothing is started yet.
 
         Args:
-            board: a kind of board.
+            board: a kind of board, or its description.
             arguments: as for `Runner`, like the following.
             metric: the cost.
             scheduler: as for `Fleet`, like the following.
             boards: of this machine.
             share: how many candidates a board measures at a time, >= 1.
             rules: retries and quarantine.
-            **settings: of `Runner`, without a port.
+            **settings: of `Runner`, without a port. Relative paths start at the current folder.
         """
-        self._board, self._share = board, share
-        self._settings = {"arguments": arguments, "metric": metric, **settings}
+        self._board, self._share = board if isinstance(board, str) else board.name, share
+        self._settings = {"arguments": arguments, "metric": metric, **_placed(settings)}
+        limits = settings.get("constraints") or {}
+        self.constraints = {metric_name(name): float(limit) for name, limit in limits.items()}
         self._fleet = Fleet(scheduler, boards=boards, rules=rules, perform=measure_share)
 
     def measure(
@@ -78,6 +83,7 @@ class FleetRunner:
         """Measure candidates; see `Runner.measure`.
 
         Raises:
+            UsageError: a setting is not valid, or the board does not count the metric.
             BoardError: some could not be measured; the message says why.
         """
         todo = [as_candidate(each) for each in candidates]
@@ -85,10 +91,10 @@ class FleetRunner:
         for result in self._fleet.as_completed(self._shares(todo)):
             first = int(result.job.function)
             if result.state != DONE:
-                raise BoardError(
-                    f"Candidates from number {first} on were not measured: "
-                    f"{result.errors[0].message}"
-                )
+                error = result.errors[0]
+                kind = UsageError if error.kind == UsageError.__name__ else BoardError
+                told = f"Candidates from number {first} on were not measured: {error.message}"
+                raise kind(told)
             for index, measured in enumerate(result.value, start=first):
                 found[index] = measured
                 if on_result is not None:
@@ -108,6 +114,20 @@ class FleetRunner:
             )
             for first in range(0, len(todo), self._share)
         ]
+
+
+def _placed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings whose paths are absolute, because a worker has another current folder."""
+    options = settings.get("options") or BuildOptions()
+    return {
+        **settings,
+        "sources": [os.path.abspath(each) for each in settings.get("sources", ())],
+        "options": replace(
+            options,
+            sources=tuple(map(os.path.abspath, options.sources)),
+            includes=tuple(map(os.path.abspath, options.includes)),
+        ),
+    }
 
 
 def measure_share(share: _Share, board: FleetBoard) -> Answer:

@@ -6,16 +6,19 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from boardprof.fleet.lease import local_leases
+from boardprof.fleet.quarantine import next_check, quarantines
 from boardprof.render.layout import Page
 
 
 def local_status() -> dict[str, Any]:
-    """Return what is leased on this machine, as plain data."""
+    """Return what is leased on this machine, and its boards in quarantine, as plain data."""
     leases = [{"what": what, "holder": holder} for what, holder in local_leases().items()]
-    return {"schema_version": 1, "host": platform.node(), "leases": leases}
+    kept = [{"board": place, **asdict(found)} for place, found in quarantines().items()]
+    return {"schema_version": 1, "host": platform.node(), "leases": leases, "quarantines": kept}
 
 
 def fleet_status(scheduler: str) -> dict[str, Any]:
@@ -44,6 +47,7 @@ def status_page(facts: Mapping[str, Any]) -> Page:
     """Return what `local_status` or `fleet_status` found, as text."""
     if "leases" in facts:
         lines = [f"{lease['what']}: {lease['holder']}" for lease in facts["leases"]]
+        lines += [f"{each['board']}: {_quarantine_text(each)}" for each in facts["quarantines"]]
         return lines or ["Nothing is leased on this machine."]
     if not facts["hosts"]:
         return ["No worker is connected."]
@@ -51,7 +55,8 @@ def status_page(facts: Mapping[str, Any]) -> Page:
     for host in facts["hosts"]:
         lines.append(f"{host['host']} at {host['address']}, last seen {host['silent_s']:.0f} s ago")
         for board in host["boards"]:
-            what = "free"
+            kept = board.get("quarantine")
+            what = _quarantine_text(kept) if kept else "free"
             if board["works_on"] is not None:
                 what = f"{time.time() - board['since_s']:.0f} s on {board['works_on']}"
             error = f"; last error: {board['last_error']}" if board["last_error"] else ""
@@ -59,3 +64,7 @@ def status_page(facts: Mapping[str, Any]) -> Page:
                 f"  {board['kind']} {board['serial']}: {what}; {board['ended']} ended{error}"
             )
     return lines
+
+
+def _quarantine_text(facts: Mapping[str, Any]) -> str:
+    return f"in quarantine, {next_check(facts['until_s'])} ({facts['why'].rstrip('.')})"

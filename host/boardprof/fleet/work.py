@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import pickle
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -32,6 +33,8 @@ from boardprof.firmware.flash import flash
 from boardprof.fleet.boards import FleetBoard, check_startable
 from boardprof.fleet.job import Job, JobError
 from boardprof.fleet.lease import lease_of
+from boardprof.fleet.policy import Check
+from boardprof.fleet.quarantine import Quarantine, end_quarantine, keep_quarantine
 from boardprof.report.assemble import assemble
 from boardprof.report.measurement import Measurement
 from boardprof.report.report import Report
@@ -234,8 +237,25 @@ def _flash_unless_there(firmware: Firmware, port: str) -> None:
         flash(firmware.board, firmware.image, port)
 
 
-def check(board: FleetBoard) -> str | None:
-    """Check a board with known work, as ``boardprof doctor`` does; return what is wrong, or None.
+def check(asked: Check, board: FleetBoard) -> str | None:
+    """Check a board with known work; return what is wrong, or None.
+
+    If something is, the board's quarantine is kept on this machine. It is also kept if this process
+    dies.
+    """
+    until_s = time.time() + asked.pause_s
+    unfinished = Quarantine("Its check did not end.", until_s, asked.count)
+    keep_quarantine(board.place, unfinished)
+    fault = fault_of(board)
+    if fault is None:
+        end_quarantine(board.place)
+    else:
+        keep_quarantine(board.place, replace(unfinished, why=fault))
+    return fault
+
+
+def fault_of(board: FleetBoard) -> str | None:
+    """Call known work on a board, as ``boardprof doctor`` does; return what is wrong, or None.
 
     At a port, functions of known work can only be called if the board can be flashed. Otherwise it
     is in order if it answers.

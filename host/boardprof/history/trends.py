@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import PurePath
 from typing import Any
 
 from boardprof.comparison.compare import compare
@@ -30,10 +32,18 @@ class RunTrend:
     Attributes:
         trend: its values and its changes.
         runs: the run of each point.
+        file: where the function is, as its repository calls it; None if not known.
     """
 
     trend: Trend
     runs: tuple[Run, ...]
+    file: str | None = None
+
+    def named_with_file(self) -> RunTrend:
+        """Return it with the file before the function's name, as ``src/fir.c:fir``."""
+        row = self.trend.row
+        named = replace(row, name=f"{self.file or '(unknown file)'}:{row.name}")
+        return replace(self, trend=replace(self.trend, row=named))
 
 
 @dataclass(frozen=True)
@@ -43,7 +53,7 @@ class FunctionTrends:
     Attributes:
         function: its name.
         branch: whose clean runs were read; None for all runs that did not fail.
-        trends: by arguments, board, flags and metric, in the order of the newest Report.
+        trends: by file, arguments, board, flags and metric, in the order of the newest Report.
         left_out: reason -> runs that cannot be compared with the newest one, the oldest first.
     """
 
@@ -51,6 +61,11 @@ class FunctionTrends:
     branch: str | None
     trends: tuple[RunTrend, ...]
     left_out: Mapping[str, tuple[Run, ...]]
+
+    def for_people(self) -> list[RunTrend]:
+        """Return the trends, named with their files if the function is in several."""
+        several = len({each.file for each in self.trends}) > 1
+        return [each.named_with_file() if several else each for each in self.trends]
 
     def json(self) -> dict[str, Any]:
         """Return it as JSON has it."""
@@ -69,6 +84,7 @@ class FunctionTrends:
 def function_trends(
     function: str,
     *,
+    file: str = "",
     branch: str | None = None,
     board: str | None = None,
     limit: int = 50,
@@ -77,11 +93,12 @@ def function_trends(
     """Return the trends of a function over the last runs of this project.
 
     Each run is compared with the newest run of the same function, arguments, board and flags. One
-    with another clock or compiler is left out, as `compare` refuses it. A run whose function is in
-    another file is left out, too.
+    with another clock or compiler is left out, as `compare` refuses it. Functions of this name in
+    different files have trends of their own.
 
     Args:
         function: its name.
+        file: only where it is in this file, which is the end of a path; "" for each file.
         branch: only clean runs of this branch; None for all runs that did not fail.
         board: only runs on this board.
         limit: how many runs are read, at most.
@@ -123,7 +140,12 @@ def function_trends(
             )
         raise UnknownNameError("function", function, names, where=where)
     reports = history.load_all(runs)
-    return FunctionTrends(function, branch, *_trends(function, board, runs, reports, allow))
+    trends, left_out = _trends(function, board, runs, reports, allow)
+    chosen = tuple(each for each in trends if _is_in(each.file, file))
+    if not chosen and trends:
+        files = dict.fromkeys(each.file for each in trends if each.file)
+        raise UnknownNameError("file", file, files, where=f"of {function} in these runs")
+    return FunctionTrends(function, branch, chosen, left_out)
 
 
 def usual_branch(function: str, board: str | None = None) -> str | None:
@@ -148,7 +170,8 @@ def _trends(
     allow: Iterable[str],
 ) -> tuple[tuple[RunTrend, ...], dict[str, tuple[Run, ...]]]:
     """Return the trends, and the runs that are left out; see `FunctionTrends`."""
-    found: dict[tuple[str, ...], RunTrend] = {}
+    found: dict[tuple[str, ...], list[RunTrend]] = {}
+    files = [_file(function, report) for report in reports]
     refused: dict[int, str] = {}
     used: set[int] = set()
     for newest in range(len(runs) - 1, -1, -1):
@@ -159,26 +182,41 @@ def _trends(
         )
         for place, trend in one.by_place.items():
             is_other = trend.row.name != function or board not in (None, trend.row.device)
-            if is_other or place in found:
+            if is_other:
+                continue
+            file = next((files[p.run] for p in trend.points[::-1] if files[p.run]), None)
+            alike = found.setdefault(place, [])
+            if any(file is None or each.file in (None, file) for each in alike):
                 continue
             used.update(point.run for point in trend.points)
             own = tuple(runs[point.run] for point in trend.points)
-            found[place] = RunTrend(trend, own)
+            alike.append(RunTrend(trend, own, file))
         refused = {**one.left_out, **refused}
     left_out: dict[str, list[Run]] = {}
     for number in sorted(refused.keys() - used):
         left_out.setdefault(refused[number], []).append(runs[number])
-    return (*found.values(),), {why: (*each,) for why, each in left_out.items()}
+    every = (*itertools.chain.from_iterable(found.values()),)
+    return every, {why: (*each,) for why, each in left_out.items()}
 
 
 def _compared(function: str, newest: Report, allow: Sequence[str], report: Report) -> Comparison:
     """Compare a Report with the newest one, unless the function is another of the same name."""
-    old, new = places_of(report).get(function), places_of(newest).get(function)
-    if old is not None and new is not None and old.file != new.file:
-        raise ComparisonError(
-            f"{function} is in {old.file} there, and in {new.file} in later runs."
-        )
+    old, new = _file(function, report), _file(function, newest)
+    if old is not None and new is not None and old != new:
+        raise ComparisonError(f"{function} is in {old} there, and in {new} in later runs.")
     return compare(report, newest, allow=allow)
+
+
+def _file(function: str, report: Report) -> str | None:
+    place = places_of(report).get(function)
+    return None if place is None else place.file
+
+
+def _is_in(file: str | None, wanted: str) -> bool:
+    """Tell whether a path ends with another one; "" is the end of each."""
+    if not wanted or file is None:
+        return not wanted
+    return PurePath(file).parts[-len(PurePath(wanted).parts) :] == PurePath(wanted).parts
 
 
 def _json(found: RunTrend) -> dict[str, Any]:
@@ -188,6 +226,7 @@ def _json(found: RunTrend) -> dict[str, Any]:
     medians = [plain(each) for each in trend.medians]
     return {
         "name": row.name,
+        "file": found.file,
         "label": row.label,
         "arguments": row.shapes,
         "device": row.device,

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from boardprof.errors import BoardError, BoardprofError, MissingToolError, UsageError
+from boardprof.errors import (
+    BoardError,
+    BoardprofError,
+    MissingToolError,
+    UnknownNameError,
+    UsageError,
+)
 from boardprof.pytest_plugin.item import unnumbered
 from boardprof.pytest_plugin.options import Options, read_options, renamed
 
@@ -111,11 +117,17 @@ class Session:
                 find_run,
                 find_run_if_present,
             )
+            from boardprof.history.run import NothingKeptError
 
             if self.options.may_lack_baseline and find_run_if_present(ref, self._root) is None:
                 self._is_first = True
                 return None
-            found = find_run(ref, self._root)
+            try:
+                found = find_run(ref, self._root)
+            except (NothingKeptError, UnknownNameError) as error:
+                first = "--bp-compare-if-present compares nothing before the first run"
+                error.hint = "; ".join(filter(None, [error.hint, first]))
+                raise
             self._baseline = (found.label, found.report)
             self._run = found.run
             if (branch := branch_meant(ref, found)) is not None:

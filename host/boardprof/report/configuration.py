@@ -53,17 +53,29 @@ def configuration_of(measurements: Sequence[Measurement]) -> Row:
 
 def _other_results(measurements: Sequence[Measurement]) -> list[str]:
     """List functions whose results differ between boards or flags."""
+    return differing_results(
+        (m.function, m.arguments, m.label, m.device.name, m.flags or "", f"{m.result}")
+        for m in measurements
+        if m.result is not None
+    )
+
+
+def differing_results(results: Iterable[tuple[str, str, str, str, str, str]]) -> list[str]:
+    """List functions whose results differ between boards or flags.
+
+    Args:
+        results: function, arguments, label, board, flags and result of each measurement.
+    """
     found: dict[tuple[str, str, str], dict[str, list[str]]] = {}
-    for m in measurements:
-        if m.result is not None:
-            place = m.device.name if not m.flags else f"{m.device.name} with {m.flags}"
-            results = found.setdefault((m.function, m.arguments, m.label), {})
-            results.setdefault(f"{m.result}", []).append(place)
+    for function, arguments, label, board, flags, result in results:
+        place = board if not flags else f"{board} with {flags}"
+        by_result = found.setdefault((function, arguments, label), {})
+        by_result.setdefault(result, []).append(place)
     return [
         f"{function} returned "
-        + ", ".join(f"{value} on {' and '.join(places)}" for value, places in results.items())
-        for (function, _, _), results in found.items()
-        if len(results) > 1
+        + ", ".join(f"{value} on {' and '.join(places)}" for value, places in by_result.items())
+        for (function, _, _), by_result in found.items()
+        if len(by_result) > 1
     ]
 
 
@@ -167,7 +179,13 @@ def _interrupts_line(measurements: Sequence[Measurement]) -> str:
 
 
 def _perturbation_line(measurements: Sequence[Measurement]) -> str:
-    shares = [share for m in measurements for share in m.perturbations if share is not None]
+    return perturbation_text(
+        [share for m in measurements for share in m.perturbations if share is not None]
+    )
+
+
+def perturbation_text(shares: Sequence[float]) -> str:
+    """Describe which part of raw windows was overhead, in percent."""
     if not shares:
         return "unknown: every raw window reads 0"
     ends = dict.fromkeys(f"{share:.3g}" for share in (min(shares), max(shares)))

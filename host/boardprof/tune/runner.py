@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +62,20 @@ _LOSING = (BoardTimeoutError, LinkError, BoardError, DeviceResetError, DeviceEnd
 
 _NOT_STARTED = (BoardTimeoutError, LinkError, BoardError, DeviceEndedError)
 """Errors of a board that does not start."""
+
+
+class AnyRunner(Protocol):
+    """What a search needs of a `Runner`, or of a `FleetRunner`."""
+
+    constraints: dict[str, float]
+
+    def measure(
+        self,
+        candidates: Sequence[Candidate | str | Path],
+        *,
+        on_result: OnResult | None = None,
+    ) -> list[MeasureResult]:
+        """Measure candidates; see `Runner.measure`."""
 
 
 class Runner:

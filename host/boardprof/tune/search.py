@@ -22,7 +22,7 @@ from boardprof.errors import UsageError
 from boardprof.render.data_frame import MissingExtraError
 from boardprof.report.measure_result import MeasureError, MeasureResult
 from boardprof.tune.candidate import Candidate
-from boardprof.tune.runner import Runner
+from boardprof.tune.runner import AnyRunner
 
 if TYPE_CHECKING:
     import optuna
@@ -124,7 +124,7 @@ class Search:
 
     def __init__(
         self,
-        runner: Runner,
+        runner: AnyRunner,
         space: Space,
         goals: Sequence[str],
         *,

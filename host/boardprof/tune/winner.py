@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shlex
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from boardprof.firmware.builder import build
 from boardprof.firmware.flash import flash
 from boardprof.report.measure_result import MeasureResult, samples_of
 from boardprof.tune.result import SHORT_NAMES
-from boardprof.tune.runner import Runner
+from boardprof.tune.runner import AnyRunner, Runner
 from boardprof.tune.search import Choice, Space
 
 _DEFAULT_GOALS = ("cycles", "instructions", "time")
@@ -39,6 +39,8 @@ class Subject:
         arguments: the same by name.
         options: of each build.
         limits: how to measure: further arguments of `Runner`.
+        runner_kind: what measures: `Runner`, or what takes the same arguments.
+        can_start: the board can be started here, to measure the winner by itself.
     """
 
     spec: BoardSpec
@@ -48,10 +50,12 @@ class Subject:
     arguments: Mapping[str, ArgumentText]
     options: BuildOptions
     limits: Mapping[str, Any]
+    runner_kind: Callable[..., AnyRunner] = Runner
+    can_start: bool = True
 
-    def runner(self, metric: str, **options: Any) -> Runner:
+    def runner(self, metric: str, **options: Any) -> AnyRunner:
         """Return a runner for its candidates."""
-        return Runner(
+        return self.runner_kind(
             self.spec,
             self.arguments,
             metric,
@@ -125,7 +129,9 @@ class Subject:
         return shlex.join(words)
 
     def cost_by_itself(self, choice: Choice, metric: str) -> float | None:
-        """Build a choice as its command does, and measure it; None if it has no such metric."""
+        """Build a choice as its command does, and measure it; None if that is not possible."""
+        if not self.can_start:
+            return None
         firmware = build(self.spec, [self.path], self.chosen(choice))
         port, limits = self.limits.get("port"), self.limits
         if port is not None:
