@@ -76,7 +76,8 @@ class RemoteFunction:
             self._board.stack_check.require(info.name)
             self._is_checked = True
         if not signature.is_plain:
-            with Placement(self._board.memory, self.bind(args, named)) as placement:
+            arguments = self.bind(args, named)
+            with Placement(self._board.memory, arguments, store=True) as placement:
                 value = placement.call(info).execute(call)
                 outputs = placement.fetch()
                 return self.result(value, placement, outputs)
