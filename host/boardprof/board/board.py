@@ -305,9 +305,9 @@ class Board:
             on_progress=on_progress,
             on_note=on_note,
         )
-        calls_before = self.calls
 
         def measure() -> Measurement:
+            calls_before = self.calls
             found = measure_function(
                 self.link,
                 self.memory,
@@ -319,10 +319,11 @@ class Board:
             )
             return self.described(found, calls_before)
 
-        if OBSERVERS:
-            call = HostCall(self, remote, arguments=arguments, rounds=rounds)
-            return observe_measurement(call, measure)
-        return measure()
+        with self.session.turn(function):
+            if OBSERVERS:
+                call = HostCall(self, remote, arguments=arguments, rounds=rounds)
+                return observe_measurement(call, measure)
+            return measure()
 
     def hotspots(
         self,
@@ -394,7 +395,8 @@ class Board:
         symbol = self.symbol_of(name)
         image = sampling.sampled_image(self.image, symbol, self.spec.build.cc, self.files)
         self.stack_check.require(name)
-        with Placement(self.memory, arguments, put_back=True) as placement:
+        turn = self.session.turn(name)
+        with turn, Placement(self.memory, arguments, put_back=True) as placement:
             for _ in range(rounds.warmup):
                 placement.send_again()
                 placement.call(remote.info).execute(self.session.value)

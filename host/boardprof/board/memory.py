@@ -76,14 +76,15 @@ class Memory:
                 "bytes.",
                 hint=f"compile the agent with a larger {agent_option('arena')}",
             )
-        try:
-            block = self.new_block(size)
-        except RpcError as error:
-            if error.code != ErrorCode.NO_MEMORY or not self.constants.free():
-                raise
-            block = self.new_block(size)
-        self._held[block.handle] = block
-        return block
+        with self._session.turn("bp.alloc"):
+            try:
+                block = self.new_block(size)
+            except RpcError as error:
+                if error.code != ErrorCode.NO_MEMORY or not self.constants.free():
+                    raise
+                block = self.new_block(size)
+            self._held[block.handle] = block
+            return block
 
     def new_block(self, size: int) -> Block:
         """Reserve a block that is not counted as held; raises as `alloc`."""
@@ -222,7 +223,8 @@ class Memory:
         content = _content(data)
         _check_range(block, offset, len(content))
         if self._is_bulk("bp.upload", len(content), self._write_chunk):
-            self._channels.upload(block.handle, offset, content, on_progress)
+            with self._session.turn("bp.upload"):
+                self._channels.upload(block.handle, offset, content, on_progress)
             return
         for begin in range(0, len(content), self._write_chunk):
             chunk = content[begin : begin + self._write_chunk]
@@ -254,7 +256,8 @@ class Memory:
             size = block.size - offset
         _check_range(block, offset, size)
         if self._is_bulk("bp.download", size, self._read_chunk):
-            return self._channels.download(block.handle, offset, size, on_progress)
+            with self._session.turn("bp.download"):
+                return self._channels.download(block.handle, offset, size, on_progress)
         chunks = []
         for begin in range(0, size, self._read_chunk):
             length = min(self._read_chunk, size - begin)
