@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
+from weakref import WeakSet
 
 from boardprof.arguments.dtypes import Dtypes
 from boardprof.board.functions import (
@@ -54,6 +55,10 @@ if TYPE_CHECKING:
     from boardprof.events.recording import ProbeRecording
     from boardprof.hotspots.recording import Recording
     from boardprof.report.profile import Profile
+
+
+OPEN_BOARDS: WeakSet[Board] = WeakSet()
+"""The boards of this process, whose names may be those of descriptions that only it knows."""
 
 
 class Board:
@@ -106,6 +111,7 @@ class Board:
             LayoutMismatchError: the board's blobs have other layouts than the host's.
         """
         check_layouts(spec.name, dictionary.collectors, layouts)
+        OPEN_BOARDS.add(self)
         self.spec = spec
         self.welcome = welcome
         self.dictionary = dictionary
