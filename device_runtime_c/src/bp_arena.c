@@ -180,4 +180,16 @@ int bp_arena_write(bp_call_t *call) {
     return call->err;
 }
 
+/* Only the generated table refers to this, so images without constant arrays do not have it. */
+int bp_arena_crc(bp_call_t *call) {
+    uint32_t handle = bp_arg_u32(call);
+    uint32_t offset = bp_arg_u32(call);
+    uint32_t length = bp_arg_u32(call);
+    const uint8_t *bytes;
+    if (bp_arg_end(call) == 0 && (bytes = bp_arena_span(call, handle, offset, length)) != NULL) {
+        bp_ret_uint(call, bp_crc32(0, bytes, (size_t)length));
+    }
+    return call->err;
+}
+
 #endif

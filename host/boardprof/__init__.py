@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         MetricCollector,
         PAPIMetricCollector,
     )
-    from boardprof.profiling.program import Program
+    from boardprof.profiling.program import Program, ProgramError
     from boardprof.profiling.timing import time_evaluator
     from boardprof.report.report import Report
     from boardprof.trace.export import tensorboard_trace_handler
@@ -54,6 +54,7 @@ __all__ = [
     "ProfilerAction",
     "ProfilerActivity",
     "Program",
+    "ProgramError",
     "Ratio",
     "Report",
     "__version__",
@@ -86,6 +87,7 @@ _MODULES = {
     "ProfilerAction": "trace.settings",
     "ProfilerActivity": "trace.settings",
     "Program": "profiling.program",
+    "ProgramError": "profiling.program",
     "Ratio": "metrics",
     "Report": "report.report",
     "build": "firmware.build",

@@ -10,6 +10,7 @@ import shutil
 import threading
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from boardprof.board.functions import OBSERVERS
 from boardprof.boards.board_file import load_board
 from boardprof.boards.board_lookup import board_spec
 from boardprof.connection import connect
-from boardprof.errors import CheckFailedError, UsageError
+from boardprof.errors import CheckFailedError, UnknownNameError, UsageError
 from boardprof.firmware.builder import build
 from boardprof.metrics import Count
 from boardprof.trace.flops import register_flops, unregister_flops
@@ -319,13 +320,30 @@ def test_each_board_counts_what_is_named_for_it(native: Board, rv32: Board) -> N
 
 
 def test_metrics_for_a_board_that_is_not_called_are_warned_of(native: Board) -> None:
-    told = r"Metrics are named for qemu-rv23, but no board of that name was called\."
+    told = r"Metrics are named for qemu-rv32, but no board of that name was called\."
     with (
         pytest.warns(UserWarning, match=told),
-        profile(metrics={"qemu-rv23": ["instructions"]}) as prof,
+        profile(metrics={"qemu-rv32": ["instructions"]}) as prof,
     ):
         native.functions.a_right()
     assert [list(e.metrics) for e in prof.events()] == [[]]
+
+
+def test_metrics_for_a_board_that_does_not_exist_are_refused() -> None:
+    told = r"There is no board 'qemu-rv23'; did you mean 'qemu-rv32'\?"
+    with pytest.raises(UnknownNameError, match=told):
+        profile(experimental_config={"metrics": {"qemu-rv23": ["instructions"]}})
+
+
+def test_metrics_are_named_for_a_connected_board_that_has_no_folder() -> None:
+    spec = replace(board_spec("native"), name="bench-3")
+    image = build(spec, SOURCES).image
+    with (
+        connect(spec, image=image) as board,
+        profile(metrics={"bench-3": ["page-faults"]}) as prof,
+    ):
+        board.functions.a_right()
+    assert [list(e.metrics) for e in prof.events()] == [["page-faults"]]
 
 
 def test_boards_of_one_name_at_two_ports_are_two(tmp_path: Path) -> None:

@@ -477,6 +477,7 @@ static const char test_name_twice[] BP_ROM = "twice";
 static const char test_name_point[] BP_ROM = "bp.point";
 static const char test_name_unpoint[] BP_ROM = "bp.unpoint";
 static const char test_name_text_at[] BP_ROM = "bp.text_at";
+static const char test_name_crc[] BP_ROM = "bp.crc";
 static const char test_signature_follow[] BP_ROM = "(p: u8*, n: u32) -> u8*";
 #endif
 static const char test_signature_scale[] BP_ROM = "(y: i32*, n: u32) -> void";
@@ -510,6 +511,7 @@ static const bp_function_t test_functions[] BP_ROM = {
     {test_name_point, test_signature_none, bp_point, NULL},
     {test_name_unpoint, test_signature_none, bp_unpoint, NULL},
     {test_name_text_at, test_signature_none, bp_text_at, NULL},
+    {test_name_crc, test_signature_none, bp_arena_crc, NULL},
 #endif
 #endif
 };

@@ -90,7 +90,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tvm")
     subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=300)
     python = folder / "bin" / "python"
-    install = [python, "-m", "pip", "install", "-q", f"{ROOT}[tvm]", "pythondata-cpu-ibex"]
+    install = [python, "-m", "pip", "install", "-q", f"{ROOT}[tvm]", "pythondata-cpu-ibex", "onnx"]
     subprocess.run(install, check=True, timeout=1200)
     return python
 
@@ -157,3 +157,85 @@ def test_a_network_is_measured_tuned_and_measured_again(python: Path, tmp_path: 
     assert isinstance(whole, boardprof.Count)
     assert whole.value == pytest.approx(after, rel=0.01)
     assert by_name["matmul"] == pytest.approx(23_117, rel=0.01)
+
+
+NETWORK = """
+import sys
+import numpy as np
+from tvm import relax
+from boardprof.tvm import host_run, lower, profile, tune_network
+
+rng, op, builder = np.random.default_rng(1), relax.op, relax.BlockBuilder()
+first, second = (
+    relax.const(rng.integers(-8, 8, shape).astype("int8")) for shape in ((32, 24), (24, 10))
+)
+x = relax.Var("x", relax.TensorType((4, 32), "int8"))
+with builder.function("main", [x]):
+    with builder.dataflow():
+        hidden = op.matmul(x, first, out_dtype="int32")
+        hidden = op.minimum(op.maximum(hidden, relax.const(0, "int32")), relax.const(127))
+        hidden = builder.emit(op.astype(hidden, "int8"))
+        result = builder.emit_output(op.matmul(hidden, second, out_dtype="int32"))
+    builder.emit_func_output(result)
+mod = builder.get()
+network = lower(mod)
+found = tune_network(network, "qemu-rv32", "instructions", trials=16)
+data = rng.integers(-100, 100, (4, 32)).astype("int8")
+(expected,) = host_run(mod, [data])
+for each in (network, found.network):
+    report, (output,) = profile(each, [data], "qemu-rv32", ["instructions"], warmup=0)
+    assert np.array_equal(output, expected)
+    print("total", sum(row["instructions"].value for row in report.calls))
+print("operators", len(found.untuned), "trials", len(found.trials))
+assert all(each.ok for each in found.trials)
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3000)
+def test_a_network_of_two_layers_is_tuned_by_tune_relax(python: Path) -> None:
+    told = said(python, "-c", NETWORK)
+    before, after = map(int, re.findall(r"^total (\d+)$", told, re.M))
+    assert after < 0.8 * before
+    assert "operators 2 trials 16" in told
+
+
+QUANTISED = """
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+from tvm.relax.frontend.onnx import from_onnx
+from boardprof.tvm import lower, profile
+
+rng = np.random.default_rng(1)
+weights = rng.integers(-90, 90, (16, 10)).astype(np.int8)
+constants = {"w": weights, "xs": np.float32(0.02), "xz": np.int8(3), "ws": np.float32(0.01),
+             "wz": np.int8(0), "ys": np.float32(0.05), "yz": np.int8(-4)}
+nodes = [
+    helper.make_node("DequantizeLinear", ["x", "xs", "xz"], ["xf"]),
+    helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["wf"]),
+    helper.make_node("MatMul", ["xf", "wf"], ["yf"]),
+    helper.make_node("QuantizeLinear", ["yf", "ys", "yz"], ["y"]),
+]
+graph = helper.make_graph(
+    nodes, "dense",
+    [helper.make_tensor_value_info("x", TensorProto.INT8, [1, 16])],
+    [helper.make_tensor_value_info("y", TensorProto.INT8, [1, 10])],
+    [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
+)
+opset = [helper.make_opsetid("", 19)]
+model = helper.make_model(graph, opset_imports=opset, ir_version=9)
+x = rng.integers(-100, 100, (1, 16)).astype(np.int8)
+(expected,) = ReferenceEvaluator(model).run(None, {"x": x})
+network = lower(from_onnx(model, keep_params_in_input=False))
+report, (output,) = profile(network, [x], "qemu-rv32", ["instructions"], warmup=0)
+assert len(set(expected.ravel().tolist())) > 3
+print("largest difference", int(np.abs(output.astype(int) - expected.astype(int)).max()))
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3000)
+def test_a_quantised_layer_from_onnx_computes_what_onnx_says(python: Path) -> None:
+    assert said(python, "-c", QUANTISED) == "largest difference 0\n"

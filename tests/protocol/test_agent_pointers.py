@@ -157,3 +157,18 @@ def test_arguments_within_one_are_checked_like_others(
     with pytest.raises(BoardError) as caught:
         board.call("follow", inner)
     assert caught.value.code == code
+
+
+def test_the_crc_of_a_part_of_a_block_is_that_of_zlib_and_ethernet(board: MemoryBoard) -> None:
+    block = board.call("bp.alloc", 32)
+    board.call("bp.write", block, 3, b"123456789")
+    assert board.call("bp.crc", block, 3, 9) == 0xCBF43926
+    assert board.call("bp.crc", block, 32, 0) == 0
+    for offset, length in ((3, 30), (33, 0), (0xFFFFFFFF, 2)):
+        with pytest.raises(BoardError) as refused:
+            board.call("bp.crc", block, offset, length)
+        assert refused.value.code == ErrorCode.BAD_OFFSET
+    board.call("bp.free", block)
+    with pytest.raises(BoardError) as refused:
+        board.call("bp.crc", block, 0, 4)
+    assert refused.value.code == ErrorCode.BAD_HANDLE

@@ -114,6 +114,16 @@ def test_every_choice_is_tried_once_and_then_the_search_ends(source: Path) -> No
     assert sorted(each["choice"]["GREEDY"] for each in found["trials"]) == ["1", "2", "3"]
 
 
+def test_a_parameter_that_changes_nothing_is_not_important(source: Path) -> None:
+    choices = ("--flags", "-O3|-Os|-O1", "--minimise", "flash", "--sampler", "grid")
+    _, _, found = tuned(source, *choices, "--param", "NOTHING=1,2,3,4")
+    assert found["importance"]["flags"] > 0.9
+    assert found["importance"]["NOTHING"] < 0.1
+    out, _, found = tuned(source, *choices, "--param", "NOTHING=1,2,3")  # only nine
+    assert found["importance"] == {}
+    assert "Importance" not in out
+
+
 def test_a_constraint_is_kept(source: Path) -> None:
     out, _, found = tuned(
         *(source, "--flags", "-O2|-O3", "--minimise", "flash", "--constraint", "flash<=10"),

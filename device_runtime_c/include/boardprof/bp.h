@@ -114,6 +114,9 @@ bp_packed_t bp_point;   /* write a pointer into a block */
 bp_packed_t bp_unpoint; /* return a pointer from a block, and replace it by NULL */
 bp_packed_t bp_text_at; /* return the text that a pointer points to */
 
+/* Packed function for the table of an image whose functions take pointers to constants. */
+bp_packed_t bp_arena_crc; /* return the CRC-32 of a part of a block */
+
 /* Record an error, if it is the first one of the call. Returns the first error. */
 int bp_fail(bp_call_t *call, int err, uint32_t detail);
 

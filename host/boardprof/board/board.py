@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
+from weakref import WeakSet
 
 from boardprof.arguments.dtypes import Dtypes
 from boardprof.board.functions import (
@@ -54,6 +55,10 @@ if TYPE_CHECKING:
     from boardprof.events.recording import ProbeRecording
     from boardprof.hotspots.recording import Recording
     from boardprof.report.profile import Profile
+
+
+OPEN_BOARDS: WeakSet[Board] = WeakSet()
+"""The boards of this process, whose names may be those of descriptions that only it knows."""
 
 
 class Board:
@@ -106,6 +111,7 @@ class Board:
             LayoutMismatchError: the board's blobs have other layouts than the host's.
         """
         check_layouts(spec.name, dictionary.collectors, layouts)
+        OPEN_BOARDS.add(self)
         self.spec = spec
         self.welcome = welcome
         self.dictionary = dictionary
@@ -305,9 +311,9 @@ class Board:
             on_progress=on_progress,
             on_note=on_note,
         )
-        calls_before = self.calls
 
         def measure() -> Measurement:
+            calls_before = self.calls
             found = measure_function(
                 self.link,
                 self.memory,
@@ -319,10 +325,11 @@ class Board:
             )
             return self.described(found, calls_before)
 
-        if OBSERVERS:
-            call = HostCall(self, remote, arguments=arguments, rounds=rounds)
-            return observe_measurement(call, measure)
-        return measure()
+        with self.session.turn(function):
+            if OBSERVERS:
+                call = HostCall(self, remote, arguments=arguments, rounds=rounds)
+                return observe_measurement(call, measure)
+            return measure()
 
     def hotspots(
         self,
@@ -394,7 +401,8 @@ class Board:
         symbol = self.symbol_of(name)
         image = sampling.sampled_image(self.image, symbol, self.spec.build.cc, self.files)
         self.stack_check.require(name)
-        with Placement(self.memory, arguments, put_back=True) as placement:
+        turn = self.session.turn(name)
+        with turn, Placement(self.memory, arguments, put_back=True) as placement:
             for _ in range(rounds.warmup):
                 placement.send_again()
                 placement.call(remote.info).execute(self.session.value)

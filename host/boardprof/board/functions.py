@@ -66,7 +66,8 @@ class RemoteFunction:
         """
         if OBSERVERS:
             call = HostCall(self._board, self, args, named)
-            return observe(call, lambda value: self._run(args, named, value), self._value)
+            with self._board.session.turn(self.info.name):
+                return observe(call, lambda value: self._run(args, named, value), self._value)
         return self._run(args, named, self._value)
 
     def _run(self, args: Sequence[object], named: Mapping[str, object], call: Value) -> object:
@@ -76,7 +77,10 @@ class RemoteFunction:
             self._board.stack_check.require(info.name)
             self._is_checked = True
         if not signature.is_plain:
-            with Placement(self._board.memory, self.bind(args, named)) as placement:
+            arguments = self.bind(args, named)
+            memory = self._board.memory
+            turn = self._board.session.turn(info.name)
+            with turn, Placement(memory, arguments, store=True) as placement:
                 value = placement.call(info).execute(call)
                 outputs = placement.fetch()
                 return self.result(value, placement, outputs)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal
 
 from boardprof.arguments.passing import Block, BoardPointer
+from boardprof.board.stored_constants import StoredConstants
 from boardprof.decode.dictionary import Dictionary
 from boardprof.errors import FrameError, RpcError, UsageError, agent_option
 from boardprof.link.bulk import Channels
@@ -40,6 +41,8 @@ class Memory:
         byte_order: of numbers on the board.
         symbol_at: from an anchor and a distance (SPEC.md 5.9) to a symbol of the image; None if the
             image is not known.
+        has_crc: whether the board computes the CRC-32 of a block.
+        constants: content of constant arrays that stays on the board.
     """
 
     def __init__(
@@ -56,6 +59,8 @@ class Memory:
         self._held: dict[int, Block] = {}
         self._released: list[Block] = []
         self.symbol_at: Callable[[int, int], str | None] | None = None
+        self.has_crc = any(each.name == "bp.crc" for each in dictionary.functions)
+        self.constants = StoredConstants(self)
 
     def alloc(self, size: int) -> Block:
         """Reserve ``size`` bytes, 1 or more, aligned to 16.
@@ -64,7 +69,6 @@ class Memory:
             UsageError: the board's agent has no arena, or a smaller one.
             RpcError: the free part of the arena is smaller.
         """
-        self._free_released()
         _check_whole("size", size)
         if not 0 < size <= self.size:
             raise UsageError(
@@ -72,12 +76,24 @@ class Memory:
                 "bytes.",
                 hint=f"compile the agent with a larger {agent_option('arena')}",
             )
+        with self._session.turn("bp.alloc"):
+            try:
+                block = self.new_block(size)
+            except RpcError as error:
+                if error.code != ErrorCode.NO_MEMORY or not self.constants.free():
+                    raise
+                block = self.new_block(size)
+            self._held[block.handle] = block
+            return block
+
+    def new_block(self, size: int) -> Block:
+        """Reserve a block that is not counted as held; raises as `alloc`."""
+        self._free_released()
         # A KeyboardInterrupt between the reply and the next line loses the block for this session.
         handle = self._call("bp.alloc", size)
         if not isinstance(handle, int):
             raise FrameError(f"bp.alloc returned {handle!r}, not a handle.")
-        block = self._held[handle] = Block(handle, size)
-        return block
+        return Block(handle, size)
 
     def free(self, block: Block) -> None:
         """Free a block; its handle is invalid from now on."""
@@ -92,6 +108,13 @@ class Memory:
     def block(self, handle: int) -> Block | None:
         """Return the block of `alloc` with a handle; None if it was freed."""
         return self._held.get(handle)
+
+    def crc(self, block: Block, offset: int, length: int) -> int:
+        """Return the CRC-32 of ``length`` bytes of a block, as the board computes it."""
+        crc = self._call("bp.crc", block.handle, offset, length)
+        if not isinstance(crc, int):
+            raise FrameError(f"bp.crc returned {crc!r:.60}, not a CRC.")
+        return crc
 
     def point(self, block: Block, offset: int, reference: bytes) -> None:
         """Let the board write a pointer into a block.
@@ -159,12 +182,12 @@ class Memory:
         """Free blocks now, or before the next `alloc`.
 
         Args:
-            blocks: from `alloc`.
+            blocks: from `alloc` or `new_block`.
             now: False if the board may still be in a call, or cannot be reached.
         """
         for block in blocks:
-            if self._held.pop(block.handle, None) is not None:
-                self._released.append(block)
+            self._held.pop(block.handle, None)
+            self._released.append(block)
         if now:
             self._free_released()
 
@@ -200,7 +223,8 @@ class Memory:
         content = _content(data)
         _check_range(block, offset, len(content))
         if self._is_bulk("bp.upload", len(content), self._write_chunk):
-            self._channels.upload(block.handle, offset, content, on_progress)
+            with self._session.turn("bp.upload"):
+                self._channels.upload(block.handle, offset, content, on_progress)
             return
         for begin in range(0, len(content), self._write_chunk):
             chunk = content[begin : begin + self._write_chunk]
@@ -232,7 +256,8 @@ class Memory:
             size = block.size - offset
         _check_range(block, offset, size)
         if self._is_bulk("bp.download", size, self._read_chunk):
-            return self._channels.download(block.handle, offset, size, on_progress)
+            with self._session.turn("bp.download"):
+                return self._channels.download(block.handle, offset, size, on_progress)
         chunks = []
         for begin in range(0, size, self._read_chunk):
             length = min(self._read_chunk, size - begin)

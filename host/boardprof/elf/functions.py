@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
@@ -151,7 +151,7 @@ def _symbols(image: Image, kept: Collection[str], elf: ELFFile) -> list[_Symbol]
     # Reading takes seconds if there is a lot of it, as in Rust's standard library.
     info = debug_info(elf) if any(map(_may_be_named, wanted)) else None
     known = _by_symbol(subprograms(info)) if info else {}
-    aliases = all_names(elf) if known else {}
+    aliases = cache(lambda: all_names(elf) if known else {})  # few functions need them
     elsewhere = info is not None and is_elsewhere(info)
     source = image.label if image.in_library else main_source(elf) or image.label
     int_type = "i16" if elf["e_machine"] in _INT_HAS_16_BITS else "i32"
@@ -175,7 +175,7 @@ def _by_symbol(known: Iterable[Subprogram]) -> dict[str, list[Subprogram]]:
 def _own(
     name: str,
     known: Mapping[str, Sequence[Subprogram]],
-    aliases: Mapping[str, Sequence[str]],
+    aliases: Callable[[], Mapping[str, Sequence[str]]],
     kept: bool,
 ) -> Subprogram | NotCallable | str | None:
     """Return the function of a symbol, or the name of the function that it is an alias of.
@@ -185,7 +185,7 @@ def _own(
     own = _chosen(known[name], kept) if name in known else None
     if isinstance(own, Subprogram) and own.external:
         return own
-    others = [known[n][0] for n in aliases.get(name, ()) if n in known and n != name]
+    others = [known[n][0] for n in aliases().get(name, ()) if n in known and n != name]
     exported = (other for other in others if other.symbol.endswith(f".{name}"))
     return next(exported, others[0].name if others else own)
 

@@ -219,7 +219,7 @@ def main_source(elf: ELFFile) -> str | None:
     """Return the source that an object was compiled from; None for a linked program."""
     if elf["e_type"] != "ET_REL":
         return None
-    files = (symbol.name for symbol in symbols(elf) if symbol.kind == _FILE)
+    files = (symbol.name for symbol in _read_symbols(elf, False) if symbol.kind == _FILE)
     return next(files, None)
 
 

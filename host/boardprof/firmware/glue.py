@@ -131,12 +131,14 @@ def table_source(
     """
     callable_ = [fn for fn in functions if fn.reason is None]
     has_pointers = any(map(_needs_pointers, callable_))
+    packed = _POINTER_FUNCTIONS if has_pointers else {}
+    packed |= _CONSTANT_FUNCTIONS if any(map(_takes_constants, callable_)) else {}
     structs = _structs(callable_)
     parts = [_HEAD, *_size_checks(callable_), *structs.values()]
     names = {struct: f"bp_struct_{i}" for i, struct in enumerate(structs)}
     parts += [_function(fn, names, mtu, has_pointers=has_pointers) for fn in callable_]
-    parts += [_function_table(callable_, has_pointers=has_pointers)]
-    count = len(callable_) + len(_POINTER_FUNCTIONS) * has_pointers
+    parts += [_function_table(callable_, packed)]
+    count = len(callable_) + len(packed)
     parts += [_collector_table(collectors), _firmware(board, count, collectors, build_id)]
     return "\n".join(parts)
 
@@ -351,8 +353,16 @@ _POINTER_FUNCTIONS = {
 }
 """Packed functions of an image whose pointers are more than spans of the arena."""
 
+_CONSTANT_FUNCTIONS = {"bp.crc": "bp_arena_crc"}
+"""Packed functions of an image whose functions take arrays that they only read."""
 
-def _function_table(functions: Sequence[CFunction], *, has_pointers: bool) -> str:
+
+def _takes_constants(fn: CFunction) -> bool:
+    kinds = [each.type for each in fn.parameters if isinstance(each.type, Pointer)]
+    return any(kind.const and not kind.by_value and not kind.is_function for kind in kinds)
+
+
+def _function_table(functions: Sequence[CFunction], packed_functions: Mapping[str, str]) -> str:
     if not functions:  # C has no empty arrays
         return ""
     rows = "".join(
@@ -360,9 +370,9 @@ def _function_table(functions: Sequence[CFunction], *, has_pointers: bool) -> st
         for name in (fn.symbol for fn in functions)
     )
     names = ""
-    if has_pointers:
+    if packed_functions:
         names = 'static const char bp_no_signature[] BP_ROM = "";\n'
-        for name, packed in _POINTER_FUNCTIONS.items():
+        for name, packed in packed_functions.items():
             names += f'static const char bp_name_of_{packed}[] BP_ROM = "{name}";\n'
             rows += f"    {{bp_name_of_{packed}, bp_no_signature, {packed}, NULL}},\n"
     table = f"static const bp_function_t bp_functions[] BP_ROM = {{\n{rows}}};\n"

@@ -304,6 +304,8 @@ def _constructing(paths: Sequence[Path], offered: Collection[str]) -> list[str]:
     needed, found = set(offered), []
     has_libraries = any(map(is_library, paths))  # whose members are only linked if needed
     for image in (image for path in paths for image in images(path)):
+        if not has_libraries and not any(kind.encode() in image.content for kind in _CONSTRUCTORS):
+            continue  # no section has such a name: to read the file would take much longer
         names, constructs = read_image(image, partial(_names_and_constructors, has_libraries))
         needed.update(name for name, is_here in names if not is_here)
         if constructs:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -24,6 +23,7 @@ from boardprof.link.error_replies import Locate, unpack_reply
 from boardprof.link.handshake import taken_over
 from boardprof.link.no_answer import Overdue, find_hang, lost_board, no_reply, no_welcome
 from boardprof.link.rpc import RpcClient
+from boardprof.link.thread_lock import ThreadLock
 from boardprof.transport.base import Clocked, Emulator, Transport, nobody_knows
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame
@@ -66,7 +66,7 @@ class Answer(NamedTuple):
 
 
 class Line:
-    """A transport and the state machine that it serves, for one thread at a time.
+    """A transport and the state machine that it serves; threads take turns on it.
 
     Attributes:
         transport: carries the bytes.
@@ -102,7 +102,8 @@ class Line:
         self._board_s = transport.board_s if isinstance(transport, Clocked) else nobody_knows
         self._has_printed = False
         self._console = Console(on_console, transport.printed)
-        self._busy = threading.Lock()
+        self._threads = ThreadLock(transport.name)
+        self._is_busy = False
         self._process = os.getpid()
 
     # -- requests ---------------------------------------------------------------------------
@@ -128,21 +129,22 @@ class Line:
                 before.
 
         Raises:
-            UsageError: another thread uses the line, or it belongs to the parent process (fork).
+            UsageError: another thread does not end its work, a callback of a call makes another
+                call, or the line belongs to the parent process (fork).
             BoardTimeoutError: silence.
             DeviceTimeoutError: silence of an emulator in which the function hangs; it has ended.
             BusyError: another host has taken the board over.
             DeviceEndedError: the program that is the board has ended.
             LinkError: the line is gone.
         """
-        self._take_line(name)
+        self._take_line(name, silence_s)
         try:
             return self.ask(kind, sequence, body, name, silence_s, on_progress)
         except BaseException as error:
             self._give_up(error, name)
             raise
         finally:
-            self._busy.release()
+            self._release_line()
 
     def ask(
         self,
@@ -261,6 +263,7 @@ class Line:
         data = self._read(now, deadline)
         now = self.clock()
         frames = self.client.receive(data, now)
+        self._threads.tell_frames(len(frames))
         if self.client.decoder.has_text or now >= self._console.quiet_at_s:
             self._take_console(now)
         if now < deadline and (outgoing := self.client.outgoing(now)):
@@ -296,29 +299,53 @@ class Line:
     # -- one at a time ----------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def held(self, name: str) -> Iterator[None]:
+    def held(self, name: str, silence_s: float) -> Iterator[None]:
         """Hold the line for more than one request; raises as `exchange`."""
-        self._take_line(name)
+        self._take_line(name, silence_s)
         try:
             yield
         except BaseException as error:
             self._give_up(error, name)
             raise
         finally:
-            self._busy.release()
+            self._release_line()
 
-    def _take_line(self, name: str) -> None:
+    @contextlib.contextmanager
+    def turn_of_thread(self, name: str, silence_s: float) -> Iterator[None]:
+        """Keep other threads from the line, while this one makes several requests.
+
+        Raises:
+            UsageError: another thread does not end its work, or the line belongs to the parent.
+        """
+        self._check_process(name)
+        self._threads.acquire(name, silence_s)
+        try:
+            yield
+        finally:
+            self._threads.release()
+
+    def _check_process(self, name: str) -> None:
         if os.getpid() != self._process:
             raise UsageError(
                 f"{name} was called in a different process from the one that connected to "
                 f"{self.transport.name}: two processes would mix their bytes on one line.",
                 hint="connect after the fork, in the process that uses the board",
             )
-        if not self._busy.acquire(False):
+
+    def _take_line(self, name: str, silence_s: float) -> None:
+        self._check_process(name)
+        self._threads.acquire(name, silence_s)
+        if self._is_busy:
+            self._threads.release()
             raise UsageError(
                 f"{name} was called while another call on {self.transport.name} is under way.",
-                hint="use a board from one thread at a time",
+                hint="call the board after that call, not within its on_progress",
             )
+        self._is_busy = True
+
+    def _release_line(self) -> None:
+        self._is_busy = False
+        self._threads.release()
 
     def _give_up(self, error: BaseException, name: str) -> None:
         """End what is under way; replace an error of the line by a more specific one, if any."""

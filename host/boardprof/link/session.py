@@ -7,6 +7,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import msgpack
@@ -241,6 +242,17 @@ class Session:
         """Whether the line was released."""
         return self._line.is_closed
 
+    def turn(self, name: str) -> AbstractContextManager[None]:
+        """Keep other threads from the board for several calls, in a ``with``.
+
+        Another thread waits meanwhile, as long as frames come from the board.
+
+        Raises:
+            UsageError: another thread holds the board without a word from it, for longer than the
+                time-out.
+        """
+        return self._line.turn_of_thread(name, self.timeout_s)
+
     def cancel(self) -> None:
         """Ask the board to cancel the call under way: it then ends as RpcError, CANCELLED.
 
@@ -300,7 +312,7 @@ class Session:
             DeviceResetError: the board has lost the session.
             LinkError: the line is gone.
         """
-        with self._line.held(name):
+        with self._line.held(name, self.timeout_s):
             self._line.carry(channel, name, self.timeout_s, self._is_known, on_progress)
 
     def _is_known(self, name: str, silence_s: float) -> bool:
@@ -327,7 +339,7 @@ class Session:
     def listen(self, timeout_s: float, until: Callable[[], bool], name: str) -> None:
         """Carry the open channel's frames until ``until()`` or the time is over."""
         line = self._line
-        with line.held(name):
+        with line.held(name, self.timeout_s):
             now = line.clock()
             deadline = now + timeout_s
             while not until():

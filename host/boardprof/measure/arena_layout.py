@@ -26,12 +26,21 @@ _RANKS = {Passing.IN: 0, Passing.KEEP: 1, Passing.IN_OUT: 2, Passing.OUT: 3}
 
 @dataclass(eq=False)
 class Slot:
-    """Memory of the caller that has one place in the block, even if several arguments pass it."""
+    """Memory of the caller that has one place in the block, even if several arguments pass it.
+
+    Attributes:
+        argument: the first argument that passes it.
+        others: the others.
+        offset: in its block, in bytes.
+        copy: what it is put back from; None if the board does not put it back.
+        stored: the block of stored constants, if it is there.
+    """
 
     argument: ArrayArgument
     others: list[ArrayArgument] = field(default_factory=list)
     offset: int = 0
     copy: Block | None = None
+    stored: Block | None = None
 
     @property
     def is_out(self) -> bool:
@@ -43,6 +52,11 @@ class Slot:
         """All arguments with this memory, first one that is put back: once is enough."""
         both = [self.argument, *self.others]
         return sorted(both, key=lambda array: array.passing is not Passing.IN_OUT)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it is only sent, and has no pointers."""
+        return self.rank == _RANKS[Passing.IN] and not self.argument.pointer_offsets
 
     @property
     def is_put_back(self) -> bool:

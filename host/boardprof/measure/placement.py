@@ -43,6 +43,9 @@ _BIN_8 = 0xC4
 _HOLE = 64
 """Bytes between two pieces that cost less to transfer than a second call."""
 
+_LEAST_STORED = 256
+"""Bytes below which sending an array takes hardly longer than asking for its CRC."""
+
 _MOST_COPIES = 8
 """Copies of a call (SPEC.md 5.9)."""
 
@@ -74,6 +77,7 @@ class Placement:
         arguments: Arguments,
         *,
         put_back: bool = False,
+        store: bool = False,
         on_transfer: OnTransfer | None = None,
     ) -> None:
         """Find a place for each array; nothing is sent yet.
@@ -83,6 +87,7 @@ class Placement:
             arguments: of the call.
             put_back: whether there will be several calls, and in/out arrays begin each of them with
                 the host's values. They come from copies on the board, if there is room.
+            store: whether constant arrays stay on the board for later calls.
             on_transfer: see `OnTransfer`.
 
         Raises:
@@ -99,10 +104,16 @@ class Placement:
         self._blocks: list[Block] = []
         self._main: Block | None = None
         self._out: Block | None = None
+        self._uses_stored = False
         self._slots = slots_of(arguments.arrays)
         self._slot_of: dict[int, Slot] = {
             id(array): slot for slot in self._slots for array in slot.arguments
         }
+        self._constants = [
+            slot
+            for slot in self._slots
+            if store and slot.is_constant and slot.argument.size >= _LEAST_STORED
+        ]
         self._main_slots = [slot for slot in self._slots if not slot.is_out]
         self._out_slots = [slot for slot in self._slots if slot.is_out]
         room = memory.size - memory.held_bytes
@@ -148,6 +159,18 @@ class Placement:
     def __enter__(self) -> Self:
         """Reserve the blocks and send the arrays that must be sent."""
         try:
+            self._enter()
+        except RpcError as error:
+            if error.code != ErrorCode.NO_MEMORY or not self._constants:
+                raise
+            self._memory.constants.refuse()
+            self._place_all_here()
+            self._enter()
+        return self
+
+    def _enter(self) -> None:
+        try:
+            self._take_stored()
             if self._main_size:
                 self._main = self._reserve(self._main_size)
             if self._out_size:
@@ -161,7 +184,29 @@ class Placement:
         except BaseException as error:
             self.__exit__(type(error), error, None)
             raise
-        return self
+
+    def _take_stored(self) -> None:
+        """Leave constants where the board has them, or send them there."""
+        if not self._constants:
+            return
+        self._main_slots = [slot for slot in self._main_slots if slot not in self._constants]
+        self._size = self._lay_out(len(FENCE) * self._is_fenced)
+        contents = [slot.argument.content() for slot in self._constants]
+        places = self._memory.constants.take(contents, besides=self._size)
+        if places is None:
+            self._place_all_here()
+            return
+        self._uses_stored = True
+        for slot, place in zip(self._constants, places, strict=True):
+            slot.stored, slot.offset = place
+
+    def _place_all_here(self) -> None:
+        """Send the constants with the other arrays, since there is no room to store them."""
+        for slot in self._constants:
+            slot.stored = None
+        self._constants = []
+        self._main_slots = [slot for slot in self._slots if not slot.is_out]
+        self._size = self._lay_out(len(FENCE) * self._is_fenced)
 
     def __exit__(
         self,
@@ -174,6 +219,9 @@ class Placement:
         After an error, that error is raised, not one from freeing the blocks.
         """
         blocks, self._blocks = self._blocks, []
+        if self._uses_stored:
+            self._uses_stored = False
+            self._memory.constants.give_back()
         if error is None:
             self._memory.release(blocks, now=True)
             return
@@ -286,7 +334,7 @@ class Placement:
         return _PLACE.pack(self._block_of(slot).handle, slot.offset + target.at)
 
     def _block_of(self, slot: Slot) -> Block:
-        block = self._out if slot.is_out else self._main
+        block = slot.stored or (self._out if slot.is_out else self._main)
         assert block is not None, "it is reserved for as long as the placement is used"
         return block
 
@@ -318,7 +366,7 @@ class Placement:
         return sum(slot.room for slot in self._slots if slot.is_put_back) * self.sends_again
 
     def _share_again(self) -> float:
-        sent = sum(slot.room for slot in self._slots if not slot.is_out)
+        sent = sum(slot.room for slot in self._main_slots)
         return self.again_bytes / sent if sent else 0.0
 
     def send_again(self) -> None:

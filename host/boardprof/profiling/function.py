@@ -104,6 +104,10 @@ class ProfiledFunction:
             UsageError: the arguments do not fit, or a host collector failed; the message names it.
             DeviceError, LinkError: see ``Board.profile``.
         """
+        with self.board.session.turn(self.name):
+            return self._metrics(args, named)
+
+    def _metrics(self, args: Sequence[object], named: Mapping[str, object]) -> Metrics:
         rounds = self._rounds
         if self._min_repeat_ms > 0:
             rounds = Rounds(rounds.warmup, rounds.repeat, self._number(args, named))

@@ -156,6 +156,8 @@ class ProgramArrays:
     def __enter__(self) -> Self:
         """Reserve the blocks and send the arrays."""
         with ExitStack() as stack:
+            for board in sorted(self._boards, key=id):  # so two threads do not wait for each other
+                stack.enter_context(board.session.turn(_PROGRAM))
             for placed in self._boards.values():
                 assert placed.placement is not None
                 stack.enter_context(placed.placement)

@@ -127,8 +127,12 @@ class TimeEvaluator:
         Raises:
             UsageError, DeviceError, LinkError: see ``Board.profile``.
         """
-        if self._metrics:
-            return self._measured(args, named)
+        with self._board.session.turn(self._function):
+            if self._metrics:
+                return self._measured(args, named)
+            return self._timed(args, named)
+
+    def _timed(self, args: Sequence[object], named: Mapping[str, object]) -> BenchmarkResult:
         board, number = self._board, self._number
         results: list[float] = []
         call, placement = bound_call(board, self._function, args, named)
@@ -153,13 +157,13 @@ class TimeEvaluator:
             warnings.warn(
                 f"{self._function} takes less time than the clock of {board.device.name} "
                 "resolves; give a larger number, or min_repeat_ms",
-                stacklevel=2,
+                stacklevel=3,
             )
         if watch.is_ambiguous:
             warnings.warn(
                 f"the clock of {board.device.name} may have wrapped unseen while {self._function} "
                 "ran; give a smaller number, or a smaller min_repeat_ms",
-                stacklevel=2,
+                stacklevel=3,
             )
         return BenchmarkResult(tuple(results))
 

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from boardprof.board.board import OPEN_BOARDS
+from boardprof.boards.board_lookup import find_boards
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.measure.selection import metric_names
 
@@ -260,4 +262,14 @@ def _metrics(
         raise UsageError(f"metrics: {strange[0]!r:.60} is not the name of a board.")
     if names and not any(names.values()):
         raise UsageError("No metric is named.", hint='metrics=["instructions"], or None')
+    _check_boards(set(names) - {_OTHERS})
     return {board: tuple(each or ()) for board, each in names.items()}
+
+
+def _check_boards(names: Collection[str]) -> None:
+    """Refuse a name that is neither that of a board nor that of one that is connected already."""
+    if names:
+        known = [*find_boards(), *(board.spec.name for board in OPEN_BOARDS)]
+        for name in names:
+            if name not in known:
+                raise UnknownNameError("board", name, dict.fromkeys(known))

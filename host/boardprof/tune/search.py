@@ -35,6 +35,9 @@ SAMPLERS = ("tpe", "random", "grid", "nsga2")
 _BATCH = {"tpe": 16, "nsga2": 16, "random": 32, "grid": 32}
 """Candidates between two decisions of a sampler. Fewer teach it sooner, more share an image."""
 
+_BEST = 5
+"""Trials that importance takes as the best ones, at least: fewer say little."""
+
 _POPULATION = 16
 _LOCKED_S = 20.0
 _FACTS = "boardprof"
@@ -207,18 +210,25 @@ class Search:
         return list(front.values())
 
     def importance(self) -> dict[str, float]:
-        """Return the share of each parameter in the differences of the first goal, largest first.
+        """Return the share of each parameter in reaching a low cost, largest first.
 
-        Empty if there are too few trials, or if all cost the same.
+        It compares the best trials with all, by the first goal: the best tenth, but at least five.
+        Empty if there are fewer than ten trials, or if all cost the same.
         """
-        values = {self._values(each)[0] for each in self.trials if each.ok}
+        values = [self._values(each)[0] for each in self.trials if each.ok]
         varied = [name for name, each in self.space.alternatives.items() if len(each) > 1]
-        if len(values) < 2 or len(varied) < 2:
+        if len(values) < 2 * _BEST or len(set(values)) < 2 or len(varied) < 2:
             return {}
+        evaluator = self._optuna.importance.PedAnovaImportanceEvaluator(
+            target_quantile=max(0.1, _BEST / len(values))
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that it is about low values, which we want
             found: dict[str, float] = self._optuna.importance.get_param_importances(
-                self._study, params=varied, target=lambda trial: trial.values[0]
+                self._study,
+                evaluator=evaluator,
+                params=varied,
+                target=lambda trial: trial.values[0],
             )
         return {name: share for name, share in found.items() if math.isfinite(share)}
 

@@ -23,7 +23,15 @@ if TYPE_CHECKING:
     from boardprof.tvm.firmware_source import network_c
     from boardprof.tvm.lowering import to_c
     from boardprof.tvm.network import Network, Operator, host_run, lower, profile
-    from boardprof.tvm.tuning import BoardRunner, CBuilder, Tuned, microcontroller_space, tune
+    from boardprof.tvm.network_tuning import TunedNetwork, tune_network
+    from boardprof.tvm.tuning import (
+        BoardRunner,
+        CBuilder,
+        Tuned,
+        cost_model,
+        microcontroller_space,
+        tune,
+    )
 
 __all__ = [
     "BoardRunner",
@@ -31,6 +39,8 @@ __all__ = [
     "Network",
     "Operator",
     "Tuned",
+    "TunedNetwork",
+    "cost_model",
     "host_run",
     "lower",
     "microcontroller_space",
@@ -38,13 +48,15 @@ __all__ = [
     "profile",
     "to_c",
     "tune",
+    "tune_network",
 ]
 
 _MODULES = {
     "firmware_source": ("network_c",),
     "lowering": ("to_c",),
     "network": ("Network", "Operator", "host_run", "lower", "profile"),
-    "tuning": ("BoardRunner", "CBuilder", "Tuned", "microcontroller_space", "tune"),
+    "network_tuning": ("TunedNetwork", "tune_network"),
+    "tuning": ("BoardRunner", "CBuilder", "Tuned", "cost_model", "microcontroller_space", "tune"),
 }
 
 _PINNED = {"apache-tvm": "0.27.0.post1", "apache-tvm-ffi": "0.1.14.post0"}

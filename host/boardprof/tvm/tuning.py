@@ -32,7 +32,13 @@ _FUNCTION = "main"
 _KERNEL = "kernel"
 """Its name in C, where main is taken."""
 
+OPERATOR = "boardprof.operator"
+"""Attribute of a TIR function: the operator of a network that it is a candidate for."""
+
 _NO_LIMIT = -1
+
+_BATCH = 16
+"""Candidates that are chosen at a time."""
 
 
 @derived_object
@@ -49,7 +55,9 @@ class CBuilder(ms.builder.PyBuilder):
             text = kernel_c(mod)
         except (UsageError, tvm.error.TVMError) as error:
             return ms.builder.BuilderResult(None, f"{error}")
-        file = Path(tempfile.mkdtemp(prefix="boardprof-tvm-")) / "kernel.c"
+        attributes = mod[_FUNCTION].attrs
+        name = attributes.get(OPERATOR, _KERNEL)
+        file = Path(tempfile.mkdtemp(prefix="boardprof-tvm-")) / f"{name}.c"
         file.write_text(text, encoding="utf-8")
         return ms.builder.BuilderResult(str(file), None)
 
@@ -77,18 +85,25 @@ class BoardRunner(ms.runner.PyRunner):
     with a wrong output, or over a limit, has none.
     """
 
-    def __init__(self, runner: Runner) -> None:
-        """Take a runner for the function ``kernel``."""
+    def __init__(self, runner: Runner | Mapping[str, Runner]) -> None:
+        """Take a runner for the function ``kernel``; for a network, one for each operator."""
         super().__init__()
         self.runner = runner
         self.results: list[MeasureResult] = []
 
     def run(self, runner_inputs: Sequence[Any]) -> list[Any]:
         """Measure candidates; return finished futures."""
-        texts = [Path(each.artifact_path).read_text(encoding="utf-8") for each in runner_inputs]
-        found = self.runner.measure([Candidate(text=text) for text in texts])
-        self.results += found
-        return [_Done(result) for result in found]
+        files = [Path(each.artifact_path) for each in runner_inputs]
+        found: dict[int, MeasureResult] = {}
+        for name in dict.fromkeys(file.stem for file in files):  # a batch has mostly one operator
+            chosen = [index for index, file in enumerate(files) if file.stem == name]
+            texts = [files[index].read_text(encoding="utf-8") for index in chosen]
+            runner = self.runner if isinstance(self.runner, Runner) else self.runner[name]
+            measured = runner.measure([Candidate(text=text) for text in texts])
+            found.update(zip(chosen, measured, strict=True))
+        results = [found[index] for index in range(len(files))]
+        self.results += results
+        return [_Done(result) for result in results]
 
 
 def kernel_c(mod: tvm.IRModule) -> str:
@@ -135,6 +150,15 @@ def microcontroller_space() -> Any:
     return ms.space_generator.PostOrderApply(
         sch_rules=rules, postprocs=after, mutator_probs=mutators
     )
+
+
+def cost_model() -> Any:
+    """Return TVM's model of costs, used as soon as one batch is measured.
+
+    By default, TVM ranks candidates at random until 100 are measured, which is more than a board
+    usually measures at all.
+    """
+    return ms.cost_model.XGBModel(num_warmup_samples=_BATCH, num_tuning_cores=1)
 
 
 @dataclass(frozen=True)
@@ -190,15 +214,7 @@ def tune(
     if isinstance(mod, tirx.PrimFunc):
         mod = tvm.IRModule({_FUNCTION: mod.with_attr("global_symbol", _FUNCTION)})
     values = dict(arguments or random_arguments(mod[_FUNCTION], seed))
-    runner = Runner(
-        board,
-        values,
-        metric,
-        function=_KERNEL,
-        expect=host_outputs(mod, values),
-        tolerance=tolerance,
-        **settings,
-    )
+    runner = kernel_runner(mod, values, board, metric, tolerance=tolerance, **settings)
     (untuned,) = runner.measure([kernel_c(mod)])
     if not untuned.ok:
         raise UsageError(
@@ -206,17 +222,19 @@ def tune(
             hint="see whether its arrays fit; raise wall_timeout_s, or widen constraints",
         )
     measured = BoardRunner(runner)
-    with _quick_start(), tempfile.TemporaryDirectory(prefix="boardprof-tvm-") as folder:
+    temporary = tempfile.TemporaryDirectory(prefix="boardprof-tvm-")
+    with quick_start(), seeded(seed), temporary as folder:
         database = ms.tune_tir(
             mod,
             C_TARGET,
             folder,
             trials,
-            num_trials_per_iter=min(trials, 16),
+            num_trials_per_iter=min(trials, _BATCH),
             builder=CBuilder(),
             runner=measured,
             database=ms.database.MemoryDatabase(),
             space=microcontroller_space(),
+            cost_model=cost_model(),
             num_tuning_cores=1,
             seed=seed,
         )
@@ -231,8 +249,20 @@ def tune(
     return Tuned(schedule.mod, text, result, untuned, tuple(measured.results), database)
 
 
+def kernel_runner(
+    mod: tvm.IRModule,
+    arguments: Mapping[str, npt.NDArray[Any]],
+    board: str | BoardSpec,
+    metric: str,
+    **settings: Any,
+) -> Runner:
+    """Return a runner for candidates of a module's function, which expects TVM's own output."""
+    expected = host_outputs(mod, arguments)
+    return Runner(board, arguments, metric, function=_KERNEL, expect=expected, **settings)
+
+
 @contextlib.contextmanager
-def _quick_start() -> Iterator[None]:
+def quick_start() -> Iterator[None]:
     """Keep TVM's logs to errors, and its GPUs' intrinsics out: they take 40 s to import."""
     logger, name = logging.getLogger("tvm.s_tir.meta_schedule"), "tvm.s_tir.tensor_intrin"
     level, is_there = logger.level, name in sys.modules
@@ -244,6 +274,17 @@ def _quick_start() -> Iterator[None]:
         logger.setLevel(level)
         if not is_there:
             del sys.modules[name]
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed numpy's global generator, from which TVM takes the ranks before there is a model."""
+    state = np.random.get_state()
+    np.random.seed(seed)
+    try:
+        yield
+    finally:
+        np.random.set_state(state)
 
 
 def random_arguments(function: tirx.PrimFunc, seed: int) -> dict[str, npt.NDArray[Any]]:
