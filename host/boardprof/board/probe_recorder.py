@@ -537,33 +537,35 @@ class ProbeRecorder:
         """
         record = np.dtype(TRACE_SLOT.dtype)
         ranges = {each.number for each in self._names.of_kind(ProbeKind.RANGE)}
-        found: list[Slot] = []
-        while content := self._call(_SLOTS, len(found)):
+        found: dict[int, Slot] = {}
+        read = 0
+        while content := self._call(_SLOTS, read):
             if not isinstance(content, bytes) or len(content) % record.itemsize:
                 raise _unexpected(_SLOTS, content)
             for each in np.frombuffer(content, record):
                 fields = {name: int(each[name]) for name in record.names or ()}
                 flags = TraceSlotFlag(fields.pop("flags"))
-                found.append(
-                    Slot(
-                        fields["id"],
-                        fields["count"],
-                        fields["lost"],
-                        fields["least"] if fields["count"] else 0,
-                        fields["most"],
-                        fields["sum"],
-                        None if TraceSlotFlag.SQUARES_OVERFLOW in flags else fields["squares"],
-                        TraceSlotFlag.TOO_LONG in flags,
-                        TraceSlotFlag.UNMATCHED in flags,
-                    )
+                slot = Slot(
+                    fields["id"],
+                    fields["count"],
+                    fields["lost"],
+                    fields["least"] if fields["count"] else 0,
+                    fields["most"],
+                    fields["sum"],
+                    None if TraceSlotFlag.SQUARES_OVERFLOW in flags else fields["squares"],
+                    TraceSlotFlag.TOO_LONG in flags,
+                    TraceSlotFlag.UNMATCHED in flags,
                 )
-                if found[-1].number not in ranges:
+                read += 1
+                if slot.number not in ranges or read > len(ranges):
                     raise FrameError(
-                        f"{self._facts.board} sent statistics of range {found[-1].number} twice, "
+                        f"{self._facts.board} sent statistics of range {slot.number} twice, "
                         "or its image has no such range.",
                         hint="give the image that runs on the board (--image)",
                     )
-                ranges.remove(found[-1].number)  # each has one slot
+                # In agents up to 0.2.0, a range that is entered meanwhile comes first, so that
+                # another one comes again. Its newer values count.
+                found[slot.number] = slot
         _, _, unseen = self._look()
         if (unseen or 0) * self.clock.per_tick >= _MOST_UNSEEN:
             raise UsageError(
@@ -571,7 +573,7 @@ class ProbeRecorder:
                 f"bp_poll for so long that its trace clock of 32 bits may have wrapped in a pass.",
                 hint="record events, which show it, or call bp_poll more often",
             )
-        return tuple(found)
+        return tuple(found.values())
 
 
 def _unexpected(name: str, value: object) -> FrameError:
