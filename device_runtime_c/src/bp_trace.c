@@ -16,11 +16,14 @@
 
 /* What a probe takes of a running function matters more than its size. */
 #if defined(__GNUC__) && !defined(__clang__)
-#define BP_FAST __attribute__((optimize("O2", "no-cse-follow-jumps")))
+#define BP_FAST __attribute__((optimize("O2", "no-cse-follow-jumps"))) /* saves copies */
 #define BP_APART __attribute__((noinline, noclone))
+#define BP_FAST_APART \
+    __attribute__((noinline, optimize("O2", "no-cse-follow-jumps", "no-crossjumping")))
 #else
 #define BP_FAST
 #define BP_APART __attribute__((noinline))
+#define BP_FAST_APART BP_APART
 #endif
 
 #define BP_RARE(condition) (__builtin_expect((condition), 0))
@@ -319,11 +322,24 @@ __attribute__((noinline)) static void bp_trace_rare(uint32_t id, uint32_t value,
     bp_arch_unlock(before);
 }
 
+/* LONG comes before the record, and says how long it has taken up to there: the host must leave
+ * that out of ranges. What follows takes as much more with a value as in bp_trace_locked. So it is
+ * there twice, and the compiler must not merge the two. */
+BP_INLINE void bp_trace_put_late(bp_trace_ring_t *ring, uint32_t *at, bp_trace_time_t now,
+                                 uint32_t delta, uint32_t value, uint32_t words, uintptr_t before) {
+    at[1] = (uint32_t)(bp_trace_clock() - now) << 8 | delta >> 24;
+    if (words > 1) {
+        at[3] = value;
+    }
+    BP_PUBLISH();
+    ring->at = at + 2 + words;
+    bp_arch_unlock(before);
+}
+
 /* What is unusual: a long time since the record before, no room before the end of the lap, or a
- * ring that is overwritten. LONG comes before the record, and says how long it has taken up to
- * there: the host must leave that out of ranges. */
-BP_FAST __attribute__((noinline)) static void
-bp_trace_unusual(uint32_t id, uint32_t value, uintptr_t before, bp_trace_time_t now) {
+ * ring that is overwritten. */
+BP_FAST_APART static void bp_trace_unusual(uint32_t id, uint32_t value, uintptr_t before,
+                                           bp_trace_time_t now) {
     bp_trace_ring_t *ring = BP_RING;
     uint32_t delta = (uint32_t)(now - ring->last);
     bool is_rare = id >> 9 != 0 || bp_trace_wraps(now - ring->last) != 0;
@@ -350,12 +366,12 @@ bp_trace_unusual(uint32_t id, uint32_t value, uintptr_t before, bp_trace_time_t 
     }
     ring->last = now;
     at[0] = delta << 8 | BP_TRACE_LONG;
-    at[1] = (uint32_t)(bp_trace_clock() - now) << 8 | delta >> 24;
     at[2] = id >> 1;
-    at[3] = value; /* if there is none, the next record replaces this */
-    BP_PUBLISH();
-    ring->at = at + 3 + (id & 1u);
-    bp_arch_unlock(before);
+    if ((id & 1u) != 0) {
+        bp_trace_put_late(ring, at, now, delta, value, 2, before);
+    } else {
+        bp_trace_put_late(ring, at, now, delta, 0, 1, before);
+    }
 }
 
 /* The usual record. It is inlined into all that record something. */

@@ -10,7 +10,7 @@ from tests.boards.conftest import available
 
 MOST = {
     "rv32": {"event_u32_rv32": 36, "range_mark_rv32": 36, "disabled_rv32": 5}
-    | {"range_statistics_rv32": 45, "event_u32_worst_rv32": 78}
+    | {"range_statistics_rv32": 45, "event_u32_worst_rv32": 76}
     | {"events_flash_rv32": 1228, "tracer_ram_rv32": 64},
     "m4": {"event_u32_m4": 32, "range_mark_m4": 36, "disabled_m4": 5}
     | {"range_statistics_m4": 60, "event_u32_worst_m4": 82}

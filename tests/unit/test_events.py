@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from boardprof.comparison.compare import compare
 from boardprof.errors import DecodeError, ReportFileError, UsageError
 from boardprof.events import is_recording
 from boardprof.events.in_place import report_of
@@ -458,6 +459,26 @@ def test_ranges_are_rows_of_a_report() -> None:
     assert [str(row["Name"]) for row in report.calls] == ["loop", "loop"]
     assert [row["Duration (us)"] for row in report.calls] == [Duration(10_000.0), Duration(3_000.0)]
     assert {str(row["Label"]) for row in report.calls} == {"in place"}
+
+
+def test_statistics_are_not_compared_to_events_which_leave_out_more() -> None:
+    """The board's sum of the outer range has the inner probes, whose number no row has."""
+    content = block(0, 0, 60, (0, LOOP), (10, LOOP + 1), (9, LOOP), (40, LOOP + 1))
+    events = recording(content)
+    statistics = replace(recording(b""), slots=(Slot(LOOP, 2, 0, 12, 44, 56, 2080),))
+    for pair, ways in (
+        ((events, statistics), "events before and as statistics"),
+        ((statistics, events), "statistics before and as events"),
+    ):
+        found = compare(*map(report_of, pair), ["ticks>1%"])
+        assert not found.rows
+        assert not found.failed
+        assert f"it was recorded as {ways} after" in found.table()
+        assert "1 row not judged" in found.table()
+        assert found.table().endswith("no metric was compared.\n")
+    assert str(report_of(statistics).calls[0]["Label"]) == "in place, statistics"
+    same = compare(report_of(statistics), report_of(statistics), ["ticks>1%"])
+    assert {row.verdict for row in same.rows} == {"same"}
 
 
 def test_a_report_says_what_its_recording_lacks_as_trace_does() -> None:

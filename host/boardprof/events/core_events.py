@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from boardprof.errors import DecodeError
 from boardprof.events.probe_names import ProbeNames
-from boardprof.events.records import Block, Events, decode_words, gap, join
+from boardprof.events.records import Block, Events, decode_words, gap, gather
 from boardprof_protocol.codes import TraceId
 
 Ints = npt.NDArray[np.int64]
@@ -85,7 +85,8 @@ def events_of_core(
         DecodeError: they do not follow each other, or contradict the clock.
     """
     pieces = _Pieces(core, blocks, names, per_tick)
-    joined = join(list(pieces))
+    most = sum(len(block.words) for block in blocks) + len(blocks)  # a gap has no words
+    joined = gather(pieces, most)
     end = (int(joined.time[-1]) if len(joined) else 0) + pieces.idle
     events, syncs = _without_syncs(joined)
     first, last = blocks[0], blocks[-1]

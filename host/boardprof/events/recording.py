@@ -199,7 +199,9 @@ class ProbeRecording:
         found = {}
         for core, each in cores.items():
             clock, task = clocks[core], known.get(core, UNKNOWN_TASK)
-            events = replace(each.events, time=each.events.time + clock.shift)
+            events = each.events
+            if clock.shift:
+                events = replace(events, time=events.time + clock.shift)
             end = each.end + clock.shift
             if not each.has_own_end and ends:
                 end = max(end, *ends)
