@@ -354,6 +354,17 @@ def test_the_blocks_of_each_core_are_put_together() -> None:
     assert [each.end for each in found.values()] == [18, 12]
 
 
+def test_recording_ends_when_it_was_stopped_not_when_the_last_block_was_made() -> None:
+    """That may be seconds later, in which no event could be recorded."""
+    first = block(0, 0, 1015, (5, LOOP), (10, LOOP + 1))
+    last = bytearray(block(0, 2, 1015, flags=3))
+    struct.pack_into("<I", last, 16, 9015)  # its clock: 8000 after the last event
+    found = recording(first + last)
+    for stopped, end in ((None, 8015), (1015, 15), (1100, 100), (9015, 8015), (1000, 15)):
+        [line] = replace(found, stopped=stopped).timelines().values()
+        assert (passes(line), line.end) == ([(16, 5, 15, 10)], end)
+
+
 def test_a_block_that_is_missing_is_an_error() -> None:
     content = block(0, 0, 1015, (5, LOOP), (10, LOOP + 1)) + block(0, 4, 1016, (1, GO))
     with pytest.raises(DecodeError, match="a block begins with word 4, and 2 words came before"):
@@ -436,7 +447,12 @@ def test_wraps_that_a_record_tells_are_part_of_the_time() -> None:
 
 
 def test_a_file_keeps_all_of_a_recording(tmp_path: Path) -> None:
-    made = recording(TWO_CORES, slots=(Slot(16, 3, 0, 1, 4, 8, 26),), costs=ProbeCosts(1, 2, 3))
+    made = recording(
+        TWO_CORES,
+        slots=(Slot(16, 3, 0, 1, 4, 8, 26),),
+        costs=ProbeCosts(1, 2, 3),
+        stopped=1018,
+    )
     file = str(tmp_path / "a.trace")
     write_recording(made, file)
     assert is_recording(file)

@@ -37,10 +37,10 @@ from tests.unit.recordings import (
     recording,
 )
 
-SYNC, WIDE, VALUE, LONG = 7, 8, 9, 11
+SYNC, WIDE, VALUE, LONG, LIVE = 7, 8, 9, 11, 13
 MARKS = (CONTROL, CONTROL + 1, FILTER, FILTER + 1, SYSTICK, SYSTICK + 1, STEP, INTERRUPT_EXIT)
 WITH_VALUE = (COUNT, ERROR, VOLTS, TASK, ALLOC, SIZE, CALLER, FREE, DROPPED, INTERRUPT_ENTER, SYNC)
-KNOWN = {*MARKS, *WITH_VALUE}
+KNOWN = {*MARKS, *WITH_VALUE, LIVE}
 
 
 def true_blocks(draw: random.Random) -> tuple[list[bytes], int]:

@@ -206,6 +206,7 @@ class ProbeRecorder:
         self._dropped: dict[int, int] = {}
         self._ended: dict[int, bool] = {}
         self._slots: tuple[Slot, ...] = ()
+        self._stopped: int | None = None
         self._tasks: tuple[Task, ...] = ()
         self._stream: Stream | None = None
         value: Any = self._call(_TRACE)
@@ -349,7 +350,11 @@ class ProbeRecorder:
         In mode ``overwrite`` the board goes on.
         """
         if self._runs and self._mode != TraceMode.OVERWRITE:
-            self._call(_STOP, int(self._what))
+            match self._call(_STOP, int(self._what)):
+                case int(stopped) if 0 <= stopped < WRAP:
+                    self._stopped = stopped
+                case other:
+                    raise _unexpected(_STOP, other)
             if self._what & TraceFlag.STATISTICS:
                 self._slots = tuple(s for s in self.statistics() if s.count or s.lost)
         self._runs = False
@@ -437,9 +442,15 @@ class ProbeRecorder:
 
     def recording(self) -> ProbeRecording:
         """Return what was recorded so far."""
-        content = bytes(self._content)
         return ProbeRecording(
-            self._facts, self.clock, self._names, self.costs, content, self._slots, self._tasks
+            self._facts,
+            self.clock,
+            self._names,
+            self.costs,
+            bytes(self._content),
+            self._slots,
+            self._tasks,
+            self._stopped,
         )
 
     def _read_to_end(self) -> None:
