@@ -24,7 +24,7 @@ from boardprof.events.in_place import report_of
 from boardprof.events.interval import Intervals
 from boardprof.events.probe_names import ProbeName, ProbeNames, read_names
 from boardprof.events.recording import ProbeRecording, Recorded, Slot, TraceClock
-from boardprof.events.records import Events, decode_words, kept_blocks
+from boardprof.events.records import Events, count_records, decode_words, kept_blocks
 from boardprof.events.timeline import UNKNOWN_TASK, Diagnostics, ProbeCosts, Timeline
 from boardprof.events.trace_file import read_recording, write_recording
 from boardprof.metrics import Count, Duration
@@ -363,6 +363,12 @@ def test_recording_ends_when_it_was_stopped_not_when_the_last_block_was_made() -
     for stopped, end in ((None, 8015), (1015, 15), (1100, 100), (9015, 8015), (1000, 15)):
         [line] = replace(found, stopped=stopped).timelines().values()
         assert (passes(line), line.end) == ([(16, 5, 15, 10)], end)
+
+
+def test_records_are_counted_without_their_values() -> None:
+    content = words((5, LOOP), (1, LEVEL, LOOP), (2, LEVEL, LEVEL), (10, LOOP + 1), (3, LONG, 7))
+    assert (len(content), count_records(content, NAMES)) == (8, 5)
+    assert count_records(content[:0], NAMES) == 0
 
 
 def test_a_block_that_is_missing_is_an_error() -> None:

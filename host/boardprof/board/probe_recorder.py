@@ -30,7 +30,7 @@ from boardprof.errors import (
 from boardprof.events.core_events import WRAP
 from boardprof.events.probe_names import CHECK_SECTION, NAMES_SECTION, ProbeNames, read_names
 from boardprof.events.recording import ProbeRecording, Recorded, Slot, Task, TraceClock
-from boardprof.events.records import blocks, decode_words, empty_block, kept_blocks
+from boardprof.events.records import blocks, count_records, decode_words, empty_block, kept_blocks
 from boardprof.events.timeline import ProbeCosts, Timeline
 from boardprof.link.session import Session
 from boardprof.link.stream import Stream
@@ -202,7 +202,7 @@ class ProbeRecorder:
         self._content = bytearray()
         self._runs = False
         self.began = 0
-        self._seen = self._words = 0
+        self._seen = self._words = self._records = 0
         self._dropped: dict[int, int] = {}
         self._ended: dict[int, bool] = {}
         self._slots: tuple[Slot, ...] = ()
@@ -320,7 +320,7 @@ class ProbeRecorder:
         # A recording that still ran may have left blocks: ours begins with word 0.
         begins = [at for at, block in enumerate(found) if block.sequence == 0]
         words = [block.words for block in found[begins[-1] if begins else 0 :]]
-        self._seen = self._words = 0
+        self._seen = self._words = self._records = 0
         self._dropped.clear()
         self._ended.clear()
         return _costs(words, self._names) if words else None
@@ -414,6 +414,12 @@ class ProbeRecorder:
         self._scan()
         return self._words, sum(self._dropped.values())
 
+    @property
+    def records(self) -> int:
+        """Roughly how many events have come; a block may begin within one."""
+        self._scan()
+        return self._records
+
     def _scan(self) -> None:
         """Look at the blocks that have come since the last time."""
         for block in blocks(bytes(self._content[self._seen :]), self._facts.order):
@@ -424,6 +430,7 @@ class ProbeRecorder:
                 )
             self._seen += TRACE_BLOCK.size + 4 * len(block.words)
             self._words += len(block.words)
+            self._records += count_records(block.words, self._names)
             self._dropped[block.core] = block.dropped
             self._ended[block.core] = block.is_last
 

@@ -130,6 +130,11 @@ def decode_words(words: npt.NDArray[np.uint32], names: ProbeNames) -> Events:
     return join(pieces)
 
 
+def count_records(words: npt.NDArray[np.uint32], names: ProbeNames) -> int:
+    """Count the records in words that begin with one; quicker than decoding them."""
+    return int(np.count_nonzero(_begins(names.has_value.take(words.astype(np.uint8)))))
+
+
 def gap(time: int) -> Events:
     """Return an event that says that others were left out, since their times are not known."""
     return Events(
@@ -206,20 +211,28 @@ _MOST_WRAPS = 1 << 24
 _ODD = (np.arange(_PIECE) & 1).astype(np.uint8)
 
 
-def _records(
-    words: npt.NDArray[np.uint32], has_value: npt.NDArray[np.bool_], *, is_last: bool
-) -> _Records:
-    """Find the records in words, which begin with one.
+def _begins(two: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Tell which words begin a record; the first one does.
 
     After a word whose low byte is the id of a record of one word there always begins another
     record: either it is such a record, or it is a value. Up to the next such word, records of two
     words follow each other.
+
+    Args:
+        two: whether a record of two words has such a low byte; at most `_PIECE` words.
     """
-    low = words.astype(np.uint8)
-    two = has_value.take(low)
-    runs = np.concatenate(([0], np.flatnonzero(~two) + 1, [len(words)]))
+    runs = np.concatenate(([0], np.flatnonzero(~two) + 1, [len(two)]))
     begins = np.repeat((runs[:-1] & 1).astype(np.uint8), np.diff(runs))
-    starts = np.flatnonzero(begins == _ODD[: len(words)])
+    found: npt.NDArray[np.bool_] = begins == _ODD[: len(two)]
+    return found
+
+
+def _records(
+    words: npt.NDArray[np.uint32], has_value: npt.NDArray[np.bool_], *, is_last: bool
+) -> _Records:
+    """Find the records in words, which begin with one."""
+    two = has_value.take(words.astype(np.uint8))
+    starts = np.flatnonzero(_begins(two))
     used = len(words)
     last = starts[-1]
     if two[last] and last + 1 == len(words):
