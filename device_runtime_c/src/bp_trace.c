@@ -201,7 +201,7 @@ bp_trace_overwrite_one(bp_trace_ring_t *ring, bp_trace_time_t now, uint32_t word
 }
 
 /* Not usual: a long time since the record before, a wide number, or the clock is to be related. */
-static void bp_trace_overwrite_more(bp_trace_ring_t *ring, uintptr_t id, uint32_t value,
+static void bp_trace_overwrite_more(bp_trace_ring_t *ring, uint32_t id, uint32_t value,
                                     bp_trace_time_t now, uint32_t words) {
     uint32_t delta = (uint32_t)(now - ring->last);
     uint32_t wraps = bp_trace_wraps(now - ring->last);
@@ -226,24 +226,24 @@ static void bp_trace_overwrite_more(bp_trace_ring_t *ring, uintptr_t id, uint32_
         delta = 0;
     }
     if (id >> 8 != 0) {
-        bp_trace_overwrite_one(ring, now, delta << 8 | BP_TRACE_WIDE, (uint32_t)id);
+        bp_trace_overwrite_one(ring, now, delta << 8 | BP_TRACE_WIDE, id);
         id = BP_TRACE_VALUE;
         delta = 0;
     }
     if (id != BP_TRACE_VALUE || words > 1) {
-        bp_trace_overwrite_one(ring, now, delta << 8 | (uint32_t)id, value);
+        bp_trace_overwrite_one(ring, now, delta << 8 | id, value);
     }
 }
 
 /* The record of a number of more than a byte has that as a value. */
-static void bp_trace_wide(bp_trace_ring_t *ring, uintptr_t id, uint32_t value, bp_trace_time_t now,
+static void bp_trace_wide(bp_trace_ring_t *ring, uint32_t id, uint32_t value, bp_trace_time_t now,
                           uint32_t words) {
     uint32_t delta = (uint32_t)(now - ring->last);
     uint32_t took = (uint32_t)(bp_trace_clock() - now);
     uint32_t *at = ring->at;
     ring->last = now;
     at = bp_trace_put(at, delta << 8 | BP_TRACE_LONG, took << 8 | delta >> 24);
-    at = bp_trace_put(at, BP_TRACE_WIDE, (uint32_t)id);
+    at = bp_trace_put(at, BP_TRACE_WIDE, id);
     if (words > 1) {
         at = bp_trace_put(at, BP_TRACE_VALUE, value);
     }
