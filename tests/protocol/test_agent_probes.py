@@ -33,6 +33,7 @@ SYNC, LONG, WIDE, VALUE, DROPPED, WRAPPED = 7, 11, 8, 9, 10, 12
 TOO_LONG, UNMATCHED = 2, 4
 COUNTS, STUCK, NARROW = 0, 1, 2
 BLOCK = struct.Struct("<BBHIIIIQ")
+FOR_MINUTES = [pytest.mark.nightly, pytest.mark.timeout(1200)]
 
 
 @dataclass(frozen=True)
@@ -712,7 +713,7 @@ def time_of(event: int) -> int:
 
 
 @pytest.mark.parametrize("ring", [64, 72, 1000])
-@pytest.mark.parametrize("many", [100_000, pytest.param(10_000_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("many", [100_000, pytest.param(10_000_000, marks=FOR_MINUTES)])
 def test_drops_are_counted_to_the_event_and_time_never_goes_back(
     boards: Boards, number: Callable[[str], int], ring: int, many: int
 ) -> None:
