@@ -3,8 +3,8 @@
 
 The events are those of a control loop: a range, a range in it, two values, a mark, and every tenth
 time an interrupt. babeltrace2 reads the same events from a folder in the Common Trace Format. It
-prints them, as it does by default, or only reads them. Times are CPU seconds, user and system, the
-least of several.
+prints them, as it does by default, counts them, or only reads them. Times are CPU seconds, user and
+system, the least of several.
 Run from the repository: ``python benchmarks/events.py [--json] [--events N]``. Ends with 1 when a
 figure is over its target.
 """
@@ -46,8 +46,12 @@ _TURNS = 10 * len(_TURN) + 2
 _BLOCK = 500
 """Words of a block; a board with a ring of 4 KiB sends blocks of that size."""
 
-_SILENT = ["-c", "sink.utils.dummy"]
-"""Options of babeltrace2: read all events, and print none."""
+_SINKS = {
+    "babeltrace2": [],
+    "babeltrace2_counter": ["-c", "sink.utils.counter"],
+    "babeltrace2_silent": ["-c", "sink.utils.dummy"],
+}
+"""Options of babeltrace2: print all events, count them, or only read them."""
 
 _ROUNDS = 5
 _TIMEOUT_S = 600.0
@@ -102,7 +106,7 @@ def figures_of(made: ProbeRecording) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "trace"
         write_exported(render_ctf(made), trace)
-        for name, options in (("babeltrace2", []), ("babeltrace2_silent", _SILENT)):
+        for name, options in _SINKS.items():
             its_s = _least_of_children_s(["babeltrace2", *options, str(trace)])
             found[f"{name}_m_s"] = len(events) / its_s / 1e6
             found[f"vs_{name}"] = its_s / decode_s

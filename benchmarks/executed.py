@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,6 +41,7 @@ def counted(
     collectors: tuple[str, ...] = (),
     config: Mapping[str, int] | None = None,
     files: Mapping[str, str] | None = None,
+    inspect: Callable[[Path], None] = lambda _: None,
 ) -> dict[str, Sequence[int]]:
     """Run a ``main`` and return how many instructions each call of some functions took.
 
@@ -53,6 +54,7 @@ def counted(
         collectors: that are linked.
         config: options of the agent that differ from the board's.
         files: further files beside the main one, by name.
+        inspect: called with the image before it runs.
 
     Raises:
         MissingToolError: the board's compiler or emulator is not installed.
@@ -76,6 +78,7 @@ def counted(
             config={**spec.build.config, **(config or {})},
         )
         image = build(replace(spec, folder=scratch / "board", build=changed)).image
+        inspect(image)
         entries = {symbol: symbol_range(image, symbol)[0] for symbol in symbols}
         stops = [symbol_range(image, caller) for caller in callers]
         out = scratch / "counts"

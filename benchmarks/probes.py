@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What probes cost in instructions, on rv32 and Cortex-M4, beside a tracer that barectf generates.
+"""What probes cost, on rv32 and Cortex-M4, beside a tracer that barectf generates.
 
-A probe is counted as its user pays it: a function with the probe, minus the same function without
-it. Run from the repository: ``python benchmarks/probes.py``. Ends with 1 when a probe is over its
+A probe is counted as its user pays it, in instructions: a function with the probe, minus the same
+function without it. Flash and RAM are those of the code that records, without what talks with the
+host. Run from the repository: ``python benchmarks/probes.py``. Ends with 1 when a probe is over its
 budget, and with 7 when something cannot be built or run.
 """
 
@@ -19,6 +20,7 @@ from tempfile import TemporaryDirectory
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.executed import END, BenchmarkError, counted
+from boardprof.elf.object_file import images, read_image, symbols
 from boardprof.errors import BoardprofError
 from boardprof.resources import runtime_dir
 from tests.tools.insn_count import InsnCountError
@@ -35,8 +37,12 @@ BUDGETS = {
     "disabled_rv32": 5,
     "disabled_m4": 5,
     "range_statistics_rv32": 45,
+    "events_flash_rv32": 1228,
+    "events_flash_m4": 1228,
+    "tracer_ram_rv32": 64,
+    "tracer_ram_m4": 64,
 }
-"""Most instructions of a probe; of both probes of a range with statistics."""
+"""Most instructions of a probe; of both probes of a range with statistics. Most bytes."""
 
 _CLOCKS = {"rv32": 2, "m4": 0}
 """minstret; DWT CYCCNT, which QEMU reads as 0: that is as many instructions."""
@@ -68,12 +74,14 @@ PROBED(value_late, BP_VALUE(bench_value, value))
 PROBED(value_lap, BP_VALUE(bench_value, value))
 PROBED(value_behind, BP_VALUE(bench_value, value))
 PROBED(value_full, BP_VALUE(bench_value, value))
+PROBED(value_all, BP_VALUE(bench_value, value))
 PROBED(value_over, BP_VALUE(bench_value, value))
 PROBED(mark_usual, BP_MARK(bench_mark))
 PROBED(begin_events, BP_RANGE_BEGIN(bench_range))
 PROBED(end_events, BP_RANGE_END(bench_range))
 PROBED(begin_statistics, BP_RANGE_BEGIN(bench_range))
 PROBED(end_statistics, BP_RANGE_END(bench_range))
+PROBED(alloc, BP_ALLOC(&bp_trace_ring, value))
 
 static void start(uint8_t what, uint8_t mode) {{
     uint8_t in[] = {{what, mode}}, out[8];
@@ -88,6 +96,7 @@ int main(void) {{
         off_value(i);
         off_mark(i);
         off_begin(i);
+        alloc(i);
     }}
     start(BP_TRACE_EVENTS, BP_TRACE_DROP);
     for (uint32_t i = 0; i < 20; i++) {{
@@ -103,9 +112,13 @@ int main(void) {{
     value_lap(0);
     ring->end = ring->begin;
     value_behind(0);
-    ring->read = ring->at;
+    ring->read = ring->at + 2;
     ring->end = ring->begin;
     value_full(0);
+    ring->at = ring->begin + BP_TRACE_WORDS - 1;
+    ring->read = ring->at;
+    ring->last -= 0x1000000u;
+    value_all(0);
     start(BP_TRACE_EVENTS, BP_TRACE_OVERWRITE);
     for (uint32_t i = 0; i < BP_TRACE_WORDS; i++) {{
         value_over(i);
@@ -124,11 +137,22 @@ int main(void) {{
 
 _SYMBOLS = (
     *("nothing", "off_value", "off_mark", "off_begin", "value_usual", "value_late", "value_lap"),
-    *("value_behind", "value_full", "value_over", "mark_usual", "begin_events", "end_events"),
+    *("value_behind", "value_full", "value_all", "value_over", "mark_usual", "begin_events"),
+    "end_events",
     *("begin_statistics", "end_statistics"),
 )
 
-_WORST = ("value_late", "value_lap", "value_behind", "value_full", "value_over")
+_OF_RANGES = ("bp_range_", "bp_slot_", "bp_slots_")
+_OF_EVENTS = (
+    *("bp_trace_mark", "bp_trace_value", "bp_trace_unusual", "bp_trace_rare", "bp_trace_alloc"),
+    *("bp_trace_overwrite", "bp_trace_set", "bp_trace_time", "bp_trace_mix", "bp_trace_place"),
+)
+_VARIABLES = ("bp_trace_ring", "bp_tracing", "bp_slots")
+"""Symbols of src/bp_trace.c. The functions of a range record its events, too."""
+
+_WORST = ("value_late", "value_lap", "value_behind", "value_full", "value_all", "value_over")
+"""Long after the last event; the ring begins again; the reader has gone on; dropped; long after the
+last one, dropped events, and the ring begins again; the oldest event is replaced."""
 
 # Each packet takes what the benchmark writes.
 _BARECTF_MAIN = """\
@@ -232,7 +256,12 @@ def count_probes(core: str) -> dict[str, int]:
     board = BOARDS[core]
     text = _MAIN.format(internal=runtime_dir() / "src" / "bp_internal.h", end=END[board])
     config = {"trace": 8192, "trace_clock": _CLOCKS[core]}
-    counts = counted(board, text, "-O2", _SYMBOLS, ["main"], config=config)
+    bytes_of: dict[str, int] = {}
+    counts = counted(
+        *(board, text, "-O2", _SYMBOLS, ["main"]),
+        config=config,
+        inspect=lambda image: bytes_of.update(_bytes_of(image)),
+    )
     [nothing] = set(counts["nothing"])
     usual = {name: max(each[1:] or each) - nothing for name, each in counts.items()}
     return {
@@ -243,6 +272,20 @@ def count_probes(core: str) -> dict[str, int]:
         f"mark_{core}": usual["mark_usual"],
         f"disabled_{core}": max(usual[name] for name in ("off_value", "off_mark", "off_begin")),
         f"range_statistics_{core}": usual["begin_statistics"] + usual["end_statistics"],
+        **{f"{name}_{core}": count for name, count in bytes_of.items()},
+    }
+
+
+def _bytes_of(image: Path) -> dict[str, int]:
+    """Return what the functions and variables of bp_trace.c take, but for the ring's words."""
+    [read] = images(image)
+    found = read_image(read, symbols)
+    ranges = {s for s in found if s.is_function and s.name.startswith(_OF_RANGES)}
+    events = {s for s in found if s.is_function and s.name.startswith(_OF_EVENTS)}
+    return {
+        "events_flash": sum(symbol.size for symbol in events),
+        "statistics_flash": sum(symbol.size for symbol in ranges),
+        "tracer_ram": sum(s.size for s in found if s.name in _VARIABLES),
     }
 
 
@@ -324,7 +367,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _print_table(found: Mapping[str, int]) -> None:
-    print(f"{'instructions':<28}{'found':>7}{'budget':>8}")
+    print(f"{'instructions, bytes':<28}{'found':>7}{'budget':>8}")
     for name, count in found.items():
         most = BUDGETS.get(name)
         verdict = "" if most is None else "  over" if count > most else "  met"

@@ -316,9 +316,9 @@ typedef struct {
     uint32_t *at;         /* the next record begins here */
     uint32_t *end;        /* the longest record fits before it; `begin`: no record fits */
     uint32_t *read;       /* the host has everything before it */
-    uint32_t *lap_end;    /* if `lapped`, the reader goes on at `begin` after it */
+    uint32_t *lap_end;    /* if `at` is before `read`, the reader goes on at `begin` after it */
     bp_trace_time_t last; /* clock of the last record */
-    uint32_t before;      /* words before `begin` in this lap */
+    uint32_t before;      /* words before `begin` in the reader's lap */
     uint32_t dropped;     /* events, since the start */
     uint32_t pending;     /* those that no record tells of yet */
     uint32_t check;       /* of a ring that is overwritten: of its records, and where it stands */
@@ -329,12 +329,11 @@ typedef struct {
     uint8_t build_id[8];
     uint8_t mode; /* enum bp_trace_mode */
     bool ended;   /* the host has stopped, and an empty block must tell it so */
-    bool lapped;  /* the writer is a lap ahead of the reader */
 } bp_trace_ring_t;
 
 extern bp_trace_ring_t bp_trace_ring[BP_CFG_TRACE_CORES];
 extern uint32_t bp_trace_words[BP_CFG_TRACE_CORES][BP_TRACE_WORDS];
-extern bp_slot_t *bp_slots; /* that are in use */
+extern bp_slot_t *bp_slots; /* in use: the one that was entered last, or NULL */
 
 /* The agent's lock; that of probes may be refused where there are threads. */
 #ifdef BP_ARCH_HAS_THREADS

@@ -16,18 +16,29 @@
 
 /* What a probe takes of a running function matters more than its size. */
 #if defined(__GNUC__) && !defined(__clang__)
-#define BP_FAST __attribute__((optimize("O2")))
+#define BP_FAST __attribute__((optimize("O2", "no-cse-follow-jumps"))) /* saves copies */
+#define BP_APART __attribute__((noinline, noclone))
+#define BP_FAST_APART \
+    __attribute__((noinline, optimize("O2", "no-cse-follow-jumps", "no-crossjumping")))
 #else
 #define BP_FAST
+#define BP_APART __attribute__((noinline))
+#define BP_FAST_APART BP_APART
 #endif
 
 #define BP_RARE(condition) (__builtin_expect((condition), 0))
 
 volatile uint32_t bp_tracing;
 
+#define BP_INLINE __attribute__((always_inline)) static inline
+
 /* Statistics alone set the sign, so that a range finds out with one comparison. */
-void bp_trace_set(uint32_t what) {
+BP_INLINE void bp_trace_set_inlined(uint32_t what) {
     bp_tracing = what == BP_TRACE_STATISTICS ? what | 0x80000000u : what;
+}
+
+void bp_trace_set(uint32_t what) {
+    bp_trace_set_inlined(what);
 }
 
 bp_trace_ring_t bp_trace_ring[BP_CFG_TRACE_CORES] BP_TRACE_KEPT;
@@ -81,58 +92,43 @@ static inline uint32_t bp_trace_wraps(bp_trace_time_t delta) {
 
 /// Records ///
 
-/* Whether `words` fit. If not, the writer goes on to the next lap, or looks how far the reader is.
- */
-static inline bool bp_trace_fits(bp_trace_ring_t *ring, uint32_t words) {
-    uint32_t *begin = ring->begin;
-    if (!ring->lapped) {
-        uint32_t *stop = begin + BP_TRACE_WORDS;
-        if (ring->at + words <= stop) {
-            ring->end = stop - 1;
-            return true;
-        }
-        ring->lap_end = ring->at;
-        ring->before += (uint32_t)(ring->at - begin);
-        ring->at = begin;
-        BP_PUBLISH();
-        ring->lapped = true;
-    }
-    bool fits = ring->at + words <= ring->read;
-    ring->end = fits ? ring->read - 1 : begin; /* if none fits, the next one comes here, too */
-    return fits;
-}
-
 /* What a record adds to the check of a ring that is overwritten, and what the place where the ring
  * stands adds. One bit of any of these changes it. */
-uint32_t bp_trace_mix(uint32_t word, uint32_t value) {
+BP_INLINE uint32_t bp_trace_mix_inlined(uint32_t word, uint32_t value) {
     return word + 3 * value;
+}
+
+uint32_t bp_trace_mix(uint32_t word, uint32_t value) {
+    return bp_trace_mix_inlined(word, value);
 }
 
 uint32_t bp_trace_place(const bp_trace_ring_t *ring) {
     return ring->before * 3u + (uint32_t)ring->last * 5u + (uint32_t)(uintptr_t)ring->at * 7u;
 }
 
-static inline uint32_t *bp_trace_put(uint32_t *at, uint32_t word, uint32_t value) {
+BP_INLINE uint32_t *bp_trace_put(uint32_t *at, uint32_t word, uint32_t value) {
     at[0] = word;
     at[1] = value;
     return at + 2;
 }
 
 /* In a ring that is overwritten each record has two words, so that it can be read backwards from
- * the newest one. */
-__attribute__((always_inline)) static inline void
-bp_trace_overwrite(bp_trace_ring_t *ring, bp_trace_time_t now, uint32_t word, uint32_t value) {
+ * the newest one. The check changes by what the new record adds and the old one added, and by what
+ * bp_trace_place does. */
+BP_INLINE void bp_trace_overwrite(bp_trace_ring_t *ring, bp_trace_time_t now, uint32_t word,
+                                  uint32_t value) {
     uint32_t *at = ring->at;
-    uint32_t check = ring->check - bp_trace_place(ring);
-    check += bp_trace_mix(word, value) - bp_trace_mix(at[0], at[1]);
+    uint32_t check = ring->check + bp_trace_mix_inlined(word - at[0], value - at[1]);
+    check += (uint32_t)(now - ring->last) * 5u + 8u * 7u;
     at = bp_trace_put(at, word, value);
     if (BP_RARE(at == ring->begin + BP_TRACE_WORDS)) {
         at = ring->begin;
         ring->before += BP_TRACE_WORDS;
+        check += BP_TRACE_WORDS * 3u - BP_TRACE_WORDS * 4u * 7u;
     }
     ring->at = at;
     ring->last = now;
-    ring->check = check + bp_trace_place(ring);
+    ring->check = check;
 }
 
 #ifdef BP_ARCH_HAS_THREADS
@@ -199,56 +195,55 @@ static inline bool bp_trace_begins_lap(const bp_trace_ring_t *ring) {
 }
 #endif
 
+__attribute__((noinline)) static void
+bp_trace_overwrite_one(bp_trace_ring_t *ring, bp_trace_time_t now, uint32_t word, uint32_t value) {
+    bp_trace_overwrite(ring, now, word, value);
+}
+
 /* Not usual: a long time since the record before, a wide number, or the clock is to be related. */
-__attribute__((noinline)) static void bp_trace_overwrite_more(bp_trace_ring_t *ring, uintptr_t id,
-                                                              uint32_t value, bp_trace_time_t now,
-                                                              uint32_t words) {
+static void bp_trace_overwrite_more(bp_trace_ring_t *ring, uint32_t id, uint32_t value,
+                                    bp_trace_time_t now, uint32_t words) {
     uint32_t delta = (uint32_t)(now - ring->last);
     uint32_t wraps = bp_trace_wraps(now - ring->last);
-    uint32_t record[10 + BP_SYNC_WORDS], count = 0, took = 0;
+    uint32_t took = 0;
     bool relates = BP_TRACE_OWN_CLOCKS && (delta >> 24 != 0 || bp_trace_begins_lap(ring));
     if (ring->pending != 0) {
-        record[count++] = BP_TRACE_DROPPED;
-        record[count++] = ring->pending;
+        bp_trace_overwrite_one(ring, now, BP_TRACE_DROPPED, ring->pending);
         ring->pending = 0;
     }
     if (wraps != 0) {
-        record[count++] = BP_TRACE_WRAPPED;
-        record[count++] = wraps;
+        bp_trace_overwrite_one(ring, now, BP_TRACE_WRAPPED, wraps);
     }
     if (relates) {
-        count = (uint32_t)(bp_trace_put_sync(ring, record + count, now) - record);
+        uint32_t sync[4] = {0};
+        (void)bp_trace_put_sync(ring, sync, now);
+        bp_trace_overwrite_one(ring, now, sync[0], sync[1]);
+        bp_trace_overwrite_one(ring, now, sync[2], sync[3]);
         took = (uint32_t)(bp_trace_clock() - now);
     }
     if (relates || delta >> 24 != 0) {
-        record[count++] = delta << 8 | BP_TRACE_LONG;
-        record[count++] = took << 8 | delta >> 24;
+        bp_trace_overwrite_one(ring, now, delta << 8 | BP_TRACE_LONG, took << 8 | delta >> 24);
         delta = 0;
     }
     if (id >> 8 != 0) {
-        record[count++] = delta << 8 | BP_TRACE_WIDE;
-        record[count++] = (uint32_t)id;
+        bp_trace_overwrite_one(ring, now, delta << 8 | BP_TRACE_WIDE, id);
         id = BP_TRACE_VALUE;
         delta = 0;
     }
     if (id != BP_TRACE_VALUE || words > 1) {
-        record[count++] = delta << 8 | (uint32_t)id;
-        record[count++] = value;
-    }
-    for (uint32_t i = 0; i < count; i += 2) {
-        bp_trace_overwrite(ring, now, record[i], record[i + 1]);
+        bp_trace_overwrite_one(ring, now, delta << 8 | id, value);
     }
 }
 
 /* The record of a number of more than a byte has that as a value. */
-static void bp_trace_wide(bp_trace_ring_t *ring, uintptr_t id, uint32_t value, bp_trace_time_t now,
+static void bp_trace_wide(bp_trace_ring_t *ring, uint32_t id, uint32_t value, bp_trace_time_t now,
                           uint32_t words) {
     uint32_t delta = (uint32_t)(now - ring->last);
     uint32_t took = (uint32_t)(bp_trace_clock() - now);
     uint32_t *at = ring->at;
     ring->last = now;
     at = bp_trace_put(at, delta << 8 | BP_TRACE_LONG, took << 8 | delta >> 24);
-    at = bp_trace_put(at, BP_TRACE_WIDE, (uint32_t)id);
+    at = bp_trace_put(at, BP_TRACE_WIDE, id);
     if (words > 1) {
         at = bp_trace_put(at, BP_TRACE_VALUE, value);
     }
@@ -256,88 +251,83 @@ static void bp_trace_wide(bp_trace_ring_t *ring, uintptr_t id, uint32_t value, b
     ring->at = at;
 }
 
-/* Find room for a record at `now`, for the longest one with all that comes before it. Returns
- * whether there is some; if not, the event is dropped. */
-static bool bp_trace_make_room(bp_trace_ring_t *ring, bp_trace_time_t now) {
-    bool relates = bp_trace_sync_is_due(ring, now);
-    uint32_t more = BP_TRACE_WRAPPED_WORDS + (relates ? BP_SYNC_WORDS : 0u);
-    if (!bp_trace_fits(ring, more + (ring->pending != 0 ? 8 : 6))) {
-        ring->dropped++;
-        ring->pending++;
-        if (ring->mode == BP_TRACE_STOP) {
-            bp_trace_set(bp_tracing & (uint32_t)BP_TRACE_STATISTICS);
+/* Return where the longest record fits, with DROPPED and `more` words before it: in this lap, or at
+ * the beginning of the next one. NULL: the event is dropped. A writer that is a lap ahead of the
+ * reader is known by standing before it, so it must not reach it. */
+BP_INLINE uint32_t *bp_trace_make_room(bp_trace_ring_t *ring, uint32_t more) {
+    uint32_t *at = ring->at, *limit = ring->read;
+    uint32_t words = more + 8;
+    if (at >= limit) {
+        uint32_t *stop = ring->begin + BP_TRACE_WORDS;
+        if (at + words <= stop) {
+            limit = stop + 1;
+        } else {
+            ring->lap_end = at;
+            at = ring->begin;
         }
-        return false;
     }
-    if (ring->pending != 0) {
-        ring->at = bp_trace_put(ring->at, BP_TRACE_DROPPED, ring->pending);
+    uint32_t pending = ring->pending;
+    if (at + words >= limit) {
+        ring->end = ring->begin; /* the next one comes here, too */
+        ring->pending = pending + 1;
+        ring->dropped++;
+        if (BP_RARE(ring->mode == BP_TRACE_STOP)) {
+            bp_trace_set_inlined(bp_tracing & (uint32_t)BP_TRACE_STATISTICS);
+        }
+        return NULL;
+    }
+    ring->end = limit - 2;
+    if (BP_RARE(pending != 0)) {
         ring->pending = 0;
+        at = bp_trace_put(at, BP_TRACE_DROPPED, pending);
     }
-    if (relates) {
-        ring->at = bp_trace_put_sync(ring, ring->at, now);
-    }
-    return true;
+    return at;
 }
 
-static void bp_trace_unusual_mark(bp_trace_ring_t *ring, uintptr_t id, uintptr_t before,
-                                  bp_trace_time_t now);
-static void bp_trace_unusual_value(bp_trace_ring_t *ring, uintptr_t id, uint32_t value,
-                                   uintptr_t before, bp_trace_time_t now);
+/* `id` is 2 * the number, + 1 if there is a value. */
+static void bp_trace_unusual(uint32_t id, uint32_t value, uintptr_t before, bp_trace_time_t now);
 
-/* What is unusual and rare: a number of more than a byte, no room before the end of the lap, a
- * clock that has wrapped, or a ring that is overwritten. `words` is 2 if there is a value, else 1.
- */
-BP_FAST __attribute__((noinline)) static void bp_trace_rare(bp_trace_ring_t *ring, uintptr_t id,
-                                                            uint32_t value, uintptr_t before,
-                                                            bp_trace_time_t now, uint32_t words) {
+/* What is unusual and rare: a number of more than a byte, a clock that has wrapped or is to be
+ * related, or a ring that is overwritten after a long time. */
+__attribute__((noinline)) static void bp_trace_rare(uint32_t id, uint32_t value, uintptr_t before,
+                                                    bp_trace_time_t now) {
+    bp_trace_ring_t *ring = BP_RING;
+    uint32_t words = 1u + (id & 1u);
     bp_trace_count_refused();
     if (ring->mode == BP_TRACE_OVERWRITE) {
-        bp_trace_overwrite_more(ring, id, value, now, words);
-    } else if (bp_trace_make_room(ring, now)) {
+        bp_trace_overwrite_more(ring, id >> 1, value, now, words);
+        bp_arch_unlock(before);
+        return;
+    }
+    bool relates = bp_trace_sync_is_due(ring, now);
+    uint32_t more = BP_TRACE_WRAPPED_WORDS + (relates ? BP_SYNC_WORDS : 0u);
+    uint32_t *at = bp_trace_make_room(ring, more);
+    if (at != NULL) {
         uint32_t wraps = bp_trace_wraps(now - ring->last);
+        if (relates) {
+            at = bp_trace_put_sync(ring, at, now);
+        }
         if (wraps != 0) {
-            ring->at = bp_trace_put(ring->at, BP_TRACE_WRAPPED, wraps);
+            at = bp_trace_put(at, BP_TRACE_WRAPPED, wraps);
             ring->last += (bp_trace_time_t)((uint64_t)wraps << 32);
         }
-        /* The same code as for other late records: what it takes is known. */
-        if (id <= 255) {
-            if (words > 1) {
-                bp_trace_unusual_value(ring, id, value, before, now);
-            } else {
-                bp_trace_unusual_mark(ring, id, before, now);
-            }
+        ring->at = at;
+        if (id >> 9 == 0) {
+            /* The same code as for other late records: what it takes is known. */
+            bp_trace_unusual(id, value, before, now);
             return;
         }
-        bp_trace_wide(ring, id, value, now, words);
+        bp_trace_wide(ring, id >> 1, value, now, words);
     }
     bp_arch_unlock(before);
 }
 
-/* What is unusual: above all, a long time since the record before. LONG comes before the record,
- * and says how long it has taken up to there: the host must leave that out of ranges.
- *
- * If there is room, no events were dropped, and the ring is not overwritten: then `end` would be
- * `begin`. */
-__attribute__((always_inline)) static inline void
-bp_trace_unusual(bp_trace_ring_t *ring, uintptr_t id, uint32_t value, uintptr_t before,
-                 bp_trace_time_t now, uint32_t words) {
-    uint32_t delta = (uint32_t)(now - ring->last);
-    bool is_rare = id > 255 || bp_trace_wraps(now - ring->last) != 0 || bp_trace_has_refused();
-    uint32_t *at = ring->at;
-    if (BP_RARE(is_rare) || BP_RARE(at + 2 >= ring->end) || bp_trace_sync_is_due(ring, now)) {
-        if (ring->mode == BP_TRACE_OVERWRITE && !is_rare && delta >> 24 == 0 &&
-            !bp_trace_begins_lap(ring)) {
-            bp_trace_overwrite(ring, now, delta << 8 | (uint32_t)id, value);
-            bp_arch_unlock(before);
-        } else {
-            bp_trace_rare(ring, id, value, before, now, words);
-        }
-        return;
-    }
-    ring->last = now;
-    at[0] = delta << 8 | BP_TRACE_LONG;
+/* LONG comes before the record, and says how long it has taken up to there: the host must leave
+ * that out of ranges. What follows takes as much more with a value as in bp_trace_locked. So it is
+ * there twice, and the compiler must not merge the two. */
+BP_INLINE void bp_trace_put_late(bp_trace_ring_t *ring, uint32_t *at, bp_trace_time_t now,
+                                 uint32_t delta, uint32_t value, uint32_t words, uintptr_t before) {
     at[1] = (uint32_t)(bp_trace_clock() - now) << 8 | delta >> 24;
-    at[2] = (uint32_t)id;
     if (words > 1) {
         at[3] = value;
     }
@@ -346,32 +336,53 @@ bp_trace_unusual(bp_trace_ring_t *ring, uintptr_t id, uint32_t value, uintptr_t 
     bp_arch_unlock(before);
 }
 
-BP_FAST __attribute__((noinline)) static void
-bp_trace_unusual_mark(bp_trace_ring_t *ring, uintptr_t id, uintptr_t before, bp_trace_time_t now) {
-    bp_trace_unusual(ring, id, 0, before, now, 1);
-}
-
-BP_FAST __attribute__((noinline)) static void bp_trace_unusual_value(bp_trace_ring_t *ring,
-                                                                     uintptr_t id, uint32_t value,
-                                                                     uintptr_t before,
-                                                                     bp_trace_time_t now) {
-    bp_trace_unusual(ring, id, value, before, now, 2);
+/* What is unusual: a long time since the record before, no room before the end of the lap, or a
+ * ring that is overwritten. */
+BP_FAST_APART static void bp_trace_unusual(uint32_t id, uint32_t value, uintptr_t before,
+                                           bp_trace_time_t now) {
+    bp_trace_ring_t *ring = BP_RING;
+    uint32_t delta = (uint32_t)(now - ring->last);
+    bool is_rare = id >> 9 != 0 || bp_trace_wraps(now - ring->last) != 0;
+    if (BP_RARE(is_rare) || BP_RARE(bp_trace_has_refused()) || bp_trace_sync_is_due(ring, now)) {
+        bp_trace_rare(id, value, before, now);
+        return;
+    }
+    uint32_t *at = ring->at;
+    if (at + 2 >= ring->end) {
+        if (ring->mode == BP_TRACE_OVERWRITE) {
+            if (BP_RARE(delta >> 24 != 0) || bp_trace_begins_lap(ring)) {
+                bp_trace_rare(id, value, before, now);
+                return;
+            }
+            bp_trace_overwrite(ring, now, delta << 8 | id >> 1, value);
+            bp_arch_unlock(before);
+            return;
+        }
+        at = bp_trace_make_room(ring, 0);
+        if (at == NULL) {
+            bp_arch_unlock(before);
+            return;
+        }
+    }
+    ring->last = now;
+    at[0] = delta << 8 | BP_TRACE_LONG;
+    at[2] = id >> 1;
+    if ((id & 1u) != 0) {
+        bp_trace_put_late(ring, at, now, delta, value, 2, before);
+    } else {
+        bp_trace_put_late(ring, at, now, delta, 0, 1, before);
+    }
 }
 
 /* The usual record. It is inlined into all that record something. */
-__attribute__((always_inline)) static inline void
-bp_trace_locked(uintptr_t id, uint32_t value, uint32_t words, uintptr_t before) {
+BP_INLINE void bp_trace_locked(uintptr_t id, uint32_t value, uint32_t words, uintptr_t before) {
     bp_trace_ring_t *ring = BP_RING;
     bp_trace_time_t now = bp_trace_clock();
     bp_trace_time_t delta = now - ring->last;
     uint32_t *at = ring->at;
     if (BP_RARE((delta >> 24 | (uint32_t)id >> 8) != 0) || BP_RARE(at >= ring->end) ||
         BP_RARE(bp_trace_has_refused())) {
-        if (words > 1) {
-            bp_trace_unusual_value(ring, id, value, before, now);
-        } else {
-            bp_trace_unusual_mark(ring, id, before, now);
-        }
+        bp_trace_unusual((uint32_t)id << 1 | (words - 1), value, before, now);
         return;
     }
     ring->last = now;
@@ -398,8 +409,7 @@ static inline bool bp_trace_lock(uintptr_t *before, uint32_t events) {
     return true;
 }
 
-__attribute__((always_inline)) static inline void bp_trace_usual(uintptr_t id, uint32_t value,
-                                                                 uint32_t words) {
+BP_INLINE void bp_trace_usual(uintptr_t id, uint32_t value, uint32_t words) {
     uintptr_t before;
     if (bp_trace_lock(&before, 1)) {
         bp_trace_locked(id, value, words, before);
@@ -532,7 +542,7 @@ void bp_trace_begin(uint32_t what) {
 
 /// Statistics ///
 
-bp_slot_t *bp_slots;
+bp_slot_t *bp_slots; /* the one that was entered last; the first one is next to it */
 
 /* Whether a lock was had. If not, `passes` are lost. A signal handler's pass then loses its begin
  * and its end alike. After a time-out there may be one without the other, so statistics end. */
@@ -551,7 +561,7 @@ static inline bool bp_slot_has_lock(bp_slot_t *slot, uintptr_t lock, uint32_t pa
     return true;
 }
 
-static void bp_slot_clear(bp_slot_t *slot) {
+__attribute__((noinline)) static void bp_slot_clear(bp_slot_t *slot) {
     slot->count = 0;
     slot->least = UINT32_MAX;
     slot->most = 0;
@@ -566,20 +576,29 @@ static void bp_slot_clear(bp_slot_t *slot) {
 
 void bp_slots_clear(void) {
     uintptr_t before = bp_arch_lock_always();
-    for (bp_slot_t *slot = bp_slots, *last = NULL; slot != last; slot = slot->next) {
-        bp_slot_clear(slot);
-        last = slot;
+    bp_slot_t *slot = bp_slots;
+    if (slot != NULL) {
+        do {
+            slot = slot->next;
+            bp_slot_clear(slot);
+        } while (slot != bp_slots);
     }
     bp_arch_unlock(before);
 }
 
-static void bp_slot_register_locked(bp_slot_t *slot, uintptr_t id) {
-    if (slot->next == NULL) {
-        bp_slot_clear(slot);
-        slot->id = (uint16_t)id;
-        slot->next = bp_slots != NULL ? bp_slots : slot;
-        bp_slots = slot;
+__attribute__((noinline)) static void bp_slot_register_locked(bp_slot_t *slot, uintptr_t id) {
+    if (slot->next != NULL) {
+        return;
     }
+    bp_slot_clear(slot);
+    slot->id = (uint16_t)id;
+    if (bp_slots == NULL) {
+        slot->next = slot;
+    } else {
+        slot->next = bp_slots->next;
+        bp_slots->next = slot;
+    }
+    bp_slots = slot;
 }
 
 static void bp_slot_register(bp_slot_t *slot, uintptr_t id) {
@@ -597,9 +616,14 @@ static void bp_slot_register(bp_slot_t *slot, uintptr_t id) {
  * changed by another. So interrupts are off while it changes. The functions for what is unusual
  * turn them on again. */
 
+/* A pass begins. From reading the clock on, this takes what it takes in bp_slot_begin. */
+__attribute__((noinline)) static void bp_slot_open(bp_slot_t *slot, uintptr_t before) {
+    slot->start = bp_trace_clock();
+    bp_arch_unlock(before);
+}
+
 /* The range is entered for the first time, or a pass overlaps another one. */
-__attribute__((noinline)) static void bp_slot_begin_unusual(bp_slot_t *slot, uintptr_t id,
-                                                            uintptr_t before) {
+BP_APART static void bp_slot_begin_unusual(uintptr_t id, bp_slot_t *slot, uintptr_t before) {
     if (slot->next == NULL) {
         bp_slot_register_locked(slot, id);
         slot->closed = NULL;
@@ -609,8 +633,7 @@ __attribute__((noinline)) static void bp_slot_begin_unusual(bp_slot_t *slot, uin
         slot->depth = (uint8_t)(is_first ? 2 : slot->depth + 1);
         slot->closed = BP_OVERLAPPING;
     }
-    slot->start = bp_trace_clock();
-    bp_arch_unlock(before);
+    bp_slot_open(slot, before);
 }
 
 /* In the upper half of `flags`: how often bp_slot_unmatched has begun again. */
@@ -634,7 +657,8 @@ static void bp_slot_unmatched(bp_slot_t *slot) {
 }
 
 /* A pass ends that overlaps another one, or one that began when nothing was recorded. */
-__attribute__((noinline)) static void bp_slot_end_unusual(bp_slot_t *slot, uintptr_t before) {
+BP_APART static void bp_slot_end_unusual(bp_trace_time_t now, bp_slot_t *slot, uintptr_t before) {
+    (void)now;
     if (slot->closed != BP_OVERLAPPING) {
         bp_slot_unmatched(slot);
     } else if (--slot->depth == 0) {
@@ -653,8 +677,7 @@ static void bp_slot_add_high(bp_slot_t *slot, uint32_t more) {
 
 /* This pass took longest, or so long that its square has more than 32 bits. If the range was not
  * entered yet, because it was open when recording began, the pass is left out. */
-__attribute__((noinline)) static void bp_slot_long(bp_slot_t *slot, uint32_t took,
-                                                   uintptr_t before) {
+BP_APART static void bp_slot_long(uint32_t took, bp_slot_t *slot, uintptr_t before) {
     if (slot->next == NULL) {
         slot->closed = NULL; /* so that the next begin registers it */
     } else {
@@ -686,7 +709,9 @@ __attribute__((noinline)) static void bp_slot_too_long(bp_slot_t *slot, uintptr_
 
 /* With a clock of 32 bits a pass must be left out before the clock wraps. */
 void bp_slots_age(void) {
-    for (bp_slot_t *slot = bp_slots, *last = NULL; slot != last; slot = slot->next) {
+    bp_slot_t *last = bp_slots;
+    for (bp_slot_t *slot = last != NULL ? last->next : NULL; slot != NULL;
+         slot = slot != last ? slot->next : NULL) {
         uintptr_t before = bp_arch_lock_always();
         if (slot->closed == NULL && (bp_trace_clock() - slot->start) >> 31 != 0) {
             slot->closed = BP_OVERLAPPING;
@@ -694,17 +719,16 @@ void bp_slots_age(void) {
             bp_slot_leave_out(slot);
         }
         bp_arch_unlock(before);
-        last = slot;
     }
 }
 
-__attribute__((always_inline)) static inline void bp_slot_begin(bp_slot_t *slot, uintptr_t id) {
+BP_INLINE void bp_slot_begin(bp_slot_t *slot, uintptr_t id) {
     uintptr_t before = bp_arch_lock();
     if (!bp_slot_has_lock(slot, before, 1)) {
         return;
     }
     if (BP_RARE(slot->closed != slot)) {
-        bp_slot_begin_unusual(slot, id, before);
+        bp_slot_begin_unusual(id, slot, before);
         return;
     }
     slot->closed = NULL;
@@ -713,14 +737,13 @@ __attribute__((always_inline)) static inline void bp_slot_begin(bp_slot_t *slot,
 }
 
 /* `now` is when the pass ended. Only the last step may be a call, so that this needs no stack. */
-__attribute__((always_inline)) static inline void bp_slot_end(bp_slot_t *slot,
-                                                              bp_trace_time_t now) {
+BP_INLINE void bp_slot_end(bp_slot_t *slot, bp_trace_time_t now) {
     uintptr_t before = bp_arch_lock();
     if (!bp_slot_has_lock(slot, before, 0)) {
         return;
     }
     if (BP_RARE(slot->closed != NULL)) {
-        bp_slot_end_unusual(slot, before);
+        bp_slot_end_unusual(now, slot, before);
         return;
     }
     if (BP_RARE(bp_trace_wraps(now - slot->start) != 0)) {
@@ -745,7 +768,7 @@ __attribute__((always_inline)) static inline void bp_slot_end(bp_slot_t *slot,
         bp_slot_add_high(slot, 1);
     }
     if (BP_RARE(took > slot->limit)) {
-        bp_slot_long(slot, took, before);
+        bp_slot_long(took, slot, before);
         return;
     }
     bp_arch_unlock(before);
@@ -754,7 +777,7 @@ __attribute__((always_inline)) static inline void bp_slot_end(bp_slot_t *slot,
 /// Ranges ///
 
 /* Both: the mark is outside of what the slot counts. */
-__attribute__((noinline)) static void bp_range_begin_traced(bp_slot_t *slot, uintptr_t id) {
+__attribute__((noinline)) static void bp_range_begin_traced(uintptr_t id, bp_slot_t *slot) {
     if (slot->next == NULL) {
         bp_slot_register(slot, id); /* now, since after the mark it would count */
     }
@@ -762,29 +785,29 @@ __attribute__((noinline)) static void bp_range_begin_traced(bp_slot_t *slot, uin
     bp_slot_begin(slot, id);
 }
 
-__attribute__((noinline)) static void bp_range_end_traced(bp_slot_t *slot, uintptr_t id) {
+__attribute__((noinline)) static void bp_range_end_traced(uintptr_t id, bp_slot_t *slot) {
     bp_trace_time_t now = bp_trace_clock();
     bp_trace_mark(id + 1); /* first, since how long the slot takes depends on the pass */
     bp_slot_end(slot, now);
 }
 
-BP_FAST void bp_range_begin(bp_slot_t *slot, uintptr_t id, uint32_t tracing) {
+BP_FAST void bp_range_begin(uintptr_t id, bp_slot_t *slot, uint32_t tracing) {
     if ((int32_t)tracing < 0) {
         bp_slot_begin(slot, id);
     } else if (tracing == BP_TRACE_EVENTS) {
         bp_trace_mark(id);
     } else {
-        bp_range_begin_traced(slot, id);
+        bp_range_begin_traced(id, slot);
     }
 }
 
-BP_FAST void bp_range_end(bp_slot_t *slot, uintptr_t id, uint32_t tracing) {
+BP_FAST void bp_range_end(uintptr_t id, bp_slot_t *slot, uint32_t tracing) {
     if ((int32_t)tracing < 0) {
         bp_slot_end(slot, bp_trace_clock());
     } else if (tracing == BP_TRACE_EVENTS) {
         bp_trace_mark(id + 1);
     } else {
-        bp_range_end_traced(slot, id);
+        bp_range_end_traced(id, slot);
     }
 }
 

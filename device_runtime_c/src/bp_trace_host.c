@@ -65,16 +65,15 @@ static void bp_trace_send(uint8_t core) {
 #ifdef BP_ARCH_HAS_THREADS
     bp_trace_count_refused();
 #endif
-    if (ring->lapped && ring->read == ring->lap_end) {
+    if (ring->at < ring->read && ring->read == ring->lap_end) {
+        ring->before += (uint32_t)(ring->lap_end - ring->begin);
         ring->read = ring->begin;
-        ring->lapped = false;
     }
-    bool lapped = ring->lapped;
+    bool lapped = ring->at < ring->read; /* the writer is a lap ahead */
     uint32_t *stop = lapped ? ring->lap_end : ring->at;
-    uint32_t sequence = ring->before + (uint32_t)(ring->read - ring->begin);
     bp_trace_block_t block = {
         .core = core,
-        .sequence = lapped ? sequence - (uint32_t)(stop - ring->begin) : sequence,
+        .sequence = ring->before + (uint32_t)(ring->read - ring->begin),
         .dropped = ring->dropped,
         .last = (uint32_t)ring->last,
         .now = bp_trace_now(),
@@ -304,7 +303,7 @@ int bp_trace_stop(bp_call_t *call) {
 }
 
 /* [skip] -> bin: the slots of all ranges that were entered, after the first `skip`, as many as fit
- * the reply */
+ * the reply. A range that is entered meanwhile comes last. */
 int bp_trace_slots(bp_call_t *call) {
     uint32_t skip = bp_arg_u32(call);
     if (bp_arg_end(call) != 0) {
@@ -312,20 +311,24 @@ int bp_trace_slots(bp_call_t *call) {
     }
     uint32_t count = 0;
     uint32_t room = (uint32_t)(call->out_end - call->out - 3) / BP_TRACE_SLOT_LEN;
+    uintptr_t lock = bp_arch_lock_always();
+    const bp_slot_t *last = bp_slots;
+    const bp_slot_t *slot = last != NULL ? last->next : NULL;
+    bp_arch_unlock(lock);
     const bp_slot_t *first = NULL;
-    for (const bp_slot_t *slot = bp_slots, *last = NULL; slot != last; slot = slot->next) {
+    while (slot != NULL && count < room) {
         if (skip != 0) {
             skip--;
-        } else if (count < room) {
+        } else {
             first = first != NULL ? first : slot;
             count++;
         }
-        last = slot;
+        slot = slot != last ? slot->next : NULL;
     }
     uint8_t *out = bp_ret_bin(call, (size_t)count * BP_TRACE_SLOT_LEN);
     for (; out != NULL && count != 0; count--, first = first->next) {
         uintptr_t before = bp_arch_lock_always();
-        const bp_trace_slot_t slot = {
+        const bp_trace_slot_t put = {
             .id = first->id,
             .count = first->count,
             .lost = first->lost,
@@ -336,7 +339,7 @@ int bp_trace_slots(bp_call_t *call) {
             .squares = (uint64_t)first->squares[1] << 32 | first->squares[0],
         };
         bp_arch_unlock(before);
-        out = bp_trace_slot_put(out, &slot);
+        out = bp_trace_slot_put(out, &put);
     }
     return call->err;
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a probe takes, in instructions, counted by the emulator: the code of its user included."""
+"""What probes take: instructions, counted by the emulator with the code of their user; bytes."""
 
 from __future__ import annotations
 
@@ -9,15 +9,20 @@ from benchmarks.probes import count_probes
 from tests.boards.conftest import available
 
 MOST = {
-    "rv32": {"event_u32_rv32": 36, "range_mark_rv32": 36, "disabled_rv32": 5},
-    "m4": {"event_u32_m4": 32, "range_mark_m4": 36, "disabled_m4": 5},
+    "rv32": {"event_u32_rv32": 36, "range_mark_rv32": 36, "disabled_rv32": 5}
+    | {"range_statistics_rv32": 45, "event_u32_worst_rv32": 76}
+    | {"events_flash_rv32": 1228, "tracer_ram_rv32": 64},
+    "m4": {"event_u32_m4": 32, "range_mark_m4": 36, "disabled_m4": 5}
+    | {"range_statistics_m4": 60, "event_u32_worst_m4": 82}
+    | {"events_flash_m4": 1228, "tracer_ram_m4": 64},
 }
+"""Instructions of a probe, and of both of a range; bytes of flash and of RAM."""
 
 BOARDS = {"rv32": "qemu-rv32", "m4": "qemu-cortex-m4"}
 
 
 @pytest.mark.parametrize("core", MOST)
-def test_a_probe_takes_few_instructions(core: str) -> None:
+def test_a_probe_takes_few_instructions_and_the_tracer_little_memory(core: str) -> None:
     available(BOARDS[core])
     found = count_probes(core)
     over = {name: found[name] for name, most in MOST[core].items() if found[name] > most}

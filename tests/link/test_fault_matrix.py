@@ -65,7 +65,11 @@ def test_every_fault_at_every_position_of_a_frame_is_survived(target: Target, st
     }
 
 
-@pytest.mark.parametrize("positions", [10, pytest.param(1000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "positions",
+    # Each of 10,000 faults waits for a timeout of the line.
+    [10, pytest.param(1000, marks=[pytest.mark.nightly, pytest.mark.timeout(3600)])],
+)
 def test_no_fault_of_the_line_makes_a_wrong_event_or_loses_one_that_is_not_counted(
     positions: int,
 ) -> None:

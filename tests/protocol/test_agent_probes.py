@@ -33,6 +33,7 @@ SYNC, LONG, WIDE, VALUE, DROPPED, WRAPPED = 7, 11, 8, 9, 10, 12
 TOO_LONG, UNMATCHED = 2, 4
 COUNTS, STUCK, NARROW = 0, 1, 2
 BLOCK = struct.Struct("<BBHIIIIQ")
+FOR_MINUTES = [pytest.mark.nightly, pytest.mark.timeout(1200)]
 
 
 @dataclass(frozen=True)
@@ -583,19 +584,21 @@ def test_passes_that_overlap_are_lost_and_the_next_one_counts(
     assert {s[0]: s[1:5] for s in slots(board)}[number("work")] == (1, 3, 0, 9)
 
 
-def test_slots_come_in_as_many_replies_as_they_need(boards: Boards) -> None:
-    """A frame of 64 bytes holds one."""
+def test_slots_come_in_as_many_replies_as_they_need_and_new_ones_come_last(
+    boards: Boards,
+) -> None:
+    """A frame of 64 bytes holds one. A task may enter a range while the host reads the others."""
     board = probes(boards, {**PROBES, "BP_CFG_MTU": 64, "BP_CFG_BULK": 64})
     board.call(START, STATISTICS, DROP)
     passes(board, 4)
+    found = slots(board)
     board.lib.test_wide_range()
-    found = []
     while got := slots(board, len(found)):
         assert len(got) == 1
         found += got
-    counts = {slot[0]: slot[1] for slot in found}
-    assert len(found) == len(counts)
-    assert sorted(counts.values())[-2:] == [1, 1]
+    numbers = [slot[0] for slot in found]
+    assert len(numbers) == len(set(numbers)) >= 2
+    assert sorted(slot[1] for slot in found)[-2:] == [1, 1]
 
 
 def test_several_cores_have_no_statistics(boards: Boards) -> None:
@@ -710,7 +713,7 @@ def time_of(event: int) -> int:
 
 
 @pytest.mark.parametrize("ring", [64, 72, 1000])
-@pytest.mark.parametrize("many", [100_000, pytest.param(10_000_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("many", [100_000, pytest.param(10_000_000, marks=FOR_MINUTES)])
 def test_drops_are_counted_to_the_event_and_time_never_goes_back(
     boards: Boards, number: Callable[[str], int], ring: int, many: int
 ) -> None:

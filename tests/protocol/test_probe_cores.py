@@ -32,6 +32,7 @@ CONFIG = {**CHANNELS, "BP_CFG_TRACE": 2048, "BP_CFG_BULK": 1024, "BP_CFG_MTU": 1
 CONFIG |= {"BP_CFG_STREAM": 8192}
 STREAM, START, STOP = 9, 12, 13
 CYCLES_PER_TICK = 16
+FOR_MINUTES = [pytest.mark.nightly, pytest.mark.timeout(1200)]
 OFFSETS, APART = (0, 0xFFFF_0000), (0, 20_000)
 """Of the second core: its clock is about to wrap, and is 50 ppm fast."""
 
@@ -129,7 +130,7 @@ def values_of(line: Timeline) -> npt.NDArray[np.int64]:
     return line.events.value[line.events.number != TraceId.DROPPED].astype(np.int64)
 
 
-@pytest.mark.parametrize("many", [100_000, pytest.param(10_000_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("many", [100_000, pytest.param(10_000_000, marks=FOR_MINUTES)])
 @pytest.mark.parametrize("cores", [1, 2])
 def test_the_events_of_cores_are_one_timeline_without_a_loss_that_is_not_counted(
     libraries: Libraries, cores: int, many: int

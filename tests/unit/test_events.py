@@ -17,13 +17,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from boardprof.comparison.compare import compare
 from boardprof.errors import DecodeError, ReportFileError, UsageError
 from boardprof.events import is_recording
 from boardprof.events.in_place import report_of
 from boardprof.events.interval import Intervals
 from boardprof.events.probe_names import ProbeName, ProbeNames, read_names
 from boardprof.events.recording import ProbeRecording, Recorded, Slot, TraceClock
-from boardprof.events.records import Events, decode_words, kept_blocks
+from boardprof.events.records import Events, count_records, decode_words, kept_blocks
 from boardprof.events.timeline import UNKNOWN_TASK, Diagnostics, ProbeCosts, Timeline
 from boardprof.events.trace_file import read_recording, write_recording
 from boardprof.metrics import Count, Duration
@@ -353,6 +354,23 @@ def test_the_blocks_of_each_core_are_put_together() -> None:
     assert [each.end for each in found.values()] == [18, 12]
 
 
+def test_recording_ends_when_it_was_stopped_not_when_the_last_block_was_made() -> None:
+    """That may be seconds later, in which no event could be recorded."""
+    first = block(0, 0, 1015, (5, LOOP), (10, LOOP + 1))
+    last = bytearray(block(0, 2, 1015, flags=3))
+    struct.pack_into("<I", last, 16, 9015)  # its clock: 8000 after the last event
+    found = recording(first + last)
+    for stopped, end in ((None, 8015), (1015, 15), (1100, 100), (9015, 8015), (1000, 15)):
+        [line] = replace(found, stopped=stopped).timelines().values()
+        assert (passes(line), line.end) == ([(16, 5, 15, 10)], end)
+
+
+def test_records_are_counted_without_their_values() -> None:
+    content = words((5, LOOP), (1, LEVEL, LOOP), (2, LEVEL, LEVEL), (10, LOOP + 1), (3, LONG, 7))
+    assert (len(content), count_records(content, NAMES)) == (8, 5)
+    assert count_records(content[:0], NAMES) == 0
+
+
 def test_a_block_that_is_missing_is_an_error() -> None:
     content = block(0, 0, 1015, (5, LOOP), (10, LOOP + 1)) + block(0, 4, 1016, (1, GO))
     with pytest.raises(DecodeError, match="a block begins with word 4, and 2 words came before"):
@@ -435,7 +453,12 @@ def test_wraps_that_a_record_tells_are_part_of_the_time() -> None:
 
 
 def test_a_file_keeps_all_of_a_recording(tmp_path: Path) -> None:
-    made = recording(TWO_CORES, slots=(Slot(16, 3, 0, 1, 4, 8, 26),), costs=ProbeCosts(1, 2, 3))
+    made = recording(
+        TWO_CORES,
+        slots=(Slot(16, 3, 0, 1, 4, 8, 26),),
+        costs=ProbeCosts(1, 2, 3),
+        stopped=1018,
+    )
     file = str(tmp_path / "a.trace")
     write_recording(made, file)
     assert is_recording(file)
@@ -458,6 +481,26 @@ def test_ranges_are_rows_of_a_report() -> None:
     assert [str(row["Name"]) for row in report.calls] == ["loop", "loop"]
     assert [row["Duration (us)"] for row in report.calls] == [Duration(10_000.0), Duration(3_000.0)]
     assert {str(row["Label"]) for row in report.calls} == {"in place"}
+
+
+def test_statistics_are_not_compared_to_events_which_leave_out_more() -> None:
+    """The board's sum of the outer range has the inner probes, whose number no row has."""
+    content = block(0, 0, 60, (0, LOOP), (10, LOOP + 1), (9, LOOP), (40, LOOP + 1))
+    events = recording(content)
+    statistics = replace(recording(b""), slots=(Slot(LOOP, 2, 0, 12, 44, 56, 2080),))
+    for pair, ways in (
+        ((events, statistics), "events before and as statistics"),
+        ((statistics, events), "statistics before and as events"),
+    ):
+        found = compare(*map(report_of, pair), ["ticks>1%"])
+        assert not found.rows
+        assert not found.failed
+        assert f"it was recorded as {ways} after" in found.table()
+        assert "1 row not judged" in found.table()
+        assert found.table().endswith("no metric was compared.\n")
+    assert str(report_of(statistics).calls[0]["Label"]) == "in place, statistics"
+    same = compare(report_of(statistics), report_of(statistics), ["ticks>1%"])
+    assert {row.verdict for row in same.rows} == {"same"}
 
 
 def test_a_report_says_what_its_recording_lacks_as_trace_does() -> None:

@@ -37,10 +37,11 @@ from tests.unit.recordings import (
     recording,
 )
 
-SYNC, WIDE, VALUE, LONG = 7, 8, 9, 11
+SYNC, WIDE, VALUE, LONG, LIVE = 7, 8, 9, 11, 13
 MARKS = (CONTROL, CONTROL + 1, FILTER, FILTER + 1, SYSTICK, SYSTICK + 1, STEP, INTERRUPT_EXIT)
 WITH_VALUE = (COUNT, ERROR, VOLTS, TASK, ALLOC, SIZE, CALLER, FREE, DROPPED, INTERRUPT_ENTER, SYNC)
-KNOWN = {*MARKS, *WITH_VALUE}
+KNOWN = {*MARKS, *WITH_VALUE, LIVE}
+FOR_MINUTES = [pytest.mark.nightly, pytest.mark.timeout(1200)]
 
 
 def true_blocks(draw: random.Random) -> tuple[list[bytes], int]:
@@ -107,7 +108,7 @@ USES: dict[str, Callable[[ProbeRecording], object]] = {
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("tries", [100, pytest.param(20_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("tries", [100, pytest.param(20_000, marks=FOR_MINUTES)])
 def test_blocks_that_lie_give_a_diagnosis_or_events_that_the_image_can_make(tries: int) -> None:
     outcomes: Counter[str] = Counter()
     for seed in range(tries):

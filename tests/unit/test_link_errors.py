@@ -106,6 +106,16 @@ def test_other_complaints_have_their_sentences_or_none(rv32: BoardSpec) -> None:
     assert explain("/usr/bin/ld: too little is left for the stack", rv32) == (
         "The program leaves too little of the memory of qemu-rv32 for the stack."
     )
+    output = (
+        "Memory region         Used Size  Region Size  %age Used\n"
+        "             rom:          50 B        64 KB      0.08%\n"
+        "             ram:        9000 B        10 KB     87.89%\n"
+        "/usr/bin/ld: too little is left for the stack\n"
+    )
+    assert explain(output, rv32) == (
+        "The program leaves too little of the memory of qemu-rv32 for the stack: "
+        "it takes 9,000 of 10,240 bytes of ram."
+    )
     assert explain("ld: internal error", rv32) is None
 
 

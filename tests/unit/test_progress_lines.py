@@ -68,6 +68,14 @@ def test_things_that_take_turns_are_told_each_now_and_then() -> None:
     ]
 
 
+def test_details_that_change_do_not_make_a_line_each() -> None:
+    told: list[str] = []
+    show = ProgressLines(told.append)
+    for second in range(1, 45):
+        show(f"recording; {second} events/s", second, None)
+    assert told == ["recording; 10 events/s: 10 s so far", "recording; 40 events/s: 40 s so far"]
+
+
 def test_what_nobody_knows_the_end_of_is_told_by_the_seconds_that_have_passed() -> None:
     told: list[str] = []
     show = ProgressLines(told.append)

@@ -101,7 +101,7 @@ typedef struct bp_slot {
     uint32_t limit; /* the least of `most` and 65535: what takes longer is rare, or long */
     uint32_t sum[2];
     uint32_t squares[2];
-    struct bp_slot *next; /* all slots that are in use; the last one is its own next */
+    struct bp_slot *next; /* of those in use, in the order in which they were entered; a circle */
     uint32_t lost;        /* passes that another one overlapped, or that took too long */
     uint16_t id;
     uint8_t depth; /* of passes that overlap */
@@ -111,8 +111,8 @@ typedef struct bp_slot {
 /* The macros below call these. */
 void bp_trace_mark(uintptr_t id);
 void bp_trace_value(uintptr_t id, uint32_t value);
-void bp_range_begin(bp_slot_t *slot, uintptr_t id, uint32_t tracing);
-void bp_range_end(bp_slot_t *slot, uintptr_t id, uint32_t tracing);
+void bp_range_begin(uintptr_t id, bp_slot_t *slot, uint32_t tracing);
+void bp_range_end(uintptr_t id, bp_slot_t *slot, uint32_t tracing);
 void bp_trace_alloc(const void *block, size_t size, const void *caller);
 
 #if BP_CFG_TRACE_HEAP
@@ -385,7 +385,7 @@ static inline uint32_t bp_integer_bits(uint32_t value) {
     do {                                                                              \
         uint32_t bp_now_tracing = bp_tracing;                                         \
         if (bp_now_tracing != 0) {                                                    \
-            bp_range_begin(BP_TRACE_SLOT(name), BP_TRACE_ID(BP_PROBE_RANGE, name, 2), \
+            bp_range_begin(BP_TRACE_ID(BP_PROBE_RANGE, name, 2), BP_TRACE_SLOT(name), \
                            bp_now_tracing);                                           \
         }                                                                             \
     } while (0)
@@ -393,7 +393,7 @@ static inline uint32_t bp_integer_bits(uint32_t value) {
     do {                                                                            \
         uint32_t bp_now_tracing = bp_tracing;                                       \
         if (bp_now_tracing != 0) {                                                  \
-            bp_range_end(BP_TRACE_SLOT(name), BP_TRACE_ID(BP_PROBE_RANGE, name, 2), \
+            bp_range_end(BP_TRACE_ID(BP_PROBE_RANGE, name, 2), BP_TRACE_SLOT(name), \
                          bp_now_tracing);                                           \
         }                                                                           \
     } while (0)
@@ -413,13 +413,13 @@ typedef struct {
 static inline void bp_range_enter(const bp_range_t *range) {
     uint32_t tracing = bp_tracing;
     if (tracing != 0) {
-        bp_range_begin(range->slot, range->id, tracing);
+        bp_range_begin(range->id, range->slot, tracing);
     }
 }
 static inline void bp_range_leave(const bp_range_t *range) {
     uint32_t tracing = bp_tracing;
     if (tracing != 0) {
-        bp_range_end(range->slot, range->id, tracing);
+        bp_range_end(range->id, range->slot, tracing);
     }
 }
 

@@ -30,7 +30,7 @@ from boardprof.errors import (
 from boardprof.events.core_events import WRAP
 from boardprof.events.probe_names import CHECK_SECTION, NAMES_SECTION, ProbeNames, read_names
 from boardprof.events.recording import ProbeRecording, Recorded, Slot, Task, TraceClock
-from boardprof.events.records import blocks, decode_words, empty_block, kept_blocks
+from boardprof.events.records import blocks, count_records, decode_words, empty_block, kept_blocks
 from boardprof.events.timeline import ProbeCosts, Timeline
 from boardprof.link.session import Session
 from boardprof.link.stream import Stream
@@ -202,10 +202,11 @@ class ProbeRecorder:
         self._content = bytearray()
         self._runs = False
         self.began = 0
-        self._seen = self._words = 0
+        self._seen = self._words = self._records = 0
         self._dropped: dict[int, int] = {}
         self._ended: dict[int, bool] = {}
         self._slots: tuple[Slot, ...] = ()
+        self._stopped: int | None = None
         self._tasks: tuple[Task, ...] = ()
         self._stream: Stream | None = None
         value: Any = self._call(_TRACE)
@@ -319,7 +320,7 @@ class ProbeRecorder:
         # A recording that still ran may have left blocks: ours begins with word 0.
         begins = [at for at, block in enumerate(found) if block.sequence == 0]
         words = [block.words for block in found[begins[-1] if begins else 0 :]]
-        self._seen = self._words = 0
+        self._seen = self._words = self._records = 0
         self._dropped.clear()
         self._ended.clear()
         return _costs(words, self._names) if words else None
@@ -349,7 +350,11 @@ class ProbeRecorder:
         In mode ``overwrite`` the board goes on.
         """
         if self._runs and self._mode != TraceMode.OVERWRITE:
-            self._call(_STOP, int(self._what))
+            match self._call(_STOP, int(self._what)):
+                case int(stopped) if 0 <= stopped < WRAP:
+                    self._stopped = stopped
+                case other:
+                    raise _unexpected(_STOP, other)
             if self._what & TraceFlag.STATISTICS:
                 self._slots = tuple(s for s in self.statistics() if s.count or s.lost)
         self._runs = False
@@ -409,6 +414,12 @@ class ProbeRecorder:
         self._scan()
         return self._words, sum(self._dropped.values())
 
+    @property
+    def records(self) -> int:
+        """Roughly how many events have come; a block may begin within one."""
+        self._scan()
+        return self._records
+
     def _scan(self) -> None:
         """Look at the blocks that have come since the last time."""
         for block in blocks(bytes(self._content[self._seen :]), self._facts.order):
@@ -419,6 +430,7 @@ class ProbeRecorder:
                 )
             self._seen += TRACE_BLOCK.size + 4 * len(block.words)
             self._words += len(block.words)
+            self._records += count_records(block.words, self._names)
             self._dropped[block.core] = block.dropped
             self._ended[block.core] = block.is_last
 
@@ -437,9 +449,15 @@ class ProbeRecorder:
 
     def recording(self) -> ProbeRecording:
         """Return what was recorded so far."""
-        content = bytes(self._content)
         return ProbeRecording(
-            self._facts, self.clock, self._names, self.costs, content, self._slots, self._tasks
+            self._facts,
+            self.clock,
+            self._names,
+            self.costs,
+            bytes(self._content),
+            self._slots,
+            self._tasks,
+            self._stopped,
         )
 
     def _read_to_end(self) -> None:
@@ -537,33 +555,35 @@ class ProbeRecorder:
         """
         record = np.dtype(TRACE_SLOT.dtype)
         ranges = {each.number for each in self._names.of_kind(ProbeKind.RANGE)}
-        found: list[Slot] = []
-        while content := self._call(_SLOTS, len(found)):
+        found: dict[int, Slot] = {}
+        read = 0
+        while content := self._call(_SLOTS, read):
             if not isinstance(content, bytes) or len(content) % record.itemsize:
                 raise _unexpected(_SLOTS, content)
             for each in np.frombuffer(content, record):
                 fields = {name: int(each[name]) for name in record.names or ()}
                 flags = TraceSlotFlag(fields.pop("flags"))
-                found.append(
-                    Slot(
-                        fields["id"],
-                        fields["count"],
-                        fields["lost"],
-                        fields["least"] if fields["count"] else 0,
-                        fields["most"],
-                        fields["sum"],
-                        None if TraceSlotFlag.SQUARES_OVERFLOW in flags else fields["squares"],
-                        TraceSlotFlag.TOO_LONG in flags,
-                        TraceSlotFlag.UNMATCHED in flags,
-                    )
+                slot = Slot(
+                    fields["id"],
+                    fields["count"],
+                    fields["lost"],
+                    fields["least"] if fields["count"] else 0,
+                    fields["most"],
+                    fields["sum"],
+                    None if TraceSlotFlag.SQUARES_OVERFLOW in flags else fields["squares"],
+                    TraceSlotFlag.TOO_LONG in flags,
+                    TraceSlotFlag.UNMATCHED in flags,
                 )
-                if found[-1].number not in ranges:
+                read += 1
+                if slot.number not in ranges or read > len(ranges):
                     raise FrameError(
-                        f"{self._facts.board} sent statistics of range {found[-1].number} twice, "
+                        f"{self._facts.board} sent statistics of range {slot.number} twice, "
                         "or its image has no such range.",
                         hint="give the image that runs on the board (--image)",
                     )
-                ranges.remove(found[-1].number)  # each has one slot
+                # In agents up to 0.2.0, a range that is entered meanwhile comes first, so that
+                # another one comes again. Its newer values count.
+                found[slot.number] = slot
         _, _, unseen = self._look()
         if (unseen or 0) * self.clock.per_tick >= _MOST_UNSEEN:
             raise UsageError(
@@ -571,7 +591,7 @@ class ProbeRecorder:
                 f"bp_poll for so long that its trace clock of 32 bits may have wrapped in a pass.",
                 hint="record events, which show it, or call bp_poll more often",
             )
-        return tuple(found)
+        return tuple(found.values())
 
 
 def _unexpected(name: str, value: object) -> FrameError:

@@ -136,6 +136,7 @@ class ProgressLines:
     def __call__(self, what: str, done: int, total: int | None) -> None:
         """Record the progress of ``what``; several activities may alternate.
 
+        What stands after a semicolon is a detail that changes while the activity goes on.
         Without ``total``, ``done`` is the seconds since it began; the rest is unknown.
         """
         if not what:
@@ -144,11 +145,12 @@ class ProgressLines:
             self._take_seconds(what, done)
             return
         now_s = self._clock()
-        way = self._ways.get(what)
+        name = what.partition(";")[0]
+        way = self._ways.get(name)
         if way is None or done < way.done:
             # Do not report an activity that restarts soon, such as a transfer before each round.
             next_s = max(now_s + _LOOK_S, way.next_s if way is not None else 0.0)
-            way = self._ways[what] = _Way(now_s, done, done, next_s)
+            way = self._ways[name] = _Way(now_s, done, done, next_s)
         way.done = done
         if now_s < way.next_s or done <= way.began_at:
             return
@@ -160,9 +162,10 @@ class ProgressLines:
         way.next_s = now_s + _EVERY_S
 
     def _take_seconds(self, what: str, passed: int) -> None:
-        way = self._ways.get(what)
+        name = what.partition(";")[0]
+        way = self._ways.get(name)
         if way is None or passed < way.done:
-            way = self._ways[what] = _Way(0.0, 0, passed, _LONG_S)
+            way = self._ways[name] = _Way(0.0, 0, passed, _LONG_S)
         way.done = passed
         if passed >= way.next_s:
             self._tell(f"{what}: {_shown(passed)} so far")

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from boardprof.comparison.comparison import ComparisonError, Difference, Gap
 from boardprof.errors import UnknownNameError
-from boardprof.report.calls import SHARE, SHARES, one_of
+from boardprof.report.calls import IN_PLACE, IN_PLACE_SUMS, SHARE, SHARES, one_of
 from boardprof.report.report import Report
 from boardprof.stats.groups import GroupKey, GroupSummary, calls_of, left_out
 from boardprof.stats.summary import summarize
@@ -304,9 +304,13 @@ class Pairing:
     by_hash: bool
 
     def key(self, key: GroupKey, *, is_old: bool) -> GroupKey:
-        """Return the key that a side's group has on both sides: with the board's new name."""
+        """Return the key that a side's group has on both sides: with the board's new name.
+
+        Ranges have one key, however they were recorded: `why_not` says if that differs.
+        """
         device = self.devices.get(key.device, key.device) if is_old else key.device
-        return replace(key, device=device, hash=key.hash if self.by_hash else "")
+        label = IN_PLACE if key.label == IN_PLACE_SUMS else key.label
+        return replace(key, device=device, label=label, hash=key.hash if self.by_hash else "")
 
     def shown(self, key: GroupKey) -> GroupKey:
         """Return a group for people: boards that differ are shown with both names."""
@@ -393,6 +397,14 @@ def lost_samples(
 def why_not(key: GroupKey, metric: str, old: Side, new: Side) -> str | None:
     """Return why two sides of a metric are not compared; None if they are."""
     before, after = old.metrics[key][metric], new.metrics[key][metric]
+    if before.key.label != after.key.label:
+        ways = ["events", "statistics"]
+        if before.key.label == IN_PLACE_SUMS:
+            ways.reverse()
+        return (
+            f"it was recorded as {ways[0]} before and as {ways[1]} after, and only events leave "
+            "out interrupts, other tasks and the probes in a range"
+        )
     if before.kind is not after.kind:
         names = before.kind.__name__, after.kind.__name__
         return f"it is a {names[0]} before, a {names[1]} after, which cannot be compared"

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from boardprof.errors import DecodeError
 from boardprof.events.probe_names import ProbeNames
-from boardprof.events.records import Block, Events, decode_words, gap, join
+from boardprof.events.records import Block, Events, decode_words, gap, gather
 from boardprof_protocol.codes import TraceId
 
 Ints = npt.NDArray[np.int64]
@@ -50,8 +50,9 @@ class CoreEvents:
     Attributes:
         events: without those that relate its clock to that of other cores.
         syncs: what they say.
-        end: ticks since recording began, when its last block was made. Too early by the age of the
-            last event if another core has made the block.
+        end: ticks since recording began, when it was stopped; if that is not known, when its last
+            block was made. Too early by the age of the last event if another core has made the
+            block.
         dropped: events, so far.
         unsure: events that were left out, since the clock may have wrapped between them.
         is_whole: whether its first block is the first one of the recording.
@@ -71,7 +72,11 @@ class CoreEvents:
 
 
 def events_of_core(
-    core: int, blocks: Sequence[Block], names: ProbeNames, per_tick: float = 0
+    core: int,
+    blocks: Sequence[Block],
+    names: ProbeNames,
+    per_tick: float = 0,
+    stopped: int | None = None,
 ) -> CoreEvents:
     """Put the blocks of a core together.
 
@@ -80,15 +85,19 @@ def events_of_core(
         blocks: in the order in which they came.
         names: of the image's probes.
         per_tick: at most how much the clock counts in a tick of the port; 0 if not known.
+        stopped: the clock when recording was stopped; None if not known.
 
     Raises:
         DecodeError: they do not follow each other, or contradict the clock.
     """
     pieces = _Pieces(core, blocks, names, per_tick)
-    joined = join(list(pieces))
-    end = (int(joined.time[-1]) if len(joined) else 0) + pieces.idle
-    events, syncs = _without_syncs(joined)
+    most = sum(len(block.words) for block in blocks) + len(blocks)  # a gap has no words
+    joined = gather(pieces, most)
     first, last = blocks[0], blocks[-1]
+    end = (int(joined.time[-1]) if len(joined) else 0) + pieces.idle
+    if stopped is not None and last.is_last and not last.other_clock:
+        end -= min((last.now - stopped) % WRAP, pieces.idle)
+    events, syncs = _without_syncs(joined)
     return CoreEvents(
         events,
         syncs,

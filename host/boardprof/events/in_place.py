@@ -22,7 +22,7 @@ from boardprof.events.recording import ProbeRecording, Slot
 from boardprof.events.timeline import Passes, Timeline
 from boardprof.events.trace_file import read_recording
 from boardprof.report.assemble import assemble
-from boardprof.report.calls import IN_PLACE
+from boardprof.report.calls import IN_PLACE, IN_PLACE_SUMS
 from boardprof.report.measurement import Device, Measurement, Windows
 from boardprof.report.report import Report
 from boardprof_protocol.blob import encode_blob
@@ -87,7 +87,8 @@ def measurements_of(
 
 def _of_slot(recording: ProbeRecording, name: str, slot: Slot) -> Measurement:
     empty = _sample(recording, 0, recording.costs.slot * slot.count, 0)
-    return _measurement(recording, name, slot.count, (_sample(recording, 0, slot.sum, 0),), empty)
+    sums = (_sample(recording, 0, slot.sum, 0),)
+    return _measurement(recording, name, slot.count, sums, empty, IN_PLACE_SUMS)
 
 
 def _samples(
@@ -108,7 +109,12 @@ def _sample(recording: ProbeRecording, begin: int, end: int, away: int) -> Sampl
 
 
 def _measurement(
-    recording: ProbeRecording, name: str, number: int, samples: tuple[Sample, ...], empty: Sample
+    recording: ProbeRecording,
+    name: str,
+    number: int,
+    samples: tuple[Sample, ...],
+    empty: Sample,
+    label: str = IN_PLACE,
 ) -> Measurement:
     facts, layout = recording.facts, PASSES[recording.clock.unit]
     counter = layout.counters[0]
@@ -136,4 +142,4 @@ def _measurement(
         clock_given=True,
     )
     windows = Windows(samples, (empty,), samples, mask=1)
-    return Measurement(name, device, number, 0, (windows,), flags=facts.flags, label=IN_PLACE)
+    return Measurement(name, device, number, 0, (windows,), flags=facts.flags, label=label)

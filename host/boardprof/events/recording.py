@@ -167,6 +167,8 @@ class ProbeRecording:
         content: the stream's bytes, as they came.
         slots: statistics of ranges; empty if they were not asked for.
         tasks: that the firmware has named.
+        stopped: the trace clock when recording was stopped, 32 bits; None if that is not known.
+            The last blocks come later.
     """
 
     facts: Recorded
@@ -176,6 +178,7 @@ class ProbeRecording:
     content: bytes = b""
     slots: tuple[Slot, ...] = field(default=())
     tasks: tuple[Task, ...] = ()
+    stopped: int | None = None
 
     def timelines(self, tasks: Mapping[int, int] | None = None) -> dict[int, Timeline]:
         """Return the events of each core, put together.
@@ -199,7 +202,9 @@ class ProbeRecording:
         found = {}
         for core, each in cores.items():
             clock, task = clocks[core], known.get(core, UNKNOWN_TASK)
-            events = replace(each.events, time=each.events.time + clock.shift)
+            events = each.events
+            if clock.shift:
+                events = replace(events, time=events.time + clock.shift)
             end = each.end + clock.shift
             if not each.has_own_end and ends:
                 end = max(end, *ends)
@@ -213,7 +218,7 @@ class ProbeRecording:
         for block in blocks(self.content, self.facts.order):
             found.setdefault(block.core, []).append(block)
         return {
-            core: events_of_core(core, each, self.names, per_tick=self.clock.per_tick)
+            core: events_of_core(core, each, self.names, self.clock.per_tick, self.stopped)
             for core, each in sorted(found.items())
         }
 

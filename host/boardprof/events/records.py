@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -98,7 +98,7 @@ class Events:
         """Return how many events there are."""
         return len(self.time)
 
-    def where(self, kept: npt.NDArray[np.bool_]) -> Events:
+    def where(self, kept: npt.NDArray[np.bool_] | slice) -> Events:
         """Return some of the events."""
         return Events(
             self.time[kept], self.number[kept], self.value[kept], self.late[kept], self.took[kept]
@@ -128,6 +128,11 @@ def decode_words(words: npt.NDArray[np.uint32], names: ProbeNames) -> Events:
         now += int(records.delta.sum(dtype=np.int64))
         at += records.words
     return join(pieces)
+
+
+def count_records(words: npt.NDArray[np.uint32], names: ProbeNames) -> int:
+    """Count the records in words that begin with one; quicker than decoding them."""
+    return int(np.count_nonzero(_begins(names.has_value.take(words.astype(np.uint8)))))
 
 
 def gap(time: int) -> Events:
@@ -160,6 +165,32 @@ def join(pieces: Sequence[Events]) -> Events:
     )
 
 
+def gather(pieces: Iterable[Events], most: int) -> Events:
+    """Return the events of all pieces. Each is copied while the processor's cache has it.
+
+    Args:
+        pieces: in their order.
+        most: as many events as there can be. What is not needed of that takes no memory.
+    """
+    time, number = np.empty(most, np.int64), np.empty(most, np.uint16)
+    found = Events(time, number, np.empty(most, np.uint32), *_nothing_late(most))
+    count = 0
+    for each in pieces:
+        place = slice(count, count + len(each))
+        found.time[place] = each.time
+        found.number[place] = each.number
+        found.value[place] = each.value
+        if each.late.any():
+            found.late[place] = each.late
+            found.took[place] = each.took
+        count += len(each)
+    return found.where(slice(0, count))
+
+
+def _nothing_late(count: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.uint32]]:
+    return np.zeros(count, np.bool_), np.zeros(count, np.uint32)
+
+
 @dataclass(frozen=True)
 class _Records:
     """Records as they stand in words: id, delta and value of each one."""
@@ -180,20 +211,28 @@ _MOST_WRAPS = 1 << 24
 _ODD = (np.arange(_PIECE) & 1).astype(np.uint8)
 
 
-def _records(
-    words: npt.NDArray[np.uint32], has_value: npt.NDArray[np.bool_], *, is_last: bool
-) -> _Records:
-    """Find the records in words, which begin with one.
+def _begins(two: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Tell which words begin a record; the first one does.
 
     After a word whose low byte is the id of a record of one word there always begins another
     record: either it is such a record, or it is a value. Up to the next such word, records of two
     words follow each other.
+
+    Args:
+        two: whether a record of two words has such a low byte; at most `_PIECE` words.
     """
-    low = words.astype(np.uint8)
-    two = has_value.take(low)
-    runs = np.concatenate(([0], np.flatnonzero(~two) + 1, [len(words)]))
+    runs = np.concatenate(([0], np.flatnonzero(~two) + 1, [len(two)]))
     begins = np.repeat((runs[:-1] & 1).astype(np.uint8), np.diff(runs))
-    starts = np.flatnonzero(begins == _ODD[: len(words)])
+    found: npt.NDArray[np.bool_] = begins == _ODD[: len(two)]
+    return found
+
+
+def _records(
+    words: npt.NDArray[np.uint32], has_value: npt.NDArray[np.bool_], *, is_last: bool
+) -> _Records:
+    """Find the records in words, which begin with one."""
+    two = has_value.take(words.astype(np.uint8))
+    starts = np.flatnonzero(_begins(two))
     used = len(words)
     last = starts[-1]
     if two[last] and last + 1 == len(words):
@@ -201,7 +240,7 @@ def _records(
     first = words.take(starts)
     value = np.append(words[1:], np.uint32(0)).take(starts) * two.take(starts)
     delta: npt.NDArray[np.integer[Any]] = np.right_shift(first, 8)
-    id_ = low.take(starts)
+    id_ = first.astype(np.uint8)
     long = np.flatnonzero(id_ == TraceId.LONG)
     if len(long):
         delta[long] += value[long] << 24
@@ -228,7 +267,7 @@ def _events(records: _Records, now: int, names: ProbeNames) -> Events:
     time = np.cumsum(records.delta, dtype=np.int64)
     time += now
     number = id_.astype(np.uint16)
-    late, took = np.zeros(len(number), np.bool_), np.zeros(len(number), np.uint32)
+    late, took = _nothing_late(len(number))
     if worst:
         wide = np.flatnonzero(id_ == TraceId.WIDE)
         following = np.minimum(wide + 1, len(number) - 1)

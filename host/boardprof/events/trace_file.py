@@ -37,6 +37,7 @@ def write_recording(recording: ProbeRecording, file: str) -> None:
         "names": recording.names.section().hex(),
         "slots": [asdict(slot) for slot in recording.slots],
         "tasks": [asdict(task) for task in recording.tasks],
+        "stopped": recording.stopped,
     }
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -67,6 +68,7 @@ def read_recording(file: str) -> ProbeRecording:
             content,
             tuple(Slot(**slot) for slot in facts["slots"]),
             tuple(Task(**task) for task in facts["tasks"]),
+            facts.get("stopped"),  # not in files of 0.2.0
         )
     except OSError as error:
         raise ReportFileError(f"{file} cannot be read: {error.strerror}.") from error

@@ -24,6 +24,7 @@ _TWICE = r"multiple definition of [`'](.+?)'; (\S+?):.*first defined here"
 _MEMBER = r"(?m)(?:^|ld: )(\S*\.a)\(\S+?\)[:,]"
 _LIBRARY = r"cannot find (-l[^\s:]+)"
 _STACK = r"ld: (too little is left for the stack)"
+_WITH_STACK = ("ram", "data", "dram")  # names of the region that has the stack
 _HEAP = {"_sbrk", "sbrk", "__heap_start", "__heap_end"}
 _NO_HEAP = "ld: malloc needs a heap"
 
@@ -117,7 +118,15 @@ def _sizes(output: str, spec: BoardSpec) -> Iterator[str]:
         if region not in excesses:
             yield f"{section} has no room in the {region} of {spec.name}."
     if re.search(_STACK, output):
-        yield f"The program leaves too little of the memory of {spec.name} for the stack."
+        taken = "; ".join(
+            f"it takes {used[region]:,} of {sizes[region]:,} bytes of {region}"
+            for region in _WITH_STACK
+            if region in used
+        )
+        yield (
+            f"The program leaves too little of the memory of {spec.name} for the stack"
+            f"{': ' if taken else ''}{taken}."
+        )
 
 
 def _undefined(output: str, spec: BoardSpec, keepers: Sequence[str]) -> Iterator[str]:

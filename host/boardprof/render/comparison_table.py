@@ -139,7 +139,8 @@ def headline(comparison: Comparison) -> str:
         for verdict in _VERDICTS
         if (number := sum(row.verdict == verdict for row in rows))
     )
-    return f"{'; '.join(parts)}; {plural(len(rows), 'metric')}: {counts}."
+    of_them = f"{plural(len(rows), 'metric')}: {counts}" if rows else "no metric was compared"
+    return f"{'; '.join(parts)}; {of_them}."
 
 
 def _passed_text(comparison: Comparison) -> str:

@@ -39,6 +39,9 @@ LABEL: Final = "Label"
 IN_PLACE: Final = "in place"
 """Label of ranges in firmware: a row's samples are passes of the range, not calls of a function."""
 
+IN_PLACE_SUMS: Final = "in place, statistics"
+"""Label of ranges for which the board has kept only statistics: a row is of all passes together."""
+
 SHARES: Final = frozenset([SHARE, PERTURBATION])
 """Columns that also depend on the agent's work around the samples; they are never exact."""
 
@@ -314,4 +317,4 @@ def _rows_of_sparse(
 def one_of(labels: Iterable[object]) -> str:
     """Return what a value is of: ``pass`` if all labels are those of ranges, else ``call``."""
     found = set(labels)
-    return "pass" if found == {IN_PLACE} else "call"
+    return "pass" if found and found <= {IN_PLACE, IN_PLACE_SUMS} else "call"

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _AT_ONCE_S = 0.1
 """How long the stream is waited for, before progress is shown."""
 
+_SPEED_S = 1.0
+"""Time in which the speed of events is measured."""
+
 _SILENCE_S = 2.0
 """After how long without events the board is asked whether it still records."""
 
@@ -112,14 +115,16 @@ def _call(
     listener: Listener,
 ) -> None:
     function = board.functions[name]
+    show = _Shown(recorder, listener)
     values = plan.read_data().values(function.signature)
     for done in range(wanted.calls):
         function(**values)
         recorder.read()
-        _show(recorder, listener, done + 1, wanted.calls)
+        show(done + 1, wanted.calls)
 
 
 def _wait(time_s: float | None, recorder: ProbeRecorder, listener: Listener) -> None:
+    show = _Shown(recorder, listener)
     began_s = heard_s = time.monotonic()
     received = 0
     while True:
@@ -137,14 +142,34 @@ def _wait(time_s: float | None, recorder: ProbeRecorder, listener: Listener) -> 
             recorder.check_board()
             heard_s = now_s
         whole = None if time_s is None else max(1, round(time_s))
-        _show(recorder, listener, int(passed_s), whole)
+        show(int(passed_s), whole)
 
 
-def _show(recorder: ProbeRecorder, listener: Listener, done: int, total: int | None) -> None:
-    if listener.on_progress is not None:
-        words, dropped = recorder.progress
+class _Shown:
+    """Shows how fast events come, and how many were dropped."""
+
+    def __init__(self, recorder: ProbeRecorder, listener: Listener) -> None:
+        """Show nothing yet."""
+        self._recorder = recorder
+        self._listener = listener
+        self._looked_s = time.monotonic()
+        self._records = 0
+        self._speed = ""
+
+    def __call__(self, done: int, total: int | None) -> None:
+        """Show that ``done`` of ``total`` seconds or calls are over."""
+        if self._listener.on_progress is None:
+            return
+        words, dropped = self._recorder.progress
+        now_s = time.monotonic()
+        if now_s - self._looked_s >= _SPEED_S:
+            records = self._recorder.records
+            per_second = (records - self._records) / (now_s - self._looked_s)
+            self._speed = f"{per_second:,.0f} events/s, "
+            self._looked_s, self._records = now_s, records
         lost = f", {dropped:,} events dropped" if dropped else ""
-        listener.on_progress(f"recording, {words * 4:,} bytes{lost}", done, total)
+        what = f"recording; {self._speed}{words * 4:,} bytes{lost}"
+        self._listener.on_progress(what, done, total)
 
 
 def intervals(
