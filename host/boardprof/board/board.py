@@ -405,7 +405,7 @@ class Board:
                 )
                 take = partial(sampling.take_samples, agent, seed=seed)
             else:
-                reader = stack.enter_context(DebugProbe(probe, seed))
+                reader = stack.enter_context(contextlib.closing(DebugProbe(probe, seed)))
                 probe_sampling.check_board(reader, self.image, board, self.welcome.boot_id)
                 take = partial(probe_sampling.take_probe_samples, reader, self.session)
             symbol = self.symbol_of(name)

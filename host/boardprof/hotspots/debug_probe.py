@@ -17,8 +17,6 @@ import contextlib
 import random
 import socket
 import time
-from types import TracebackType
-from typing import Self
 
 from boardprof.errors import BoardError, UsageError
 
@@ -54,7 +52,7 @@ _READ = """apply {{waits} {
 
 
 class DebugProbe:
-    """A connection to OpenOCD's Tcl server. Use it in a ``with``.
+    """A connection to OpenOCD's Tcl server; `close` it.
 
     Attributes:
         address: of the server, ``HOST:PORT``.
@@ -181,16 +179,3 @@ class DebugProbe:
     def close(self) -> None:
         """Close the connection."""
         self._socket.close()
-
-    def __enter__(self) -> Self:
-        """Return the probe."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the connection."""
-        self.close()

@@ -181,7 +181,7 @@ def _check_values(probe: DebugProbe, values: Counter[int]) -> None:
         raise BoardError(
             f"The core at {probe.address} is halted, or what it executes must not be debugged: "
             f"DWT_PCSR read {NO_PC:#x} each time.",
-            hint="`resume` on OpenOCD's telnet port; with several cores, choose one (`targets NAME`)",
+            hint="`resume` on OpenOCD's telnet port; with several cores, `targets NAME`",
         )
     if len(values) == 1 and values.total() >= _ENOUGH_ALIKE:
         raise _no_register(probe, next(iter(values)))

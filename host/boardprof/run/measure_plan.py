@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -105,7 +105,7 @@ def _check_probe(plan: Plan) -> None:
     if plan.probe is not None:
         from boardprof.hotspots.debug_probe import DebugProbe  # later: few runs need one
 
-        with DebugProbe(plan.probe) as probe:
+        with closing(DebugProbe(plan.probe)) as probe:
             probe.run("version")
 
 
