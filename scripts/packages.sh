@@ -44,6 +44,7 @@ libsimavr-dev:simavr/sim_avr.h
 verilator:verilator
 g++:g++
 ninja-build:ninja
+openocd:openocd
 postgresql:initdb
 rustc:rustc
 libclang-rt-dev:libfuzzer

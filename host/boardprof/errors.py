@@ -93,6 +93,7 @@ _PARAMETERS = {
     "--metrics": "metrics=",
     "--number": "number=",
     "--port": "port=",
+    "--probe": "probe=",
     "--repeat": "repeat=",
     "--takeover": "takeover=True",
     "--timeout": "timeout_s=",

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -340,6 +341,7 @@ class Board:
         sampled: bool = False,
         samples: int = 1000,
         seed: int = 1,
+        probe: str | None = None,
         on_samples: Progress | None = None,
     ) -> Profile:
         """Record which functions and lines a call spends its cost in.
@@ -349,7 +351,8 @@ class Board:
 
         With ``sampled``, this board itself repeats the call while a timer interrupts it at random
         times. That is possible on real boards, too. The figures are numbers of samples, and each
-        share has a 95 % confidence interval.
+        share has a 95 % confidence interval. With ``probe``, a debug probe takes the samples, and
+        nothing interrupts the board.
 
         Args:
             function: its name.
@@ -359,10 +362,13 @@ class Board:
             sampled: take samples on this board.
             samples: number of samples, >= 1. The last call may add some.
             seed: of the random times between samples.
+            probe: with ``sampled``: ``HOST:PORT`` of the Tcl server of an OpenOCD that is connected
+                to this board, an Arm Cortex-M.
             on_samples: called with (samples so far, samples wanted).
 
         Raises:
             UsageError: nothing can record calls on this board, or it cannot take samples.
+            BoardError: the debug probe does not answer, or is at another board.
             DecodeError: the recording contradicts the board's own count.
             DeviceError: a call is too short for samples.
             BoardprofError: as `profile`.
@@ -372,7 +378,9 @@ class Board:
             arguments = remote.bind(args, named or {})
             check_range("samples", samples, 1, 2**31 - 1)
             rounds = Rounds(warmup, samples, 1)
-            return self._sampled(remote, arguments, rounds, seed, on_samples)
+            return self._sampled(remote, arguments, rounds, seed, probe, on_samples)
+        if probe is not None:
+            raise UsageError("A debug probe takes samples.", hint="sampled=True")
         if self._recording is None:
             self._recording = self._record()
         return self._recording.profile(function, *args, named=named, warmup=warmup)
@@ -383,33 +391,40 @@ class Board:
         arguments: Arguments,
         rounds: Rounds,
         seed: int,
+        probe: str | None,
         on_samples: Progress | None,
     ) -> Profile:
-        from boardprof.hotspots import sampling  # later: most runs sample nothing
+        from boardprof.hotspots import probe_sampling, sampling  # later: most runs sample nothing
+        from boardprof.hotspots.debug_probe import DebugProbe
 
         check_range("seed", seed, 0, 2**32 - 1)
-        board = sampling.sampled_board(
-            self.spec.name, self.session, self.memory, self.dictionary, self.welcome.pointer_size
-        )
+        board, name, wanted = self.spec.name, remote.info.name, rounds.repeat
         if self.image is None:
             raise UsageError(
-                f"boardprof does not know what {self.spec.name} at {self.device.port} runs, so "
-                "samples cannot be given names.",
+                f"boardprof does not know what {board} at {self.device.port} runs, so samples "
+                "cannot be given names.",
                 hint="name the firmware's ELF file with --image",
             )
-        name = remote.info.name
-        symbol = self.symbol_of(name)
-        image = sampling.sampled_image(self.image, symbol, self.spec.build.cc, self.files)
-        self.stack_check.require(name)
-        turn = self.session.turn(name)
-        with turn, Placement(self.memory, arguments, put_back=True) as placement:
+        with contextlib.ExitStack() as stack:
+            if probe is None:
+                agent = sampling.sampled_board(
+                    board, self.session, self.memory, self.dictionary, self.welcome.pointer_size
+                )
+                take = partial(sampling.take_samples, agent, seed=seed)
+            else:
+                reader = stack.enter_context(contextlib.closing(DebugProbe(probe, seed)))
+                probe_sampling.check_board(reader, self.image, board, self.welcome.boot_id)
+                take = partial(probe_sampling.take_probe_samples, reader, self.session)
+            symbol = self.symbol_of(name)
+            image = sampling.sampled_image(self.image, symbol, self.spec.build.cc, self.files)
+            self.stack_check.require(name)
+            stack.enter_context(self.session.turn(name))
+            placement = stack.enter_context(Placement(self.memory, arguments, put_back=True))
             for _ in range(rounds.warmup):
                 placement.send_again()
                 placement.call(remote.info).execute(self.session.value)
-            found = sampling.take_samples(
-                board, placement, remote.info, image.table, rounds.repeat, seed, on_samples
-            )
-        return sampling.sampled_profile(found, board, name, image, rounds.repeat, seed)
+            found = take(placement, remote.info, image.table, wanted, on_samples=on_samples)
+        return sampling.sampled_profile(found, board, name, image, wanted, seed)
 
     def _record(self) -> Recording:
         from boardprof.hotspots.recording import Recording  # later: most runs record nothing

@@ -19,6 +19,7 @@ from boardprof.cli.options import (
     file_option,
     image_option,
     port_options,
+    probe_option,
     taken_port_options,
     width_option,
 )
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from boardprof.report.profile import Profile
 
 _SECTIONS = {
-    "What to call": "warmup sampled samples seed",
+    "What to call": "warmup sampled samples seed probe",
     "The board": "board port baud clock key_file takeover image flash timeout_s wall_timeout_s",
     "The build": "optimize sources includes defines cflags ldflags keep libc",
     "What is printed": "lines asm metric all_functions width console verbose quiet debug",
@@ -80,6 +81,7 @@ Examples:
 @click.option(
     "--seed", metavar="N", type=Whole(min=0), help="Seed of the random times. [default: 1]"
 )
+@probe_option
 @click.option("--flash", is_flag=True, help="Write the firmware to the board at the port first.")
 @port_options
 @build_options
@@ -112,7 +114,7 @@ def hotspots(target: str, values: tuple[str, ...], board: str | None, **options:
         boards=(board,) if board else (),
         code=taken_build_options(options),
         **taken_port_options(options),
-        **{name: options[name] for name in ("image", "flash", "warmup", "sampled")},
+        **{name: options[name] for name in ("image", "flash", "warmup", "sampled", "probe")},
         **{name: options[name] for name in ("samples", "seed") if options[name] is not None},
     )
     shows_console = options["verbose"] or options["console"]
@@ -147,6 +149,8 @@ def _check_sampling(options: Mapping[str, Any]) -> None:
     for name in ("samples", "seed"):
         if options[name] is not None:
             raise UsageError(f"--{name} is about samples.", hint="add --sampled")
+    if options["probe"] is not None:
+        raise UsageError("A debug probe takes samples.", hint="add --sampled")
     if options["port"] is not None:
         raise UsageError(
             "Nothing can record the calls of a board at a port (-p).",

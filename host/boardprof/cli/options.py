@@ -167,6 +167,16 @@ def image_option(command: Command) -> Command:
     )(command)
 
 
+def probe_option(command: Command) -> Command:
+    """Add ``--probe``."""
+    return click.option(
+        "--probe",
+        metavar="HOST:PORT",
+        help="With --sampled: a debug probe takes the samples, without interrupts on the board. "
+        "HOST:PORT is the Tcl server of an OpenOCD, such as localhost:6666.",
+    )(command)
+
+
 def warnings_option(command: Command) -> Command:
     """Add ``--no-warnings``."""
     return click.option(

@@ -27,6 +27,7 @@ from boardprof.cli.options import (
     file_option,
     image_option,
     port_options,
+    probe_option,
     table_option,
     taken_port_options,
     warnings_option,
@@ -67,7 +68,8 @@ _STDERR = 2
 
 
 _SECTIONS = {
-    "What to measure": "metrics warmup repeat number cold mask_interrupts hotspots sampled sweep",
+    "What to measure": "metrics warmup repeat number cold mask_interrupts hotspots sampled "
+    "probe sweep",
     "The board": "board_names port baud clock key_file takeover image flash "
     "timeout_s wall_timeout_s",
     "The build": "optimize sources includes defines cflags ldflags keep libc",
@@ -142,6 +144,7 @@ Examples:
 @click.option(
     "--sampled", is_flag=True, help="With --hotspots: sample more calls on the board itself."
 )
+@probe_option
 @build_options
 @click.option(
     "--sweep",
@@ -272,10 +275,12 @@ def _plan(
         raise UsageError("-b needs the name of a board.", hint="`boardprof boards` lists them")
     if options["sampled"] and not options["hotspots"]:
         raise UsageError("--sampled is about where the time is.", hint="add --hotspots")
+    if options["probe"] is not None and not options["sampled"]:
+        raise UsageError("A debug probe takes samples.", hint="add --hotspots --sampled")
     metrics = options["metrics"]
     as_given = (
         *("image", "warmup", "repeat", "number", "cold", "mask_interrupts", "hotspots", "sampled"),
-        *("sweep", "flash", "expect", "tolerance", "save_output"),
+        *("probe", "sweep", "flash", "expect", "tolerance", "save_output"),
     )
     return Plan(
         target=target,

@@ -41,7 +41,7 @@ _FEWEST = 16
 """Samples that the free part of the arena must hold. Half of them is room for the last call's."""
 
 _MOST_CALLS = 200_000
-_LONGEST_S = 30.0
+LONGEST_S = 30.0
 """Calls, and wall time in seconds, after which a short function has been tried long enough."""
 
 _CALLS_AT_ONCE = 10_000
@@ -119,13 +119,17 @@ class Samples:
 
     Attributes:
         hits: program counter -> samples.
+        timer: that has interrupted the function, or what else has taken the samples.
         calls: of the function.
         outside: samples that hit the agent, or another task's stack.
+        unreadable: reads of a debug probe that have found no program counter.
     """
 
     hits: Counter[int]
+    timer: str
     calls: int = 0
     outside: int = 0
+    unreadable: int = 0
 
     @property
     def count(self) -> int:
@@ -188,12 +192,12 @@ def take_samples(
     record = np.dtype(layout.dtype)
     size = record.itemsize
     seeds = random.Random(seed)
-    found = Samples(Counter())
+    found = Samples(Counter(), board.timer)
     half = board.usual
     taken_so_far = 0
     block, capacity = _reserve(board, wanted, size)
     try:
-        deadline_s = time.monotonic() + _LONGEST_S
+        deadline_s = time.monotonic() + LONGEST_S
         while found.count < wanted and found.calls < _MOST_CALLS:
             if found.calls >= _CALLS_AT_ONCE and time.monotonic() > deadline_s:
                 break
@@ -251,7 +255,7 @@ def _request(
 
 def sampled_profile(
     samples: Samples,
-    board: SampledBoard,
+    board: str,
     function: str,
     image: SampledImage,
     wanted: int,
@@ -261,7 +265,7 @@ def sampled_profile(
 
     Args:
         samples: of a function.
-        board: that has taken them.
+        board: where, by name.
         function: its name.
         image: what the board runs.
         wanted: as for `take_samples`.
@@ -273,8 +277,7 @@ def sampled_profile(
     """
     if not samples.count:
         raise DeviceError(
-            f"No sample hit {function} on {board.name} in {samples.calls:,} calls: a call is too "
-            "short.",
+            f"No sample hit {function} on {board} in {samples.calls:,} calls: a call is too short.",
             hint="sample a function that calls it in a loop",
         )
     table = SymbolTable([*image.table.functions, _UNNAMED], image.table.entries)
@@ -283,11 +286,18 @@ def sampled_profile(
         table,
         image.file,
         function,
-        board.name,
+        board,
         {},
         disassembly(image.file, objdump_of(image.compiler)),
         image.sources,
-        SampledCalls(samples.calls, board.timer, wanted, seed, samples.outside),
+        SampledCalls(
+            samples.calls,
+            samples.timer,
+            wanted,
+            seed,
+            samples.outside,
+            samples.unreadable,
+        ),
     )
 
 

@@ -83,6 +83,7 @@ _DEVICE: Final = {
     "unsupported": {str: str},
     "collectors": [_COLLECTOR],
 }
+_SAMPLED = ("calls", "wanted", "seed", "outside", "unreadable")
 _HOTSPOTS: Final = {
     "function": str,
     "board": str,
@@ -101,7 +102,7 @@ _HOTSPOTS: Final = {
     "counts": [[int]],
     "sources": {str: str},
     "newer": [str],
-    "sampled": OrNull({"calls": int, "timer": str, "wanted": int, "seed": int, "outside": int}),
+    "sampled": OrNull({"timer": str, **dict.fromkeys(_SAMPLED, int)}),
 }
 _MEASUREMENT: Final = {
     **_PASS,

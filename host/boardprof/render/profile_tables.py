@@ -108,6 +108,11 @@ def notes(profile: Profile, metric: str | None = None) -> list[str]:
         )
     if profile.sampled is not None and profile.sampled.outside:
         told.append(f"{profile.sampled.outside:,} more hit the agent or another stack")
+    if profile.sampled is not None and profile.sampled.unreadable:
+        told.append(
+            f"{profile.sampled.unreadable:,} reads found no program counter: the core was halted, "
+            "or what it executed must not be debugged"
+        )
     told += _edges(profile, name)
     told.append(_check(profile))
     return told

@@ -90,11 +90,12 @@ class SampledCalls:
 
     Attributes:
         calls: of the function, while samples were taken.
-        timer: that has interrupted it.
+        timer: that has interrupted it, or what else has taken the samples, such as ``DWT PCSR``.
         wanted: samples that were asked for. There are fewer if a call is so short that it is
             hardly ever hit.
         seed: of the random times between samples.
         outside: samples that did not hit the call, but the agent; they are left out.
+        unreadable: reads of a debug probe that found no program counter; they are not counted.
     """
 
     calls: int
@@ -102,6 +103,7 @@ class SampledCalls:
     wanted: int
     seed: int
     outside: int
+    unreadable: int = 0
 
 
 Interval = tuple[float, float]

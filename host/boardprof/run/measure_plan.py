@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -85,6 +85,7 @@ def results(
     """
     if plan.hotspots and not plan.sampled:
         check_recordable(spec)
+    _check_probe(plan)
     if firmware is None:
         firmware = firmware_of(spec, plan, listener)
     left: list[str] | None = None
@@ -97,6 +98,15 @@ def results(
                 left = chosen_functions(board, plan, firmware, listener.on_note)
                 total = len(left)
             yield from _measure_all(board, left, total, plan, listener)
+
+
+def _check_probe(plan: Plan) -> None:
+    """Check that the debug probe's server answers, before anything takes long."""
+    if plan.probe is not None:
+        from boardprof.hotspots.debug_probe import DebugProbe  # later: few runs need one
+
+        with closing(DebugProbe(plan.probe)) as probe:
+            probe.run("version")
 
 
 def firmware_of(spec: BoardSpec, plan: Plan, listener: Listener) -> Firmware | None:
@@ -242,6 +252,7 @@ def _profile(
         sampled=plan.sampled,
         samples=plan.samples,
         seed=plan.seed,
+        probe=plan.probe,
         on_samples=show,
     )
 
@@ -268,6 +279,7 @@ def record_plan(plan: Plan, listener: Listener) -> Iterator[Profile]:
     for spec in specs:
         if not plan.sampled:
             check_recordable(spec)
+    _check_probe(plan)
     data = plan.read_data()
     settings = with_each_setting(replace(plan, data=data))
     for spec, setting in itertools.product(specs, settings):

@@ -113,6 +113,7 @@ class Plan:
     sampled: bool = False
     samples: int = 1000
     seed: int = 1
+    probe: str | None = None
     sweep: str | None = None
     flash: bool = False
     expect: tuple[str, ...] = ()
