@@ -132,24 +132,12 @@ def test_running_firmware_is_traced_for_a_time_and_until_ctrl_c(
         assert re.search(rf"^{name} +[\d,]+ ", done.out, re.MULTILINE)
     file = tmp_path / "until.trace"
     command = [*BOARDPROF, "trace", *RV32, "--image", running, "-o", str(file)]
-<<<<<<< HEAD
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         wait_until_it_runs(process.pid)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
-=======
-    for wait_s in (3, 9, 27):  # until it records; before that, Ctrl-C ends it with 130
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as process:
-            time.sleep(wait_s)
-            process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=30)
-        if process.returncode != 130:
-            break
->>>>>>> dc63bc1aa246870c43018f24a16075932b40a1f7
     assert process.returncode == 0, err
     assert "control" in out
     assert len(read_recording(str(file)).timelines()[0].ranges) > 0
