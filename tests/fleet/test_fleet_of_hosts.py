@@ -15,7 +15,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -249,6 +249,7 @@ class Chaos:
         self.workers = {host: made.worker(host, "qemu-rv32") for host in HOSTS}
         self.kinds: Counter[str] = Counter()
         self.gone: set[str] = set()
+        self.timers: list[threading.Timer] = []
         self.client = self.start_client()
 
     def start_client(self) -> subprocess.Popen[bytes]:
@@ -299,8 +300,14 @@ class Chaos:
             self.gone.remove(host)
 
         timer = threading.Timer(12.0, come_back)
-        timer.daemon = True
+        self.timers.append(timer)
         timer.start()
+
+    def close(self) -> None:
+        """Let no host come back after the end of the test."""
+        for timer in self.timers:
+            timer.cancel()
+            timer.join(30.0)
 
 
 def done_in(folder: Path) -> list[dict[str, object]]:
@@ -340,7 +347,11 @@ def survive(made: Cluster, folder: Path, kills: int, count: int) -> None:
     (folder / "spin.c").write_text(SOURCE)
     arguments = ", ".join(f'["n={1000 + n}"]' for n in range(count))
     (folder / "jobs.toml").write_text(JOBS.format(arguments=arguments))
-    chaos = Chaos(made, folder, seed)
+    with closing(Chaos(made, folder, seed)) as chaos:
+        endure(chaos, folder, kills, count)
+
+
+def endure(chaos: Chaos, folder: Path, kills: int, count: int) -> None:
     until(lambda: len(results_in(folder)) >= 2, "the first results", 100.0)
     for _ in range(kills):
         before = results_in(folder)

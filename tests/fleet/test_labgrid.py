@@ -45,7 +45,7 @@ def programs() -> Path:
     """Return the folder of labgrid's commands, in an environment of its own, made once."""
     folder = ROOT / "build" / "tests" / "labgrid"
     if not (folder / "bin" / "labgrid-client").exists():
-        run([sys.executable, "-m", "venv", folder])
+        run([sys.executable, "-m", "venv", folder], timeout_s=400.0)
         run([folder / "bin" / "pip", "install", "-q", "labgrid"], timeout_s=400.0)
     return folder / "bin"
 
