@@ -59,7 +59,7 @@ def assemble(
         configuration["Missing"] = "; ".join(missing)
     if wrong:
         configuration["Wrong output"] = "; ".join(wrong)
-    raw_data = {**_raw_data(measurements), "missing": [*missing, *wrong]}
+    raw_data = {**_raw_data(measurements), "missing": list(missing)}
     return Report.owning(rows, totals, configuration, raw_data)
 
 
