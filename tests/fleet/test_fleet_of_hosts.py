@@ -512,6 +512,7 @@ def test_a_port_in_use_is_an_error_that_names_it(small: Cluster) -> None:
     assert (done.returncode, done.stderr.startswith(told)) == (3, True), done.stderr
 
 
+@pytest.mark.nightly  # dask takes half a minute to notice
 def test_a_batch_and_a_worker_say_that_the_scheduler_is_gone_and_go_on_when_it_is_back(
     tmp_path: Path,
 ) -> None:
