@@ -43,7 +43,7 @@ def refusal(text: str, element: Scalar | Struct | None = FILTER) -> str:
 
 @pytest.mark.parametrize(
     ("text", "count"),
-    [("zeros", 1), ("[3]:zeros", 3), ("filter[2]", 2), ("[2]", 2), ("filter[0]:zeros", 0)],
+    [("zeros", 1), ("[3]:zeros", 3), ("filter[2]", 2), ("filter[0]:zeros", 0)],
 )
 def test_zeros_are_as_many_structs_as_are_told(text: str, count: int) -> None:
     made = value(text)
@@ -137,7 +137,40 @@ def test_the_hint_is_in_the_command_line_s_words() -> None:
         "s=zeros, s=[3]:zeros for three, s='{gain=..., ...}', s=@s.bin or s=uint8[20]:ones for the "
         "bytes, a structured s=@s.npy, or s=NULL"
     )
-    assert refusal("5", I16).partition("Try: ")[2].startswith("s=int16[64]:zeros, with :ones")
+    assert refusal("5", I16).partition("Try: ")[2].startswith("s='[1, 2, 3]', s=int16[64]:zeros,")
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("[2]", [2]),
+        ("[5,3,9,-1,7]", [5, 3, 9, -1, 7]),
+        ("[[1, 2, 3], [4, 0x5, 6]]", [[1, 2, 3], [4, 5, 6]]),
+    ],
+)
+def test_numbers_in_brackets_are_the_array(text: str, numbers: list[object]) -> None:
+    made = value(text, I16)
+    assert (made.dtype, made.tolist()) == (np.dtype(np.int16), numbers)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", "its rows are not alike, or empty."),
+        ("[[1, 2], [3]]", "its rows are not alike"),
+        ("[1, [2]]", "its rows are not alike"),
+        ("[1, 40000]", "[1]=40000 is out of range: int16 is -32768 to 32767."),
+        ("[1, x]", "[1]=x is not an integer."),
+        ("[1; 2]", "s=[1; 2] is not a list of numbers."),
+        ("[1, 2", "is not a known form of argument"),
+    ],
+)
+def test_what_is_not_a_list_of_such_numbers_is_refused(text: str, message: str) -> None:
+    assert message in refusal(text, I16)
+
+
+def test_numbers_in_brackets_are_not_structs() -> None:
+    assert "s=[2] has numbers; the parameter's type is a struct." in refusal("[2]")
 
 
 def test_a_number_s_type_is_the_parameter_s_where_none_is_told() -> None:

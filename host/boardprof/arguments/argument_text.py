@@ -153,8 +153,8 @@ def _forms(name: str, pointer: Pointer) -> str:
             dtype = "uint8"
     text = f"{name}=TEXT, " if pointer.element == CHAR else ""
     return (
-        f"{text}{name}={dtype}[64]:zeros, with :ones, :random, :random(7) or :out for :zeros, "
-        f"{name}=@{name}.npy, {name}=@{name}.bin, or {name}=NULL"
+        f"{text}{name}='[1, 2, 3]', {name}={dtype}[64]:zeros, with :ones, :random, :random(7) or "
+        f":out for :zeros, {name}=@{name}.npy, {name}=@{name}.bin, or {name}=NULL"
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays and structs that a text describes: ``int16[64]:random(7)``, ``[3]:zeros``, ``{a=1, b=2}``.
+"""Arrays and structs of a text: ``[1, 2]``, ``int16[64]:random(7)``, ``[3]:zeros``, ``{a=1, b=2}``.
 
 The members of a struct may be arrays and structs: ``{gain=2.5, taps=[1, 2, 3], at={x=1, y=2}}``.
 """
@@ -7,7 +7,7 @@ The members of a struct may be arrays and structs: ``{gain=2.5, taps=[1, 2, 3], 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -25,9 +25,9 @@ if TYPE_CHECKING:  # numpy takes a while to import: only calls with arrays need 
 _CONTENT = r"zeros|ones|random(?:\((?P<seed>\d+)\))?"
 
 _FORMS = (
-    "a number, @x.npy, @x.bin, int16[64]:zeros, :ones, :random, :random(7) or :out, NULL; for "
-    "structs zeros, [3]:zeros or '{NAME=NUMBER}'; for char* TEXT, or '\"TEXT\"' with special "
-    "characters"
+    "a number, '[1, 2, 3]', @x.npy, @x.bin, int16[64]:zeros, :ones, :random, :random(7) or :out, "
+    "NULL; for structs zeros, [3]:zeros or '{NAME=NUMBER}'; for char* TEXT, or '\"TEXT\"' with "
+    "special characters"
 )
 _CONTENTS = ("zeros", "ones", "random", "out")
 _GENERATED = r"(?P<dtype>\w*)\[(?P<shape>[\d, ]*)\](?P<rest>(?::.*)?)"
@@ -123,12 +123,14 @@ class ArrayText:
         shape: None for one element.
         content: one that `_is_content` accepts.
         structs: from a text with members; None for any other text.
+        values: from a text with the numbers themselves; None for any other text.
     """
 
     type_name: str = ""
     shape: tuple[int, ...] | None = None
     content: str = "zeros"
     structs: list[dict[str, Tree]] | None = None
+    values: list[Tree] | None = None
 
     def make(self, where: str, pointer: Pointer) -> npt.NDArray[Any] | StructText:
         """Return a new array, or the members of structs that are more than numbers.
@@ -150,6 +152,8 @@ class ArrayText:
                 return StructText(where, self.structs)
             return _struct_array(where, self.structs, pointer.element)
         dtype = self._dtype(where, pointer)
+        if self.values is not None:
+            return _values_array(where, self.values, dtype)
         if self.shape is None and not isinstance(pointer.element, Struct):
             raise UsageError(
                 f"{where} does not say how many elements; the parameter's type is {pointer.text}.",
@@ -195,6 +199,8 @@ def array_text(where: str, text: str, *, has_suffix: bool) -> ArrayText | None:
         return ArrayText(content=text)
     if text == "out":
         return ArrayText()
+    if text.startswith("[") and text.endswith("]") and not has_suffix:
+        return ArrayText(values=_list(where, text))
     match = re.fullmatch(_GENERATED, text)
     if match is None:
         if any(mark in text for mark in "[@:{") or has_suffix:
@@ -244,6 +250,53 @@ def _shape(where: str, shape: str) -> tuple[int, ...]:
         ) from error
 
 
+# -- values ------------------------------------------------------------------------------------
+
+
+def _list(where: str, text: str) -> list[Tree]:
+    """Return the numbers of ``[1, 2]`` or ``[[1, 2], [3, 4]]`` as texts.
+
+    Raises:
+        UsageError: it has another form.
+    """
+    tree = _tree(where, text, "a list of numbers", "[1, 2, 3], or [64]:zeros for 64 zeros")
+    assert isinstance(tree, list), "it begins with a bracket"
+    return tree
+
+
+def _values_array(where: str, values: list[Tree], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return numbers as an array.
+
+    Raises:
+        UsageError: they are not numbers of this type, or the rows differ in length.
+    """
+    import numpy as np
+
+    shape: list[int] = []
+    level: Tree = values
+    while isinstance(level, list):
+        shape.append(len(level))
+        level = level[0] if level else ""
+    flat = list(_leaves(where, values, shape))
+    if dtype.names is not None or dtype.kind == "V":
+        raise UsageError(f"{where} has numbers; the parameter's type is a struct.", hint=_FORMS)
+    numbers = [_number(where, each, dtype, f"[{i}]") for i, each in enumerate(flat)]
+    return np.array(numbers, dtype).reshape(shape)
+
+
+def _leaves(where: str, tree: Tree, shape: list[int]) -> Iterator[str]:
+    """Yield the numbers of a list whose rows have the given lengths."""
+    if not shape:
+        if not isinstance(tree, str):
+            raise UsageError(f"{where}: its rows are not alike.", hint="[[1, 2], [3, 4]]")
+        yield tree
+        return
+    if not isinstance(tree, list) or len(tree) != shape[0] or not tree:
+        raise UsageError(f"{where}: its rows are not alike, or empty.", hint="[[1, 2], [3, 4]]")
+    for each in tree:
+        yield from _leaves(where, each, shape[1:])
+
+
 # -- structs -----------------------------------------------------------------------------------
 
 
@@ -257,19 +310,25 @@ def _structs(where: str, text: str) -> list[dict[str, Tree]]:
     Raises:
         UsageError: it has another form, or is nested too deeply.
     """
+    hint = "'{NAME=NUMBER, NAME=[NUMBER, NUMBER]}', in quotes"
+    tree = _tree(where, text, "a struct", hint)
+    structs = tree if isinstance(tree, list) else [tree]
+    if not all(isinstance(each, dict) for each in structs):
+        raise UsageError(f"{where} is not a struct.", hint=hint)
+    return structs  # type: ignore[return-value]  # just seen
+
+
+def _tree(where: str, text: str, what: str, hint: str) -> Tree:
     tokens = re.findall(_TOKEN, text)
     if max(accumulate(_BRACKETS.get(token, 0) for token in tokens), default=0) > _DEEPEST:
         raise UsageError(f"{where} is nested too deeply: at most {_DEEPEST} levels are allowed.")
     try:
         tree = _value(tokens)
-        structs = tree if isinstance(tree, list) else [tree]
-        if tokens or not all(isinstance(each, dict) for each in structs):
+        if tokens:
             raise ValueError
     except (ValueError, IndexError) as error:
-        raise UsageError(
-            f"{where} is not a struct.", hint="'{NAME=NUMBER, NAME=[NUMBER, NUMBER]}', in quotes"
-        ) from error
-    return structs  # type: ignore[return-value]  # just seen
+        raise UsageError(f"{where} is not {what}.", hint=hint) from error
+    return tree
 
 
 def _value(tokens: list[str]) -> Tree:

@@ -121,6 +121,8 @@ def _name(
             )
         return expectation.name
     arrays = [name for name in outputs if name != RETURN] or list(outputs)
+    if RETURN in outputs and _number(expectation.source) is not None:
+        return RETURN
     if not arrays:
         raise UsageError(
             f"{measurement.function} returns nothing and writes no array: there is nothing to "
@@ -148,6 +150,11 @@ def _check(
     if _is_scalar(found, wanted):
         _check_scalar(what, found, wanted, tolerance)
         return
+    if not wanted.shape and _number(expectation.source) is not None:
+        raise UsageError(
+            f"{what} is not a number, so it cannot be {expectation.source}.",
+            hint=f"--expect {name}=@FILE.npy; --save-output DIR writes files that fit",
+        )
     if (wanted.shape, wanted.dtype) != (found.shape, found.dtype):
         raise UsageError(
             f"{what} is {found.dtype}{list(found.shape)}; {expectation.source} has "
