@@ -179,3 +179,14 @@ def test_a_run_without_the_metric_of_a_rule_is_not_like_the_measured_one(
     assert number(wider, rules=["stalls>1%"]) is None
     save(history, wider)
     assert number(wider, rules=["stalls>1%"]) == 2
+
+
+def test_a_branch_outside_of_a_repository_is_an_error(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    (outside := tmp_path / "outside").mkdir()
+    done = boardprof("run", f"{world / 'one.c'}:one", "n=1", *GATE, folder=outside)
+    assert (done.code, done.out) == (2, "")
+    assert "needs a git repository: a run of this folder has no branch" in done.err
+    assert "Try: git init, or name a run: --against last" in done.err

@@ -68,9 +68,16 @@ class Against:
             if_present: without such a run, nothing is compared.
         """
         from boardprof.history.branch_baseline import BranchRuns
+        from boardprof.history.project import repository_path
         from boardprof.history.report_lookup import branch_meant, find_run, find_run_if_present
         from boardprof.history.run import NothingKeptError
 
+        if ref.startswith("branch:") and repository_path(".") is None:
+            raise UsageError(
+                f"--against {ref} needs a git repository: a run of this folder has no branch, so "
+                "it could never become a baseline.",
+                hint="git init, or name a run: --against last",
+            )
         made = cls(gate, bisects=bisects)
         made._compares = True
         if if_present and find_run_if_present(ref) is None:

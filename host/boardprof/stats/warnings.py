@@ -249,7 +249,11 @@ def _apart(group: GroupSummary) -> Apart | None:
 def _coarse(group: GroupSummary) -> _Doubts:
     step, median = float(group.grain), abs(group.summary.median)
     if step > 0 and step > _LARGE_GRAIN * median:
-        share = f"{100 * step / median:.2g} % of the median" if median else "more than the median"
+        share = "more than the median"
+        if median:
+            percent = 100 * step / median
+            share = f"{percent:,.0f}" if percent >= 10 else f"{percent:.2g}"
+            share += " % of the median"
         yield (
             f"one step of its clock, {step:.3g}, is {share}.",
             "Make the samples longer: --number 100.",
