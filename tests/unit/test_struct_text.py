@@ -127,8 +127,21 @@ def test_what_is_no_such_struct_is_refused(text: str, message: str) -> None:
 
 
 def test_an_unknown_member_is_told_with_those_there_are() -> None:
-    with pytest.raises(UnknownNameError, match="did you mean 'gain'"):
+    with pytest.raises(UnknownNameError) as caught:
         value("{gian=1}")
+    assert str(caught.value) == (
+        "There is no member of filter 'gian' in s={gian=1}; did you mean 'gain'? Known: gain, "
+        "taps, on, at"
+    )
+
+
+def test_a_hint_has_as_many_brackets_as_the_member_has_dimensions() -> None:
+    matrix = Struct("matrix", 12, (Field("m", 0, I16, (2, 3)),))
+    assert refusal("{m=[1, 2, 3, 4, 5, 6]}", matrix).endswith(
+        "m is an array of 2 by 3 elements.\nTry: m=[[NUMBER, ...]]"
+    )
+    flexible = Struct("flexible", 2, (Field("length", 0, I16), Field("data", 2, I16, (0,))))
+    assert "the elements of data are not part of the struct" in refusal("{data=[1]}", flexible)
 
 
 def test_the_hint_is_in_the_command_line_s_words() -> None:

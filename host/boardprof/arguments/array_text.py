@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from boardprof.arguments.dtypes import element_dtype, struct_dtype
 from boardprof.arguments.signature import to_integer
-from boardprof.arguments.struct_value import StructText
+from boardprof.arguments.struct_value import StructText, not_such_an_array
 from boardprof.cfunction import Pointer, Scalar, Struct
 from boardprof.errors import UnknownNameError, UsageError
 
@@ -397,9 +397,7 @@ def _set(where: str, array: npt.NDArray[Any], tree: Tree, name: str) -> None:
     dtype, shape = array.dtype, array.shape[1:]
     if shape:
         if not isinstance(tree, list) or len(tree) > shape[0]:
-            raise UsageError(
-                f"{where}: {name} is an array of {shape[0]} elements.", hint=f"{name}=[NUMBER, ...]"
-            )
+            raise not_such_an_array(where, name, shape)
         for index, each in enumerate(tree):
             _set(where, array[:, index], each, f"{name}[{index}]")
     elif dtype.names is not None:
@@ -407,7 +405,8 @@ def _set(where: str, array: npt.NDArray[Any], tree: Tree, name: str) -> None:
             raise UsageError(f"{where}: {name} is a struct.", hint=f"{name}={{NAME=NUMBER}}")
         for member, each in tree.items():
             if member not in dtype.names:
-                raise UnknownNameError(f"member of {name}", member, dtype.names, hint=where)
+                place = f"in {where}"
+                raise UnknownNameError(f"member of {name}", member, dtype.names, where=place)
             _set(where, array[member], each, member)
     else:
         if not isinstance(tree, str) or dtype.kind == "V":

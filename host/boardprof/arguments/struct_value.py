@@ -98,7 +98,8 @@ class _Writer:
         known = dict(_named(struct))
         for member, value in values.items():
             if member not in known:
-                raise UnknownNameError(f"member of {name}", member, list(known), hint=self._where)
+                place = f"in {self._where}"
+                raise UnknownNameError(f"member of {name}", member, list(known), where=place)
             offset, field = known[member]
             if field.bits:
                 self._bits(field, at + offset, value, member)
@@ -142,10 +143,7 @@ class _Writer:
         if hasattr(value, "tolist"):  # a numpy array
             value = value.tolist()
         if not isinstance(value, list | tuple) or len(value) > count:
-            raise UsageError(
-                f"{self._where}: {name} is an array of {count} elements.",
-                hint=f"{name}=[NUMBER, ...]",
-            )
+            raise not_such_an_array(self._where, name, shape)
         stride = kind.size * math.prod(rest)
         for index, each in enumerate(value):
             self._value(kind, at + index * stride, rest, each, f"{name}[{index}]")
@@ -272,6 +270,18 @@ def _read(
         return None
     code = ("<" if order == "little" else ">") + _CODES[_number_text(kind)]
     return packing.unpack_from(code, content, at)[0]
+
+
+def not_such_an_array(where: str, name: str, shape: tuple[int, ...]) -> UsageError:
+    """Return the error of a value that is not an array of a member's shape."""
+    if shape[0] == 0:
+        return UsageError(
+            f"{where}: the elements of {name} are not part of the struct: it is a flexible array.",
+            hint="pass the bytes of all of it: @FILE.bin, a whole number of structs long",
+        )
+    size = " by ".join(map(str, shape))
+    form = f"{'[' * len(shape)}NUMBER, ...{']' * len(shape)}"
+    return UsageError(f"{where}: {name} is an array of {size} elements.", hint=f"{name}={form}")
 
 
 def _number_text(kind: Scalar) -> str:
