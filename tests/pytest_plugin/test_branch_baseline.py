@@ -70,3 +70,15 @@ def test_a_session_that_lacks_its_baseline_fails_where_it_is_required_and_counts
     git(suite.folder, "commit", "-q", "-a", "-m", "a test that fails")
     assert suite.run("--bp-compare", "main", "test_cube.py").code == 1
     assert kept(suite) == [(("square",), False), (("cube",), False), (("cube",), True)]
+
+
+def test_a_rule_that_cannot_be_checked_says_nothing_about_the_runs_of_the_branch(
+    suite: Suite,
+) -> None:
+    plain = TEST.replace('fail_if=["Duration (us)>1e6spread"], ', "").format(name="cube")
+    suite.write("test_plain.py", plain)
+    assert suite.run("test_plain.py").code == 0
+    wrong = suite.run("--bp-compare", "main", "--bp-fail-if", "instruct>0", "test_plain.py")
+    assert wrong.code == 1
+    assert "the rule instruct>0 cannot be check" in wrong.out
+    assert "no clean run of main" not in wrong.out

@@ -243,10 +243,11 @@ class Session:
         if self.branch is not None and self.measurements:
             compared = [each.run for each in self.verdicts if each.run is not None]
             if not compared:
-                self.warnings.append(
-                    f"not compared: no clean run of {self.branch.branch} like this session was "
-                    "kept before, so no change can fail a test"
-                )
+                if not all(each.failures for each in self.verdicts):  # which have their reason
+                    self.warnings.append(
+                        f"not compared: no clean run of {self.branch.branch} like this session was "
+                        "kept before, so no change can fail a test"
+                    )
                 return
             from boardprof.history.report_lookup import find_run
 
