@@ -156,6 +156,15 @@ def test_a_static_function_of_cpp_with_a_name_of_c_is_hidden(tmp_path: Path) -> 
     ]
 
 
+def test_an_inlined_function_of_cpp_is_not_advised_to_be_kept(tmp_path: Path) -> None:
+    text = "namespace { int inlined(int n) { return n * 3; } }\n"
+    (tmp_path / "code.cpp").write_text(text + "int offered(int n) { return inlined(n); }\n")
+    run_compiler(tmp_path, ["g++", "-O2", "-g", "-c", "code.cpp", "-o", "code.o"])
+    assert hidden_functions([tmp_path / "code.o"]) == [
+        ("inlined", "code.cpp", "static and inlined: call it from a function of your own")
+    ]
+
+
 RUST = """\
 #![crate_type = "lib"]
 #![allow(improper_ctypes_definitions)]
