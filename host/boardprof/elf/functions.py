@@ -306,9 +306,7 @@ def _hidden(elf: ELFFile) -> list[HiddenFunction]:
 
 def _why(hidden: Subprogram, local: set[str], linked: bool) -> str:
     keep = f"--keep {hidden.name} compiles it out of line"
-    if (
-        hidden.language in ("C++", "Rust") and hidden.name not in local
-    ):  # --keep changes C sources only
+    if hidden.name not in local and hidden.language in ("C++", "Rust"):  # --keep is for C
         keep = "call it from a function of your own"
     if not hidden.external:
         return f"static: {keep}" if hidden.name in local else f"static and inlined: {keep}"
