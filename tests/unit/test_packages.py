@@ -7,6 +7,7 @@ import importlib.metadata
 import sys
 import zipfile
 from collections.abc import Iterator
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,7 @@ def test_without_such_packages_no_metadata_is_read(
     (site / "lab-1.0.dist-info" / "entry_points.txt").write_text(text)
     (site / "bare-1.0.dist-info").mkdir()
     sys.path.append("/nowhere")
+    monkeypatch.setattr(sys, "meta_path", [PathFinder])  # other tests may have brought finders
     monkeypatch.setattr(importlib.metadata, "entry_points", pytest.fail)
     assert found() == []
 
