@@ -107,6 +107,7 @@ def test_the_json_has_the_outputs_shapes_and_not_their_data(x: str, tmp_path: Pa
 
 def test_a_run_without_arrays_does_not_import_numpy() -> None:
     target = f"{FIXTURES / 'scalars.c'}:count_calls"
+    assert boardprof("run", target).code == 0  # a build reads objects with numpy
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "boardprof", "run", target],
         capture_output=True,
@@ -181,6 +182,15 @@ def test_the_return_value_can_be_expected(tmp_path: Path) -> None:
     done = run("sum", "x=int32[3]:ones", "n=2", "--expect", f"return=@{file}")
     assert done.code == 6
     assert "return of sum on native is 2, expected 3." in done.err
+
+
+def test_a_file_whose_name_is_a_number_is_a_file(tmp_path: Path, x: str) -> None:
+    with (tmp_path / "4").open("wb") as file:
+        np.save(file, np.array([3, 5, 7, 9], np.int32))
+    arguments = [x, "h=int16[2]:ones", "y=int32[4]:out", "n=4"]
+    assert run("fir", *arguments, "--expect", f"@{tmp_path / '4'}").code == 0
+    done = boardprof("run", "-q", f"{KERNELS}:fir", *arguments, "--expect", "@4", folder=tmp_path)
+    assert done.code == 0, done.err
 
 
 def test_a_number_can_be_expected_as_it_stands() -> None:

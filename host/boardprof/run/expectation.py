@@ -34,12 +34,14 @@ class Expectation:
         source: the file that it is from, or the number as it was given.
         array: as the file has it; a number is an array without dimensions.
         board: whose output. None for every board.
+        is_number: it was given as a number, and not as a file.
     """
 
     name: str | None
     source: str
     array: npt.NDArray[Any]
     board: str | None = None
+    is_number: bool = False
 
 
 def read_expectations(text: str, boards: Sequence[str]) -> list[Expectation]:
@@ -68,7 +70,7 @@ def _read(text: str, board: str | None) -> Expectation:
             f"{text!r} is not a valid --expect.", hint="--expect y=@y.npy, @y.npy or return=4"
         )
     if number is not None:
-        return Expectation(name or None, value, number, board)
+        return Expectation(name or None, value, number, board, is_number=True)
     array = load_array(file, f"--expect {text}", "--save-output DIR writes files that fit")
     values = array.astype(array.dtype.newbyteorder("="))
     return Expectation(name or None, file, values, board)
@@ -121,7 +123,7 @@ def _name(
             )
         return expectation.name
     arrays = [name for name in outputs if name != RETURN] or list(outputs)
-    if RETURN in outputs and _number(expectation.source) is not None:
+    if RETURN in outputs and expectation.is_number:
         return RETURN
     if not arrays:
         raise UsageError(
@@ -129,9 +131,10 @@ def _name(
             f"compare with {expectation.source}."
         )
     if len(arrays) != 1:
+        file = "FILE.npy" if expectation.is_number else expectation.source
         raise UsageError(
             f"{measurement.function} has {len(arrays)} outputs: {', '.join(arrays)}.",
-            hint=f"say which: --expect {arrays[0]}=@{expectation.source}",
+            hint=f"say which: --expect {arrays[0]}=@{file}",
         )
     return arrays[0]
 
@@ -150,7 +153,7 @@ def _check(
     if _is_scalar(found, wanted):
         _check_scalar(what, found, wanted, tolerance)
         return
-    if not wanted.shape and _number(expectation.source) is not None:
+    if expectation.is_number:
         raise UsageError(
             f"{what} is not a number, so it cannot be {expectation.source}.",
             hint=f"--expect {name}=@FILE.npy; --save-output DIR writes files that fit",
