@@ -77,3 +77,23 @@ def test_a_baseline_that_could_not_be_written_is_told_before_anything_is_measure
     file = tmp_path / "no" / "base.json"
     assert main(["run", "-b", "native", "x.c:f", "--baseline", str(file)]) == 2
     assert "cannot be written: there is no folder" in capsys.readouterr().err
+
+
+def test_other_contents_of_an_array_are_no_regression(tmp_path: Path) -> None:
+    requires_tool("qemu-system-riscv32", "qemu-system-misc")
+    requires_tool("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf")
+    source = (
+        "int small(const char *s, int n) { int i = 0; while (i < n && s[i] >= 'a') i++; return i; }"
+    )
+    (tmp_path / "u.c").write_text(source)
+    (tmp_path / "one").write_text("abcdefgh")
+    (tmp_path / "two").write_text("ABCDabcd")
+    command = ("run", "-q", "-b", "qemu-rv32", "u.c:small", "n=8", "--repeat", "1")
+    gate = ("--against", "base.json", "--fail-if", "instructions<-1")
+    made = boardprof(*command, "s=@one", "--baseline", "base.json", folder=tmp_path)
+    assert made.code == 0, made.err
+    assert boardprof(*command, "s=@one", *gate, folder=tmp_path).code == 0
+    done = boardprof(*command, "s=@two", *gate, folder=tmp_path)
+    assert done.code == 2
+    assert "its arrays had other contents, which may be what changed it" in done.out
+    assert boardprof(*command, "s=@two", *gate, "--allow", "inputs", folder=tmp_path).code == 1

@@ -55,6 +55,21 @@ def save_all(history: History, values: list[int]) -> None:
 # -- trends -----------------------------------------------------------------------------------
 
 
+def test_runs_with_other_inputs_are_left_out_unless_they_are_allowed(history: History) -> None:
+    for number, (value, crc) in enumerate([(500, "a"), (90, "b"), (500, "a")], 1):
+        report = emulated(value, measurement={"inputs_crc32": crc})
+        history.save(report, git=commit(number))
+    done = command(history, "trend", "fir", "--branch", "main")
+    assert done.err == (
+        "note: left out: #2. Its arrays had other contents (--allow inputs includes it).\n"
+    )
+    assert "fir(n=64) on qemu: 2 runs" in done.out
+    assert "changed" not in done.out
+    every = command(history, "trend", "fir", "--branch", "main", "--allow", "inputs")
+    assert (every.err, "fir(n=64) on qemu: 3 runs" in every.out) == ("", True)
+    assert "instructions changed from 500 to 90" in every.out
+
+
 def test_a_change_is_named_with_the_run_and_the_commit_that_brought_it(history: History) -> None:
     save_all(history, NOISY + LATER)
     for number, value in ((17, 700), (18, 701)):

@@ -148,6 +148,22 @@ def test_each_row_has_the_stack_of_its_call(rv32: Board) -> None:
     assert stacks[:4] == stacks[4:]
 
 
+def test_a_change_of_what_a_call_finds_shows_in_it_and_in_the_calls_behind(native: Board) -> None:
+    def inputs(network: Network) -> list[str]:
+        extra = network.program.profile(repeat=1).extra or {}
+        return [each["inputs_crc32"] for each in extra["measurements"]]
+
+    same, other = Network(native), Network(native)
+    other.bias[0] = -9
+    first = inputs(same)
+    assert inputs(same) == first  # although its arrays now have the results of the run before
+    changed = [one != another for one, another in zip(first, inputs(other), strict=True)]
+    assert changed == [True] * len(first)
+    last = Network(native)
+    last.hidden[:] = 5  # overwritten before anything reads it
+    assert inputs(last) == first
+
+
 def test_totals_are_of_the_board_and_hold_all_rows(board: Board) -> None:
     report = Network(board).program.profile(repeat=2)
     assert list(report.device_metrics) == [board.device.name]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boardprof.arguments.arguments import check_overlap
+from boardprof.arguments.arguments import bind, check_overlap
 from boardprof.arguments.array_argument import ArrayArgument, array_argument
 from boardprof.arguments.passing import Block, Keep, Out, Passing
 from boardprof.arguments.signature import parse_signature
@@ -359,3 +359,19 @@ def test_padding_may_hold_anything() -> None:
 
 def test_bytes_that_end_within_a_struct_are_told_what_to_pad_them_to() -> None:
     assert "Try: pad it to 12 bytes, or " in refusal("packet{4}*", bytearray(9))
+
+
+def test_inputs_are_told_apart_by_what_the_function_finds_in_its_arrays() -> None:
+    """The CRC-32 of ``x``, a zero byte and ``abc`` is the one that gzip writes for these bytes."""
+
+    def inputs(kind: str, *values: object) -> str:
+        return bind("f", parse_signature(kind), values, {}).inputs_crc32()
+
+    assert inputs("(x: const u8*) -> void", b"abc") == "c5e5c4c3"
+    assert inputs("(x: u8*) -> void", bytearray(b"abc")) == "c5e5c4c3"
+    assert inputs("(x: u8*) -> void", Keep(bytearray(b"abc"))) == "c5e5c4c3"
+    assert inputs("(x: const u8*) -> void", b"abd") != "c5e5c4c3"
+    assert inputs("(x: const u8*, y: const u8*) -> void", b"abc", b"") != "c5e5c4c3"
+    for nothing in (Out(bytearray(3)), None, Block(1, 3)):
+        assert inputs("(x: u8*) -> void", nothing) == ""
+    assert inputs("(n: i32) -> void", 5) == ""

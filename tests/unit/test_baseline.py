@@ -226,3 +226,17 @@ def test_a_file_that_was_formatted_anew_is_still_one(tmp_path: Path) -> None:
     named = report_of({"instructions": [5]}, name="boardprof.baseline")
     file.write_text(named.json())
     assert read_report(str(file)) == named
+
+
+def test_it_keeps_what_tells_the_contents_of_arrays() -> None:
+    def with_inputs(count: int, crc: str) -> Report:
+        return report_of({"instructions": [count]}, measurement={"inputs_crc32": crc})
+
+    written = render_baseline(with_inputs(1200, "0000000a"))
+    assert '   "inputs": "0000000a",\n' in written
+    for crc, verdict in (("0000000a", "worse"), ("0000000b", "other inputs")):
+        [row] = compare(read(written), with_inputs(1300, crc)).rows
+        assert row.verdict == verdict
+    earlier = json.loads(written)
+    updated = updated_baseline(with_inputs(1200, "0000000b"), earlier, lambda label: False)
+    assert '   "inputs": "0000000b",\n' in updated

@@ -162,6 +162,67 @@ def test_states_of_other_calls_are_not_compared(run: dict[str, Any]) -> None:
     assert (only(alike).is_exact, alike.regressed) == (True, True)
 
 
+def test_a_change_is_not_judged_if_the_arrays_had_other_contents() -> None:
+    before, after, untold = (
+        counts([value], measurement=facts)
+        for value, facts in (
+            (205, {"inputs_crc32": "0000000a"}),
+            (190, {"inputs_crc32": "0000000b"}),
+            (190, {}),
+        )
+    )
+    for one, other in ((before, after), (after, before)):
+        found = compare(one, other, ["instructions>0", "instructions<-1"])
+        assert (only(found).verdict, found.regressed, found.judged) == ("other inputs", False, 0)
+        assert [str(each.rule) for each in found.unjudged] == ["instructions>0", "instructions<-1"]
+        assert found.unjudged[0].why.startswith("its arrays had other contents")
+    assert only(compare(before, after, allow="inputs")).verdict == "better"
+    assert compare(after, before, ["instructions>0"], allow="inputs").regressed
+    assert only(compare(untold, before)).verdict == "worse"
+    alike = counts([205], measurement={"inputs_crc32": "0000000b"})
+    assert only(compare(before, alike)).verdict == "same"
+
+
+def test_a_cold_call_is_not_judged_if_the_arrays_had_other_contents() -> None:
+    sides = [
+        counts(
+            [205] * 3,
+            measurement={
+                "inputs_crc32": crc,
+                "cold": {"metrics": {"instructions": {"count": cold}}},
+            },
+        )
+        for crc, cold in (("0000000a", 300), ("0000000b", 400))
+    ]
+    rule = "instructions:cold>0"
+    found = compare(*sides, [rule])
+    assert (only(found).verdict, found.regressed, len(found.unjudged)) == ("other inputs", False, 1)
+    assert compare(*sides, [rule], allow=["inputs"]).regressed
+
+
+def test_contents_of_arrays_do_not_matter_between_two_boards() -> None:
+    """The other board may have the other byte order."""
+    sides = [
+        counts([value], device=board, measurement={"inputs_crc32": crc})
+        for value, board, crc in ((205, "rv32", "0000000a"), (190, "m4", "0000000b"))
+    ]
+    assert only(compare(*sides, allow=["board"])).verdict == "better"
+
+
+def test_rows_of_several_calls_have_the_inputs_of_all() -> None:
+    def twice(value: int, *crcs: str) -> Report:
+        report = counts([value] * 2)
+        extra = report.extra or {}
+        [taken] = extra["measurements"]
+        several = [{**taken, "inputs_crc32": crc} for crc in crcs]
+        return Report(report.calls, {}, {}, {**extra, "measurements": several})
+
+    before = twice(205, "0000000a", "0000000b")
+    assert only(compare(before, twice(206, "0000000b", "0000000a"))).verdict == "worse"
+    assert only(compare(before, twice(206, "0000000a", "0000000c"))).verdict == "other inputs"
+    assert only(compare(before, twice(206, "0000000a", ""))).verdict == "worse"
+
+
 def test_states_of_reports_that_do_not_tell_of_the_calls_are_not_compared() -> None:
     untold: dict[str, Any] = {"measurement": {"warmup": None}}
     row = only(compare(counts([100, 130], **untold), counts([130, 160], **untold)))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -25,6 +26,8 @@ RETURN = "return"
 """Name of a returned struct among the arrays; no parameter can have it."""
 
 _ADDRESS = re.compile(r"&(?P<name>\w+)(?:\[(?P<index>\d+)\])?")
+
+_GIVEN = (Passing.IN, Passing.IN_OUT, Passing.KEEP)
 
 FunctionIds = Callable[[str], int]
 """From a function's name to its id on the board."""
@@ -52,6 +55,22 @@ class Arguments:
     def arrays(self) -> tuple[ArrayArgument, ...]:
         """The arrays that are passed as pointers, and those that they point to."""
         return (*(part for part in self.parts if not isinstance(part, bytes)), *self.extras)
+
+    def inputs_crc32(self) -> str:
+        """Return the CRC-32 of what the function finds in its arrays; "" without such an array.
+
+        It is 8 hexadecimal digits, of names, bytes on the board and places that pointers lead to.
+        Arrays that are only written do not count, nor do blocks, whose bytes are not on the host.
+        """
+        given = [each for each in self.arrays if each.array is not None and each.passing in _GIVEN]
+        crc = 0
+        for array in given:
+            crc = zlib.crc32(array.name.encode() + b"\0", crc)
+            crc = zlib.crc32(array.content(), crc)
+            for each in array.targets:
+                name = "" if each.array is None else each.array.name
+                crc = zlib.crc32(f"{each.offset} {name} {each.at}".encode(), crc)
+        return f"{crc:08x}" if given else ""
 
 
 def referred(texts: Iterable[str]) -> set[str]:

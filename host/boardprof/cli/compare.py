@@ -122,7 +122,7 @@ def gate_options(command: Command) -> Command:
         click.option(
             "--allow",
             multiple=True,
-            type=click.Choice(["clock", "board", "compiler"]),
+            type=click.Choice(["clock", "board", "compiler", "inputs"]),
             help="Compare even if the runs differ in this.",
         ),
         click.option(

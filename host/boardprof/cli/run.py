@@ -398,7 +398,8 @@ def _keep(
 def _since(report: Report, target: str, options: Mapping[str, Any]) -> Comparison | None:
     """Compare with the newest comparable run, except for scripts, which compare on purpose.
 
-    Another file may have an unrelated function of the same name, so the run has the target's file.
+    A run with the same inputs goes before newer ones with others. Another file may have an
+    unrelated function of the same name, so the run has the target's file.
     """
     shows_other = any(options[name] for name in ("table", "against", "ab", "ab_rev"))
     if shows_other or is_quiet() or os.environ.get("CI"):
@@ -407,13 +408,17 @@ def _since(report: Report, target: str, options: Mapping[str, Any]) -> Compariso
     from boardprof.comparison.comparison import ComparisonError
     from boardprof.history.report_lookup import like_runs
 
+    newest = None
     with contextlib.suppress(BoardprofError):  # keeping this run reports errors of the history
         for found in like_runs(report):
             if found.run is None or not _is_of_same_file(found.run.command, target):
                 continue
             with contextlib.suppress(ComparisonError):  # such as another compiler
-                return compare(found.report, report, before_name=found.label)
-    return None
+                compared = compare(found.report, report, before_name=found.label)
+                if all(row.verdict != "other inputs" for row in compared.rows):
+                    return compared
+                newest = newest or compared
+    return newest
 
 
 def _is_of_same_file(command: str, target: str) -> bool:

@@ -152,7 +152,7 @@ def _names(context: click.Context, parameter: click.Parameter, incomplete: str) 
     "--allow",
     multiple=True,
     metavar="WHAT",
-    help="With --diff: compare even if clock, board or compiler differ.",
+    help="With --diff: compare even if clock, board, compiler or inputs differ.",
 )
 @click.option(
     "--metric", metavar="NAME", help="collapsed only: metric that sets the width of a frame."

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 @click.option(
     "--allow",
     multiple=True,
-    type=click.Choice(["clock", "board", "compiler"]),
+    type=click.Choice(["clock", "board", "compiler", "inputs"]),
     help="Include runs that differ in this from the newest one.",
 )
 @json_option

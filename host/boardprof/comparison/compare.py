@@ -93,7 +93,7 @@ def compare(
         after: the new Report, likewise.
         rules: one or more rules that a change must not break, such as ``cycles:median>2%``.
         alpha: metrics that are not exact differ if the rank test gives a smaller p; 0 < alpha < 1.
-        allow: mismatches to ignore: ``clock``, ``board``, ``compiler``.
+        allow: mismatches to ignore: ``clock``, ``board``, ``compiler``, ``inputs``.
         before_name: name of the old Report in output.
         after_name: name of the new Report in output.
         fail_if_missing: rows that a rule could not judge are failures, like regressions.
@@ -127,8 +127,9 @@ def compare(
     old_groups, new_groups = summaries(old), summaries(new)
     pairing = Pairing(devices, needs_hash(old_groups) or needs_hash(new_groups))
     named = {name for rule in parsed if not rule.is_glob for name in rule.chosen(SHARES)}
-    olds = side_of(old, old_groups, pairing, named, is_old=True)
-    news = side_of(new, new_groups, pairing, named, is_old=False)
+    checks = "inputs" not in allowed
+    olds = side_of(old, old_groups, pairing, named, is_old=True, checks_inputs=checks)
+    news = side_of(new, new_groups, pairing, named, is_old=False, checks_inputs=checks)
     _check_common(olds, news)
     rows, apart = _rows(olds, news, pairing, alpha, sessions)
     gaps = [
@@ -150,6 +151,7 @@ def compare(
             *of_one_build(rows, old_boards, new_boards),
             *_not_compared(gaps),
             *_only_once(rows),
+            *_of_other_inputs(rows),
             *_within_overhead(rows),
             *_in_pairs(rows, sessions),
             *gated.notes,
@@ -357,6 +359,13 @@ def _only_once(rows: Sequence[Difference]) -> list[str]:
         for verdict, when in (("removed", "before"), ("added", "after"))
     }
     return [f"Only {when}: {names}." for when, names in found.items() if names]
+
+
+def _of_other_inputs(rows: Sequence[Difference]) -> list[str]:
+    """List the changes that other contents of arrays may have made."""
+    names = _names(row for row in rows if row.verdict == "other inputs")
+    text = "its arrays had other contents before, so the change is not judged; --allow inputs does"
+    return [f"{names}: {text}."] if names else []
 
 
 def _within_overhead(rows: Sequence[Difference]) -> list[str]:

@@ -35,14 +35,18 @@ Verdict: TypeAlias = Literal[
     "within overhead",
     "too few samples",
     "other calls",
+    "other inputs",
     "added",
     "removed",
 ]
 """``noise``: a difference that may be chance; ``within overhead``: one that may come from the
 subtracted measurement overhead; ``too few samples``: one that no rank test can tell from chance,
 however large it is; ``other calls``: a function with a state, and the two runs measured different
-calls of it.
+calls of it; ``other inputs``: a change, and its arrays had other contents.
 """
+
+OF_OTHER_WORK: Final = ("other calls", "other inputs")
+"""Verdicts on two values that do not belong together."""
 
 
 class ComparisonError(UsageError):
@@ -324,7 +328,7 @@ def _has_ratio(row: Difference) -> bool:
     is_amount = row.kind in (Count, Duration) and row.metric not in SHARES
     is_there = row.before is not None and row.before.median > 0
     is_still = row.after is not None and row.after.median > 0
-    return is_amount and is_there and is_still and row.verdict != "other calls"
+    return is_amount and is_there and is_still and row.verdict not in OF_OTHER_WORK
 
 
 def _mean(rows: list[Difference]) -> float:

@@ -19,7 +19,7 @@ from boardprof.report.report import Report
 from boardprof.stats.groups import GroupKey, GroupSummary, calls_of, left_out
 from boardprof.stats.summary import summarize
 
-MISMATCHES: Final = ("clock", "board", "compiler")
+MISMATCHES: Final = ("clock", "board", "compiler", "inputs")
 """What `compare` refuses unless it is allowed."""
 
 _PATH_FLAGS = ("-I", "-L", "-isystem", "-iquote", "-idirafter", "-include")
@@ -337,6 +337,7 @@ def side_of(
     named: Collection[str],
     *,
     is_old: bool,
+    checks_inputs: bool = True,
 ) -> Side:
     """Return the part of a Report that is compared.
 
@@ -348,10 +349,14 @@ def side_of(
         pairing: with the other side.
         named: metrics that rules name.
         is_old: it is the older side.
+        checks_inputs: what the arrays contained matters. Between two boards it never does, since
+            the same numbers may be other bytes there.
     """
     metrics: dict[GroupKey, dict[str, GroupSummary]] = {}
     chosen = [group for group in groups if group.metric not in SHARES or group.metric in named]
     for group in _with_shares(chosen):
+        if not checks_inputs or any(old != new for old, new in pairing.devices.items()):
+            group = replace(group, inputs="")
         metrics.setdefault(pairing.key(group.key, is_old=is_old), {})[group.metric] = group
     calls: dict[GroupKey, int] = {}
     for key, number in calls_of(report).items() if SHARE in named else ():

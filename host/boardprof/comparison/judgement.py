@@ -45,6 +45,8 @@ def difference(
     varies from session to session, such as the placement of code and other programs, then varies
     between the pairs, and so enters p.
 
+    A change is not judged if the arrays had other contents: these may be what changed it.
+
     Args:
         key: the group.
         before: None if it was absent.
@@ -59,7 +61,7 @@ def difference(
         sides = _by_session(before, sessions), _by_session(after, sessions)
         if sides[0] and sides[1]:
             (before, after), is_paired = sides, True
-    change, p = None, None
+    change, p, is_cold_apart = None, None, False
     verdict: Verdict = "removed" if before is not None else "added"
     is_exact = False
     if before is not None and after is not None:
@@ -74,6 +76,9 @@ def difference(
         if is_of_calls and not is_exact and verdict != "same":
             verdict = "other calls"
         is_exact = is_exact and verdict != "noise"
+        is_cold_apart = _is_cold_apart(before, after)
+        if (is_cold_apart or verdict in ("better", "worse")) and _has_other_inputs(before, after):
+            verdict = "other inputs"
     return Difference(
         name=key.name,
         shapes=key.shapes,
@@ -88,7 +93,7 @@ def difference(
         is_exact=is_exact,
         verdict=verdict,
         label=key.label,
-        is_cold_apart=bool(before and after and _is_cold_apart(before, after)),
+        is_cold_apart=is_cold_apart,
         doubt=_doubt(before, after) if before and after and not is_paired else Fraction(0),
         is_emulated=bool(before and after and before.is_emulated and after.is_emulated),
         is_paired=is_paired,
@@ -115,6 +120,10 @@ def _is_exact(before: GroupSummary, after: GroupSummary) -> bool:
     if not all(map(_repeats, sides)):
         return False
     return _is_paired(before, after) or all(_is_steady(side) for side in sides)
+
+
+def _has_other_inputs(before: GroupSummary, after: GroupSummary) -> bool:
+    return bool(before.inputs and after.inputs) and before.inputs != after.inputs
 
 
 def _repeats(side: GroupSummary) -> bool:

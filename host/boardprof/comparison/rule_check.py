@@ -37,6 +37,11 @@ _OTHER_CALLS = (
     "before it"
 )
 
+_OTHER_INPUTS = (
+    "its arrays had other contents, which may be what changed it: give both runs the same files or "
+    "seeds, and :out for an array that is only written, or --allow inputs"
+)
+
 
 @dataclass(frozen=True)
 class Gated:
@@ -161,7 +166,7 @@ class _Pair:
         return self.old is not None and self.new is not None
 
     def is_broken(self, rule: Rule) -> bool:
-        if self.old is None or self.new is None:
+        if self.old is None or self.new is None or self.row.verdict == "other inputs":
             return False
         is_cold = rule.statistic == _COLD
         is_real = self.row.is_cold_apart if is_cold else self.row.verdict in ("better", "worse")
@@ -213,6 +218,8 @@ def _missing(
             yield replace(_gap(pair.row, _too_few_runs(pair.usual)), awaits_runs=True)
         elif pair.row.verdict == "other calls" and rule.statistic != _COLD:
             yield _gap(pair.row, _OTHER_CALLS)
+        elif pair.row.verdict == "other inputs":
+            yield _gap(pair.row, _OTHER_INPUTS)
         elif pair.row.verdict == "too few samples" and rule.statistic != _COLD:
             yield _gap(pair.row, f"too few samples to reach p < {alpha:g}")
         elif pair.is_too_fine(rule):

@@ -10,7 +10,13 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Final
 
-from boardprof.comparison.comparison import Comparison, ComparisonError, Difference, place_of
+from boardprof.comparison.comparison import (
+    Comparison,
+    ComparisonError,
+    Difference,
+    place_in,
+    place_of,
+)
 from boardprof.comparison.rule import Usual, statistic
 from boardprof.metrics import Kind
 from boardprof.report.report import Report
@@ -111,9 +117,12 @@ def trends_of(runs: Sequence[Report], compared: Callable[[Report], Comparison]) 
             left_out[number] = error.message
             continue
         places = Counter(map(place_of, found.rows))
+        others = {place_in(row, "") for row in found.rows if row.verdict == "other inputs"}
+        if others and others == {place_in(row, "") for row in found.rows}:
+            left_out[number] = "Its arrays had other contents (--allow inputs includes it)."
         for row in found.rows:
             # Rows that only a hash distinguishes have the same place, and no trend.
-            is_alone = places[place_of(row)] == 1
+            is_alone = places[place_of(row)] == 1 and place_in(row, "") not in others
             if is_alone and row.before and row.after and row.verdict != "other calls":
                 rows.setdefault(place_of(row), []).append((number, row))
     return Trends({place: _trend(each) for place, each in rows.items()}, left_out)

@@ -58,7 +58,7 @@ class BranchRuns:
         compiler and flags), its functions are in the same files, and it has the rules' metrics.
         Several jobs may measure other things on one branch. So of these runs, the one with most of
         the Report's rows is returned; of several such runs, one of the same target or without
-        further rows, and then the newest.
+        further rows, then one with the same inputs, and then the newest.
 
         Args:
             report: of the new run.
@@ -81,7 +81,7 @@ class BranchRuns:
         )
         flags = frozenset() if "compiler" in allow else _comparable(wanted["flags"])
         runs = (run for run in self._listed(choice) if _may_have(run, flags))
-        best: tuple[tuple[int, bool], Found] | None = None
+        best: tuple[tuple[int, bool, bool], Found] | None = None
         any_board = "board" in allow
         for run, earlier in like_runs_of(report, runs, self._loaded, part, any_board=any_board):
             compared = _compared(earlier, report, parsed, allow)
@@ -90,10 +90,11 @@ class BranchRuns:
             added = sum(row.verdict == "added" for row in compared.rows)
             has_more = any(row.verdict == "removed" for row in compared.rows)
             is_other = has_more and target != "" and target not in _words(run.command)
-            rank = -added, not is_other
+            has_other_inputs = any(row.verdict == "other inputs" for row in compared.rows)
+            rank = -added, not is_other, not has_other_inputs
             if best is None or rank > best[0]:
                 best = rank, Found(earlier, run.label, run.time, run)
-            if rank == (0, True):
+            if rank == (0, True, True):
                 break
         return None if best is None else best[1]
 

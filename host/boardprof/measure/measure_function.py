@@ -254,6 +254,7 @@ def measure_function(
     link.flags(mask=masked)  # refuses before arrays are sent
     stack_check.require(name)
     clock = clock_probe(link)
+    inputs_crc32 = arguments.inputs_crc32()
     with Placement(memory, arguments, put_back=True, on_transfer=on_transfer) as placement:
         prepare = placement.send_again if placement.sends_again else None
         sampler = FunctionSampler(link, placement.call(info), sampling, prepare)
@@ -288,6 +289,7 @@ def measure_function(
         sent_again=placement.why_again,
         cold=sampler.cold,
         interrupts=link.interrupts_during(windows, masked=masked),
+        inputs_crc32=inputs_crc32,
     )
 
 

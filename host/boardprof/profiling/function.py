@@ -151,6 +151,7 @@ class ProfiledFunction:
         calls_before, number = board.calls, rounds.number
         call, placement = bound_call(board, name, args, named)
         info, arguments = call.function.info, placement.arguments
+        inputs_crc32 = arguments.inputs_crc32()
 
         def sample(
             counted: CountedPass, number: int = 1, flags: MeasureFlag | None = None
@@ -191,6 +192,7 @@ class ProfiledFunction:
             kept=tuple(array.name for array in arguments.arrays if array.is_kept),
             sent_again=placement.why_again,
             interrupts=board.link.interrupts_during(windows, masked=self._masks),
+            inputs_crc32=inputs_crc32,
         )
         measurement = board.described(measurement, calls_before)
         return _with_gathered(assemble([measurement]), gathered)

@@ -35,7 +35,7 @@ from boardprof.profiling.host_collectors import (
     columns_for,
 )
 from boardprof.profiling.observed_calls import observed_sample, observed_value, planned_passes
-from boardprof.profiling.program_calls import ProgramArrays, ProgramCall, program_call
+from boardprof.profiling.program_calls import ProgramArrays, ProgramCall, inputs_of, program_call
 from boardprof.report.assemble import assemble
 from boardprof.report.calls import DURATION, Row
 from boardprof.report.measurement import Measurement, Stack, Windows
@@ -342,6 +342,7 @@ class _Runs:
         self._passes = passes
         self._gathered: dict[_Place, Gathered] = {}
         self._calls_before: dict[_Place, int | None] = {}
+        self._inputs = inputs_of(calls)
         self._done = 0
         self._windows: dict[_Place, list[Windows]] = defaultdict(list)
         self._passes_done = 0
@@ -401,6 +402,7 @@ class _Runs:
                 call.shapes,
                 stack=stacks[place[1]] if stacks else None,
                 interrupts=call.board.link.interrupts_during(windows[place], masked=self._masks),
+                inputs_crc32=self._inputs[place[1]],
             )
             measurement = call.board.described(measurement, self._calls_before.get(place))
             yield _Executed(call, measurement, self._gathered.get(place, {}))

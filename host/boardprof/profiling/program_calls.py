@@ -8,6 +8,7 @@ call has written, without a transfer.
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -98,6 +99,30 @@ def program_call(
         for name, part, v in zip(parameters, parts, values, strict=True)
     ]
     return ProgramCall(board, remote, arguments, ", ".join(texts), label)
+
+
+def inputs_of(calls: Sequence[ProgramCall]) -> list[str]:
+    """Return for each call a CRC-32 of what decides what it finds in its arrays; "" if nothing.
+
+    These are constant arrays, and what earlier calls found that wrote to its arrays. What else is
+    in a written array at the beginning does not count: mostly it is left from the run before.
+    """
+    written: dict[object, int] = {}
+    found = []
+    for number, call in enumerate(calls):
+        arrays = call.arguments.arrays
+        crc, is_given = 0, False
+        for place, array in enumerate(arrays):
+            earlier = written.get(_key(array))
+            if earlier is None and array.passing is Passing.IN:
+                crc = zlib.crc32(b"%d " % place + array.content(), crc)
+            elif earlier is not None:
+                crc = zlib.crc32(b"%d %d" % (place, earlier), crc)
+            is_given |= earlier is not None or array.passing is Passing.IN
+        found.append(f"{crc:08x}" if is_given else "")
+        of_call = zlib.crc32(b"%d" % number, crc)
+        written |= {_key(each): of_call for each in arrays if each.is_returned}
+    return found
 
 
 def _shape(argument: ArrayArgument, pointer: Pointer) -> str:

@@ -109,7 +109,7 @@ def add_options(parser: pytest.Parser) -> None:
         "--bp-allow",
         action="append",
         metavar="WHAT",
-        help="Compare even if the clock, the board or the compiler differs.",
+        help="Compare even if the clock, the board, the compiler or the inputs differ.",
     )
     add(
         "--bp-hotspots",

@@ -102,7 +102,9 @@ def _unchanged(before: Report, after: Report) -> set[tuple[str, ...]]:
 
 def _is_same(old: Entry, new: Entry, same: set[tuple[str, ...]]) -> bool:
     """Tell whether two measurements differ only by noise; ``same`` as `_unchanged` returns it."""
-    if any(old.get(key) != new.get(key) for key in ("samples", "calls", "flags", "compilers")):
+    if any(
+        old.get(key) != new.get(key) for key in ("samples", "calls", "flags", "compilers", "inputs")
+    ):
         return False
     names = (new.get(key, "") for key in ("function", "label", "arguments"))
     group = (*names, new.get("device", new.get("board", "")), new.get("sweep", ""))
@@ -186,6 +188,8 @@ def _entry(columns: _Columns, found: Sequence[GroupSummary], source: Source) -> 
     interrupts = kept.get("interrupts")
     if isinstance(interrupts, Mapping) and interrupts.get("masked") is True:
         entry["interrupts"] = "masked"
+    if source.inputs:
+        entry["inputs"] = source.inputs
     entry |= {"samples": columns.samples(key), "calls": columns.value(key, "Count")}
     entry |= _course(found)
     for name in sorted({source.clock(each.metric) for each in found if each.overhead.taken}):

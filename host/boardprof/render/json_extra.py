@@ -109,6 +109,7 @@ _MEASUREMENT: Final = {
     "name": str,
     "device": str,
     "arguments": str,
+    "inputs_crc32": str,
     "label": str,
     "flags": str,
     "build_id": str,

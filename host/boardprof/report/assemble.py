@@ -203,6 +203,7 @@ def _measurement_json(measurement: Measurement) -> dict[str, Any]:
         "name": measurement.function,
         "device": measurement.device.name,
         "arguments": measurement.arguments,
+        **({"inputs_crc32": measurement.inputs_crc32} if measurement.inputs_crc32 else {}),
         **({"label": measurement.label} if measurement.label else {}),
         "stack": asdict(measurement.stack) if isinstance(measurement.stack, Stack) else None,
         "result": _result_json(measurement.result),

@@ -172,6 +172,7 @@ class Measurement:
         interrupts: whether interrupts ran within the windows.
         profile: where one call spends what it costs; None if not recorded.
         source: where the function is defined; None if not known.
+        inputs_crc32: see `Arguments.inputs_crc32`; "" if not known.
     """
 
     function: str
@@ -198,6 +199,7 @@ class Measurement:
     interrupts: Interrupts = NOT_MASKED
     profile: Profile | None = None
     source: SourcePlace | None = None
+    inputs_crc32: str = ""
 
     @cached_property
     def samples(self) -> tuple[Sample, ...]:

@@ -244,6 +244,7 @@ def _measurement(entry: Mapping[str, Any], facts: Mapping[str, Any], at: str) ->
         "device": entry.get("board", ""),
         "arguments": entry.get("arguments", ""),
         "label": entry.get("label", ""),
+        "inputs_crc32": _need(entry.get("inputs", ""), str, f"{at}.inputs"),
         "flags": entry.get("sweep", entry.get("flags")),
         "compilers": _need(entry.get("compilers", []), list, f"{at}.compilers"),
         "libc": entry.get("C library"),

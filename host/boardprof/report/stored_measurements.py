@@ -250,6 +250,7 @@ def _measurement(
         calls_before=stored.get("calls_before"),
         windows=tuple(_windows(*each) for each in zip(passes, runs, strict=True)),
         arguments=stored.get("arguments", ""),
+        inputs_crc32=stored.get("inputs_crc32", ""),
         clock_fit=None if fit is None else ClockFit(**fit),
         flags=stored.get("flags"),
         stack=None if stack is None else Stack(**stack),

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
@@ -52,6 +52,8 @@ class Source:
         counters: names of the counters that the board reads, and of metrics computed from those
             that are not clocks.
         measurement: what the Report keeps of the measurement; empty if not known.
+        inputs: CRC-32 of what each measurement found in its arrays, joined by +; "" if one
+            is not known.
     """
 
     board: str = ""
@@ -63,6 +65,7 @@ class Source:
     course: tuple[int, ...] = ()
     counters: frozenset[str] = frozenset()
     measurement: Mapping[str, Any] = field(default_factory=dict)
+    inputs: str = ""
 
     def is_counted(self, column: str) -> bool:
         """Tell whether a column was counted on the board alone, not on the host."""
@@ -126,7 +129,8 @@ class Boards:
         ]
         own = [each for each in found if each.get("device") == device] or found
         named = [each for each in own if _text(each.get("label")) == label]
-        measurement: Mapping[str, Any] = (named or own or [{}])[0]
+        chosen = named or own
+        measurement: Mapping[str, Any] = (chosen or [{}])[0]
         board = device if device in self._devices else _text(measurement.get("device"))
         facts = self._devices.get(board)
         if facts is None:
@@ -143,6 +147,7 @@ class Boards:
             course=_course(measurement),
             counters=frozenset([*_names(facts), *_computed(measurement, rates)]),
             measurement=measurement,
+            inputs=_inputs(chosen),
         )
 
 
@@ -207,6 +212,11 @@ def _course(measurement: Mapping[str, Any]) -> tuple[int, ...]:
     interrupts = measurement.get("interrupts")
     masked = isinstance(interrupts, Mapping) and bool(interrupts.get("masked"))
     return (*numbers, int(bool(measurement.get("cold"))), int(masked), *replies)
+
+
+def _inputs(measurements: Sequence[Mapping[str, Any]]) -> str:
+    found = {_text(each.get("inputs_crc32")) for each in measurements}
+    return "" if "" in found else "+".join(sorted(found))
 
 
 def _cold(measurement: Mapping[str, Any]) -> Iterator[tuple[str, int | float]]:

@@ -72,6 +72,7 @@ class GroupSummary:
             not a time.
         course: if two runs have the same course other than (), their n-th values were counted in
             the same calls.
+        inputs: CRC-32 of what the calls found in their arrays; "" if not known.
     """
 
     key: GroupKey
@@ -89,6 +90,7 @@ class GroupSummary:
     cold_grain: Fraction = Fraction(0)
     overhead: Overhead = NOTHING
     course: tuple[int, ...] = ()
+    inputs: str = ""
 
 
 @dataclass(frozen=True)
@@ -257,4 +259,5 @@ def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, source: Source
         cold_grain=step,
         overhead=source.overhead(metric) * Fraction(1, part.most_calls),
         course=source.course if is_counted else (),
+        inputs=source.inputs,
     )
