@@ -202,6 +202,7 @@ def test_a_number_can_be_expected_as_it_stands() -> None:
         assert done.code == 6
         assert f"return of sum on native is 3, expected {wrong[7:]}." in done.err
         assert f"\nWrong output: return of sum on native is 3, expected {wrong[7:]}\n" in done.out
+    assert "is 3, expected 1." in run("sum", *arguments, "return=true").err
     assert refused(run("sum", *arguments, "x=3"), "There is no output 'x' of sum")
     wrong_kind = run("fir", "x=[1, 2, 3]", "h=[1, 1]", "y=[2]:out", "n=2", "--expect", "3")
     assert refused(wrong_kind, "y of fir on native is not a number, so it cannot be 3.")

@@ -52,7 +52,7 @@ def test_a_mistake_on_one_of_several_boards_names_it(tmp_path: Path) -> None:
         "run", "-b", "qemu-rv32,native", f"{source}:sum", "p=int64[2]:ones", "--repeat", "1"
     )
     assert "native returned: 2\n" in done.out
-    assert "error: On qemu-rv32: p=int64[2]:ones is int64" in done.err
+    assert "error: On qemu-rv32: sum: p=int64[2]:ones is int64" in done.err
 
 
 def test_a_static_function_that_nothing_calls_is_told_with_what_keeps_it(
@@ -146,3 +146,20 @@ def test_a_path_that_no_compiler_can_tell_of_is_refused(
         assert boardprof("run", f"{name}:f", "x=1").code == 0, name
     done = boardprof("run", "c\td.c:f", "x=1", "-I", "in\nc")
     assert (done.code, done.err.count("its path contains a line break")) == (2, 1)
+
+
+def test_an_argument_that_does_not_fit_names_its_function(tmp_path: Path) -> None:
+    (tmp_path / "s.c").write_text(
+        "int a(int x) { return x; }\nint b(const int *x) { return *x; }\n"
+    )
+    done = boardprof("run", "-b", "native", "s.c:all", "x=2", folder=tmp_path)
+    assert done.code == 2
+    assert "error: b: x=2 is not an array; the parameter's type is const i32*.\n" in done.err
+
+
+def test_a_static_function_as_an_argument_is_told_how_it_gets_on_the_board(tmp_path: Path) -> None:
+    source = "static int f(int n) { return n; }\nint use(int (*g)(int)) { return g(f(1)); }\n"
+    (tmp_path / "s.c").write_text(source)
+    done = boardprof("run", "-b", "native", "s.c:use", "g=f", folder=tmp_path)
+    assert done.code == 2
+    assert "Try: if f is static, --keep f puts it on the board\n" in done.err

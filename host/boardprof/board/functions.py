@@ -181,7 +181,11 @@ class RemoteFunction:
         return bind(self.info.name, self.signature, args, named, order, self._function_id)
 
     def _function_id(self, name: str) -> int:
-        return self._board.dictionary.function(name).id
+        try:
+            return self._board.dictionary.function(name).id
+        except UnknownNameError as error:
+            hint = f"if {name} is static, --keep {name} puts it on the board"
+            raise UnknownNameError("function", name, error.known, hint=hint) from None
 
     def __repr__(self) -> str:
         """Return name and signature."""

@@ -77,11 +77,11 @@ def _read(text: str, board: str | None) -> Expectation:
 
 
 def _number(text: str) -> npt.NDArray[Any] | None:
-    """Return a number as an array without dimensions, or None if the text is not a number."""
+    """Return a number, true or false as an array without dimensions, or None if it is neither."""
     import numpy as np
 
     try:
-        number = int(text, 0)
+        number = {"false": 0, "true": 1}[text] if text in ("false", "true") else int(text, 0)
     except ValueError:
         try:
             return np.array(float(text))

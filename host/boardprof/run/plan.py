@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from boardprof.arguments.argument_text import ArgumentText, read_argument
-from boardprof.arguments.signature import Signature
 from boardprof.board.board import Board
+from boardprof.board.functions import RemoteFunction
 from boardprof.boards.board_file import BoardSpec
 from boardprof.boards.board_lookup import board_spec, default_board, unnamed_board
 from boardprof.errors import BoardprofError, UsageError
@@ -50,7 +50,7 @@ class PlanData:
     tolerance: float = 0.0
     folder: Path | None = None
 
-    def values(self, signature: Signature) -> dict[str, object]:
+    def values(self, function: RemoteFunction) -> dict[str, object]:
         """Return the arguments for a function; each call returns new copies of the arrays.
 
         Unknown names stay in, so that the call refuses them with the right ones.
@@ -58,12 +58,16 @@ class PlanData:
         Raises:
             UsageError: an array for a scalar, or the other way round.
         """
+        signature = function.signature
         known = {name for name, _ in signature.parameters}
-        return {
-            # Other arrays get the type of the pointer that names them; the call refuses the rest.
-            name: text.value(signature.pointers.get(name)) if name in known else text
-            for name, text in self.arguments.items()
-        }
+        try:
+            return {
+                # Others get the type of the pointer that names them; the call refuses the rest.
+                name: text.value(signature.pointers.get(name)) if name in known else text
+                for name, text in self.arguments.items()
+            }
+        except UsageError as error:
+            raise UsageError(f"{function.info.name}: {error.message}", hint=error.hint) from error
 
     def take(self, measurement: Measurement, *below: str) -> None:
         """Save a measurement's outputs, if requested, and compare them with the expected values.

@@ -116,7 +116,7 @@ def _call(
 ) -> None:
     function = board.functions[name]
     show = _Shown(recorder, listener)
-    values = plan.read_data().values(function.signature)
+    values = plan.read_data().values(function)
     for done in range(wanted.calls):
         function(**values)
         recorder.read()
