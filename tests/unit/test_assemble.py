@@ -178,6 +178,22 @@ def test_what_is_ambiguous_or_below_zero_is_a_warning() -> None:
     assert raw == {"raw": {"ticks": 10}, "wraps": {"ticks": 2}, "ambiguous": ["ticks"], "blobs": ""}
 
 
+def test_an_emulators_clock_beside_its_instructions_is_no_warning() -> None:
+    usual = measurement()
+    emulator = replace(usual.device, clock_kind="simulated")
+    windows = Windows(
+        (sample(ticks=49, instructions=70),),
+        (sample(ticks=50, instructions=60),),
+        (sample(ticks=1000, instructions=900),),
+    )
+    found = assemble([replace(usual, device=emulator, windows=(windows,))]).configuration
+    assert "m4 warning" not in found
+    assert found["m4 unresolved"] == "ticks of fir (net < 0)"
+    alone = Windows((sample(ticks=49),), (sample(ticks=50),), (sample(ticks=1000),))
+    found = assemble([replace(usual, device=emulator, windows=(alone,))]).configuration
+    assert found["m4 warning"] == "ticks of fir is too small to be resolved (net < 0)"
+
+
 @pytest.mark.parametrize(("taken", "sign"), [(1000, "<"), (7000, "=")])
 def test_a_warning_names_the_column_and_not_the_counter(taken: int, sign: str) -> None:
     below = replace(

@@ -104,6 +104,8 @@ def _device_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
     flags = sorted({f for m in measurements for f in _warnings(m)})
     if flags:
         lines[f"{device.name} warning"] = "; ".join(flags)
+    if unresolved := dict.fromkeys(text for m in measurements for text in _unresolved(m)):
+        lines[f"{device.name} unresolved"] = ", ".join(unresolved)
     builds = ", ".join(dict.fromkeys(m.device.build_id for m in measurements))
     lines[f"{device.name} agent"] = f"{device.agent_version}, build {builds}"
     settings = list(dict.fromkeys(m.flags for m in measurements if m.flags is not None))
@@ -248,10 +250,27 @@ def _warnings(measurement: Measurement) -> Iterable[str]:
         told = f"{_column(measurement, counter)} of {measurement.function}"
         if any(s.readings[counter].ambiguous for s in measurement.samples):
             yield f"{told} may have wrapped unseen"
-        if min(measurement.nets[counter]) < 0:
+        if min(measurement.nets[counter]) < 0 and not _is_beside(measurement, counter):
             yield f"{told} is too small to be resolved (net < 0)"
         elif told.startswith("Duration") and not any(measurement.nets[counter]):
             yield f"{told} is too small to be resolved (net = 0)"
+
+
+def _unresolved(measurement: Measurement) -> Iterable[str]:
+    """Yield the clocks beside an exact count in which a function takes less than nothing."""
+    for counter in measurement.counters:
+        if _is_beside(measurement, counter) and min(measurement.nets[counter]) < 0:
+            yield f"{counter} of {measurement.function} (net < 0)"
+
+
+def _is_beside(measurement: Measurement, counter: str) -> bool:
+    """Tell whether a counter is an emulator's clock, and instructions are counted, too.
+
+    Then the clock's steps say nothing that the instructions do not say exactly.
+    """
+    is_clock = measurement.samples[0].readings[counter].unit == "ticks"
+    is_simulated = measurement.device.clock_kind == "simulated"
+    return is_clock and is_simulated and "instructions" in measurement.counters
 
 
 def _column(measurement: Measurement, counter: str) -> str:
