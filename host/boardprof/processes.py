@@ -184,6 +184,30 @@ def commands_behind(port: str) -> list[tuple[str, ...]]:
     return list(_commands(lambda link, info: _is_master(link, info, found[1])))
 
 
+def is_at_other_end(process: int, number: int) -> bool:
+    """Tell whether a process or a descendant of it has the socket at a TCP port of this machine.
+
+    It is also True if the socket's process is not found, such as one of another user.
+    """
+    links = {f"socket:[{inode}]" for inode in _inodes(number)}
+    folders = [Path(f"/proc/{process}"), *Path("/proc").glob("[0-9]*")] if links else []
+    is_elsewhere = False
+    for folder in folders:  # mostly the first has it
+        with contextlib.suppress(OSError):
+            if _has_such(folder, lambda link, _: link in links):
+                if _descends(folder, process):
+                    return True
+                is_elsewhere = True
+    return not is_elsewhere
+
+
+def _descends(folder: Path, ancestor: int) -> bool:
+    while folder.name not in ("0", "1", str(ancestor)):
+        stat = (folder / "stat").read_text(encoding="ascii", errors="replace")
+        folder = Path("/proc", stat.rpartition(")")[2].split()[1])
+    return folder.name == str(ancestor)
+
+
 def _inodes(number: int) -> Iterator[str]:
     """Yield the sockets of this machine that are at a TCP port (proc_net_tcp(5))."""
     for table in ("tcp", "tcp6"):

@@ -93,6 +93,21 @@ def test_half_a_frame_that_an_emulator_sent_before_it_ended_is_not_lost() -> Non
     line.close()
 
 
+def test_a_program_that_looks_for_a_server_that_had_the_port_is_not_taken_for_the_child(
+    tmp_path: Path,
+) -> None:
+    """As a client of a server that has died does, which tries its address again and again."""
+    connect = "import socket, sys; line = socket.create_connection(('127.0.0.1', int(sys.argv[1])))"
+    turned_away = tmp_path / "turned away"
+    wait = f"line.settimeout(20); line.recv(1) or open('{turned_away}', 'w')"
+    stranger = f'{sys.executable} -c "{connect}; {wait}" {{port}}'
+    child = f"{sys.executable} -c \"{connect}; line.send(b'right')\" {{port}}"
+    script = f"({stranger} &); until [ -e '{turned_away}' ]; do sleep 0.01; done; {child}; exit 0"
+    line = spawn_and_accept(shell(script), None, 20.0)
+    assert line.read(20.0) == b"right"
+    line.close()
+
+
 def test_a_child_that_ignores_the_signal_to_end_is_killed() -> None:
     child = ChildProcess(shell("trap '' TERM; echo ready; while :; do sleep 0.1; done"), None)
     deadline = time.monotonic() + 10

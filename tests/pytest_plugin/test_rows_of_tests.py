@@ -64,7 +64,10 @@ def test_each_call_of_each_test_is_held_against_its_own_earlier_one(suite: Suite
     same = suite.run("--bp-compare", "old.json")
     assert same.code == 0, same.out
     suite.write("test_above.py", TWO_TESTS.replace("zeros", "ones", 1))
-    ran = suite.run("--bp-compare", "old.json")
+    told = suite.run("--bp-compare", "old.json")
+    assert told.code == 0, told.out
+    assert "its arrays had other contents before" in told.out
+    ran = suite.run("--bp-compare", "old.json", "--bp-allow", "inputs")
     assert ran.code == 1, ran.out
     assert "1 failed, 1 passed" in ran.out
     assert "above  test_above.py::test_none  " in ran.out

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from boardprof.errors import BoardError, BoardTimeoutError, LinkError, MissingToolError
+from boardprof.processes import is_at_other_end
 from boardprof.transport.base import DescriptorTransport, Transport
 from boardprof.transport.emulator import EmulatorLock, QemuClock
 from boardprof.transport.keyed import KEY_VARIABLE
@@ -413,7 +414,10 @@ def _accept(listener: socket.socket, child: ChildProcess, timeout_s: float) -> s
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         with contextlib.suppress(TimeoutError):
-            return listener.accept()[0]
+            connection, (_, number) = listener.accept()
+            if is_at_other_end(child.process_id, number):
+                return connection
+            connection.close()  # it looks for a server that had this port before
         if not child.running:
             raise _ended(child)
     raise BoardTimeoutError(
