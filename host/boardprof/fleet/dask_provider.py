@@ -91,36 +91,26 @@ class DaskProvider:
             if board not in self._boards:
                 return  # that it has left is posted
             try:
-                future = self._submitted(call, board, function, arguments, timeout_s)
+                future = self._client.submit(
+                    call_on_board,
+                    call,
+                    board.serial,
+                    function,
+                    arguments,
+                    timeout_s,
+                    key=f"boardprof-{uuid4().hex}",
+                    pure=False,
+                    retries=0,
+                    workers=[board.host],
+                    allow_other_workers=False,
+                    resources={serial_resource(board.serial): 1, kind_resource(board.kind): 1},
+                )
             except Exception as error:  # dask raises many kinds if the scheduler has gone
                 self._leave(board, str(error))
                 return
             following = self._follow(call, board, future)
             loop = self._client.loop.asyncio_loop
             self._followed[call] = (board, asyncio.run_coroutine_threadsafe(following, loop))
-
-    def _submitted(
-        self,
-        call: int,
-        board: FleetBoard,
-        function: Function,
-        arguments: Sequence[Any],
-        timeout_s: float,
-    ) -> Any:
-        return self._client.submit(
-            call_on_board,
-            call,
-            board.serial,
-            function,
-            arguments,
-            timeout_s,
-            key=f"boardprof-{uuid4().hex}",
-            pure=False,
-            retries=0,
-            workers=[board.host],
-            allow_other_workers=False,
-            resources={serial_resource(board.serial): 1, kind_resource(board.kind): 1},
-        )
 
     def close(self) -> None:
         """Cancel what has not begun, and disconnect. What runs goes on, and its result is lost."""
@@ -139,8 +129,10 @@ class DaskProvider:
                 ended = Ended(call, error=error)  # the worker cannot import the function
             elif future.status == "finished":
                 ended = await _fetched(future)
+            elif future.status == "cancelled":  # dask does that to all futures of a connection
+                why = self._unreachable(ConnectionError("the connection was lost")).message
             else:
-                why = "Its worker has ended, or the connection to the scheduler was lost."
+                why = "Its worker has ended."
         except (Exception, asyncio.CancelledError) as error:  # dask cancels what it gives up
             how = str(error) or f"no answer within {_ANSWER_S:g} s"
             why = f"The scheduler cannot fetch a result from its worker at {board.host}: {how}."
