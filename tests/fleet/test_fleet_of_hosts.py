@@ -388,6 +388,62 @@ def endure(chaos: Chaos, folder: Path, kills: int, count: int) -> None:
     assert len(step) == 1, step  # exact, whoever measured it and whatever was killed
 
 
+# -- networks that are down, or let through one direction only ----------------------------------
+
+
+def write_batch(folder: Path, *arguments: str, code: str = "return n;") -> Path:
+    """Write a batch of one function for this machine; return its file."""
+    (folder / "f.c").write_text(f"#include <unistd.h>\nint f(int n) {{ {code} }}\n")
+    jobs = '[[jobs]]\nfiles = ["f.c"]\nboards = ["linux"]\nrepeat = 1\nwarmup = 0\n'
+    given = ", ".join(f'["{each}"]' for each in arguments)
+    (folder / "jobs.toml").write_text(f"{jobs}arguments = [{given}]\n")
+    return folder / "jobs.toml"
+
+
+def test_a_worker_whose_network_comes_up_after_its_start_returns_its_results(
+    tmp_path: Path,
+) -> None:
+    """It must not announce an address that it only has while there is no network."""
+    with network(["ant"]) as hosts, cluster(tmp_path, certified(tmp_path, "own"), hosts) as made:
+        hosts.cut("ant")
+        made.worker("ant", "linux")
+        until(lambda: "Network is unreachable" in made.said("ant"), "the worker's note")
+        hosts.connect("ant")
+        made.await_workers("ant")
+        batch = write_batch(tmp_path, "n=1")
+        words = ("fleet", "run", str(batch), "--scheduler", made.address)
+        assert made.start("batch", *words).wait(60.0) == 0, made.said("batch")
+        assert made.said("ant").count("Network is unreachable") == 1
+
+
+UNREACHABLE = """
+import sys
+from functools import partial
+import distributed
+distributed.Worker = partial(distributed.Worker, contact_address="tcp://127.0.0.1:1")
+from boardprof.cli import main
+sys.exit(main())
+"""
+
+
+def test_a_worker_that_its_scheduler_cannot_connect_to_fails_its_own_jobs_only(
+    tmp_path: Path,
+) -> None:
+    """As behind a router: the worker can connect, but its address is of no use to the scheduler."""
+    with cluster(tmp_path, {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "2s"}) as made:
+        made.worker("ant", "linux=127.0.0.1:9#a")
+        far = ("worker", made.address, "--name", "far", "-b", "linux=127.0.0.1:9#f")
+        made.start_program("far", ["-c", UNREACHABLE, *far], tmp_path)
+        made.await_workers("ant", "far")
+        good = [Job("f.c", "a", arguments=(f"n={n}",)) for n in range(8)]
+        fleet = Fleet(made.address, perform=nap, rules=Rules(retries=1))
+        *others, lost = fleet.map([*good, Job("f.c", "f")])
+        assert [each.errors for each in others] == [()] * 8
+        assert lost.state == "failed"
+        told = "The scheduler cannot fetch a result from its worker at tcp://127.0.0.1:1"
+        assert lost.errors[0].message.startswith(told)
+
+
 # -- status and addresses -----------------------------------------------------------------------
 
 
@@ -516,15 +572,13 @@ def test_a_port_in_use_is_an_error_that_names_it(small: Cluster) -> None:
 def test_a_batch_and_a_worker_say_that_the_scheduler_is_gone_and_go_on_when_it_is_back(
     tmp_path: Path,
 ) -> None:
-    jobs = '[[jobs]]\nfiles = ["f.c"]\nboards = ["linux"]\nrepeat = 1\nwarmup = 0\n'
-    (tmp_path / "jobs.toml").write_text(jobs + 'arguments = [["n=1"], ["n=2"], ["n=3"]]\n')
-    (tmp_path / "f.c").write_text("#include <unistd.h>\nint f(int n) { sleep(1); return n; }\n")
+    batch = write_batch(tmp_path, "n=1", "n=2", "n=3", code="sleep(1); return n;")
     with cluster(tmp_path) as made:
         made.worker("ant", "linux")
         made.await_workers("ant")
         waiting = f"waiting for the scheduler at {made.address}"
         assert waiting in made.said("ant")
-        words = ("fleet", "run", str(tmp_path / "jobs.toml"), "--scheduler", made.address)
+        words = ("fleet", "run", str(batch), "--scheduler", made.address)
         made.start("batch", *words, "--results", str(tmp_path / "results"))
         until(lambda: results_in(tmp_path), "the first result")
         made.process("scheduler").kill()

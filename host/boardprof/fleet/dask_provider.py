@@ -7,9 +7,11 @@ carries it out and decides nothing: the task may not move to another worker, and
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 from uuid import uuid4
 
@@ -54,7 +56,7 @@ class DaskProvider:
         self._scheduler = scheduler
         self._client = self._connected()
         self._boards: set[FleetBoard] = set()
-        self._futures: dict[int, tuple[FleetBoard, Any]] = {}
+        self._followed: dict[int, tuple[FleetBoard, Future[None]]] = {}
         self._lock = threading.Lock()
         self._is_over = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="boardprof fleet", daemon=True)
@@ -85,36 +87,30 @@ class DaskProvider:
         self, call: int, board: FleetBoard, function: Function, *arguments: Any, timeout_s: float
     ) -> None:
         """Submit a task; see `Provider`."""
-        try:
-            future = self._submitted(call, board, function, arguments, timeout_s)
-        except Exception as error:  # dask raises many kinds if the scheduler has gone
-            self._lose(board, str(error))
-            return
-        self._futures[call] = (board, future)
-        self._client.loop.add_callback(self._follow, call, board, future)
-
-    def _submitted(
-        self,
-        call: int,
-        board: FleetBoard,
-        function: Function,
-        arguments: Sequence[Any],
-        timeout_s: float,
-    ) -> Any:
-        return self._client.submit(
-            call_on_board,
-            call,
-            board.serial,
-            function,
-            arguments,
-            timeout_s,
-            key=f"boardprof-{uuid4().hex}",
-            pure=False,
-            retries=0,
-            workers=[board.host],
-            allow_other_workers=False,
-            resources={serial_resource(board.serial): 1, kind_resource(board.kind): 1},
-        )
+        with self._lock:
+            if board not in self._boards:
+                return  # that it has left is posted
+            try:
+                future = self._client.submit(
+                    call_on_board,
+                    call,
+                    board.serial,
+                    function,
+                    arguments,
+                    timeout_s,
+                    key=f"boardprof-{uuid4().hex}",
+                    pure=False,
+                    retries=0,
+                    workers=[board.host],
+                    allow_other_workers=False,
+                    resources={serial_resource(board.serial): 1, kind_resource(board.kind): 1},
+                )
+            except Exception as error:  # dask raises many kinds if the scheduler has gone
+                self._leave(board, str(error))
+                return
+            following = self._follow(call, board, future)
+            loop = self._client.loop.asyncio_loop
+            self._followed[call] = (board, asyncio.run_coroutine_threadsafe(following, loop))
 
     def close(self) -> None:
         """Cancel what has not begun, and disconnect. What runs goes on, and its result is lost."""
@@ -125,25 +121,39 @@ class DaskProvider:
             self._client.close(timeout=_ANSWER_S)
 
     async def _follow(self, call: int, board: FleetBoard, future: Any) -> None:
-        """Wait for a task and post its end."""
+        """Wait for a task, and post its end or that its board has left."""
+        ended, why = None, ""
         try:
-            ended = await future._result()
-        except Exception as error:
+            error = await future._exception()
             if future.status == "error" and not isinstance(error, distributed().KilledWorker):
-                self._post(Ended(call, error=error))  # the worker cannot import the function
-            elif not future.cancelled():
-                self._lose(board, f"The connection to its result was lost: {error}")
-            return
+                ended = Ended(call, error=error)  # the worker cannot import the function
+            elif future.status == "finished":
+                ended = await _fetched(future)
+            elif future.status == "cancelled":  # dask does that to all futures of a connection
+                why = self._unreachable(ConnectionError("the connection was lost")).message
+            else:
+                why = "Its worker has ended."
+        except (Exception, asyncio.CancelledError) as error:  # dask cancels what it gives up
+            how = str(error) or f"no answer within {_ANSWER_S:g} s"
+            why = f"The scheduler cannot fetch a result from its worker at {board.host}: {how}."
         finally:
-            self._futures.pop(call, None)
             future.release()
-        self._post(ended)
-
-    def _lose(self, board: FleetBoard, why: str) -> None:
-        """Post that a board has left; it joins again if the scheduler still has it."""
         with self._lock:
-            self._boards = self._boards - {board}
-            self._post(Left(board, why))
+            if self._followed.pop(call, None) is None:
+                return  # that its board has left is posted
+            if ended is None:
+                self._leave(board, why)
+            else:
+                self._post(ended)
+
+    def _leave(self, board: FleetBoard, why: str) -> None:
+        """Post that a board has left; it joins again if the scheduler still has it."""
+        self._boards.discard(board)
+        for call, (place, following) in list(self._followed.items()):
+            if place == board:
+                del self._followed[call]
+                following.cancel()
+        self._post(Left(board, why))
 
     def _watch(self) -> None:
         """Post which boards join and leave."""
@@ -157,18 +167,11 @@ class DaskProvider:
                     with contextlib.suppress(BoardError):
                         self._client = self._connected()
             with self._lock:
-                self._change(now, why)
-
-    def _change(self, now: set[FleetBoard], why: str) -> None:
-        for board in self._boards - now:
-            for place, future in list(self._futures.values()):
-                if place == board:
-                    with contextlib.suppress(Exception):  # the scheduler may have gone
-                        future.cancel()
-            self._post(Left(board, why))
-        for board in now - self._boards:
-            self._post(Joined(board))
-        self._boards = now
+                for board in self._boards - now:
+                    self._leave(board, why)
+                for board in now - self._boards:
+                    self._boards.add(board)
+                    self._post(Joined(board))
 
     def _connected(self) -> Any:
         security = security_of(self._scheduler, "client")
@@ -188,6 +191,21 @@ class DaskProvider:
             f"The scheduler {self._scheduler} cannot be reached: {error}",
             hint="start it with `boardprof fleet scheduler`, and check its address",
         )
+
+
+async def _fetched(future: Any) -> Ended:
+    """Fetch the result of a task, by itself.
+
+    dask's own `gather` fetches many at once, and tries for ever. So a host that cannot be reached
+    would hold up the results of the others.
+    """
+    answer = await asyncio.wait_for(
+        future.client.scheduler.gather(keys=[future.key]), timeout=_ANSWER_S
+    )
+    if answer["status"] != "OK":
+        raise OSError("the worker has ended, or cannot be reached")
+    ended: Ended = answer["data"][future.key]
+    return ended
 
 
 def _boards_of(workers: Workers) -> set[FleetBoard]:

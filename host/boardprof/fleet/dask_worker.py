@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import ipaddress
+import socket
 import tempfile
 import time
 from collections import Counter
@@ -30,6 +31,7 @@ FACTS = "boardprof"
 """Name of the boards' facts among a worker's metrics."""
 
 _PAUSE_S = 1.0
+_CONNECT_S = 30.0
 _LEAST_SILENCE_S = 5.0
 _LOCAL = ("localhost", "")
 _PAGES = "127.0.0.1:0"
@@ -136,12 +138,25 @@ def security_of(scheduler: str, role: str) -> Any:
     return found
 
 
-def _own_address(scheduler: str) -> str | None:
-    """Return the address at which a worker listens. None for all, with TLS."""
-    host = urlsplit(scheduler).hostname or ""
-    if not _is_loopback(host):
-        return None
-    return "::1" if ":" in host else "127.0.0.1"
+def _own_address(scheduler: str) -> str:
+    """Return the address of this machine on its way to a scheduler.
+
+    dask would announce 127.0.0.1 while the network is down, and nobody could fetch a result.
+
+    Raises:
+        OSError: there is no way, or the scheduler's name is unknown.
+    """
+    parts = urlsplit(scheduler)
+    found = socket.getaddrinfo(parts.hostname or "localhost", parts.port, type=socket.SOCK_DGRAM)
+    failed = OSError(f"{parts.hostname} has no address")
+    for family, kind, _, _, place in found:
+        try:
+            with socket.socket(family, kind) as way:
+                way.connect(place)  # this sends nothing
+                return str(way.getsockname()[0])
+        except OSError as error:
+            failed = error
+    raise failed
 
 
 def _is_loopback(host: str) -> bool:
@@ -189,27 +204,32 @@ async def _serve(
     told = ", ".join(board.serial for board in boards)
     resources = {**kinds, **{serial_resource(board.serial): 1 for board in boards}}
     on_note(f"waiting for the scheduler at {scheduler}")
+    told_why = ""
     while True:
-        with tempfile.TemporaryDirectory(prefix="boardprof-worker-") as folder:
-            worker = dask.Worker(
-                scheduler,
-                name=name,
-                nthreads=len(boards),
-                resources=resources,
-                security=security,
-                local_directory=folder,
-                host=_own_address(scheduler),
-                dashboard=False,
-                dashboard_address=_PAGES,
-                metrics={FACTS: lambda _: [place.facts() for place in _places.values()]},
-            )
-            try:
+        try:
+            with tempfile.TemporaryDirectory(prefix="boardprof-worker-") as folder:
+                worker = dask.Worker(
+                    scheduler,
+                    name=name,
+                    nthreads=len(boards),
+                    resources=resources,
+                    security=security,
+                    local_directory=folder,
+                    host=_own_address(scheduler),
+                    death_timeout=_CONNECT_S,  # its own address may be another one then
+                    dashboard=False,
+                    dashboard_address=_PAGES,
+                    metrics={FACTS: lambda _: [place.facts() for place in _places.values()]},
+                )
                 async with worker:
                     on_note(f"{name} serves {told} to {scheduler}")
+                    told_why = ""
                     await worker.finished()
-                on_note(f"{name} has lost {scheduler}, and connects again")
-            except (TimeoutError, OSError, RuntimeError, ValueError) as error:
-                on_note(f"{name} cannot connect to {scheduler}: {error}")
+            on_note(f"{name} has lost {scheduler}, and connects again")
+        except (TimeoutError, OSError, RuntimeError, ValueError) as error:
+            if (why := f"{name} cannot connect to {scheduler}: {error}") != told_why:
+                on_note(why)
+                told_why = why
         await asyncio.sleep(_PAUSE_S)
 
 

@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -226,14 +226,6 @@ class _Attempt:
     errors: tuple[JobError, ...]
 
 
-@dataclass
-class _Build:
-    """The jobs that share an image, and the image once it is there."""
-
-    jobs: list[int] = field(default_factory=list)
-    image: Image | None = None
-
-
 class _Batch:
     """One batch while it runs."""
 
@@ -259,9 +251,8 @@ class _Batch:
         self._states: Counter[str] = Counter()
         self._waiting: Counter[str] = Counter()
         self._builders = ThreadPoolExecutor(os.cpu_count() or 1, "boardprof build")
-        self._builds: dict[Future[Image], tuple[str, str, str]] = {}
-        self._places: dict[tuple[str, str, str], _Build] = {}
-        self._place_of: dict[int, _Build] = {}
+        self._builds: dict[Future[Image], list[int]] = {}
+        self._images: dict[int, Image] = {}
         self._keys: dict[int, str] = {}
         self._attempts: dict[int, _Attempt] = {}
         self._sent: set[tuple[str, str]] = set()
@@ -294,45 +285,41 @@ class _Batch:
 
     def _submitted(self) -> Iterator[Result]:
         """Start the builds; yield the results of jobs that no board can serve."""
+        alike: dict[tuple[str, str, str], list[int]] = {}  # these share an image
         for number, job in enumerate(self._jobs):
             if lack := self._policy.lack(job.board):
                 fault = self._faults.get(job.board)
                 yield self._failed(number, fault or BoardError(lack, hint="boardprof fleet status"))
                 continue
             kind = next(b.kind for b in self._boards.values() if job.board in (b.kind, b.serial))
-            build = (kind, job.file, job.flags)
-            if build not in self._places:
-                self._places[build] = _Build()
-                if self._perform is perform:
-                    future = self._builders.submit(built, job, kind)
-                    self._builds[future] = build
-                    future.add_done_callback(self._events.put)
-            self._places[build].jobs.append(number)
-        if self._perform is not perform:  # its jobs need no image
-            for place in self._places.values():
-                for number in place.jobs:
-                    yield from self._added(number, self._jobs[number], place)
+            alike.setdefault((kind, job.file, job.flags), []).append(number)
+        for (kind, *_), numbers in alike.items():
+            if self._perform is perform:
+                future = self._builders.submit(built, self._jobs[numbers[0]], kind)
+                self._builds[future] = numbers
+                future.add_done_callback(self._events.put)
+            else:  # its jobs need no image
+                for number in numbers:
+                    yield from self._added(number, None)
 
     def _built(self, future: Future[Image]) -> Iterator[Result]:
-        place = self._places[self._builds.pop(future)]
+        numbers = self._builds.pop(future)
         try:
-            place.image = future.result()
+            image = future.result()
         except BoardprofError as error:
-            for number in place.jobs:
+            for number in numbers:
                 yield self._failed(number, error)
             return
         if self.on_sources is not None:
-            self.on_sources(place.image.firmware.sources)
-        for number in place.jobs:
-            yield from self._added(number, self._jobs[number], place)
+            self.on_sources(image.firmware.sources)
+        for number in numbers:
+            yield from self._added(number, image)
 
-    def _added(self, number: int, job: Job, place: _Build) -> Iterator[Result]:
+    def _added(self, number: int, image: Image | None) -> Iterator[Result]:
         """Hand a job to the policy, unless its result is known."""
+        job = self._jobs[number]
         try:
-            if place.image is not None:
-                self._keys[number] = key_of(job, place.image)
-            else:
-                self._keys[number] = f"{job}"
+            self._keys[number] = f"{job}" if image is None else key_of(job, image)
         except BoardprofError as error:
             yield self._failed(number, error)
             return
@@ -340,7 +327,8 @@ class _Batch:
         if known is not None and _has_report(known):
             yield known
             return
-        self._place_of[number] = place
+        if image is not None:
+            self._images[number] = image
         self._waiting[job.board] += 1
         self._policy.add_job(number, job.board, time.monotonic(), once=job.limits.once)
 
@@ -360,7 +348,7 @@ class _Batch:
                     yield self._given_up(number, why, is_unknown=is_unknown)
 
     def _start(self, number: int, board: str) -> None:
-        job, image = self._jobs[number], self._place_of[number].image
+        job, image = self._jobs[number], self._images.get(number)
         call = _Call(board, number, time.time())
         if job.limits.once and self._folder is not None:
             self._folder.add(self._result(number, STARTED, board, began_s=call.began_s))
@@ -370,9 +358,8 @@ class _Batch:
             if host and (host, image.digest) not in self._sent:
                 image = image.with_content()
         work = Work(job, data_of(job.arguments), image) if image is not None else job
-        place = self._called(call)
         there, limit_s = self._boards[board], job.limits.job_s
-        self._provider.start(place, there, self._perform, work, timeout_s=limit_s)
+        self._provider.start(self._called(call), there, self._perform, work, timeout_s=limit_s)
 
     def _called(self, call: _Call) -> int:
         number = next(self._call_numbers)
