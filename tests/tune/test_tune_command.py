@@ -72,6 +72,14 @@ def test_the_smallest_right_candidate_wins(source: Path) -> None:
     assert re.search(r"(?m)^#2 +\d+ +-Os +1$", out)
 
 
+def test_a_candidate_that_does_not_compile_shows_the_compilers_error(source: Path) -> None:
+    out, _, found = tuned(source, "--param", "TIMES=1,wrong", "--minimise", "flash")
+    error = found["trials"][1]["error"]
+    assert " error: " in error
+    assert "wrong" in error
+    assert f"1 of 2 do not compile or link, such as: {error}" in out
+
+
 def test_the_printed_command_measures_the_winner(source: Path) -> None:
     out, _, found = tuned(source, "--flags", "-O3|-Os", "--minimise", "flash", "-D", "GREEDY=7")
     [line] = [line.strip() for line in out.splitlines() if line.startswith("  boardprof run")]

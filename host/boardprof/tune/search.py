@@ -39,6 +39,7 @@ _BEST = 5
 """Trials that importance takes as the best ones, at least: fewer say little."""
 
 _POPULATION = 16
+_COMPILERS_ERROR = " error: "
 _LOCKED_S = 20.0
 _FACTS = "boardprof"
 """Name of the attribute with a trial's result, and of that with a study's subject."""
@@ -105,7 +106,7 @@ class Trial:
         choice: what was chosen.
         metrics: of a call, and sizes.
         error_no: why it does not count.
-        error: the first line of the message; "" if none.
+        error: the first line of the message, or the compiler's first error; "" if none.
         is_known: whether an earlier candidate had the same code, or the history has it.
     """
 
@@ -341,7 +342,8 @@ def _plain(value: object) -> str:
 
 
 def _trial(number: int, choice: Choice, result: MeasureResult) -> Trial:
-    error = "" if result.error is None else result.error.message.partition("\n")[0]
+    lines = [] if result.error is None else result.error.message.splitlines()
+    error = next((each for each in lines if _COMPILERS_ERROR in each), "".join(lines[:1]))
     return Trial(
         number, dict(choice), dict(result.metrics), result.error_no, error, result.is_known
     )
