@@ -19,6 +19,7 @@ from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.builder import build
 from boardprof.firmware.flash import flash
 from boardprof.firmware.versions import VersionBuilder
+from boardprof.metrics import metric_called
 from boardprof.report.measure_result import MeasureResult, samples_of
 from boardprof.toolchain.cache import FileHashes, digest
 from boardprof.tune.result import SHORT_NAMES
@@ -176,9 +177,11 @@ class Subject:
                 repeat=max(repeat or 0, 2) if is_exact else repeat or 5,
                 number=limits.get("number", 1),
             )
-        found = samples_of(measurement).get(SHORT_NAMES.get(metric, metric))
-        if not found:
+        samples = samples_of(measurement)
+        name = metric_called(SHORT_NAMES.get(metric, metric), samples)
+        if name is None:
             return None
+        found = samples[name]
         cost = statistics.median(found[: repeat or 1] if is_exact else found)
         return cost, found[-1] if is_exact else cost
 
