@@ -104,6 +104,9 @@ _PARAMETERS = {
 _OPTION = re.compile(r"`[^`]*`|boardprof [^;,]*|(?<![\w-])--[a-z-]+(?:[ ]none|[ ](?=\d))?")
 """Whole commands, which stay as they are, or an option."""
 
+_IN_PARENTHESES = re.compile(r"\(--[a-z-]+\)")
+"""An option that a message names beside what it sets."""
+
 _CONSOLE_LINES = 20
 _TAB = "\t"
 
@@ -137,10 +140,11 @@ class BoardprofError(Exception):
 
     def __str__(self) -> str:
         """Return the message, and the hint on a line of its own."""
-        if self.hint is None:
-            return self.message
-        hint = self.hint if HINTS_HAVE_OPTIONS.get() else _with_parameters(self.hint)
-        return f"{self.message}\nTry: {hint}"
+        message, hint = self.message, self.hint
+        if not HINTS_HAVE_OPTIONS.get():
+            message = _IN_PARENTHESES.sub(lambda each: _with_parameters(each[0]), message)
+            hint = hint and _with_parameters(hint)
+        return message if hint is None else f"{message}\nTry: {hint}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let errors cross a process boundary whatever their constructor takes."""

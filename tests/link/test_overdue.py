@@ -129,7 +129,7 @@ def test_an_emulator_that_is_only_in_its_agent_or_nowhere_is_lost(
 ) -> None:
     session = hung(EmulatedLine({FrameKind.CALL: NEVER}), surely_s=100.0, location=location)
     with pytest.raises(
-        BoardTimeoutError, match=r"f exceeded 3 s of wall time \(--wall-timeout\)"
+        BoardTimeoutError, match=r"f exceeded 3 s of wall time \(wall_timeout_s=\)"
     ) as caught:
         session.call(5, name="f")
     assert caught.value.exit_code == 5
@@ -154,7 +154,7 @@ def test_a_board_that_is_no_emulator_of_ours_is_silent_by_the_wall() -> None:
     session.open()
     session.limit(3.0, limit_s=10.0, surely_s=1200.0, wall_s=3.0)
     with pytest.raises(
-        BoardTimeoutError, match=r"did not answer f for 3 s of wall time \(--wall-timeout\)\."
+        BoardTimeoutError, match=r"did not answer f for 3 s of wall time \(wall_timeout_s=\)\."
     ) as caught:
         session.call(5, name="f")
     assert caught.value.hint is not None

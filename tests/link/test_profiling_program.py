@@ -442,8 +442,34 @@ def test_a_collector_that_no_board_has_is_refused(native: Board, rv32: Board) ->
     program = Program(native)
     program.add("tick")
     program.add("tick", device=rv32)
-    with pytest.raises(UnknownNameError, match="no collector 'cycels'"):
+    with pytest.raises(UnknownNameError, match="'cycels'; did you mean 'cycles'"):
         program.profile(["cycels"])
+
+
+@pytest.mark.parametrize(
+    ("named", "shown"),
+    [
+        ("Duration (us)", "Duration (us)"),
+        ("time", "Duration (us)"),
+        ("task-clock (us)", "task-clock (us)"),
+        ("FAULTS", "page-faults"),
+        ("Stack (bytes)", "Duration (us)"),  # the stack is always there
+    ],
+)
+def test_a_metric_of_a_program_has_all_its_names(native: Board, named: str, shown: str) -> None:
+    program = Program(native)
+    program.add("work", 1000)
+    (row,) = program.profile([named]).calls
+    assert shown in row
+    assert "Stack (bytes)" in row
+
+
+def test_a_time_that_a_simulated_clock_lacks_is_refused(rv32: Board) -> None:
+    program = Program(rv32)
+    program.add("tick")
+    message = r"supports none of time: time \(its clock is simulated\)\."
+    with pytest.raises(UsageError, match=message):
+        program.profile(["time"])
 
 
 def test_progress_is_told_call_by_call(native: Board) -> None:
@@ -472,7 +498,7 @@ def test_what_cannot_be_a_program_is_told(native: Board, rv32: Board) -> None:
     program.add("tick")
     with pytest.raises(UsageError, match="repeat=0 is out of range"):
         program.profile(repeat=0)
-    with pytest.raises(UnknownNameError, match="no collector 'cycels'"):
+    with pytest.raises(UnknownNameError, match="no collector or metric 'cycels'"):
         program.profile(["cycels"])
 
 

@@ -126,6 +126,16 @@ def test_each_attempt_of_the_time_evaluator_is_a_measurement(native: Board) -> N
     assert prof.diagnostics == ()
 
 
+def test_a_profile_names_the_stack_as_what_it_does_not_measure(rv32: Board) -> None:
+    refused = pytest.warns(UserWarning, match=r"counts stack \(qemu-rv32: it takes another call")
+    with refused, profile(metrics=["instructions", "stack"]) as prof:
+        rv32.functions.ticked()
+    (event,) = prof.events()
+    assert list(event.metrics) == ["instructions"]
+    why = "it takes another call, which board.profile and Program.profile make"
+    assert prof.diagnostics == (f"stack is not counted on qemu-rv32: {why}",)
+
+
 def test_what_a_measurement_does_not_count_is_unknown(native: Board) -> None:
     with profile(metrics=["page-faults"]) as prof:
         time_evaluator(native, "work", number=2, f_preproc="tick")(10)

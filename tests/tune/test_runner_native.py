@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -124,3 +126,37 @@ def test_a_real_board_needs_a_port() -> None:
 
 def test_no_candidates_are_no_work() -> None:
     assert Runner("native", (), "time").measure([]) == []
+
+
+def test_a_cost_has_all_names_of_its_metric() -> None:
+    run = Runner("native", {"n": 1}, "task-clock", constraints={"duration_time": 1e6})
+    (result,) = run.measure(["int f(int n) { return n; }"])
+    assert result.error is None
+    assert len(result.costs) == 5
+    assert result.metrics["task-clock"] == result.metrics["task-clock (us)"] == result.cost
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"constraints": {"stack": float("nan")}}, "The constraint stack=nan is not a number"),
+        ({"constraints": {"stack": -1}}, "The constraint stack=-1 is not a number from 0 on."),
+        ({"constraints": {"stack": "many"}}, "The constraint stack='many' is not a number"),
+        ({"tolerance": -0.1}, "tolerance=-0.1 is out of range: it must be at least 0."),
+    ],
+)
+def test_settings_that_would_check_nothing_are_refused(
+    settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
+        Runner("native", {"n": 1}, "time", **settings)
+
+
+def test_one_candidate_is_not_a_list_and_one_source_may_stand_alone(tmp_path: Path) -> None:
+    file = tmp_path / "f.c"
+    file.write_text("int f(int n) { return n; }\n")
+    run = Runner("native", {"n": 1}, "time", sources=str(file), remember=False)
+    (result,) = run.measure([Candidate()])
+    assert result.ok
+    with pytest.raises(UsageError, match="One candidate is not a list of candidates"):
+        run.measure("int f(int n) { return n; }")

@@ -9,9 +9,12 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from boardprof.tune import MeasureError
+from boardprof.report.report_file import read_report
+from boardprof.tune import MeasureError, Runner
+from boardprof.tune.search import Search, Space, Trial
 from tests.cli.command import boardprof
 from tests.cli.terminal import on_terminal
 from tests.cli.test_flash import lab, serving
@@ -69,6 +72,14 @@ def test_the_smallest_right_candidate_wins(source: Path) -> None:
     assert re.search(r"(?m)^#2 +\d+ +-Os +1$", out)
 
 
+def test_a_candidate_that_does_not_compile_shows_the_compilers_error(source: Path) -> None:
+    out, _, found = tuned(source, "--param", "TIMES=1,wrong", "--minimise", "flash")
+    error = found["trials"][1]["error"]
+    assert " error: " in error
+    assert "wrong" in error
+    assert f"1 of 2 do not compile or link, such as: {error}" in out
+
+
 def test_the_printed_command_measures_the_winner(source: Path) -> None:
     out, _, found = tuned(source, "--flags", "-O3|-Os", "--minimise", "flash", "-D", "GREEDY=7")
     [line] = [line.strip() for line in out.splitlines() if line.startswith("  boardprof run")]
@@ -106,7 +117,45 @@ def test_a_search_goes_on_where_it_ended(source: Path) -> None:
         *("--minimise", "flash", "--study", study),
     )
     assert done.code == 2
-    assert "is a study with other alternatives" in done.err
+    assert "is another study. Its alternatives: GREEDY 1, 2, 3, 4. Now: GREEDY 1, 2.\n" in done.err
+
+
+def test_a_study_does_not_go_on_under_other_conditions(source: Path) -> None:
+    header, study = source.parent / "limits.h", source.parent / "study.db"
+    header.write_text("#define LIMIT 9\n")
+    source.write_text('#include "limits.h"\n' + SOURCE)
+    choices = ("--param", "GREEDY=1,2,3", "--minimise", "flash", "--study", study)
+    tuned(source, *choices, "--trials", "2")
+
+    def refused(*options: str) -> str:
+        _, told, _ = tuned(source, *choices, *options, code=2)
+        return told.partition("study.db ")[2].partition("\n")[0]
+
+    assert refused("-O3", "-D", "X=1") == ("is another study. Its options: none. Now: -O3 -D X=1.")
+    assert refused("--warmup", "3") == "is another study. Its warmup: not set. Now: 3."
+    header.write_text("#define LIMIT 8\n")  # changes no code
+    assert refused() == "is an older study: a source file or a header has changed since."
+
+
+def test_a_study_goes_on_with_the_trials_that_were_measured_before_ctrl_c(source: Path) -> None:
+    study = source.parent / "study.db"
+    arguments = {"x": np.arange(8, dtype=np.int32), "y": np.zeros(8, np.int32)}
+    runner = Runner("native", arguments, "flash", function="triple", sources=[source])
+    space = Space({"GREEDY": ("1", "2", "3", "4")})
+    seen: list[Trial] = []
+
+    def stop(trial: Trial) -> None:
+        seen.append(trial)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    search = Search(runner, space, ["Flash (bytes)"], study=study)
+    with pytest.raises(KeyboardInterrupt):
+        search.run(4, stop)
+    search = Search(runner, space, ["Flash (bytes)"], study=study)
+    assert [each.choice for each in search.trials] == [each.choice for each in seen]
+    search.run(4, seen.append)
+    assert sorted(each.choice["GREEDY"] for each in seen) == ["1", "2", "3", "4"]
 
 
 def test_every_choice_is_tried_once_and_then_the_search_ends(source: Path) -> None:
@@ -168,10 +217,18 @@ def test_a_baseline_that_fails_is_an_error(source: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--param", "TIMES"), "'TIMES' is not a --param."),
-        (("--param", "TIMES=1,1"), "has a value twice"),
+        (("--param", "TIMES"), "'TIMES' is not a valid --param."),
+        (("--param", "TIMES=1,,2"), "'TIMES=1,,2' is not a valid --param."),
+        (("--param", "TIMES=1,1"), "--param TIMES=1,1 has a value twice."),
+        (("--param", "TIMES=1,2", "--param", "TIMES=4"), "--param TIMES is given twice."),
         ((), "There is nothing to choose."),
-        (("--param", "TIMES=1,2", "--constraint", "stack"), "'stack' is not a --constraint."),
+        (("--param", "TIMES=1,2", "--constraint", "stack"), "'stack' is not a valid --constraint."),
+        (("--param", "TIMES=1,2", "--constraint", "stack<=1.2.3"), "is not a valid --constraint."),
+        (
+            ("--param", "TIMES=1,2", "--constraint", "stack<=1", "--constraint", "stack<=2"),
+            "--constraint has two limits of Stack (bytes).",
+        ),
+        (("--param", "TIMES=1,2", "--html", "nowhere/page.html"), "there is no folder"),
         (("--param", "TIMES=1,2", "--minimise", "cycels"), "no metric 'cycels'"),
     ],
 )
@@ -208,6 +265,42 @@ def test_on_an_exact_board_the_winner_costs_the_same_by_itself(source: Path) -> 
     assert found["cost_by_itself"] == best["metrics"]["instructions"]
     assert best["metrics"]["Stack (bytes)"] <= 500
     assert "By itself it takes" in done.out
+
+
+TABLE = """\
+#include <stdint.h>
+static uint32_t table[16 * TIMES];
+static int ready;
+uint32_t sum(uint32_t n) {
+    uint32_t found = 0;
+    for (; !ready; ready = 1)
+        for (uint32_t i = 0; i < 16 * TIMES; i++) table[i] = i / TIMES * 3;
+    for (uint32_t i = 0; i < n; i++) found += table[i * TIMES];
+    return found;
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.board("qemu-rv32")
+def test_a_function_whose_first_call_does_more_is_named(tmp_path: Path) -> None:
+    path, file = tmp_path / "sum.c", tmp_path / "tuned.json"
+    path.write_text(TABLE)
+    command = ("tune", "-b", "qemu-rv32", f"{path}:sum", "n=9", "--param", "TIMES=1,2")
+    done = boardprof(*command, "--json", file)
+    assert done.code == 0, done.err
+    found = json.loads(file.read_text())
+    later = found["later_cost_by_itself"]
+    assert later < found["cost_by_itself"]
+    assert f"That is its first call. Later ones take {later:,.0f}, which the command" in done.out
+    report = tmp_path / "report.json"
+    assert boardprof(*shlex.split(found["command"])[1:], "--json", report).code == 0
+    assert read_report(str(report)).calls[0]["instructions"].value == later
+    done = boardprof(*command, "--json", file, "--warmup", "1")
+    found = json.loads(file.read_text())
+    assert found["trials"][found["best"]]["metrics"]["instructions"] == found["cost_by_itself"]
+    assert found["later_cost_by_itself"] == found["cost_by_itself"]
+    assert "first call" not in done.out
 
 
 def test_a_board_at_a_port_is_flashed_with_each_image(tmp_path: Path) -> None:

@@ -126,6 +126,14 @@ def test_a_hint_names_parameters_in_python_and_options_at_the_command_line(
     errors.HINTS_HAVE_OPTIONS.reset(before)
 
 
+def test_a_message_names_parameters_in_python_and_options_at_the_command_line() -> None:
+    error = BoardError("f exceeded 2 s (--wall-timeout) and ld said --port")
+    assert str(error) == "f exceeded 2 s (wall_timeout_s=) and ld said --port"
+    before = errors.HINTS_HAVE_OPTIONS.set(True)
+    assert str(error) == error.message
+    errors.HINTS_HAVE_OPTIONS.reset(before)
+
+
 def test_an_unknown_name_proposes_the_nearest_and_lists_all() -> None:
     error = UnknownNameError("counter", "cylces", ["instructions", "cycles"])
     assert str(error) == (

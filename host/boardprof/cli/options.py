@@ -303,7 +303,7 @@ def file_option(form: str, what: str) -> Callable[[Command], Command]:
         f"{form}_file",
         type=click.Path(dir_okay=False, allow_dash=True),
         metavar="FILE",
-        callback=_writable,
+        callback=writable,
         help=f"Write {what}; - prints it in place of the table.",
     )
 
@@ -315,12 +315,13 @@ def baseline_option(command: Command) -> Command:
         "baseline_file",
         type=click.Path(dir_okay=False),
         metavar="FILE",
-        callback=_writable,
+        callback=writable,
         help="Write a baseline file to commit. Unchanged results keep their lines.",
     )(command)
 
 
-def _writable(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
+def writable(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    """Check that the file of an option can be written, before anything is done."""
     if value == STDOUT and option.name == "baseline_file":
         raise UsageError(
             "A baseline is a file to commit.", hint="--baseline FILE; --export baseline=- prints it"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from boardprof.cli.options import (
     complete_value,
     file_option,
     width_option,
+    writable,
 )
 from boardprof.cli.output import (
     echo,
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
 _SECTIONS = {
     "What to try": "flags params trials sampler seed study",
     "What to look for": "goals constraints expect tolerance",
-    "How to measure": "repeat number timeout_s wall_timeout_s",
+    "How to measure": "warmup repeat number timeout_s wall_timeout_s",
     "The board": "board port baud fleet",
     "The build": "optimize sources includes defines cflags ldflags keep libc",
     "The output": "json_file html_file width verbose quiet debug",
@@ -61,7 +63,6 @@ Examples:
       --minimise flash --constraint 'stack<=2048' --study fir.db
 """
 
-_LIMIT = re.compile(r"\s*(?P<name>[^<>=]+?)\s*<=\s*(?P<limit>[0-9.]+(e[0-9]+)?)\s*")
 _HERE = "here"
 """Value of --fleet for the boards of this machine."""
 
@@ -140,6 +141,12 @@ _SHOWN = 5
     help="Relative tolerance for floats in the output. [default: 0]",
 )
 @click.option(
+    "--warmup",
+    metavar="N",
+    type=Whole(min=0),
+    help="Calls before the first sample. [default: 0 on emulated boards, 1 on others]",
+)
+@click.option(
     "--repeat",
     metavar="N",
     type=Whole(min=1),
@@ -190,6 +197,7 @@ _SHOWN = 5
     "html_file",
     type=click.Path(dir_okay=False),
     metavar="FILE",
+    callback=writable,
     help="Write a page with the history of trials.",
 )
 @width_option
@@ -266,11 +274,13 @@ def _space(flags: str | None, params: Sequence[str]) -> Space:
         alternatives[FLAGS] = settings_of(flags, "")
     for text in params:
         name, equals, rest = text.partition("=")
-        values = tuple(each.strip() for each in rest.split(",") if each.strip())
-        if not equals or not re.fullmatch(r"[A-Za-z_]\w*", name) or not values:
-            raise UsageError(f"{text!r} is not a --param.", hint="--param TILE=4,8,16")
-        if name in alternatives or len(set(values)) < len(values):
-            raise UsageError(f"--param {text} is given twice, or has a value twice.")
+        values = tuple(each.strip() for each in rest.split(","))
+        if not equals or not re.fullmatch(r"[A-Za-z_]\w*", name) or "" in values:
+            raise UsageError(f"{text!r} is not a valid --param.", hint="--param TILE=4,8,16")
+        if name in alternatives:
+            raise UsageError(f"--param {name} is given twice.", hint="one list of all values")
+        if len(set(values)) < len(values):
+            raise UsageError(f"--param {text} has a value twice.")
         alternatives[name] = values
     return Space(alternatives)
 
@@ -278,10 +288,25 @@ def _space(flags: str | None, params: Sequence[str]) -> Space:
 def _constraint(text: str) -> tuple[str, float]:
     from boardprof.tune.runner import metric_name
 
-    found = _LIMIT.fullmatch(text)
-    if found is None:
-        raise UsageError(f"{text!r} is not a --constraint.", hint="--constraint 'stack<=2048'")
-    return metric_name(found["name"]), float(found["limit"])
+    name, _, limit = text.partition("<=")
+    try:
+        found = float(limit)
+    except ValueError:
+        found = math.nan
+    if not name.strip() or not 0 <= found < math.inf:
+        raise UsageError(
+            f"{text!r} is not a valid --constraint.", hint="--constraint 'stack<=2048'"
+        )
+    return metric_name(name.strip()), found
+
+
+def _constraints(texts: Sequence[str]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name, limit in map(_constraint, texts):
+        if name in found:
+            raise UsageError(f"--constraint has two limits of {name}.", hint="give the lower one")
+        found[name] = limit
+    return found
 
 
 def _subject(plan: Plan, options: Mapping[str, Any]) -> Subject:
@@ -290,7 +315,7 @@ def _subject(plan: Plan, options: Mapping[str, Any]) -> Subject:
 
     [spec] = boards_of(plan)
     assert plan.path is not None, "_plan has checked it"
-    names = ("port", "baud", "timeout_s", "wall_timeout_s", "repeat", "number")
+    names = ("port", "baud", "timeout_s", "wall_timeout_s", "warmup", "repeat", "number")
     limits: dict[str, Any] = {name: options[name] for name in names}
     limits["verbose"] = echo_command if options["verbose"] else None
     data = plan.read_data([spec.name])
@@ -322,17 +347,16 @@ def _search(
     from boardprof.tune.runner import metric_name
     from boardprof.tune.search import Search
 
-    constraints = dict(map(_constraint, options["constraints"]))
+    constraints = _constraints(options["constraints"])
     given = {each.name: each.array for each in plan.read_data([subject.spec.name]).expectations}
     goals, baseline = subject.baseline(space, options["goals"], given, options["tolerance"])
     expect = given or baseline.outputs
     if not expect:
         echo_note(f"{plan.function} returns nothing and writes no array, so nothing is checked")
     facts = {
-        "board": subject.spec.name,
-        "target": plan.target,
-        "arguments": list(plan.values),
+        **subject.facts(space, baseline),
         "constraints": constraints,
+        "tolerance": options["tolerance"],
     }
     runner = subject.runner(
         goals[0],
@@ -361,8 +385,8 @@ def _winner(search: Search, subject: Subject) -> Winner | None:
     if best is None:
         return None
     is_measured = goal not in (FLASH, RAM, STACK)
-    cost = subject.cost_by_itself(best.choice, goal) if is_measured else None
-    return Winner(subject.command(best.choice, subject.limits.get("port")), cost)
+    costs = subject.cost_by_itself(best.choice, goal) if is_measured else None
+    return Winner(subject.command(best.choice, subject.limits.get("port")), *(costs or ()))
 
 
 # -- while it runs -----------------------------------------------------------------------------

@@ -55,6 +55,7 @@ class Version:
         made: its object, renamed; None if it is built alone.
         sources: its files.
         options: of its compilation.
+        headers: all files that it was compiled from, as far as the compiler tells.
     """
 
     function: CFunction
@@ -63,6 +64,7 @@ class Version:
     made: Object | None
     sources: tuple[Path, ...]
     options: BuildOptions
+    headers: tuple[Path, ...] = ()
 
     @property
     def is_alone(self) -> bool:
@@ -157,16 +159,17 @@ class VersionBuilder:
         objects = [*compiled, *map(Object.of, found.objects)]
         objects = edited(self._cc, objects, flags, kept)
         function = self._chosen(functions([made.path for made in objects], flags.kept_names))
+        headers = tuple(dict.fromkeys(file for made in compiled for file in made.sources))
         if flags.lto:
             code = digest([made.sha256 for made in objects])
-            return Version(function, function.name, code, None, tuple(sources), options)
+            return Version(function, function.name, code, None, tuple(sources), options, headers)
         made = objects[0]
         if len(objects) > 1:
             made = self._cc.merge(f"{function.name}.o", objects, self.spec.build.cflags)
         code = self._cc.edit(made, "--strip-debug").sha256
         name = f"{function.name[:_LONGEST_PREFIX]}_{code[:_DIGITS]}"
         made = self._cc.edit(made, *_renaming(function, name), *self._alignment)
-        return Version(function, name, code, made, tuple(sources), options)
+        return Version(function, name, code, made, tuple(sources), options, headers)
 
     def link(self, versions: Sequence[Version]) -> Firmware:
         """Link versions of different code; one that is built alone comes alone.

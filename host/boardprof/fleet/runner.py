@@ -19,7 +19,7 @@ from boardprof.fleet.lease import lease_of
 from boardprof.fleet.policy import Rules
 from boardprof.fleet.work import LEASE_S, Answer, is_boards_fault
 from boardprof.report.measure_result import MeasureResult
-from boardprof.tune.candidate import Candidate, as_candidate
+from boardprof.tune.candidate import Candidate, as_candidates
 from boardprof.tune.measuring import ArgumentValues
 from boardprof.tune.runner import OnResult, Runner, metric_name
 
@@ -86,7 +86,7 @@ class FleetRunner:
             UsageError: a setting is not valid, or the board does not count the metric.
             BoardError: some could not be measured; the message says why.
         """
-        todo = [as_candidate(each) for each in candidates]
+        todo = as_candidates(candidates)
         found: dict[int, MeasureResult] = {}
         for result in self._fleet.as_completed(self._shares(todo)):
             first = int(result.job.function)

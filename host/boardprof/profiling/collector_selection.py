@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from boardprof.board.board import Board
-from boardprof.errors import LinkError, UsageError
+from boardprof.errors import LinkError, UnknownNameError, UsageError
 from boardprof.firmware.firmware import Firmware
+from boardprof.measure.available_metrics import lack_text
+from boardprof.metrics import metric_called
 from boardprof.profiling.host_collectors import (
     Collecting,
     DeviceWrapper,
     MetricCollector,
     PAPIMetricCollector,
 )
+from boardprof.report.calls import STACK
 
 Collector: TypeAlias = str | MetricCollector
 """The name of a collector of the board, or one that runs on the host."""
@@ -162,24 +165,32 @@ def _counters(
     """Return what each board counts of the collectors that it has."""
     supported: dict[Board, list[str]] = {board: [] for board in boards}
     missing: list[str] = []
+    named = [each for each in collectors if isinstance(each, str)]
+    stack = [each for each in named if metric_called(each, [STACK])]  # found of each call anyway
     for collector in collectors:
         if isinstance(collector, PAPIMetricCollector):
             for board, names in collector.metrics_of(boards).items():
                 supported[board] += names
             continue
-        # If no board has the name, the first one says what it has.
-        having = [
-            b for b in boards if collector in _fixed_counters(b) or _is_collector(b, collector)
-        ]
-        for board in having or boards[:1]:
-            names, reasons = _counters_of(board, collector)
-            supported[board] += names
-            missing += [f"{name} ({why})" for name, why in reasons.items()]
-    named = ", ".join(each for each in collectors if isinstance(each, str))
-    if named and not any(supported.values()):  # PAPI has issued its own warning
+        if collector in stack:
+            continue
+        unknown: list[UnknownNameError] = []
+        for board in boards:
+            try:
+                names, reasons = _counters_of(board, collector)
+            except UnknownNameError as error:
+                unknown.append(error)
+            else:
+                supported[board] += names
+                missing += [f"{name} ({why})" for name, why in reasons.items()]
+        if len(unknown) == len(boards):
+            known = dict.fromkeys(known for error in unknown for known in error.known)
+            raise UnknownNameError("collector or metric", collector, known)
+    if named and not stack and not any(supported.values()):  # PAPI has issued its own warning
         names = [board.device.name for board in boards]
         verb = "supports" if len(names) == 1 else "support"
-        raise UsageError(f"{' and '.join(names)} {verb} none of {named}: {', '.join(missing)}.")
+        asked = ", ".join(named)
+        raise UsageError(f"{' and '.join(names)} {verb} none of {asked}: {', '.join(missing)}.")
     return supported
 
 
@@ -191,6 +202,9 @@ def _counters_of(board: Board, name: str) -> tuple[list[str], dict[str, str]]:
     """Return what a collector counts (by itself, if programmable) and what it does not.
 
     A metric's name stands for that metric alone, if no collector has the name.
+
+    Raises:
+        UnknownNameError: the board has neither a collector nor a metric of that name.
     """
     for programmable in board.offer.programmable:
         if programmable.collector.name == name:
@@ -199,9 +213,16 @@ def _counters_of(board: Board, name: str) -> tuple[list[str], dict[str, str]]:
             events = [event.removeprefix(f"{name}.") for event in slots.events]
             return [f"{name}.{event}" for event in events], dict(slots.refused)
     unsupported = board.device.unsupported
-    names = [name]
-    if name not in _fixed_counters(board) or _is_collector(board, name):
+    names = [metric_called(name, _fixed_counters(board)) or name]
+    if _is_collector(board, name):
         names = [counter.name for counter in board.dictionary.collector(name).counters]
+    elif names[0] not in _fixed_counters(board):
+        _, lacking = board.offer.split(names)
+        error = lacking.get(name)
+        if isinstance(error, UnknownNameError):
+            known = [each.name for each in board.dictionary.collectors]
+            raise UnknownNameError("collector or metric", name, [*known, *error.known])
+        return ([], {name: lack_text(name, error)}) if error is not None else (names, {})
     return (
         [counter for counter in names if counter not in unsupported],
         {counter: unsupported[counter] for counter in names if counter in unsupported},

@@ -17,6 +17,8 @@ from boardprof.errors import BoardprofError, UsageError
 from boardprof.measure.available_metrics import lack_text
 from boardprof.measure.clock_probe import ClockProbe, clock_probe
 from boardprof.measure.selection import is_duration
+from boardprof.metrics import metric_called
+from boardprof.report.calls import STACK
 from boardprof.report.profile import Profile
 from boardprof.trace.board_probes import call_probes, probe_recorder
 from boardprof.trace.call_counters import CallCounters
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     from boardprof.decode.clock import ClockFit
     from boardprof.measure.counted_pass import Value
     from boardprof.report.measurement import Measurement
+
+_NO_STACK = "it takes another call, which board.profile and Program.profile make"
 
 
 @dataclass(frozen=True)
@@ -156,14 +160,17 @@ class Recorder:
         with self._making:
             if board not in self._counters:
                 found, lacking = board.offer.split(self.settings.metrics_of(board.device.name))
+                stack = [name for name in found if metric_called(name, [STACK])]
+                found = tuple(name for name in found if name not in stack)
                 masks = self.settings.mask_interrupts
                 counters = CallCounters(board, found, mask_interrupts=masks) if found else None
                 if counters is not None and counters.read_a_clock:
                     self._follow(board)
                 self._counters[board] = counters
                 self._had.update(found)
-                for name, error in lacking.items():
-                    self._lacking[self.name_of(board), name] = lack_text(name, error)
+                reasons = {name: lack_text(name, error) for name, error in lacking.items()}
+                for name, why in {**reasons, **dict.fromkeys(stack, _NO_STACK)}.items():
+                    self._lacking[self.name_of(board), name] = why
             return self._counters[board]
 
     def _follow(self, board: Board) -> None:

@@ -66,6 +66,17 @@ class Candidate:
         )
 
 
+def as_candidates(values: Sequence[Candidate | str | Path]) -> list[Candidate]:
+    """Return candidates; see `as_candidate`.
+
+    Raises:
+        UsageError: it is not a list of candidates.
+    """
+    if isinstance(values, str | Path | Candidate):
+        raise UsageError("One candidate is not a list of candidates.", hint="measure([candidate])")
+    return [as_candidate(each) for each in values]
+
+
 def as_candidate(value: object) -> Candidate:
     """Return a candidate; a text is C source, and a path is a file or an image.
 

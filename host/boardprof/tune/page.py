@@ -39,11 +39,13 @@ class Winner:
 
     Attributes:
         command: that measures it.
-        cost: of a call, in this image; None if it was not measured.
+        cost: of the first call, in this image; None if it was not measured.
+        later_cost: of a later call.
     """
 
     command: str
     cost: float | None = None
+    later_cost: float | None = None
 
 
 def tuning_page(search: Search, winner: Winner | None = None) -> Page:
@@ -72,6 +74,12 @@ def tuning_page(search: Search, winner: Winner | None = None) -> Page:
         lines += ["", "Measure the best one by itself:", f"  {winner.command}"]
         if winner.cost is not None and best is not None:
             lines.append(_alone(goal, winner.cost, best))
+            if winner.later_cost not in (None, winner.cost):
+                later = number(winner.later_cost)
+                lines.append(
+                    f"That is its first call. Later ones take {later}, which the command shows. "
+                    "To tune them, add --warmup 1."
+                )
     return lines
 
 
@@ -148,6 +156,7 @@ def tuning_facts(search: Search, subject: dict[str, Any], winner: Winner | None)
         "importance": search.importance(),
         "command": None if winner is None else winner.command,
         "cost_by_itself": None if winner is None else winner.cost,
+        "later_cost_by_itself": None if winner is None else winner.later_cost,
         "trials": [{**asdict(each), "error_no": int(each.error_no)} for each in search.trials],
     }
 

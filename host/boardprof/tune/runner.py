@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import operator
 import statistics
 import time
@@ -38,9 +39,10 @@ from boardprof.firmware.firmware import Firmware
 from boardprof.firmware.flash import check_flashable, flash
 from boardprof.firmware.versions import VersionBuilder
 from boardprof.history.report_lookup import history_place, user_history
+from boardprof.metrics import metric_called
 from boardprof.report.measure_result import MeasureError, MeasureResult
 from boardprof.toolchain.cache import digest
-from boardprof.tune.candidate import Candidate, as_candidate
+from boardprof.tune.candidate import Candidate, as_candidates
 from boardprof.tune.images import Batch, ImageFactory, Job
 from boardprof.tune.measuring import ArgumentValues, Measured, Measuring, Settings
 from boardprof.tune.result import (
@@ -143,9 +145,12 @@ class Runner:
         """
         self.spec = board_spec(board) if isinstance(board, str) else board
         self.metric = metric_name(metric)
-        self.constraints = {metric_name(k): float(v) for k, v in (constraints or {}).items()}
+        self.constraints = {metric_name(k): _limit(k, v) for k, v in (constraints or {}).items()}
         self._function = function
-        self._sources = [Path(each) for each in sources]
+        files = [sources] if isinstance(sources, str | Path) else sources
+        self._sources = [Path(each) for each in files]
+        if not tolerance >= 0:
+            raise UsageError(f"tolerance={tolerance} is out of range: it must be at least 0.")
         self._settings = Settings(
             arguments,
             tuple(dict.fromkeys([self.metric, *self.constraints, *map(metric_name, metrics)])),
@@ -192,7 +197,7 @@ class Runner:
             BoardError, BoardTimeoutError: the board does not start, whatever it runs.
             HistoryError: the history cannot be read or written.
         """
-        todo = [as_candidate(each) for each in candidates]
+        todo = as_candidates(candidates)
         results: dict[int, MeasureResult] = {}
         aliases: list[Job] = []
 
@@ -355,8 +360,13 @@ class Runner:
         metrics |= job.sizes or {}
         if isinstance(measured.stack, int):
             metrics[STACK] = float(measured.stack)
+        for name in self._settings.metrics:  # it may have been given by another name
+            found = metric_called(name, metrics)
+            if found is not None:
+                metrics[name] = metrics[found]
         error = self._broken(metrics, measured)
-        costs = measured.samples.get(self.metric) or [metrics.get(self.metric, 0.0)]
+        sampled = metric_called(self.metric, measured.samples)
+        costs = measured.samples[sampled] if sampled else [metrics.get(self.metric, 0.0)]
         return MeasureResult(
             () if error is not None else tuple(map(float, costs)),
             MeasureError.NO_ERROR if error is None else MeasureError.OVER_LIMIT,
@@ -405,6 +415,21 @@ def _named(error: BoardprofError, job: Job) -> BoardprofError:
         error.message = error.message.replace(name, own)
         error.hint = error.hint and error.hint.replace(name, own)
     return error
+
+
+def _limit(name: str, value: float) -> float:
+    """Return a constraint's limit.
+
+    Raises:
+        UsageError: it is not a number from 0 on.
+    """
+    try:
+        limit = float(value)
+    except (TypeError, ValueError):
+        limit = math.nan
+    if not 0 <= limit < math.inf:
+        raise UsageError(f"The constraint {name}={value!r} is not a number from 0 on.")
+    return limit
 
 
 def metric_name(name: str) -> str:

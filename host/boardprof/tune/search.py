@@ -39,9 +39,16 @@ _BEST = 5
 """Trials that importance takes as the best ones, at least: fewer say little."""
 
 _POPULATION = 16
+_COMPILERS_ERROR = " error: "
 _LOCKED_S = 20.0
 _FACTS = "boardprof"
 """Name of the attribute with a trial's result, and of that with a study's subject."""
+
+_DIGESTS = {
+    "sources": "a source file or a header",
+    "baseline_key": "the compiler, the board's description, boardprof or a file of an argument",
+}
+"""What has changed if a digest of a study's subject differs."""
 
 Choice = Mapping[str, str]
 """The chosen alternative of each parameter, and of the flags."""
@@ -99,7 +106,7 @@ class Trial:
         choice: what was chosen.
         metrics: of a call, and sizes.
         error_no: why it does not count.
-        error: the first line of the message; "" if none.
+        error: the first line of the message, or the compiler's first error; "" if none.
         is_known: whether an earlier candidate had the same code, or the history has it.
     """
 
@@ -179,16 +186,17 @@ class Search:
                 return
             first = len(self.trials)
 
+            done: dict[int, Trial] = {}
+
             def take(index: int, result: MeasureResult) -> None:
+                trial = done[index] = _trial(first + index, asked[index].params, result)  # noqa: B023
+                self._tell(asked[index], trial)  # noqa: B023
                 if on_trial is not None:
-                    on_trial(_trial(first + index, asked[index].params, result))  # noqa: B023
+                    on_trial(trial)
 
             candidates = [self.space.candidate(each.params) for each in asked]
-            results = self._runner.measure(candidates, on_result=take)
-            for each, result in zip(asked, results, strict=True):
-                trial = _trial(len(self.trials), each.params, result)
-                self.trials.append(trial)
-                self._tell(each, trial)
+            self._runner.measure(candidates, on_result=take)
+            self.trials += [done[index] for index in range(len(asked))]
 
     @property
     def best(self) -> Trial | None:
@@ -311,15 +319,31 @@ class Search:
             return
         differ = [name for name in wanted if known.get(name) != wanted[name]]
         if differ:
-            name = differ[0]
+            name = min(differ, key=lambda each: each in _DIGESTS)  # a setting says more
             raise UsageError(
-                f"{study} is a study with other {name}: {known.get(name)}, not {wanted[name]}.",
-                hint="use another file, or the same command as before",
+                f"{study} is an older study: {_DIGESTS[name]} has changed since."
+                if name in _DIGESTS
+                else f"{study} is another study. Its {name}: {_plain(known.get(name))}. "
+                f"Now: {_plain(wanted[name])}.",
+                hint="use another file"
+                + ("" if name in _DIGESTS else ", or the same command as before"),
             )
 
 
+def _plain(value: object) -> str:
+    """Return a part of a study's subject for a message."""
+    if isinstance(value, Mapping):
+        return "; ".join(f"{name} {_plain(each)}" for name, each in value.items()) or "none"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    if isinstance(value, float):
+        return f"{value:,g}"
+    return "not set" if value is None else str(value) or "none"
+
+
 def _trial(number: int, choice: Choice, result: MeasureResult) -> Trial:
-    error = "" if result.error is None else result.error.message.partition("\n")[0]
+    lines = [] if result.error is None else result.error.message.splitlines()
+    error = next((each for each in lines if _COMPILERS_ERROR in each), "".join(lines[:1]))
     return Trial(
         number, dict(choice), dict(result.metrics), result.error_no, error, result.is_known
     )

@@ -14,11 +14,14 @@ import numpy.typing as npt
 
 from boardprof.arguments.argument_text import ArgumentText
 from boardprof.boards.board_file import BoardSpec
-from boardprof.errors import UsageError
+from boardprof.errors import MissingToolError, UsageError
 from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.builder import build
 from boardprof.firmware.flash import flash
+from boardprof.firmware.versions import VersionBuilder
+from boardprof.metrics import metric_called
 from boardprof.report.measure_result import MeasureResult, samples_of
+from boardprof.toolchain.cache import FileHashes, digest
 from boardprof.tune.result import SHORT_NAMES
 from boardprof.tune.runner import AnyRunner, Runner
 from boardprof.tune.search import Choice, Space
@@ -110,26 +113,45 @@ class Subject:
 
     def command(self, choice: Choice, port: str | None) -> str:
         """Return the command line that measures a choice by itself."""
-        options = self.chosen(choice)
         words = ["boardprof", "run", "-b", self.spec.name]
         words += ["-p", port, "--flash"] if port is not None else []
         words += [f"{self.path}:{self.function}", *self.values]
-        level = options.optimize.removeprefix("-O")
-        words += [f"-O{level}"] if level != "2" else []
-        for flag, each in (
-            ("--source", options.sources),
-            ("-I", options.includes),
-            ("-D", options.defines),
-            ("--keep", options.keep),
-        ):
-            words += [word for value in each for word in (flag, str(value))]
-        words += [f"--cflags={options.cflags}"] if options.cflags else []
-        words += [f"--ldflags={options.ldflags}"] if options.ldflags else []
-        words += ["--libc", options.libc] if options.libc != "board" else []
-        return shlex.join(words)
+        return shlex.join([*words, *_words(self.chosen(choice))])
 
-    def cost_by_itself(self, choice: Choice, metric: str) -> float | None:
-        """Build a choice as its command does, and measure it; None if that is not possible."""
+    def facts(self, space: Space, baseline: MeasureResult) -> dict[str, Any]:
+        """Return what the costs of all choices depend on, as plain data for a study."""
+        sampling = ("repeat", "number", "warmup")
+        return {
+            "board": self.spec.name,
+            "target": f"{self.path}:{self.function}",
+            "arguments": list(self.values),
+            "options": shlex.join(_words(self.options)),
+            **{name: self.limits.get(name) for name in sampling},
+            "sources": self._sources_digest(space.baseline),
+            "baseline_key": baseline.key,
+        }
+
+    def _sources_digest(self, choice: Choice) -> str:
+        """Return a digest of the sources and their headers; without a compiler, of the sources."""
+        extra = [Path(each) for each in self.options.sources if Path(each).suffix != ".a"]
+        files: Sequence[Path] = [self.path, *extra]
+        try:
+            builder = VersionBuilder(self.spec, self.function, self.options)
+            version = builder.compile(files, self.chosen(choice))
+        except MissingToolError:  # the boards of a fleet are built for on other hosts
+            pass
+        else:
+            files = version.headers
+        hashes = FileHashes()
+        return digest([hashes.of(file) for file in files])
+
+    def cost_by_itself(self, choice: Choice, metric: str) -> tuple[float, float] | None:
+        """Build a choice as its command does, and measure it.
+
+        Returns:
+            The cost as the search measures it, and that of a later call; the same on boards where
+            samples differ. None if it cannot be measured here.
+        """
         if not self.can_start:
             return None
         firmware = build(self.spec, [self.path], self.chosen(choice))
@@ -145,14 +167,37 @@ class Subject:
             pointers = board.functions[self.function].signature.pointers
             named = {name: text.value(pointers.get(name)) for name, text in self.arguments.items()}
             is_exact = board.device.emulated
+            warmup, repeat = limits.get("warmup"), limits.get("repeat")
             wanted = None if board.offer.find(metric) is None else [metric]
             measurement = board.measure(
                 self.function,
                 named=named,
                 metrics=wanted,
-                warmup=0 if is_exact else 1,
-                repeat=limits.get("repeat") or (1 if is_exact else 5),
+                warmup=(0 if is_exact else 1) if warmup is None else warmup,
+                repeat=max(repeat or 0, 2) if is_exact else repeat or 5,
                 number=limits.get("number", 1),
             )
-        found = samples_of(measurement).get(SHORT_NAMES.get(metric, metric))
-        return statistics.median(found) if found else None
+        samples = samples_of(measurement)
+        name = metric_called(SHORT_NAMES.get(metric, metric), samples)
+        if name is None:
+            return None
+        found = samples[name]
+        cost = statistics.median(found[: repeat or 1] if is_exact else found)
+        return cost, found[-1] if is_exact else cost
+
+
+def _words(options: BuildOptions) -> list[str]:
+    """Return the options of a command that builds so."""
+    level = options.optimize.removeprefix("-O")
+    words = [f"-O{level}"] if level != "2" else []
+    for flag, each in (
+        ("--source", options.sources),
+        ("-I", options.includes),
+        ("-D", options.defines),
+        ("--keep", options.keep),
+    ):
+        words += [word for value in each for word in (flag, str(value))]
+    words += [f"--cflags={options.cflags}"] if options.cflags else []
+    words += [f"--ldflags={options.ldflags}"] if options.ldflags else []
+    words += ["--libc", options.libc] if options.libc != "board" else []
+    return words

@@ -36,6 +36,12 @@ class CFunctionText:
     workspace: int
 
     @property
+    def outputs(self) -> list[str]:
+        """Names of the pointers through which it writes."""
+        pointers = [each for each in self.parameters if "*" in each]
+        return [each.split()[-1] for each in pointers if not each.startswith("const ")]
+
+    @property
     def text(self) -> str:
         """The whole function."""
         return f"void {self.name}({', '.join(self.parameters) or 'void'}) {{\n{self.body}}}\n"

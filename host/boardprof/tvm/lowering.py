@@ -9,7 +9,8 @@ import tvm
 from tvm import tirx
 from tvm.ir.instrument import pass_instrument
 
-from boardprof.tvm.c_source import c_file, plain_functions
+from boardprof.errors import UsageError
+from boardprof.tvm.c_source import CFunctionText, c_file, plain_functions
 
 _LEFT_OUT = frozenset(
     [
@@ -47,17 +48,46 @@ def to_c(mod: tvm.IRModule | tirx.PrimFunc) -> str:
         C11 that needs nothing of TVM. Temporary buffers are in one static workspace.
 
     Raises:
-        UsageError: a function needs TVM's runtime.
+        UsageError: a shape is not static, or a function needs TVM's runtime.
     """
     if isinstance(mod, tirx.PrimFunc):
         name = mod.attrs["global_symbol"] if mod.attrs and "global_symbol" in mod.attrs else "main"
         mod = tvm.IRModule({str(name): mod})
-    distinct = [
-        name.name_hint
-        for name, f in mod.functions.items()
-        if isinstance(f, tirx.PrimFunc) and _NO_ALIAS in f.attrs
-    ]
-    return c_file(plain_functions(tvms_c(mod), distinct))
+    return c_file(c_functions(mod))
+
+
+def static_shape(name: str, type_: Any) -> tuple[int, ...]:
+    """Return the shape of an array.
+
+    Args:
+        name: of the array, for the message.
+        type_: its type in Relax, or its buffer in TIR.
+
+    Raises:
+        UsageError: it is not an array, or a dimension is not a number.
+    """
+    shape = getattr(type_, "shape", None)
+    hint = "bind its dimensions: relax.transform.BindSymbolicVars"
+    if shape is None:
+        raise UsageError(f"{name} is {type_}, not an array of a known shape.", hint=hint)
+    try:
+        return tuple(int(n) for n in shape)
+    except TypeError as error:
+        raise UsageError(
+            f"{name} has the shape {shape}, which is not static.", hint=hint
+        ) from error
+
+
+def c_functions(mod: tvm.IRModule) -> list[CFunctionText]:
+    """Return the TIR functions of a module in C; see `to_c`."""
+    functions = {
+        name.name_hint: f for name, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)
+    }
+    for name, function in functions.items():
+        for each in filter(tirx.is_buffer_var, function.params):
+            static_shape(f"{each.name} of {name}", each)
+    distinct = [name for name, function in functions.items() if _NO_ALIAS in function.attrs]
+    return plain_functions(tvms_c(mod), distinct)
 
 
 def tvms_c(mod: tvm.IRModule) -> str:

@@ -19,7 +19,7 @@ from boardprof.errors import UsageError
 from boardprof.firmware.build import build
 from boardprof.profiling import Program
 from boardprof.report.report import Report
-from boardprof.tvm.lowering import C_TARGET, to_c
+from boardprof.tvm.lowering import C_TARGET, static_shape, to_c
 
 _Array = npt.NDArray[Any]
 
@@ -172,18 +172,8 @@ class _Reader:
             number += 1
             name = f"{first}_{number}"
         self._names[var] = name
-        self._shapes[name] = _static_shape(name, var.ty), str(var.ty.dtype)
+        self._shapes[name] = static_shape(name, var.ty), str(var.ty.dtype)
         return name
-
-
-def _static_shape(name: str, type_: Any) -> tuple[int, ...]:
-    try:
-        return tuple(int(n) for n in type_.shape)
-    except (TypeError, AttributeError) as error:
-        raise UsageError(
-            f"{name} has the type {type_}, not an array of a static shape.",
-            hint="bind its dimensions: relax.transform.BindSymbolicVars",
-        ) from error
 
 
 _CALL_TIR = tvm.ir.Op.get("relax.call_tir")

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,25 +12,19 @@ from tvm import tirx
 from tvm.s_tir import meta_schedule as ms
 
 from boardprof.boards.board_file import BoardSpec
-from boardprof.errors import UsageError
 from boardprof.report.measure_result import MeasureResult
 from boardprof.tvm.lowering import C_TARGET
 from boardprof.tvm.network import Network
 from boardprof.tvm.tuning import (
+    FUNCTION,
     OPERATOR,
     BoardRunner,
-    CBuilder,
-    cost_model,
     kernel_c,
     kernel_runner,
-    microcontroller_space,
     quick_start,
     random_arguments,
-    seeded,
+    searched,
 )
-
-_FUNCTION = "main"
-"""The name of the function in the module of a task."""
 
 _BATCH = 8
 """Candidates of one operator at a time: TVM chooses the operator anew for each batch."""
@@ -84,34 +77,16 @@ def tune_network(
     named = _named(network.mod)
     with quick_start():
         tasks = ms.relax_integration.extract_tasks(named, C_TARGET, {})
-    mods = {str(t.dispatched[0][_FUNCTION].attrs[OPERATOR]): t.dispatched[0] for t in tasks}
+    mods = {str(t.dispatched[0][FUNCTION].attrs[OPERATOR]): t.dispatched[0] for t in tasks}
     runners, untuned = {}, {}
     for name, mod in mods.items():
-        values = random_arguments(mod[_FUNCTION], seed)
-        runners[name] = kernel_runner(mod, values, board, metric, tolerance=tolerance, **settings)
-        (untuned[name],) = runners[name].measure([kernel_c(mod)])
-        if not untuned[name].ok:
-            raise UsageError(
-                f"{name} has no cost untuned: {untuned[name].error}",
-                hint="see whether its arrays fit; raise wall_timeout_s, or widen constraints",
-            )
-    measured = BoardRunner(runners)
-    temporary = tempfile.TemporaryDirectory(prefix="boardprof-tvm-")
-    with quick_start(), seeded(seed), temporary as folder:
-        database = ms.relax_integration.tune_relax(
-            named,
-            {},
-            C_TARGET,
-            folder,
-            trials,
-            num_trials_per_iter=min(trials, _BATCH),
-            builder=CBuilder(),
-            runner=measured,
-            database=ms.database.MemoryDatabase(),
-            cost_model=cost_model(),
-            space=microcontroller_space(),
-            seed=seed,
+        values = random_arguments(mod[FUNCTION], seed)
+        runners[name], untuned[name] = kernel_runner(
+            name, mod, values, board, metric, tolerance=tolerance, **settings
         )
+    measured = BoardRunner(runners)
+    search = ms.relax_integration.tune_relax
+    database = searched(search, named, {}, runner=measured, trials=trials, batch=_BATCH, seed=seed)
     tuned = {}
     for name, mod in mods.items():
         schedule = ms.tir_integration.compile_tir(database, mod, C_TARGET)
@@ -120,7 +95,7 @@ def tune_network(
         (result,) = runners[name].measure([kernel_c(schedule.mod)])
         if result.ok and result.cost < untuned[name].cost:
             tuned[name] = result
-            network = network.with_function(name, schedule.mod[_FUNCTION].without_attr(OPERATOR))
+            network = network.with_function(name, schedule.mod[FUNCTION].without_attr(OPERATOR))
     return TunedNetwork(network, untuned, tuned, tuple(measured.results))
 
 

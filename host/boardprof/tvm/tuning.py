@@ -8,7 +8,7 @@ import logging
 import sys
 import tempfile
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,10 @@ from boardprof.boards.board_file import BoardSpec
 from boardprof.errors import UsageError
 from boardprof.report.measure_result import MeasureResult
 from boardprof.tune import Candidate, Runner
-from boardprof.tvm.lowering import C_TARGET, to_c
+from boardprof.tvm.c_source import c_file
+from boardprof.tvm.lowering import C_TARGET, c_functions, static_shape
 
-_FUNCTION = "main"
+FUNCTION = "main"
 """The name of the function in the modules that MetaSchedule builds."""
 
 _KERNEL = "kernel"
@@ -55,7 +56,7 @@ class CBuilder(ms.builder.PyBuilder):
             text = kernel_c(mod)
         except (UsageError, tvm.error.TVMError) as error:
             return ms.builder.BuilderResult(None, f"{error}")
-        attributes = mod[_FUNCTION].attrs
+        attributes = mod[FUNCTION].attrs
         name = attributes.get(OPERATOR, _KERNEL)
         file = Path(tempfile.mkdtemp(prefix="boardprof-tvm-")) / f"{name}.c"
         file.write_text(text, encoding="utf-8")
@@ -108,7 +109,11 @@ class BoardRunner(ms.runner.PyRunner):
 
 def kernel_c(mod: tvm.IRModule) -> str:
     """Return the C file of a module's only function, under the name ``kernel``."""
-    return to_c(tvm.IRModule({_KERNEL: mod[_FUNCTION]}))
+    return c_file(c_functions(_kernel_module(mod)))
+
+
+def _kernel_module(mod: tvm.IRModule) -> tvm.IRModule:
+    return tvm.IRModule({_KERNEL: mod[FUNCTION]})
 
 
 def microcontroller_space() -> Any:
@@ -163,7 +168,7 @@ def cost_model() -> Any:
 
 @dataclass(frozen=True)
 class Tuned:
-    """The best that was found for a function.
+    """The best that was found for a function; the function itself if nothing is better.
 
     Attributes:
         mod: the module with its schedule.
@@ -211,54 +216,151 @@ def tune(
         UsageError: the function cannot be compiled for a board, or no candidate was right.
         BoardprofError: see `Runner`.
     """
-    if isinstance(mod, tirx.PrimFunc):
-        mod = tvm.IRModule({_FUNCTION: mod.with_attr("global_symbol", _FUNCTION)})
-    values = dict(arguments or random_arguments(mod[_FUNCTION], seed))
-    runner = kernel_runner(mod, values, board, metric, tolerance=tolerance, **settings)
-    (untuned,) = runner.measure([kernel_c(mod)])
-    if not untuned.ok:
-        raise UsageError(
-            f"The untuned function has no cost on {runner.spec.name}: {untuned.error}",
-            hint="see whether its arrays fit; raise wall_timeout_s, or widen constraints",
-        )
+    mod = _with_main(mod)
+    values = _in_order(mod[FUNCTION], arguments or random_arguments(mod[FUNCTION], seed))
+    runner, untuned = kernel_runner(
+        "The function", mod, values, board, metric, tolerance=tolerance, **settings
+    )
     measured = BoardRunner(runner)
-    temporary = tempfile.TemporaryDirectory(prefix="boardprof-tvm-")
-    with quick_start(), seeded(seed), temporary as folder:
-        database = ms.tune_tir(
-            mod,
-            C_TARGET,
-            folder,
-            trials,
-            num_trials_per_iter=min(trials, _BATCH),
-            builder=CBuilder(),
-            runner=measured,
-            database=ms.database.MemoryDatabase(),
-            space=microcontroller_space(),
-            cost_model=cost_model(),
-            num_tuning_cores=1,
-            seed=seed,
-        )
-    schedule = ms.tir_integration.compile_tir(database, mod, C_TARGET)
-    if schedule is None:
+    database = searched(
+        ms.tune_tir, mod, runner=measured, trials=trials, seed=seed, num_tuning_cores=1
+    )
+    trials_done = tuple(measured.results)
+    if not any(each.ok for each in trials_done):
         raise UsageError(
-            f"None of {len(measured.results)} candidates was right within the limits.",
+            f"None of {len(trials_done)} candidates was right within the limits. "
+            f"The first: {trials_done[0].error}",
             hint="take more trials, or wider constraints",
         )
-    text = kernel_c(schedule.mod)
-    (result,) = runner.measure([text])
-    return Tuned(schedule.mod, text, result, untuned, tuple(measured.results), database)
+    result = untuned
+    schedule = ms.tir_integration.compile_tir(database, mod, C_TARGET)
+    if schedule is not None:  # the space of a simple function has no schedule but its own
+        (found,) = runner.measure([kernel_c(schedule.mod)])
+        if found.ok and found.cost < untuned.cost:
+            mod, result = schedule.mod, found
+    return Tuned(mod, kernel_c(mod), result, untuned, trials_done, database)
+
+
+def _with_main(mod: tvm.IRModule | tirx.PrimFunc) -> tvm.IRModule:
+    """Return a module whose only TIR function is called ``main``.
+
+    Raises:
+        UsageError: it has another number of TIR functions.
+    """
+    every = mod.functions.values() if isinstance(mod, tvm.IRModule) else [mod]
+    functions = [each for each in every if isinstance(each, tirx.PrimFunc)]
+    if len(functions) != 1:
+        raise UsageError(
+            f"The module has {len(functions)} TIR functions, but one is tuned at a time.",
+            hint="give one of them, or tune_network() the network",
+        )
+    return tvm.IRModule({FUNCTION: functions[0].with_attr("global_symbol", FUNCTION)})
+
+
+def _in_order(
+    function: tirx.PrimFunc, arguments: Mapping[str, npt.NDArray[Any]]
+) -> dict[str, npt.NDArray[Any]]:
+    """Return arrays in the order of a function's buffers.
+
+    Raises:
+        UsageError: an array is missing, is not a parameter, or has another shape or type.
+    """
+    shapes = _shapes(function)
+    if set(arguments) != set(shapes):
+        raise UsageError(
+            f"The function takes arrays for {', '.join(shapes)}, not for "
+            f"{', '.join(arguments) or 'nothing'}.",
+            hint="give one for each buffer, outputs included",
+        )
+    for name, (shape, dtype) in shapes.items():
+        given = arguments[name]
+        if (given.shape, given.dtype) != (shape, dtype):
+            raise UsageError(
+                f"{name} is {dtype} of shape {shape}, not {given.dtype} of {given.shape}."
+            )
+    return {name: arguments[name] for name in shapes}
+
+
+def _shapes(function: tirx.PrimFunc) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+    """Return shape and type of each of a function's buffers.
+
+    Raises:
+        UsageError: a shape is not static, or a parameter is a scalar.
+    """
+    found = {}
+    for each in function.params:
+        type_ = each if tirx.is_buffer_var(each) else each.ty
+        found[each.name] = static_shape(each.name, type_), np.dtype(str(type_.dtype))
+    return found
 
 
 def kernel_runner(
+    name: str,
     mod: tvm.IRModule,
     arguments: Mapping[str, npt.NDArray[Any]],
     board: str | BoardSpec,
     metric: str,
     **settings: Any,
-) -> Runner:
-    """Return a runner for candidates of a module's function, which expects TVM's own output."""
+) -> tuple[Runner, MeasureResult]:
+    """Return a runner for candidates of a module's function, and the cost of the untuned one.
+
+    The runner expects TVM's own output.
+
+    Raises:
+        UsageError: the untuned function has no cost; the message calls it ``name``.
+    """
     expected = host_outputs(mod, arguments)
-    return Runner(board, arguments, metric, function=_KERNEL, expect=expected, **settings)
+    runner = Runner(board, arguments, metric, function=_KERNEL, expect=expected, **settings)
+    (untuned,) = runner.measure([kernel_c(mod)])
+    if not untuned.ok:
+        raise UsageError(
+            f"{name} has no cost untuned on {runner.spec.name}: {untuned.error}",
+            hint="see whether its arrays fit; raise wall_timeout_s, or widen constraints",
+        )
+    return runner, untuned
+
+
+def searched(
+    search: Callable[..., Any],
+    *subject: Any,
+    runner: BoardRunner,
+    trials: int,
+    seed: int,
+    batch: int = _BATCH,
+    **settings: Any,
+) -> Any:
+    """Run a search of MetaSchedule with what suits a board; return its database.
+
+    Args:
+        search: ``tune_tir`` or ``tune_relax``.
+        subject: its arguments before the target.
+        runner: measures the candidates.
+        trials: candidates to measure, >= 1.
+        seed: of the search.
+        batch: candidates that are chosen at a time, at most.
+        settings: further arguments of ``search``.
+
+    Raises:
+        UsageError: ``trials`` is less than 1.
+    """
+    if trials < 1:
+        raise UsageError(f"trials is {trials}, but must be at least 1.")
+    folder = tempfile.TemporaryDirectory(prefix="boardprof-tvm-")
+    with quick_start(), seeded(seed), folder as work:
+        return search(
+            *subject,
+            C_TARGET,
+            work,
+            trials,
+            num_trials_per_iter=min(trials, batch),
+            builder=CBuilder(),
+            runner=runner,
+            database=ms.database.MemoryDatabase(),
+            space=microcontroller_space(),
+            cost_model=cost_model(),
+            seed=seed,
+            **settings,
+        )
 
 
 @contextlib.contextmanager
@@ -291,25 +393,24 @@ def random_arguments(function: tirx.PrimFunc, seed: int) -> dict[str, npt.NDArra
     """Return arrays for a function's buffers: small integers, or floats within -1 to 1."""
     generator = np.random.default_rng(seed)
     arrays: dict[str, npt.NDArray[Any]] = {}
-    for buffer in function.params:
-        dtype, shape = np.dtype(str(buffer.dtype)), [int(n) for n in buffer.shape]
+    for name, (shape, dtype) in _shapes(function).items():
         if dtype.kind == "f":
-            arrays[buffer.name] = generator.uniform(-1, 1, shape).astype(dtype)
+            arrays[name] = generator.uniform(-1, 1, shape).astype(dtype)
         else:
             low = 0 if dtype.kind == "u" else -100
-            arrays[buffer.name] = generator.integers(low, 100, shape).astype(dtype)
+            arrays[name] = generator.integers(low, 100, shape).astype(dtype)
     return arrays
 
 
 def host_outputs(
     mod: tvm.IRModule, arguments: Mapping[str, npt.NDArray[Any]]
 ) -> dict[str, npt.NDArray[Any]]:
-    """Run a function on this machine, compiled by TVM; return the arrays that it changed."""
+    """Run a function on this machine, compiled by TVM; return the arrays that it writes."""
     with tempfile.TemporaryDirectory(prefix="boardprof-tvm-") as folder:
         library = str(Path(folder) / "host.so")
         tvm.compile(mod, target=C_TARGET).export_library(library)
         loaded = tvm.runtime.load_module(library)
         arrays = {name: tvm.runtime.tensor(value) for name, value in arguments.items()}
-        loaded[_FUNCTION](*arrays.values())
-        after = {name: array.numpy() for name, array in arrays.items()}
-    return {name: value for name, value in after.items() if (value != arguments[name]).any()}
+        loaded[FUNCTION](*arrays.values())
+    (function,) = c_functions(_kernel_module(mod))
+    return {name: arrays[name].numpy() for name in function.outputs}
