@@ -171,6 +171,18 @@ def test_metrics_give_what_a_tuner_takes(rv32: Board) -> None:
     assert result.costs == (float(direct.value),) * 3  # type: ignore[union-attr]
 
 
+def test_metrics_have_all_their_names_and_the_stack_is_one(rv32: Board) -> None:
+    result = time_evaluator(rv32, "work", metrics=["insn", "Stack (bytes)"])(1000)
+    assert isinstance(result, MeasureResult)
+    assert result.costs == (result.metrics["instructions"],)
+    assert result.metrics["insn"] == result.metrics["instructions"]
+    [row] = rv32.profile("work", 1000, repeat=1).calls
+    assert result.metrics["Stack (bytes)"] == row["Stack (bytes)"].value  # type: ignore[union-attr]
+    result = time_evaluator(rv32, "work", metrics="stack")(1000)
+    assert isinstance(result, MeasureResult)
+    assert result.costs == (result.metrics["Stack (bytes)"],)
+
+
 def test_what_is_for_time_is_refused_with_metrics(native: Board) -> None:
     with pytest.raises(UsageError, match="min_repeat_ms is for measuring time"):
         time_evaluator(native, "work", min_repeat_ms=5, metrics="page-faults")

@@ -230,6 +230,7 @@ NETWORK = """
 import sys
 import numpy as np
 from tvm import relax
+from boardprof.errors import UsageError
 from boardprof.tvm import host_run, lower, profile, tune_network
 
 rng, op, builder = np.random.default_rng(1), relax.op, relax.BlockBuilder()
@@ -254,6 +255,15 @@ for each in (network, found.network):
     assert np.array_equal(output, expected)
     print("total", sum(row["instructions"].value for row in report.calls))
 print("operators", len(found.untuned), "trials", len(found.trials))
+for refused in (
+    lambda: profile(network, [], "qemu-rv32"),
+    lambda: network.function("softmax"),
+    lambda: tune_network(network, "qemu-rv32", "instructions", trials=0),
+):
+    try:
+        refused()
+    except UsageError as error:
+        print(error.message)
 assert all(each.ok for each in found.trials)
 """
 
@@ -265,6 +275,11 @@ def test_a_network_of_two_layers_is_tuned_by_tune_relax(python: Path) -> None:
     before, after = map(int, re.findall(r"^total (\d+)$", told, re.M))
     assert after < 0.8 * before
     assert "operators 2 trials 16" in told
+    assert told.splitlines()[-3:] == [
+        "The inputs of the network are x, but 0 arrays were given.",
+        "There is no operator 'softmax'. Known: fused_matmul_maximum_minimum_cast, matmul1",
+        "trials is 0, but must be at least 1.",
+    ]
 
 
 QUANTISED = """

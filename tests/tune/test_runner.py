@@ -226,6 +226,23 @@ def test_images_and_objects_are_candidates(tmp_path: Path) -> None:
     assert len({result.cost for result in results}) == 1
 
 
+def test_an_image_of_another_machine_fails_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "scale.c"
+    path.write_text(GOOD.format(number=1))
+    other = boardprof.build(path, board="native").image
+    (tmp_path / "own.elf").write_bytes(boardprof.build(path, board=BOARD).image.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    refused, missing, own = runner().measure(
+        [Candidate(image=other), Candidate(image="missing.elf"), Candidate(image="own.elf")]
+    )
+    assert refused.error_no is missing.error_no is MeasureError.INSTANTIATION_ERROR
+    assert "is for x86-64; qemu-rv32 is RISC-V" in str(refused.error)
+    assert "missing.elf cannot be read" in str(missing.error)
+    assert own.error is None
+
+
 def test_a_constraint_keeps_a_candidate_from_winning() -> None:
     limit = {"flash": 8}
     [result] = measured(GOOD.format(number=1), constraints=limit)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 import warnings
@@ -12,11 +13,12 @@ from dataclasses import dataclass, replace
 
 from boardprof.board.board import Board
 from boardprof.board.functions import HostCall
-from boardprof.errors import UsageError
+from boardprof.errors import CheckFailedError, UsageError
 from boardprof.measure.available_metrics import ALL
 from boardprof.measure.passes import check_range
 from boardprof.measure.placement import Placement
-from boardprof.measure.selection import is_duration, metric_names
+from boardprof.measure.selection import metric_names
+from boardprof.metrics import metric_called
 from boardprof.profiling.collector_selection import Module, board_of, check_device
 from boardprof.profiling.observed_calls import (
     MOST_CALLS,
@@ -26,8 +28,9 @@ from boardprof.profiling.observed_calls import (
     observed_value,
     time_long_enough,
 )
-from boardprof.report.calls import DURATION
+from boardprof.report.calls import STACK
 from boardprof.report.measure_result import MeasureError, MeasureResult, samples_of
+from boardprof.report.measurement import Stack
 
 _LONGEST_MS = 1e9
 
@@ -182,10 +185,25 @@ class TimeEvaluator:
         samples = samples_of(measurement)
         passed_s = time.monotonic() - began_s
         medians = {name: statistics.median(each) for name, each in samples.items()}
-        first = self._metrics[0]
-        costs = tuple(samples[DURATION if is_duration(first) else first])
+        if isinstance(measurement.stack, Stack):
+            medians[STACK] = float(measurement.stack.used)
+        error = None
+        for name in self._metrics:
+            found = metric_called(name, medians)
+            if found is not None:
+                medians[name] = medians[found]
+            elif error is None:
+                error = CheckFailedError(f"{name} is not known: {measurement.stack}.")
+        first = metric_called(self._metrics[0], samples)
+        costs = samples[first] if first is not None else [medians.get(self._metrics[0], math.inf)]
         return MeasureResult(
-            costs, MeasureError.NO_ERROR, passed_s, time.time(), medians, run_s=passed_s
+            () if error is not None else tuple(costs),
+            MeasureError.NO_ERROR if error is None else MeasureError.OVER_LIMIT,
+            passed_s,
+            time.time(),
+            medians,
+            error,
+            run_s=passed_s,
         )
 
     def close(self) -> None:

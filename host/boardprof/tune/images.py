@@ -160,7 +160,7 @@ class ImageFactory:
     def _compile(self, job: Job) -> None:
         candidate = job.candidate
         if candidate.image is not None:
-            path = Path(candidate.image)
+            path = Path(candidate.image).absolute()
             content = FileHashes().of(path)
             if content is None:
                 raise UsageError(f"The image {path} cannot be read.")

@@ -285,8 +285,15 @@ class Runner:
         left, suspects = list(batch.jobs), list[Job]()
         while batch.image is not None and (left or suspects):
             queue = left or [suspects.pop(0)]
+            board = None
             try:
-                measuring = Measuring(self._open(batch.image), self._settings)
+                board = self._open(batch.image)
+                measuring = Measuring(board, self._settings)
+            except UsageError as error:
+                if board is not None or batch.jobs[0].version is not None:
+                    raise  # the settings do not fit the board
+                yield batch.jobs[0], _failure(batch.jobs[0], error)
+                return
             except _NOT_STARTED as error:
                 self._check_starts(error)
                 if len(batch.jobs) == 1:

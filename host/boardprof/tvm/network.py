@@ -15,7 +15,7 @@ import tvm
 from tvm import relax, tirx
 
 from boardprof.board.board import Board
-from boardprof.errors import UsageError
+from boardprof.errors import UnknownNameError, UsageError
 from boardprof.firmware.build import build
 from boardprof.profiling import Program
 from boardprof.report.report import Report
@@ -65,7 +65,14 @@ class Network:
         return to_c(self.mod)
 
     def function(self, name: str) -> tirx.PrimFunc:
-        """Return the TIR function of an operator, to tune it."""
+        """Return the TIR function of an operator, to tune it.
+
+        Raises:
+            UnknownNameError: there is no such operator.
+        """
+        known = dict.fromkeys(each.function for each in self.operators)
+        if name not in known:
+            raise UnknownNameError("operator", name, known)
         return self.mod[name]
 
     def with_function(self, name: str, function: tirx.PrimFunc) -> Network:
@@ -203,7 +210,16 @@ def profile(
 
     Returns:
         The Report, with a row for each operator in the order of execution, and the outputs.
+
+    Raises:
+        UsageError: the network has another number of inputs, or an input another shape.
+        BoardprofError: as `boardprof.build` and ``Program.profile``.
     """
+    if len(inputs) != len(network.inputs):
+        raise UsageError(
+            f"The inputs of the network are {', '.join(network.inputs)}, but {len(inputs)} arrays "
+            "were given."
+        )
     with tempfile.TemporaryDirectory(prefix="boardprof-tvm-") as folder:
         file = Path(folder) / "network.c"
         file.write_text(network.text, encoding="utf-8")

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,8 +85,7 @@ def tune_network(
             name, mod, values, board, metric, tolerance=tolerance, **settings
         )
     measured = BoardRunner(runners)
-    search = ms.relax_integration.tune_relax
-    database = searched(search, named, {}, runner=measured, trials=trials, batch=_BATCH, seed=seed)
+    database = searched(_tune_tasks, tasks, runner=measured, trials=trials, batch=_BATCH, seed=seed)
     tuned = {}
     for name, mod in mods.items():
         schedule = ms.tir_integration.compile_tir(database, mod, C_TARGET)
@@ -97,6 +96,30 @@ def tune_network(
             tuned[name] = result
             network = network.with_function(name, schedule.mod[FUNCTION].without_attr(OPERATOR))
     return TunedNetwork(network, untuned, tuned, tuple(measured.results))
+
+
+def _tune_tasks(
+    tasks: Sequence[Any],
+    _target: object,
+    folder: str,
+    trials: int,
+    *,
+    space: Any,
+    seed: int,
+    **settings: Any,
+) -> Any:
+    """Do what ``tune_relax`` does, in one thread: with several, equal seeds give other results."""
+    contexts, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
+        tasks, folder, space, num_threads=1, seed=seed
+    )
+    return ms.tune_tasks(
+        tasks=contexts,
+        task_weights=weights,
+        work_dir=folder,
+        max_trials_global=trials,
+        task_scheduler=ms.task_scheduler.GradientBased(seed=seed),
+        **settings,
+    )
 
 
 def _named(mod: tvm.IRModule) -> tvm.IRModule:

@@ -332,7 +332,7 @@ def searched(
     """Run a search of MetaSchedule with what suits a board; return its database.
 
     Args:
-        search: ``tune_tir`` or ``tune_relax``.
+        search: ``tune_tir``, or what takes the same arguments.
         subject: its arguments before the target.
         runner: measures the candidates.
         trials: candidates to measure, >= 1.
