@@ -172,7 +172,7 @@ class ProbeTracks:
     @property
     def unit_note(self) -> str:
         """What programs must be told that think of all times as ns; "" if they are."""
-        return "" if self.clock.hz else f"1 ns is 1 of {self.clock.unit}, not time"
+        return "" if self.clock.hz else f"times are {self.clock.unit}, not ns"
 
     def process(self, core: int) -> str:
         """Return the title of a core's tracks."""
@@ -235,14 +235,10 @@ def check_events(recording: ProbeRecording) -> None:
 
 
 def gaps_of(timeline: Timeline) -> tuple[Ints, Ints]:
-    """Return when the board has dropped events, and how many each time, after the last one, too."""
+    """Return when the board has dropped events, and how many each time."""
     events = timeline.events
     mine = events.number == TraceId.DROPPED
-    time, dropped = events.time[mine], events.value[mine].astype(np.int64)
-    more = timeline.dropped - events.dropped
-    if more:
-        time, dropped = np.append(time, timeline.end), np.append(dropped, more)
-    return time, dropped
+    return events.time[mine], events.value[mine].astype(np.int64)
 
 
 def task_title(task: int, tasks: Sequence[Task]) -> str:
