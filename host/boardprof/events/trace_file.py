@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+import zlib
 from dataclasses import asdict
 from typing import Any
 
@@ -21,6 +22,13 @@ VERSION = 1
 _FACTS, _CONTENT = "boardprof-trace.json", "blocks"
 _MOST_BYTES = 1 << 33
 """Of what an archive unpacks to: more is not a recording."""
+
+
+_DAMAGED = (
+    *(AttributeError, EOFError, KeyError, OverflowError, TypeError, ValueError),
+    *(zipfile.BadZipFile, zlib.error),
+    RuntimeError,  # zipfile: the archive is encrypted, or packed in a way it does not know
+)
 
 
 def write_recording(recording: ProbeRecording, file: str) -> None:
@@ -72,7 +80,7 @@ def read_recording(file: str) -> ProbeRecording:
         )
     except OSError as error:
         raise ReportFileError(f"{file} cannot be read: {error.strerror}.") from error
-    except (KeyError, TypeError, ValueError, zipfile.BadZipFile, EOFError) as error:
+    except _DAMAGED as error:
         raise ReportFileError(
             f"{file} is not a trace of this boardprof: {error}.",
             hint="a file that `boardprof trace -o FILE` wrote",
