@@ -184,6 +184,13 @@ def test_forms_of_recordings_refuse_reports_and_options_of_reports(
     assert "--metric is for collapsed, not for perfetto." in odd.err
 
 
+@pytest.mark.parametrize("name", ["perfetto", "ctf", "memory"])
+def test_a_trace_that_does_not_exist_is_missed(command: Run, tmp_path: Path, name: str) -> None:
+    refused = command("export", name, tmp_path / "none.trace", "-o", tmp_path / "out")
+    assert refused.code == 2
+    assert refused.err.startswith(f"error: There is no file {tmp_path / 'none.trace'}.\n")
+
+
 @pytest.mark.slow
 def test_memory_of_a_board_has_its_call_sites_by_file_and_line(tmp_path: Path) -> None:
     source, file = FIXTURES / "memory.c", str(tmp_path / "memory.trace")

@@ -186,6 +186,18 @@ def test_top_prints_a_table_for_each_interval(running: str) -> None:
         assert sum(shares.values()) <= 100
 
 
+def test_top_ends_when_nobody_reads_it_any_more(running: str) -> None:
+    command = [*BOARDPROF, "top", *RV32, "--image", running, "--interval", "100ms"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b"Range")
+        process.stdout.close()
+        try:
+            assert process.wait(timeout=30) == 0
+        finally:
+            process.kill()
+
+
 def test_dump_without_kept_events_says_how_to_begin(running: str) -> None:
     done = boardprof("dump", *RV32, "--image", running)
     assert done.code == 2

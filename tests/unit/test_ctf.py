@@ -90,6 +90,7 @@ def test_cores_are_merged_on_the_clocks_rate_and_origin(read: Reader) -> None:
         "[2026-11-25 10:00:00.250000059] count: { cpu_id = 0 }, { value = 4294967295 }",
         "[2026-11-25 10:00:00.250000071] step: { cpu_id = 1 }, { }",
         "[2026-11-25 10:00:00.250000178] count: { cpu_id = 0 }, { value = 0 }",
+        "[2026-11-25 10:00:00.250000178] bp:dropped: { cpu_id = 0 }, { events = 9 }",
     ]
     assert "Tracer discarded 9 events between [2026-11-25 10:00:00.250000178]" in warning
 

@@ -21,7 +21,7 @@ from boardprof.comparison.compare import compare
 from boardprof.errors import DecodeError, ReportFileError, UsageError
 from boardprof.events import is_recording
 from boardprof.events.in_place import report_of
-from boardprof.events.interval import Intervals
+from boardprof.events.interval import Interval, Intervals, RangeShare
 from boardprof.events.probe_names import ProbeName, ProbeNames, read_names
 from boardprof.events.recording import ProbeRecording, Recorded, Slot, TraceClock
 from boardprof.events.records import Events, count_records, decode_words, kept_blocks
@@ -31,7 +31,7 @@ from boardprof.metrics import Count, Duration
 from boardprof.render.answer import answer_page
 from boardprof.render.layout import plain
 from boardprof.render.markdown import render_markdown
-from boardprof.render.trace_tables import recording_page
+from boardprof.render.trace_tables import interval_page, recording_page
 from boardprof.stats.warnings import warnings
 from boardprof_protocol.codes import ProbeKind
 
@@ -319,16 +319,36 @@ def test_which_task_runs_is_not_known_after_dropped_events() -> None:
     assert found.task_ticks() == {UNKNOWN_TASK: 1 + 4 + 8, 0xA0: 2, 0xB0: 16}
 
 
+def test_nothing_is_known_after_the_last_event_if_events_were_dropped_there() -> None:
+    found = Timeline(
+        decode_words(words((1, TASK, 0xA0), (2, LOOP), (4, TIMER)), NAMES),
+        NAMES, ProbeCosts(), end=1000, dropped=5,
+    )  # fmt: skip
+    assert found.task_ticks() == {UNKNOWN_TASK: 1 + 993, 0xA0: 2 + 4}
+    assert found.interrupt_ticks() == 0
+    assert (found.diagnostics.dropped, found.diagnostics.gaps) == (5, 1)
+    nothing_came = Timeline(decode_words(words(), NAMES), NAMES, ProbeCosts(), end=9, dropped=5)
+    assert nothing_came.task_ticks() == {UNKNOWN_TASK: 9}
+
+
 # -- recordings ----------------------------------------------------------------------------------
 
 
-def block(core: int, sequence: int, last: int, *records: tuple[int, ...], flags: int = 1) -> bytes:
+def block(
+    core: int,
+    sequence: int,
+    last: int,
+    *records: tuple[int, ...],
+    flags: int = 1,
+    dropped: int = 0,
+    now: int | None = None,
+) -> bytes:
     content = words(*records)
     header = b"".join(
         number.to_bytes(size, "little")
         for number, size in (
-            (core, 1), (flags, 1), (len(content), 2), (sequence, 4), (0, 4), (last, 4),
-            (last + 2, 4), (0, 8),
+            (core, 1), (flags, 1), (len(content), 2), (sequence, 4), (dropped, 4),
+            (last, 4), (last + 2 if now is None else now, 4), (0, 8),
         )
     )  # fmt: skip
     return header + content.astype("<u4").tobytes()
@@ -467,6 +487,20 @@ def test_a_file_keeps_all_of_a_recording(tmp_path: Path) -> None:
     assert replace(found, names=NAMES) == replace(made, names=NAMES)
 
 
+def test_a_file_with_any_damaged_byte_is_read_or_refused(tmp_path: Path) -> None:
+    """Such as lengths, flags of encryption, ways of packing, and packed bytes."""
+    file = tmp_path / "a.trace"
+    write_recording(recording(TWO_CORES), str(file))
+    whole, refused = file.read_bytes(), 0
+    for at in range(len(whole)):
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+        try:
+            read_recording(str(file))
+        except ReportFileError:
+            refused += 1
+    assert refused > len(whole) // 2
+
+
 @pytest.mark.parametrize("cut", [4, 100, -30])
 def test_a_damaged_file_is_refused(tmp_path: Path, cut: int) -> None:
     file = tmp_path / "a.trace"
@@ -574,6 +608,32 @@ def test_an_interval_has_what_came_since_the_last_one() -> None:
     found = made.next(second, 116, 116)
     assert (found.ticks, found.tasks) == (104, {0xA0: 8 + 2})  # 4 are in both
     assert [(each.passes, each.ticks) for each in found.ranges] == [(3, 17)]
+
+
+def test_an_interval_does_not_give_the_time_of_dropped_events_to_a_task() -> None:
+    """The second one has the record that tells of them, and 3 new ones that no record tells."""
+    made = Intervals(0)
+    first = recording(block(0, 0, 10, (1, TASK, 0xA0), (9, GO), dropped=4, now=500))
+    found = made.next(first, 500, 500)
+    assert (found.tasks, found.dropped) == ({UNKNOWN_TASK: 1 + 490, 0xA0: 9}, 4)
+    records = [(490, DROPPED, 4), (10, TASK, 0xB0), (20, GO)]
+    second = recording(block(0, 3, 530, *records, dropped=4, now=535))
+    found = made.next(second, 535, 535)
+    assert (found.tasks, found.dropped) == ({UNKNOWN_TASK: 490 + 10, 0xB0: 20 + 5}, 4)
+    third = recording(block(0, 8, 540, (10, GO), dropped=7, now=600))
+    found = made.next(third, 600, 600)
+    assert (found.tasks, found.dropped) == ({UNKNOWN_TASK: 60, 0xB0: 10}, 7)
+
+
+def test_shares_of_tasks_add_up_to_the_time_that_their_events_cover() -> None:
+    interval = Interval(1000, [RangeShare("loop", 2, 500)], {0xA0: 300, 0xB0: 60}, 40)
+    text = plain(interval_page(interval))
+    assert [line.split() for line in text.splitlines() if "%" in line] == [
+        ["loop", "50.0", "%", "2"],
+        ["0xa0", "75.0", "%"],
+        ["0xb0", "15.0", "%"],
+        ["(interrupts)", "10.0", "%"],
+    ]
 
 
 def test_an_interrupt_whose_cost_is_not_known_is_said_to_be_in_ranges() -> None:

@@ -28,6 +28,7 @@ _STDOUT, _STDERR = 1, 2
 _TAB = "\t"
 _MOST_FUNCTIONS = 20
 _quiet = False
+_is_read = True
 _width: int | None = None
 
 
@@ -57,12 +58,19 @@ def take_every_character() -> None:
 
 def forget_output(*, err: bool = False) -> None:
     """Discard what is still buffered, which would fail again when Python ends."""
+    global _is_read
+    _is_read = _is_read and err
     stream = sys.stderr if err else sys.stdout
     if stream is None:
         return
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
+
+
+def is_output_read() -> bool:
+    """Return whether anyone may read the output: false after a pipe was closed."""
+    return _is_read
 
 
 def _write(

@@ -185,13 +185,24 @@ def export(
     memory       TRACE only: memory that was taken and given back, by call site
     """  # noqa: D301 (click knows the backspace as: do not wrap)
     from boardprof.events import is_recording
-    from boardprof.exporters import exported, find_exporter, find_recording_exporter
+    from boardprof.exporters import (
+        exported,
+        exporter_names,
+        find_exporter,
+        find_recording_exporter,
+        recording_exporter_names,
+    )
     from boardprof.history.report_lookup import find_run
 
     if allow and diff is None:
         raise UsageError("--allow needs --diff.")
     of_recording = find_recording_exporter(name) if is_recording(report) else None
     if of_recording is None:
+        only_traces = {*recording_exporter_names()} - {*exporter_names()}
+        if name in only_traces and not Path(report).exists():
+            raise UsageError(
+                f"There is no file {report}.", hint="name a file of `boardprof trace -o FILE`"
+            )
         find_exporter(name)
     for option, wanted, only in (("--diff", diff, "html"), ("--metric", metric, "collapsed")):
         if wanted is not None and name != only:

@@ -31,6 +31,7 @@ from boardprof.cli.output import (
     echo_note,
     echo_page,
     echo_written,
+    is_output_read,
     progress_bar,
     stdout_of_boards,
 )
@@ -195,6 +196,7 @@ def top(interval_s: float, count: int | None, **options: Any) -> None:
     """Show which ranges and tasks of running firmware take most, again and again.
 
     The figures are those of the last interval. On a terminal, each table replaces the one before.
+    Shares of ranges are from statistics: other tasks and interrupts within a range are in them.
     """
     from boardprof.render.trace_tables import interval_page
     from boardprof.run.record_events import board_of, intervals
@@ -208,6 +210,8 @@ def top(interval_s: float, count: int | None, **options: Any) -> None:
             elif number:
                 echo("")
             echo_page(interval_page(interval))
+            if not is_output_read():
+                break
 
 
 def _check_output(output: str | None) -> None:

@@ -56,6 +56,7 @@ class Intervals:
         self._passed = 0
         self._slots: dict[int, Slot] = {}
         self._task: dict[int, int] = {}
+        self._told: dict[int, int] = {}
 
     def look(self, now: int) -> None:
         """Take the trace clock's 32 bits, before they wrap."""
@@ -78,12 +79,14 @@ class Intervals:
         ranges = sorted(self._ranges(recording), key=lambda each: -each.ticks)
         tasks: dict[int, int] = {}
         interrupts = dropped = 0
-        for core, line in recording.timelines(self._task).items():
+        for core, line in recording.timelines(self._task, self._told).items():
             for task, time in line.task_ticks().items():
                 tasks[task] = tasks.get(task, 0) + time
             interrupts += line.interrupt_ticks()
             dropped += line.dropped
             self._task[core] = _last_task(line)
+            told = line.events.dropped - line.untold
+            self._told[core] = self._told.get(core, 0) + told
         return Interval(ticks, ranges, tasks, interrupts, dropped, recording.tasks)
 
     def _ranges(self, recording: ProbeRecording) -> list[RangeShare]:

@@ -180,11 +180,15 @@ class ProbeRecording:
     tasks: tuple[Task, ...] = ()
     stopped: int | None = None
 
-    def timelines(self, tasks: Mapping[int, int] | None = None) -> dict[int, Timeline]:
+    def timelines(
+        self, tasks: Mapping[int, int] | None = None, told: Mapping[int, int] | None = None
+    ) -> dict[int, Timeline]:
         """Return the events of each core, put together.
 
         Args:
             tasks: that had the cores when recording began, if known.
+            told: for each core the dropped events that it has told of before, if this recording is
+                the continuation of another one.
 
         Raises:
             DecodeError: they do not follow each other, or contradict the clock.
@@ -208,8 +212,9 @@ class ProbeRecording:
             end = each.end + clock.shift
             if not each.has_own_end and ends:
                 end = max(end, *ends)
+            before = told.get(core, 0) if told else 0
             found[core] = Timeline(
-                events, self.names, self.costs, end, each.dropped, task, each.unsure, clock
+                events, self.names, self.costs, end, each.dropped, task, each.unsure, clock, before
             )
         return found
 

@@ -135,12 +135,15 @@ def count_records(words: npt.NDArray[np.uint32], names: ProbeNames) -> int:
     return int(np.count_nonzero(_begins(names.has_value.take(words.astype(np.uint8)))))
 
 
-def gap(time: int) -> Events:
-    """Return an event that says that others were left out, since their times are not known."""
+def gap(time: int, dropped: int = 0) -> Events:
+    """Return an event that says how many the board has dropped.
+
+    0 says that events were left out here, since their times are not known.
+    """
     return Events(
         np.array([time], np.int64),
         np.array([TraceId.DROPPED], np.uint16),
-        np.zeros(1, np.uint32),
+        np.array([dropped], np.uint32),
         np.zeros(1, np.bool_),
         np.zeros(1, np.uint32),
     )

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from boardprof.events.core_clocks import CoreClock
 from boardprof.events.probe_names import ProbeNames
-from boardprof.events.records import Events
+from boardprof.events.records import Events, gap, join
 from boardprof_protocol.codes import ProbeKind, TraceId
 
 Ints = npt.NDArray[np.int64]
@@ -117,10 +117,11 @@ class Timeline:
         names: of the image's probes.
         costs: of the probes.
         end: ticks since recording began; the last event is not after it.
-        dropped: events that the board has dropped, after the last event, too.
+        dropped: events that the board has dropped.
         task_before: that had the core when recording began.
         unsure: events that were left out, since the clock may have wrapped between them.
         clock: relates the core's clock to that of other cores.
+        untold: dropped events that no event of the board tells.
     """
 
     def __init__(
@@ -133,8 +134,29 @@ class Timeline:
         task_before: int = UNKNOWN_TASK,
         unsure: int = 0,
         clock: CoreClock = CoreClock(),  # noqa: B008
+        told: int = 0,
     ) -> None:
-        """Put events together."""
+        """Put events together.
+
+        The board tells in an event how many it has dropped, as soon as there is room. If there was
+        none until the end, DROPPED is added here, as nothing is known of what came after the last
+        event.
+
+        Args:
+            events: of the core, without that.
+            names: as the attribute, like those below.
+            costs: the same.
+            end: the same; None if the last event is the end.
+            dropped: the same.
+            task_before: the same.
+            unsure: the same.
+            clock: the same.
+            told: how many of `dropped` were told in earlier events.
+        """
+        self.untold = max(0, dropped - told - events.dropped)
+        if self.untold:
+            last = int(events.time[-1]) if len(events) else 0
+            events = join([events, gap(last, self.untold)])
         self.events = events
         self.names = names
         self.costs = costs
@@ -143,7 +165,7 @@ class Timeline:
         self.task_before = task_before
         self.unsure = unsure
         self.clock = clock
-        self.dropped = max(dropped, events.dropped)
+        self.dropped = max(dropped, told + events.dropped)
         self._without_begin: dict[str, int] = {}
         self._without_end: dict[str, int] = {}
 
@@ -329,7 +351,7 @@ class Timeline:
         """What did not fit together."""
         _ = self.ranges, self.interrupts
         cuts = self.events.value[self.events.number == TraceId.DROPPED]
-        gaps = int((cuts > 0).sum()) + (self.dropped > self.events.dropped)
+        gaps = int((cuts > 0).sum())
         return Diagnostics(
             self.dropped,
             gaps,

@@ -169,7 +169,7 @@ def _packets(core: int, timeline: Timeline) -> Iterator[bytes]:
     for first, end in pairwise(cuts):
         begin, last = map(int, timeline.common(events.time[[first, end - 1]]))
         yield _packet(core, (begin, last), int(dropped[end]), content[starts[first] : starts[end]])
-    if timeline.dropped > int(dropped[-1]) or not len(events):
+    if not len(events):
         at = int(timeline.common(np.array([timeline.end]))[0])
         yield _packet(core, (at, at), timeline.dropped, b"")
 

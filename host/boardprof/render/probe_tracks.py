@@ -235,14 +235,10 @@ def check_events(recording: ProbeRecording) -> None:
 
 
 def gaps_of(timeline: Timeline) -> tuple[Ints, Ints]:
-    """Return when the board has dropped events, and how many each time, after the last one, too."""
+    """Return when the board has dropped events, and how many each time."""
     events = timeline.events
     mine = events.number == TraceId.DROPPED
-    time, dropped = events.time[mine], events.value[mine].astype(np.int64)
-    more = timeline.dropped - events.dropped
-    if more:
-        time, dropped = np.append(time, timeline.end), np.append(dropped, more)
-    return time, dropped
+    return events.time[mine], events.value[mine].astype(np.int64)
 
 
 def task_title(task: int, tasks: Sequence[Task]) -> str:

@@ -16,7 +16,7 @@ from boardprof.events.recording import ProbeRecording, Task, task_name
 from boardprof.events.timeline import UNKNOWN_TASK, Timeline
 from boardprof.render.cells import plural
 from boardprof.render.layout import Column, Page, Table
-from boardprof_protocol.codes import ProbeKind
+from boardprof_protocol.codes import ProbeKind, TraceId
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def _tasks(tasks: Sequence[Task], timelines: Sequence[Timeline], span: int) -> T
 
 def _notes(recording: ProbeRecording, timelines: Sequence[Timeline], span: int) -> Iterator[str]:
     clock, facts = recording.clock, recording.facts
-    events = sum(len(line.events) for line in timelines)
+    events = sum(int((line.events.number != TraceId.DROPPED).sum()) for line in timelines)
     rate = f", {span / clock.hz:.3g} s" if clock.hz and facts.clock_kind != "simulated" else ""
     simulated = ", simulated" if facts.clock_kind == "simulated" else ""
     if timelines:
@@ -181,13 +181,12 @@ def _notes(recording: ProbeRecording, timelines: Sequence[Timeline], span: int) 
 
 def interval_page(interval: Interval) -> Page:
     """Return what an interval has."""
-    whole = max(interval.ticks, 1)
 
-    def table(title: str, rows: Sequence[tuple[str, str, int]]) -> Table:
+    def table(title: str, rows: Sequence[tuple[str, str, int]], whole: int) -> Table:
         return Table(
             [
                 Column(title, [name for name, _, _ in rows], is_text=True),
-                Column("Share", [f"{100 * ticks / whole:.1f} %" for _, _, ticks in rows]),
+                Column("Share", [f"{100 * ticks / max(whole, 1):.1f} %" for _, _, ticks in rows]),
                 Column("Passes", [passes for _, passes, _ in rows]),
             ]
         )
@@ -196,13 +195,17 @@ def interval_page(interval: Interval) -> Page:
     if interval.ranges:
         page.append(
             table(
-                "Range", [(each.name, f"{each.passes:,}", each.ticks) for each in interval.ranges]
+                "Range",
+                [(each.name, f"{each.passes:,}", each.ticks) for each in interval.ranges],
+                interval.ticks,
             )
         )
     if is_known(interval.tasks):
         tasks = sorted(interval.tasks.items(), key=lambda each: -each[1])
         rows = [(task_name(task, interval.named), "", ticks) for task, ticks in tasks]
-        page.append(table("Task", [*rows, ("(interrupts)", "", interval.interrupts)]))
+        rows.append(("(interrupts)", "", interval.interrupts))
+        # Of the time that the events cover: those of the last moments may not have come yet.
+        page.append(table("Task", rows, sum(ticks for _, _, ticks in rows)))
     if not page:
         page.append("No range has ended in this interval.")
     if interval.dropped:
