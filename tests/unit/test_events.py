@@ -32,6 +32,7 @@ from boardprof.render.answer import answer_page
 from boardprof.render.layout import plain
 from boardprof.render.markdown import render_markdown
 from boardprof.render.trace_tables import interval_page, recording_page
+from boardprof.report.report import Report
 from boardprof.stats.warnings import warnings
 from boardprof_protocol.codes import ProbeKind
 
@@ -532,7 +533,7 @@ def test_statistics_are_not_compared_to_events_which_leave_out_more() -> None:
         assert f"it was recorded as {ways} after" in found.table()
         assert "1 row not judged" in found.table()
         assert found.table().endswith("no metric was compared.\n")
-    assert str(report_of(statistics).calls[0]["Label"]) == "in place, statistics"
+    assert str(report_of(statistics).calls[0]["Label"]) == "in place, mean"
     same = compare(report_of(statistics), report_of(statistics), ["ticks>1%"])
     assert {row.verdict for row in same.rows} == {"same"}
 
@@ -579,6 +580,26 @@ def test_statistics_are_one_sample_of_all_passes() -> None:
     [row] = report.calls
     assert row["Count"] == Count(4)
     assert row["Duration (us)"] == Duration((60 - 4 * 5) * 1000.0)
+
+
+def test_the_mean_of_passes_that_differ_is_not_exact_and_is_not_judged() -> None:
+    """Of 4 passes, and of 3 others, in firmware that runs by itself on an emulator."""
+
+    def statistics(*slot: int) -> Report:
+        facts = Recorded("qemu", clock_kind="simulated", emulated=True, build_id="00" * 8)
+        return report_of(recording(b"", facts=facts, slots=(Slot(*slot),)))
+
+    one, other = statistics(16, 4, 0, 10, 30, 70, 0), statistics(16, 3, 0, 10, 30, 60, 0)
+    assert str(one.calls[0]["Label"]) == "in place, mean"
+    assert "exact" not in plain(answer_page(one) or [])
+    [row] = [each for each in compare(one, other).rows if each.metric == "ticks"]
+    assert (row.verdict, row.is_exact) == ("too few samples", False)
+    equal = statistics(16, 3, 0, 20, 20, 60, 0)
+    [row] = [each for each in compare(equal, statistics(16, 2, 0, 25, 25, 50, 0)).rows
+             if each.metric == "ticks"]  # fmt: skip
+    assert (row.verdict, row.is_exact) == ("worse", True)
+    [row] = [each for each in compare(equal, one).rows if each.metric == "ticks"]
+    assert (row.verdict, row.is_exact) == ("too few samples", False)
 
 
 def test_a_recording_without_a_pass_is_no_report() -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from boardprof.comparison.comparison import ComparisonError, Difference, Gap
 from boardprof.errors import UnknownNameError
-from boardprof.report.calls import IN_PLACE, IN_PLACE_SUMS, SHARE, SHARES, one_of
+from boardprof.report.calls import IN_PLACE, OF_STATISTICS, SHARE, SHARES, one_of
 from boardprof.report.report import Report
 from boardprof.stats.groups import GroupKey, GroupSummary, calls_of, left_out
 from boardprof.stats.summary import summarize
@@ -309,7 +309,7 @@ class Pairing:
         Ranges have one key, however they were recorded: `why_not` says if that differs.
         """
         device = self.devices.get(key.device, key.device) if is_old else key.device
-        label = IN_PLACE if key.label == IN_PLACE_SUMS else key.label
+        label = IN_PLACE if key.label in OF_STATISTICS else key.label
         return replace(key, device=device, label=label, hash=key.hash if self.by_hash else "")
 
     def shown(self, key: GroupKey) -> GroupKey:
@@ -402,9 +402,10 @@ def lost_samples(
 def why_not(key: GroupKey, metric: str, old: Side, new: Side) -> str | None:
     """Return why two sides of a metric are not compared; None if they are."""
     before, after = old.metrics[key][metric], new.metrics[key][metric]
-    if before.key.label != after.key.label:
+    is_sum = [each.key.label in OF_STATISTICS for each in (before, after)]
+    if is_sum[0] != is_sum[1]:
         ways = ["events", "statistics"]
-        if before.key.label == IN_PLACE_SUMS:
+        if is_sum[0]:
             ways.reverse()
         return (
             f"it was recorded as {ways[0]} before and as {ways[1]} after, and only events leave "

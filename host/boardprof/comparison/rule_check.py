@@ -319,7 +319,7 @@ def _notes_of(
 
 def _more(rows: Iterable[Difference]) -> str:
     is_called = one_of(row.label for row in rows) == "call"
-    return "Take more with --repeat." if is_called else "Record for longer."
+    return "Take more with --repeat." if is_called else "Record events for longer."
 
 
 def _is_of_known(rule: Rule, rows: Sequence[Difference], chosen: Sequence[Difference]) -> bool:

@@ -22,7 +22,7 @@ from boardprof.events.recording import ProbeRecording, Slot
 from boardprof.events.timeline import Passes, Timeline
 from boardprof.events.trace_file import read_recording
 from boardprof.report.assemble import assemble
-from boardprof.report.calls import IN_PLACE, IN_PLACE_SUMS
+from boardprof.report.calls import IN_PLACE, IN_PLACE_MEAN, IN_PLACE_SUMS
 from boardprof.report.measurement import Device, Measurement, Windows
 from boardprof.report.report import Report
 from boardprof_protocol.blob import encode_blob
@@ -88,7 +88,8 @@ def measurements_of(
 def _of_slot(recording: ProbeRecording, name: str, slot: Slot) -> Measurement:
     empty = _sample(recording, 0, recording.costs.slot * slot.count, 0)
     sums = (_sample(recording, 0, slot.sum, 0),)
-    return _measurement(recording, name, slot.count, sums, empty, IN_PLACE_SUMS)
+    label = IN_PLACE_SUMS if slot.least == slot.most else IN_PLACE_MEAN
+    return _measurement(recording, name, slot.count, sums, empty, label)
 
 
 def _samples(

@@ -42,6 +42,11 @@ IN_PLACE: Final = "in place"
 IN_PLACE_SUMS: Final = "in place, statistics"
 """Label of ranges for which the board has kept only statistics: a row is of all passes together."""
 
+IN_PLACE_MEAN: Final = "in place, mean"
+"""The same, if not all passes took the same. Other passes then have another mean."""
+
+OF_STATISTICS: Final = frozenset([IN_PLACE_SUMS, IN_PLACE_MEAN])
+
 SHARES: Final = frozenset([SHARE, PERTURBATION])
 """Columns that also depend on the agent's work around the samples; they are never exact."""
 
@@ -317,4 +322,4 @@ def _rows_of_sparse(
 def one_of(labels: Iterable[object]) -> str:
     """Return what a value is of: ``pass`` if all labels are those of ranges, else ``call``."""
     found = set(labels)
-    return "pass" if found and found <= {IN_PLACE, IN_PLACE_SUMS} else "call"
+    return "pass" if found and found <= {IN_PLACE, *OF_STATISTICS} else "call"

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from boardprof.metrics import Count, Duration, Kind, Metric, Percent, Ratio
-from boardprof.report.calls import LABEL, LEVELS, SHARES
+from boardprof.report.calls import IN_PLACE_MEAN, LABEL, LEVELS, SHARES
 from boardprof.report.columns import Column, Groups
 from boardprof.report.report import Report
 from boardprof.stats.boards import NOTHING, Boards, Overhead, Source
@@ -240,6 +240,7 @@ def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, source: Source
     step = source.grain(metric)
     grain = step / part.most_calls
     is_without_chance = source.is_emulated is True and metric not in SHARES
+    is_without_chance = is_without_chance and key.label != IN_PLACE_MEAN
     # A level is measured once and repeated in each row, so it has no noise.
     is_exact = metric in LEVELS or (is_without_chance and grain == 0)
     is_counted = source.is_counted(metric)

@@ -225,6 +225,8 @@ def _stand_apart(group: GroupSummary) -> _Doubts:
         return
     n, difference = len(apart.indices), apart.middle - apart.most
     unit = "us" if group.metric.endswith("(us)") else group.metric
+    if abs(difference) == 1:
+        unit = unit.removesuffix("s") if unit != "us" else unit
     yield (
         f"{n} of {group.summary.n} samples {'is' if n == 1 else 'are'} {abs(difference):,.4g} "
         f"{unit} {'longer' if difference > 0 else 'shorter'} than the others, {apart.most:,.4g}: "
@@ -303,7 +305,7 @@ def _outlying(group: GroupSummary) -> _Doubts:
 
 
 _HINTS_IN_PLACE: dict[Kind, str] = {
-    "few": "Record for longer.",
+    "few": "Record events for longer: statistics have one mean of all passes.",
     "drift": "Check whether the data grows or the clock is throttled.",
     "bimodal": (
         "Look for what alternates: an interrupt without BP_ISR_ENTER, a cache or flash line, data "
