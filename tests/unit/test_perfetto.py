@@ -102,7 +102,7 @@ def test_each_core_task_interrupt_and_value_has_a_track_with_its_own_events() ->
 def test_all_tracks_are_below_that_of_their_core_and_in_order() -> None:
     read = Read(two_tasks())
     root = read.tracks[1]
-    assert root.name == "bench, core 0 (1 ns is 1 of cycles, not time)"
+    assert root.name == "bench, core 0 (times are cycles, not ns)"
     others = [each for uuid, each in read.tracks.items() if uuid != 1]
     assert {each.parent_uuid for each in others} == {1}
     assert [each.sibling_order_rank for each in others] == list(range(1, 10))

@@ -22,7 +22,7 @@ def chrome(**facts: Any) -> list[dict[str, Any]]:
 def test_a_chrome_trace_has_a_process_a_core_and_a_thread_a_track() -> None:
     names = [(each["name"], each["tid"], each["args"]["name"]) for each in chrome()[:6]]
     assert names == [
-        ("process_name", 0, "bench, core 0 (1 ns is 1 of cycles, not time)"),
+        ("process_name", 0, "bench, core 0 (times are cycles, not ns)"),
         ("thread_name", 1, "what runs"),
         ("thread_name", 2, "(scheduler)"),
         ("thread_name", 3, "task 0x20000100"),

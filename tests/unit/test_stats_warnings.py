@@ -156,6 +156,11 @@ def test_samples_that_an_interrupt_did_not_hit_are_told_if_most_were_hit() -> No
     assert found.text == "6 of 50 samples are 211 ticks shorter than the others, 733: interrupts?"
 
 
+def test_a_difference_of_one_is_singular() -> None:
+    [found] = warnings(report_of({"instructions": [57] * 36 + [56] * 4}))
+    assert found.text.startswith("4 of 40 samples are 1 instruction shorter than the others, 57")
+
+
 def test_samples_hit_by_several_interrupts_do_not_hide_those_hit_by_one() -> None:
     ticks = [522] * 90 + [733] * 9 + [54461]
     [found] = warnings(report_of({"ticks": ticks}, clocks={"ticks": 10**6}))

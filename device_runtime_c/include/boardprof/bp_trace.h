@@ -470,7 +470,8 @@ static inline void bp_range_leave(const bp_range_t *range) {
     } while (0)
 
 /* Memory was taken from a heap, or given back. BP_ALLOC belongs into the allocating function: it
- * records where that returns to. */
+ * records where that returns to. If that function is inlined, this is where its caller returns to,
+ * so declare it __attribute__((noinline)). */
 #define BP_ALLOC(block, bytes)                                             \
     do {                                                                   \
         if ((bp_tracing & (uint32_t)BP_TRACE_EVENTS) != 0) {               \

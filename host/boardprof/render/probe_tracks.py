@@ -172,7 +172,7 @@ class ProbeTracks:
     @property
     def unit_note(self) -> str:
         """What programs must be told that think of all times as ns; "" if they are."""
-        return "" if self.clock.hz else f"1 ns is 1 of {self.clock.unit}, not time"
+        return "" if self.clock.hz else f"times are {self.clock.unit}, not ns"
 
     def process(self, core: int) -> str:
         """Return the title of a core's tracks."""
