@@ -582,6 +582,22 @@ def test_statistics_are_one_sample_of_all_passes() -> None:
     assert row["Duration (us)"] == Duration((60 - 4 * 5) * 1000.0)
 
 
+<<<<<<< HEAD
+=======
+def test_a_recursion_does_not_take_more_than_the_time_of_its_outermost_pass() -> None:
+    """And two tasks that are in the same range at once both take their own time."""
+    recursion = block(0, 0, 100, (0, LOOP), (20, LOOP), (30, LOOP + 1), (50, LOOP + 1), now=200)
+    text = plain(recording_page(recording(recursion)))
+    assert text.splitlines()[1].split() == ["loop", "2", "65", "30", "100", "50.0", "%"]
+    two = block(
+        0, 0, 100, (0, TASK, 0xA0), (0, LOOP), (30, TASK, 0xB0), (0, LOOP),
+        (20, LOOP + 1), (0, TASK, 0xA0), (50, LOOP + 1), now=200,
+    )  # fmt: skip
+    text = plain(recording_page(recording(two)))
+    assert text.splitlines()[1].split() == ["loop", "2", "50", "20", "80", "50.0", "%"]
+
+
+>>>>>>> af41673cfd6d0e72de0df38f281bad6ad834ed03
 def test_the_mean_of_passes_that_differ_is_not_exact_and_is_not_judged() -> None:
     """Of 4 passes, and of 3 others, in firmware that runs by itself on an emulator."""
 
@@ -605,6 +621,9 @@ def test_the_mean_of_passes_that_differ_is_not_exact_and_is_not_judged() -> None
 def test_a_recording_without_a_pass_is_no_report() -> None:
     with pytest.raises(UsageError, match="no complete pass of a range"):
         report_of(recording(block(0, 0, 5, (5, LOOP))))
+    with pytest.raises(UsageError, match="no complete pass of a range") as raised:
+        report_of(recording(b"", slots=(Slot(16, 0, 15, 0, 0, 0, 0),)))
+    assert raised.value.hint == "record events: statistics do not count passes that overlap"
 
 
 def test_a_slot_has_the_mean_and_the_deviation_of_its_passes() -> None:

@@ -45,9 +45,11 @@ def report_of(recording: ProbeRecording) -> Report:
     timelines = [*recording.timelines().values()]
     found = list(measurements_of(recording, timelines))
     if not found:
+        hint = "put BP_RANGE_BEGIN and BP_RANGE_END around code that runs while you record"
+        if any(slot.lost for slot in recording.slots):
+            hint = "record events: statistics do not count passes that overlap"
         raise UsageError(
-            f"The recording of {recording.facts.board} has no complete pass of a range.",
-            hint="put BP_RANGE_BEGIN and BP_RANGE_END around code that runs while you record",
+            f"The recording of {recording.facts.board} has no complete pass of a range.", hint=hint
         )
     report = assemble(found)
     doubts = " ".join(doubts_of(recording, timelines))

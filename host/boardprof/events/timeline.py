@@ -86,6 +86,20 @@ class Passes:
         found: npt.NDArray[np.bool_] = self.named & (self.number == number)
         return found
 
+    def outermost(self, which: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Return which of some passes are not within another of them, as those of a recursion are.
+
+        Passes of different tasks are not within each other.
+        """
+        where = np.flatnonzero(which)
+        found = np.zeros(len(which), np.bool_)
+        context = np.stack([self.level, np.where(self.level > 0, UNKNOWN_TASK, self.task)])
+        for at in _groups(where, context[:, where]):
+            ended = np.maximum.accumulate(self.end[at])
+            found[at[0]] = True
+            found[at[1:]] = self.begin[at[1:]] >= ended[:-1]
+        return found
+
 
 @dataclass(frozen=True)
 class Diagnostics:

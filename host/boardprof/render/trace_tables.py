@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ class RangeFigures:
         mean: of one pass.
         least: the shortest pass.
         most: the longest one.
-        total: of all.
+        total: of all, without passes that are within others of the same range.
         lost: passes that are not counted, because they overlapped others.
     """
 
@@ -51,13 +51,19 @@ def range_figures(recording: ProbeRecording, timelines: Sequence[Timeline]) -> l
     found = []
     slots = {slot.number: slot for slot in recording.slots}
     for name in recording.names.of_kind(ProbeKind.RANGE):
+        passes = [line.ranges for line in timelines]
+        mine = [each.of(name.number) for each in passes]
         nets = np.concatenate(
-            [line.ranges.net[line.ranges.of(name.number)] for line in timelines]
+            [each.net[which] for each, which in zip(passes, mine, strict=True)]
             or [np.zeros(0, np.int64)]
         )
         slot = slots.get(name.number)
         if len(nets):
-            found.append(_figures(name.text, nets))
+            total = sum(
+                int(each.net[each.outermost(which)].sum())
+                for each, which in zip(passes, mine, strict=True)
+            )
+            found.append(replace(_figures(name.text, nets), total=total))
         elif slot is not None and (slot.count or slot.lost):
             cost = recording.costs.slot
             total = slot.sum - cost * slot.count
