@@ -582,8 +582,6 @@ def test_statistics_are_one_sample_of_all_passes() -> None:
     assert row["Duration (us)"] == Duration((60 - 4 * 5) * 1000.0)
 
 
-<<<<<<< HEAD
-=======
 def test_a_recursion_does_not_take_more_than_the_time_of_its_outermost_pass() -> None:
     """And two tasks that are in the same range at once both take their own time."""
     recursion = block(0, 0, 100, (0, LOOP), (20, LOOP), (30, LOOP + 1), (50, LOOP + 1), now=200)
@@ -597,7 +595,6 @@ def test_a_recursion_does_not_take_more_than_the_time_of_its_outermost_pass() ->
     assert text.splitlines()[1].split() == ["loop", "2", "50", "20", "80", "50.0", "%"]
 
 
->>>>>>> af41673cfd6d0e72de0df38f281bad6ad834ed03
 def test_the_mean_of_passes_that_differ_is_not_exact_and_is_not_judged() -> None:
     """Of 4 passes, and of 3 others, in firmware that runs by itself on an emulator."""
 
