@@ -20,7 +20,7 @@ import pytest
 from boardprof.comparison.compare import compare
 from boardprof.errors import DecodeError, ReportFileError, UsageError
 from boardprof.events import is_recording
-from boardprof.events.in_place import report_of
+from boardprof.events.in_place import report_of, report_of_file
 from boardprof.events.interval import Interval, Intervals, RangeShare
 from boardprof.events.probe_names import ProbeName, ProbeNames, read_names
 from boardprof.events.recording import ProbeRecording, Recorded, Slot, TraceClock
@@ -621,6 +621,13 @@ def test_a_recording_without_a_pass_is_no_report() -> None:
     with pytest.raises(UsageError, match="no complete pass of a range") as raised:
         report_of(recording(b"", slots=(Slot(16, 0, 15, 0, 0, 0, 0),)))
     assert raised.value.hint == "record events: statistics do not count passes that overlap"
+
+
+def test_of_two_files_the_one_without_a_pass_is_named(tmp_path: Path) -> None:
+    file = str(tmp_path / "empty.trace")
+    write_recording(recording(b""), file)
+    with pytest.raises(UsageError, match=r"empty\.trace has no complete pass of a range"):
+        report_of_file(file)
 
 
 def test_a_slot_has_the_mean_and_the_deviation_of_its_passes() -> None:

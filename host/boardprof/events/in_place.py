@@ -35,8 +35,12 @@ _PASS = struct.Struct("<QQQB")
 """A layout of `PASSES`; struct is twenty times as fast as construct."""
 
 
-def report_of(recording: ProbeRecording) -> Report:
+def report_of(recording: ProbeRecording, file: str = "") -> Report:
     """Return the Report of a recording: its ranges.
+
+    Args:
+        recording: what was recorded.
+        file: that it was read from, for errors.
 
     Raises:
         UsageError: no range has a complete pass.
@@ -48,9 +52,8 @@ def report_of(recording: ProbeRecording) -> Report:
         hint = "put BP_RANGE_BEGIN and BP_RANGE_END around code that runs while you record"
         if any(slot.lost for slot in recording.slots):
             hint = "record events: statistics do not count passes that overlap"
-        raise UsageError(
-            f"The recording of {recording.facts.board} has no complete pass of a range.", hint=hint
-        )
+        what = file or f"The recording of {recording.facts.board}"
+        raise UsageError(f"{what} has no complete pass of a range.", hint=hint)
     report = assemble(found)
     doubts = " ".join(doubts_of(recording, timelines))
     if doubts:
@@ -65,7 +68,7 @@ def report_of_file(file: str) -> Report:
         ReportFileError: it cannot be read.
         UsageError, DecodeError: as `report_of`.
     """
-    return report_of(read_recording(file))
+    return report_of(read_recording(file), file)
 
 
 def measurements_of(
