@@ -232,7 +232,7 @@ def test_what_cannot_be_profiled_is_told(linux: Board, tmp_path: Path) -> None:
         profile_function(linux)
     with pytest.raises(UnknownNameError, match="no function 'count_call'; did you mean"):
         profile_function(linux, func_name="count_call")
-    with pytest.raises(UnknownNameError, match="no collector 'cycels'"):
+    with pytest.raises(UnknownNameError, match="no collector or metric 'cycels'"):
         profile_function(linux, None, ["cycels"], "count_calls")
     with pytest.raises(UsageError, match=r"repeat=0 is out of range"):
         linux.profile("count_calls", repeat=0)

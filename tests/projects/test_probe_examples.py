@@ -69,7 +69,8 @@ def test_the_speed_comes_as_a_signed_value_and_reaches_its_target(loop: ProbeRec
     [line] = loop.timelines().values()
     speeds = line.events.value[line.events.number == number(loop, "speed")].astype(np.int32)
     assert len(speeds) > 10
-    assert abs(int(speeds[-1]) - 3000) < 300
+    # It swings about its target, by steps of up to 120. How long is recorded depends on the host.
+    assert np.abs(speeds - 3000).min() <= 60
     assert loop.names.by_number[number(loop, "speed")].kind.name == "I32"
 
 
