@@ -65,7 +65,7 @@ def linux(request: pytest.FixtureRequest) -> Iterator[Board]:
 def read_slowly(recorder: ProbeRecorder) -> None:
     for _ in range(5):
         run_on(0.15)
-        recorder.read()
+        recorder.read(0.05)  # until the board tells of drops
 
 
 def read_nothing(recorder: ProbeRecorder) -> None:
@@ -122,7 +122,7 @@ def test_firmware_goes_on_while_its_host_reads_slowly_or_nothing(
     turn = events.value[numbered].astype(np.int64)
     assert len(turn) > 100
     assert line.dropped > 100
-    assert np.array_equal(3 * np.diff(turn), np.diff((counted - np.cumsum(is_drop))[numbered]))
+    assert np.array_equal(3 * np.diff(turn), np.diff(counted[numbered]))
     assert took_s < LONGEST_END_S
 
 
@@ -130,7 +130,7 @@ def test_what_came_before_a_reset_is_kept_and_the_error_is_no_regression(
     turns: Turns, tmp_path: Path
 ) -> None:
     file = tmp_path / "cut.trace"
-    image = turns(20_000)
+    image = turns(300_000)
     began_s = time.monotonic()
     done = boardprof("trace", "-b", "qemu-rv32", "--image", image, "--time", "60s", "-o", file)
     assert time.monotonic() - began_s < 30
@@ -151,13 +151,12 @@ def record_until_it_fails(recorder: ProbeRecorder) -> None:
 
 
 def test_a_board_that_was_reset_can_be_recorded_again(turns: Turns) -> None:
-    with connect("qemu-rv32", image=turns(20_000)) as board:
+    with connect("qemu-rv32", image=turns(300_000)) as board:
         recorder = board.tracing()
         with pytest.raises(DeviceResetError):
             record_until_it_fails(recorder)
         [line] = recorder.recording().timelines().values()
-        assert len(line.events) > 100
-        assert len(line.events) + line.dropped > 300
+        assert len(line.events) > 300
         board.session.open()
         with board.tracing() as again:
             while again.progress[0] < 100:
