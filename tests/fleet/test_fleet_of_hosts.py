@@ -403,7 +403,7 @@ def write_batch(folder: Path, *arguments: str, code: str = "return n;") -> Path:
 def test_a_worker_whose_network_comes_up_after_its_start_returns_its_results(
     tmp_path: Path,
 ) -> None:
-    """It must not announce an address that it only has while there is no network."""
+    """While the network is down, a worker has no address that others can reach."""
     with network(["ant"]) as hosts, cluster(tmp_path, certified(tmp_path, "own"), hosts) as made:
         hosts.cut("ant")
         made.worker("ant", "linux")

@@ -164,6 +164,25 @@ def test_a_change_of_what_a_call_finds_shows_in_it_and_in_the_calls_behind(nativ
     assert inputs(last) == first
 
 
+def test_a_call_more_in_front_does_not_change_what_the_others_find(native: Board) -> None:
+    def inputs(calls: list[str]) -> list[str]:
+        program, hidden = Program(native), np.zeros((1, 3), np.float32)
+        for name in calls:
+            if name == "dense":
+                ones, bias = np.ones((4, 3), np.float32), np.zeros(3, np.float32)
+                x = np.arange(4, dtype=np.float32).reshape(1, 4)
+                program.add("dense", x, ones, bias, hidden, 4, 3)
+            else:
+                array = np.zeros(3, np.float32) if name == "other" else hidden.reshape(3)
+                program.add("relu", array, 3)
+        extra = program.profile(repeat=1).extra or {}
+        return [each.get("inputs_crc32", "") for each in extra["measurements"]]
+
+    alone = inputs(["dense", "relu"])
+    assert "" not in alone
+    assert inputs(["other", "dense", "relu"]) == ["", *alone]
+
+
 def test_totals_are_of_the_board_and_hold_all_rows(board: Board) -> None:
     report = Network(board).program.profile(repeat=2)
     assert list(report.device_metrics) == [board.device.name]

@@ -45,9 +45,6 @@ however large it is; ``other calls``: a function with a state, and the two runs 
 calls of it; ``other inputs``: a change, and its arrays had other contents.
 """
 
-OF_OTHER_WORK: Final = ("other calls", "other inputs")
-"""Verdicts on two values that do not belong together."""
-
 
 class ComparisonError(UsageError):
     """Two Reports cannot be compared, or not in the requested way."""
@@ -328,7 +325,8 @@ def _has_ratio(row: Difference) -> bool:
     is_amount = row.kind in (Count, Duration) and row.metric not in SHARES
     is_there = row.before is not None and row.before.median > 0
     is_still = row.after is not None and row.after.median > 0
-    return is_amount and is_there and is_still and row.verdict not in OF_OTHER_WORK
+    is_like = row.verdict not in ("other calls", "other inputs")
+    return is_amount and is_there and is_still and is_like
 
 
 def _mean(rows: list[Difference]) -> float:

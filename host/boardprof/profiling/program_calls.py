@@ -109,7 +109,7 @@ def inputs_of(calls: Sequence[ProgramCall]) -> list[str]:
     """
     written: dict[object, int] = {}
     found = []
-    for number, call in enumerate(calls):
+    for call in calls:
         arrays = call.arguments.arrays
         crc, is_given = 0, False
         for place, array in enumerate(arrays):
@@ -120,8 +120,9 @@ def inputs_of(calls: Sequence[ProgramCall]) -> list[str]:
                 crc = zlib.crc32(b"%d %d" % (place, earlier), crc)
             is_given |= earlier is not None or array.passing is Passing.IN
         found.append(f"{crc:08x}" if is_given else "")
-        of_call = zlib.crc32(b"%d" % number, crc)
-        written |= {_key(each): of_call for each in arrays if each.is_returned}
+        for place, array in enumerate(arrays):
+            if array.is_returned:
+                written[_key(array)] = zlib.crc32(f"{call.name} {place}".encode(), crc)
     return found
 
 

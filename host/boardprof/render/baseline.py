@@ -102,9 +102,8 @@ def _unchanged(before: Report, after: Report) -> set[tuple[str, ...]]:
 
 def _is_same(old: Entry, new: Entry, same: set[tuple[str, ...]]) -> bool:
     """Tell whether two measurements differ only by noise; ``same`` as `_unchanged` returns it."""
-    if any(
-        old.get(key) != new.get(key) for key in ("samples", "calls", "flags", "compilers", "inputs")
-    ):
+    facts = ("samples", "calls", "flags", "compilers", "inputs")
+    if any(old.get(key) != new.get(key) for key in facts):
         return False
     names = (new.get(key, "") for key in ("function", "label", "arguments"))
     group = (*names, new.get("device", new.get("board", "")), new.get("sweep", ""))

@@ -373,7 +373,7 @@ class Runner:
                 metrics[name] = metrics[found]
         error = self._broken(metrics, measured)
         sampled = metric_called(self.metric, measured.samples)
-        costs = measured.samples[sampled] if sampled else [metrics.get(self.metric, 0.0)]
+        costs = measured.samples[sampled] if sampled else [metrics.get(self.metric, math.inf)]
         return MeasureResult(
             () if error is not None else tuple(map(float, costs)),
             MeasureError.NO_ERROR if error is None else MeasureError.OVER_LIMIT,
@@ -435,7 +435,10 @@ def _limit(name: str, value: float) -> float:
     except (TypeError, ValueError):
         limit = math.nan
     if not 0 <= limit < math.inf:
-        raise UsageError(f"The constraint {name}={value!r} is not a number from 0 on.")
+        raise UsageError(
+            f"The constraint {name}={value!r} is not a number from 0 on.",
+            hint='constraints={"Stack (bytes)": 2048}',
+        )
     return limit
 
 
