@@ -33,6 +33,8 @@ for name in [name for name in os.environ if name.startswith("BOARDPROF_")]:
     if name != "BOARDPROF_REQUIRE_ALL":
         del os.environ[name]
 os.environ["BOARDPROF_HISTORY"] = "off"
+# numpy's linear algebra would start a thread for each core in every process, and needs none here.
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 # What this machine's samples are like is no matter of theirs either, but of those that ask for it.
 os.environ["BOARDPROF_WARNINGS"] = "no"
 os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="boardprof-tests-")

@@ -23,7 +23,7 @@ from pathlib import Path
 from tests.cli.forked import LOADED, run_forked
 
 __all__ = ["BOARDPROF", "FIXTURES", "Outcome", "agent", "boardprof", "cpu_seconds", "ended"]
-__all__ += ["offspring", "rows", "wait_until", "without_progress"]
+__all__ += ["forked", "offspring", "rows", "started", "wait_until", "without_progress"]
 
 BOARDPROF = (sys.executable, "-m", "boardprof")
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -84,16 +84,17 @@ def boardprof(
     variables = {**os.environ, **_TABLE, **(environment or {})}
     place = Path.cwd() if folder is None else folder
     if before or any(name.startswith("PYTHON") for name in environment or {}):
-        code, out, err = _started([*before, *BOARDPROF, *words], variables, place, timeout_s)
+        code, out, err = started([*before, *BOARDPROF, *words], variables, place, timeout_s)
     else:
-        code, out, err = _forked(words, variables, place, timeout_s)
+        code, out, err = forked(["boardprof", *words], variables, place, timeout_s)
     assert "Traceback" not in err, err
     return Outcome(code, out, without_progress(err), "".join(_PROGRESS.findall(err)))
 
 
-def _started(
+def started(
     command: list[str], environment: dict[str, str], folder: Path, timeout_s: float
 ) -> tuple[int, str, str]:
+    """Run any command in a new process; else as `forked`."""
     done = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
@@ -111,9 +112,20 @@ _SERVER = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload(LOADED)
 
 
-def _forked(
+def forked(
     words: list[str], environment: dict[str, str], folder: Path, timeout_s: float
 ) -> tuple[int, str, str]:
+    """Run ``boardprof`` or ``pytest``; returns its exit code and what it printed.
+
+    Args:
+        words: the program's name and its arguments.
+        environment: all of its variables.
+        folder: to run it in.
+        timeout_s: for all of it.
+
+    Raises:
+        subprocess.TimeoutExpired: it took longer, and was killed.
+    """
     with tempfile.TemporaryDirectory(prefix="boardprof-") as made:
         out, err = Path(made, "out"), Path(made, "err")
         process = _SERVER.Process(target=run_forked, args=(words, environment, folder, out, err))

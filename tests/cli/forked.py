@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command in a process that was forked from a server with all of its modules loaded.
+"""The command, or pytest, in a process forked from a server that has loaded their modules.
 
 This module is imported in each of these processes: it imports nothing that the command does not.
 """
@@ -15,15 +15,27 @@ from pathlib import Path
 __all__ = ["LOADED", "run_forked"]
 
 LOADED = [
+    "boardprof.arguments.array_argument",
+    "boardprof.board.info",
     "boardprof.cli.commands",
     "boardprof.cli.run",
     "boardprof.connection",
+    "boardprof.elf.functions",
     "boardprof.firmware.builder",
+    "boardprof.firmware.project",
+    "boardprof.hotspots.recording",
+    "boardprof.history.report_lookup",
+    "boardprof.render.json",
     "boardprof.render.table",
+    "boardprof.run.record_events",
     "boardprof.run.runner",
+    "boardprof.run.saving",
     "boardprof.transport.child",
     "boardprof.transport.inprocess",
     "boardprof.transport.tcp",
+    "elftools.elf.elffile",
+    "numpy",
+    "pytest",
 ]
 """What the server loads; they bring most others."""
 
@@ -31,10 +43,10 @@ LOADED = [
 def run_forked(
     words: list[str], environment: dict[str, str], folder: Path, out: Path, err: Path
 ) -> None:
-    """Run ``boardprof WORDS`` in this process and end it as Python ends.
+    """Run ``boardprof ...`` or ``pytest ...`` in this process and end it as Python ends.
 
     Args:
-        words: the command's arguments.
+        words: the program's name and its arguments.
         environment: all of its variables.
         folder: to run in.
         out: gets its standard output.
@@ -46,9 +58,13 @@ def run_forked(
     sys.stdin = _opened(0, Path(os.devnull), "r")
     sys.stdout = _opened(1, out, "w")
     sys.stderr = _opened(2, err, "w")
-    sys.argv = ["boardprof", *words]
-    from boardprof.cli import main
+    sys.argv = words
+    if words[0] == "pytest":
+        from pytest import console_main as main
 
+        sys.path.insert(0, str(folder))  # as ``python -m pytest`` does
+    else:
+        from boardprof.cli import main
     code = main()
     sys.stdout.flush()
     atexit._run_exitfuncs()  # a forked process has none else

@@ -55,7 +55,7 @@ class Reader:
             **{f"GIT_{who}_NAME": "Ada" for who in ("AUTHOR", "COMMITTER")},
             **{f"GIT_{who}_EMAIL": "ada@example.org" for who in ("AUTHOR", "COMMITTER")},
             "NO_COLOR": "1",
-            "PYTEST_ADDOPTS": "-p no:cacheprovider",
+            "PYTEST_ADDOPTS": "-p no:cacheprovider -p no:hypothesispytest -p no:anyio",
             # `pip install .` goes into the folder, and asks no network.
             **{f"PIP_{name}": "1" for name in ("NO_INDEX", "NO_DEPS", "DISABLE_PIP_VERSION_CHECK")},
             "PIP_NO_BUILD_ISOLATION": "0",  # in the environment, that is: no isolation

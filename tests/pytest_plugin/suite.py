@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.cli.command import forked, started
 
 __all__ = ["SQUARE", "Ran", "Suite"]
 
@@ -41,23 +42,21 @@ class Suite:
         path.write_text(text)
         return path
 
-    def run(self, *options: str, environment: dict[str, str] | None = None) -> Ran:
-        """Run pytest in the folder."""
-        # Hypothesis takes longer to load than all the rest.
-        without = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest"]
-        command = [sys.executable, "-m", "pytest", *without, "-ra"]
-        done = subprocess.run(
-            [*command, *options],
-            cwd=self.folder,
-            env={
-                **os.environ,
-                "BOARDPROF_HISTORY": str(self.folder / "history.sqlite"),
-                **(environment or {}),
-            },
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=110,
-            check=False,
-        )
-        return Ran(done.returncode, done.stdout + done.stderr)
+    def run(
+        self, *options: str, environment: dict[str, str] | None = None, is_new: bool = False
+    ) -> Ran:
+        """Run pytest in the folder; ``is_new``: in a process in which nothing is loaded."""
+        # Hypothesis and anyio take longer to load than all the rest.
+        without = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:anyio"]
+        variables = {
+            **os.environ,
+            "BOARDPROF_HISTORY": str(self.folder / "history.sqlite"),
+            **(environment or {}),
+        }
+        words = ["pytest", *without, "-ra", *options]
+        if is_new:
+            command = [sys.executable, "-m", *words]
+            code, out, err = started(command, variables, self.folder, 110.0)
+        else:
+            code, out, err = forked(words, variables, self.folder, 110.0)
+        return Ran(code, out + err)

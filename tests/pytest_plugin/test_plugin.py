@@ -71,7 +71,7 @@ def test_a_test_that_measures_nothing_sees_nothing_of_the_plugin(suite: Suite) -
         "def test_plain():\n    assert 'numpy' not in sys.modules\n"
         "def test_of_its_own():\n    raise BoardError('it is no skip')\n",
     )
-    ran = suite.run()
+    ran = suite.run(is_new=True)
     assert (ran.code, "1 failed, 1 passed" in ran.out) == (1, True), ran.out
     assert "boardprof ---" not in ran.out
     assert not (suite.folder / "history.sqlite").exists()
