@@ -22,7 +22,16 @@ from pathlib import Path
 
 from tests.cli.forked import LOADED, run_forked
 
-__all__ = ["BOARDPROF", "FIXTURES", "Outcome", "agent", "boardprof", "cpu_seconds", "ended"]
+__all__ = [
+    "BOARDPROF",
+    "FIXTURES",
+    "FORKS",
+    "Outcome",
+    "agent",
+    "boardprof",
+    "cpu_seconds",
+    "ended",
+]
 __all__ += ["forked", "offspring", "rows", "started", "wait_until", "without_progress"]
 
 BOARDPROF = (sys.executable, "-m", "boardprof")
@@ -108,8 +117,10 @@ def started(
     return done.returncode, done.stdout, done.stderr
 
 
-_SERVER = multiprocessing.get_context("forkserver")
-_SERVER.set_forkserver_preload(LOADED)
+FORKS = multiprocessing.get_context("forkserver")
+"""Starts processes in which Python's modules are loaded."""
+
+FORKS.set_forkserver_preload(LOADED)
 
 
 def forked(
@@ -128,7 +139,7 @@ def forked(
     """
     with tempfile.TemporaryDirectory(prefix="boardprof-") as made:
         out, err = Path(made, "out"), Path(made, "err")
-        process = _SERVER.Process(target=run_forked, args=(words, environment, folder, out, err))
+        process = FORKS.Process(target=run_forked, args=(words, environment, folder, out, err))
         process.start()
         process.join(timeout_s)
         if process.is_alive():

@@ -60,12 +60,14 @@ def run_forked(
     sys.stderr = _opened(2, err, "w")
     sys.argv = words
     if words[0] == "pytest":
-        from pytest import console_main as main
+        import pytest
 
         sys.path.insert(0, str(folder))  # as ``python -m pytest`` does
+        code = pytest.console_main()
     else:
         from boardprof.cli import main
-    code = main()
+
+        code = main()
     sys.stdout.flush()
     atexit._run_exitfuncs()  # a forked process has none else
     sys.exit(code)

@@ -18,7 +18,7 @@ from boardprof.boards.board_lookup import find_boards
 from tests.faults.boards import Rig, Target
 from tests.faults.cases import FAMILIES, STEPS, Family, damage
 from tests.faults.events import EVENT_FAMILIES, EVENTS, event_outcomes
-from tests.faults.sessions import HOST_KILLED, SESSION_ROWS, TWO_HOSTS, side_faults
+from tests.faults.sessions import HOST_KILLED, RESET, SESSION_ROWS, TWO_HOSTS, side_faults
 from tests.faults.step import Outcome, Step
 
 __all__ = ["applies", "board_outcomes", "frame_outcomes", "main", "side_outcomes", "table"]
@@ -58,8 +58,8 @@ def frame_outcomes(target: Target, tried: Iterable[tuple[Step, Sequence[Family]]
 
 
 def side_outcomes(target: Target, row: str) -> list[Outcome]:
-    """Try every position of a fault of a whole side, in real time."""
-    rig = Rig(target, 1.0)
+    """Try every position of a fault of a whole side; in real time if another process takes part."""
+    rig = Rig(target, 1.0 if row in (RESET, HOST_KILLED) else _HURRY)
     try:
         return list(side_faults(rig, row))
     finally:

@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import socket
 import time
 from collections.abc import Callable, Iterator
 
 from boardprof.errors import BoardError, BoardprofError, DeviceError, DeviceResetError
 from boardprof.transport.faults import Duplicate, Fault, FlipBit, LateDuplicate, Lose, Truncate, Way
 from boardprof_protocol.codes import FrameKind
+from tests.cli.command import FORKS
 from tests.faults.boards import Rig
-from tests.faults.host import MOMENTS
+from tests.faults.host import MOMENTS, begin
 from tests.faults.step import Outcome
-from tests.support import ROOT
 
 __all__ = ["HOST_KILLED", "READ_ONCE", "RESET", "SESSION_ROWS", "TWO_HOSTS", "side_faults"]
 
@@ -24,8 +23,8 @@ TWO_HOSTS = "two hosts"
 READ_ONCE = "read-once function retried"
 SESSION_ROWS = (RESET, HOST_KILLED, TWO_HOSTS, READ_ONCE)
 
-_HOST = "tests.faults.host"
 _TURNS = 20_000_000
+_START_S = 20.0
 _TIME_OUT_S = 2.5
 """A reset must be told within one time-out: at most 1 s, and the answer's way; hurried seconds."""
 
@@ -96,21 +95,18 @@ def _killed_hosts(rig: Rig) -> Iterator[Outcome]:
 
 
 def _killed(rig: Rig, moment: str) -> str:
-    descriptor = rig.target.descriptor
     spin = rig.board.dictionary.function("spin").id
     rig.target.resume()
-    with subprocess.Popen(
-        [sys.executable, "-m", _HOST, str(descriptor), str(spin), moment],
-        pass_fds=[descriptor],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as host:
-        assert host.stdout is not None
-        ready = host.stdout.readline()
-        time.sleep(0.05)
-        host.kill()
-    return rig.resume() or rig.tally() or rig.pop() if ready else "the host did not begin"
+    said, ready = FORKS.Pipe(duplex=False)
+    with socket.fromfd(rig.target.descriptor, socket.AF_INET, socket.SOCK_STREAM) as line:
+        host = FORKS.Process(target=begin, args=(line, spin, moment, ready))
+        host.start()
+    ready.close()
+    has_begun = said.poll(_START_S) and said.recv() == moment
+    time.sleep(0.05)
+    host.kill()
+    host.join()
+    return rig.resume() or rig.tally() or rig.pop() if has_begun else "the host did not begin"
 
 
 def _two_hosts(rig: Rig) -> Iterator[Outcome]:
