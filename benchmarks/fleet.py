@@ -2,7 +2,7 @@
 """What the policy of fleets costs: batches of growing size, under a virtual clock.
 
 Run from the repository: ``python benchmarks/fleet.py [PLOT.svg]``. It prints time and memory for
-each size, each in a process of its own, and writes the plot in docs/pictures.
+each size, each in a process of its own, and writes a plot to PLOT.svg if it is given.
 """
 
 from __future__ import annotations
