@@ -309,7 +309,8 @@ def against_options(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="RUN",
         shell_complete=complete_run,
         help="Also compare with RUN, as `boardprof compare RUN` does. --fail-if sets rules. "
-        "A branch means its newest clean run like this one; the first of them passes.",
+        "A branch means its newest clean run like this one. If there is no such run, nothing is "
+        "compared.",
     )
     if_present = click.option(
         "--against-if-present",

@@ -20,7 +20,7 @@ def agent() -> None:
     """Run the agent without a profiler."""
 
 
-@agent.command()
+@agent.command(short_help="Build the agent with the functions in PATH and serve them.")
 @board_option
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option("--pty", is_flag=True, help="Serve a pseudo-terminal and print its path.")
@@ -31,7 +31,7 @@ def agent() -> None:
     metavar="HOST:PORT",
     help="Address to serve. Beyond loopback a key is required.",
 )
-@key_option("Key that hosts must have. [BOARDPROF_KEY, if it is set]")
+@key_option("File with the key that hosts must have. [default: the key in BOARDPROF_KEY]")
 @build_options
 def serve(
     board: str | None,
@@ -58,7 +58,7 @@ def serve(
 
 @click.group(cls=Commands)
 def runtime() -> None:
-    """Show where the agent's C sources are, or copy them for the Arduino IDE."""
+    """Print the folder of the agent's C sources, or copy them."""
 
 
 @runtime.command()
@@ -78,7 +78,7 @@ def path(as_json: bool) -> None:
         echo_data(folder)
 
 
-@runtime.command()
+@runtime.command(short_help="Write the agent as a library of the Arduino IDE.")
 @click.argument("folder", type=click.Path())
 @click.option(
     "-D",

@@ -112,7 +112,7 @@ def taken_build_options(options: Mapping[str, Any]) -> BuildOptions:
 @click.command(short_help="Build firmware with the functions of C files.")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @board_option
-@output_option("Where to write it. [BOARD.elf in the current folder]")
+@output_option("Output file. [default: BOARD.elf in the current folder]")
 @build_options
 @json_option
 @click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")

@@ -131,8 +131,7 @@ def gate_options(command: Command) -> Command:
             show_default=True,
             type=Whole(min=5),
             metavar="N",
-            help="Runs of the branch, up to the one to compare with, that a limit in spreads comes "
-            "from.",
+            help="Runs of the branch that set a limit in spreads, up to the one to compare with.",
         ),
         click.option(
             "--alpha",

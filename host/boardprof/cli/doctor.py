@@ -56,18 +56,17 @@ from boardprof.errors import BuildError, DeviceError, UsageError
     metavar="N",
     help="Random seed for faults and test data.",
 )
-@key_option("Key that the agent at a TCP port asks for. [BOARDPROF_KEY, if it is set]")
+@key_option("File with the key of the agent at a TCP port. [default: the key in BOARDPROF_KEY]")
 @json_option
 @width_option
 def doctor(link: bool, as_json: bool, **options: Any) -> int:
     """Check this machine; with -b or -p, check a board; with --link, check its cable.
 
-    A board runs functions of known work. Do its counters grow with that work, do its clocks agree,
-    and are its arena and its stack as large as it says?
+    A board runs functions of known work. Its counters must grow with that work, its clocks must
+    agree, and its arena and its stack must be as large as it says.
 
-    Exit codes: 7 if tools for the default board are missing; 6 if something about a board is not as
-    it says; 4 with --link if the link damages or loses frames. If no board answers, the code is
-    that of any other command.
+    Exit codes: 7 if tools for the default board are missing; 6 if a check of a board fails; 4 with
+    --link if the link damages or loses frames.
     """
     if link:
         return _doctor_link(as_json, **options)

@@ -91,7 +91,8 @@ _scheduler_option = click.option(
     "--results",
     type=click.Path(file_okay=False),
     metavar="FOLDER",
-    help="Folder for the results. If it has some, only the other jobs run. [default: JOBS.results]",
+    help="Folder for the results. Jobs with a final result there do not run again. [default: "
+    "JOBS.results]",
 )
 @click.option(
     "--retries",
@@ -218,8 +219,21 @@ def status(scheduler: str | None, as_json: bool) -> None:
 
 
 @fleet.command()
-@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS")
-@click.option("--port", default=8786, show_default=True, type=click.IntRange(0, 65535), metavar="N")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDRESS",
+    help="Address to listen at.",
+)
+@click.option(
+    "--port",
+    default=8786,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    help="TCP port to listen at.",
+)
 @click.option(
     "--silence",
     "silence_s",
@@ -227,12 +241,12 @@ def status(scheduler: str | None, as_json: bool) -> None:
     show_default=True,
     type=Seconds(),
     metavar="TIME",
-    help="A host that does not answer for this long has left, and its jobs run elsewhere.",
+    help="A host that does not answer for this long counts as gone: its jobs run elsewhere.",
 )
 def scheduler(host: str, port: int, silence_s: float) -> None:
     """Run the scheduler of a fleet until it is interrupted.
 
-    At another address than a loopback one, it needs dask's TLS settings.
+    Beyond loopback, it needs dask's TLS settings.
     """
     from boardprof.fleet.dask_worker import run_scheduler
 

@@ -140,7 +140,7 @@ def unname(refs: Sequence[str]) -> None:
 @history.command("export", short_help="Write runs to a file that can be imported elsewhere.")
 @click.argument("refs", metavar="[RUN]...", nargs=-1)
 @click.option("--all", "of_all", is_flag=True, help="Export the runs of all projects.")
-@output_option("File to write. [standard output]", prints=True)
+@output_option("Output file. [default: standard output]", prints=True)
 def export_runs(refs: Sequence[str], of_all: bool, output: str | None) -> None:
     """Write runs to a file that `boardprof history import` reads on another machine.
 
@@ -271,7 +271,7 @@ def _copy(source: History, target: History, refs: Sequence[str], of_all: bool) -
     echo_note(f"{target.name}: added {added} of {read} runs; {read - added} already there")
 
 
-@history.command()
+@history.command(short_help="Create or convert the tables of a team's history.")
 def upgrade() -> None:
     """Create or convert the tables of a team's history for this version of boardprof.
 
@@ -285,7 +285,7 @@ def upgrade() -> None:
     echo_note(f"{kept.name}: {done}")
 
 
-@history.command()
+@history.command(short_help="Print the path or URL of the history.")
 @json_option
 def path(as_json: bool) -> None:
     """Print the path of the history file, which may not exist yet, or its URL."""

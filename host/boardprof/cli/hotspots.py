@@ -54,12 +54,17 @@ _EXAMPLES = """
 Examples:
   boardprof hotspots -b BOARD fir.c:fir n=256           functions
   boardprof hotspots -b BOARD fir.c:fir n=256 --lines   source with a count at each line
-  boardprof hotspots -b BOARD fir.c:fir --json fir.json     all of it
+  boardprof hotspots -b BOARD fir.c:fir --json fir.json     the profile as JSON
   boardprof hotspots -b BOARD -p PORT --flash fir.c:fir --sampled   on a real board
 """
 
 
-@click.command(cls=SectionedCommand, sections=_SECTIONS, epilog=_EXAMPLES)
+@click.command(
+    cls=SectionedCommand,
+    sections=_SECTIONS,
+    epilog=_EXAMPLES,
+    short_help="Show which functions, lines and instructions a call spends its cost in.",
+)
 @click.argument("target", shell_complete=complete_target)
 @click.argument("values", nargs=-1, metavar="[NAME=VALUE]...", shell_complete=complete_value)
 @board_option
@@ -90,7 +95,7 @@ Examples:
 @click.option(
     "--metric",
     metavar="NAME",
-    help="What is counted. [default: cycles if the board has them, else instructions]",
+    help="Metric to show. [default: cycles if the board has them, else instructions]",
 )
 @click.option("--all", "all_functions", is_flag=True, help="Print all functions, not just 20.")
 @file_option("json", "the profile as JSON")

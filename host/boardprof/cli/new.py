@@ -21,7 +21,7 @@ def new() -> None:
     """Create the files of a new board or collector."""
 
 
-@new.command()
+@new.command(short_help="Copy the folder of a board as a new board.")
 @click.argument("name")
 @click.option(
     "--like",
@@ -51,7 +51,7 @@ def board(name: str, like: str, folder: Path, as_json: bool) -> None:
     echo(f"Build it: boardprof build -b {_as_folder(target)}")
 
 
-@new.command()
+@new.command(short_help="Create the files of a collector.")
 @click.argument("name")
 @click.argument("folder", metavar="[DIR]", default=".", type=_FOLDER)
 @json_option

@@ -103,14 +103,16 @@ def port_options(command: Command) -> Command:
     """Add the options that say how to reach a board, and how long a call may take."""
     command = limit_options(command)
     for option in (
-        key_option("Key that the agent at a TCP port asks for. [BOARDPROF_KEY, if it is set]"),
+        key_option(
+            "File with the key of the agent at a TCP port. [default: the key in BOARDPROF_KEY]"
+        ),
         click.option(
             "--takeover", is_flag=True, help="Take the board even if another host is using it."
         ),
         click.option(
             "--clock",
             type=click.Choice(["measured", "declared", "simulated"]),
-            help="Override what the board's clock is. [default: from the board's file, or from "
+            help="Override the kind of the board's clock. [default: from the board's file, or from "
             "the emulator at its port]",
         ),
         click.option(
@@ -124,8 +126,7 @@ def port_options(command: Command) -> Command:
             "--port",
             metavar="PORT",
             shell_complete=complete_file,
-            help="Device path, HOST:PORT, URL (ssh://, rfc2217:// ...) or auto: where an agent "
-            "runs.",
+            help="Port of the agent: device path, HOST:PORT, URL (ssh://, rfc2217:// ...) or auto.",
         ),
         click.option(
             "--dtr", type=click.Choice(["on", "off"]), help="State of a serial port's DTR line."
@@ -163,7 +164,7 @@ def image_option(command: Command) -> Command:
         "--image",
         type=click.Path(exists=True, dir_okay=False),
         metavar="ELF",
-        help="Firmware with the agent, to be started. With -p, the firmware that runs there.",
+        help="Firmware with the agent, to start. With -p, the firmware that the board runs.",
     )(command)
 
 

@@ -52,10 +52,10 @@ _MANY_CALLS = 100_000
 @click.option("--configuration", is_flag=True, help="Also print how it was measured.")
 @click.option("--stats", is_flag=True, help="Print statistics of the samples.")
 @click.option(
-    "--hotspots", is_flag=True, help="Print where the functions spend what they cost, by function."
+    "--hotspots", is_flag=True, help="Print the parts of each function's cost by function."
 )
-@click.option("--lines", is_flag=True, help="The same by line of the source.")
-@click.option("--asm", is_flag=True, help="The same by instruction.")
+@click.option("--lines", is_flag=True, help="Print them by line of the source.")
+@click.option("--asm", is_flag=True, help="Print them by instruction.")
 @click.option(
     "--aggregate/--samples", default=True, help="Print one row per function, or one per sample."
 )
@@ -141,7 +141,9 @@ def _names(context: click.Context, parameter: click.Parameter, incomplete: str) 
 @click.command(short_help="Write a Report or a trace as CSV, HTML, for Perfetto ...")
 @click.argument("name", shell_complete=_names)
 @click.argument("report", metavar="REPORT|TRACE", shell_complete=complete_run)
-@output_option("Write it there; for ctf, a folder. [standard output]", prints=True, folder=True)
+@output_option(
+    "Output file; for ctf, a folder. [default: standard output]", prints=True, folder=True
+)
 @click.option(
     "--diff",
     metavar="REPORT",

@@ -68,7 +68,12 @@ Examples:
 """
 
 
-@click.command(cls=SectionedCommand, sections=_SECTIONS, epilog=_EXAMPLES)
+@click.command(
+    cls=SectionedCommand,
+    sections=_SECTIONS,
+    epilog=_EXAMPLES,
+    short_help="Record the probes of firmware while it runs.",
+)
 @click.argument("target", required=False, default="", shell_complete=complete_target)
 @click.argument("values", nargs=-1, metavar="[NAME=VALUE]...", shell_complete=complete_value)
 @board_option
@@ -143,7 +148,11 @@ def trace(target: str, values: tuple[str, ...], output: str | None, **options: A
         raise error
 
 
-@click.command(cls=SectionedCommand, sections={"The board": _BOARD})
+@click.command(
+    cls=SectionedCommand,
+    sections={"The board": _BOARD},
+    short_help="Read the last events before a reset.",
+)
 @board_option
 @image_option
 @port_options
@@ -166,7 +175,11 @@ def dump(output: str | None, **options: Any) -> None:
     _finish(recording, output)
 
 
-@click.command(cls=SectionedCommand, sections=_TOP)
+@click.command(
+    cls=SectionedCommand,
+    sections=_TOP,
+    short_help="Show live which ranges and tasks take the most time.",
+)
 @board_option
 @image_option
 @click.option(
@@ -181,7 +194,7 @@ def dump(output: str | None, **options: Any) -> None:
 @click.option(
     "--events/--no-events",
     default=True,
-    help="Record events, too, to know of tasks and interrupts; statistics alone cost less.",
+    help="Also record events, for tasks and interrupts. Statistics alone cost less.",
 )
 @click.option(
     "--count",
@@ -193,10 +206,10 @@ def dump(output: str | None, **options: Any) -> None:
 @width_option
 @click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")
 def top(interval_s: float, count: int | None, **options: Any) -> None:
-    """Show which ranges and tasks of running firmware take most, again and again.
+    """Show live which ranges and tasks of running firmware take the most time.
 
     The figures are those of the last interval. On a terminal, each table replaces the one before.
-    Shares of ranges are from statistics: other tasks and interrupts within a range are in them.
+    Shares of ranges are from statistics and include other tasks and interrupts within a range.
     """
     from boardprof.render.trace_tables import interval_page
     from boardprof.run.record_events import board_of, intervals

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     "--all",
     "takes_all",
     is_flag=True,
-    help="All runs of the project that did not fail: of each branch, also with changes.",
+    help="All runs of the project that did not fail, of all branches, clean or not.",
 )
 @click.option(
     "--metric",
@@ -67,9 +67,9 @@ def trend(
 
     FUNCTION is a name or FILE:NAME. Functions of one name in several files are shown one by one.
 
-    A change of exact counts is any difference. Other values have a change where a rank test finds
-    one; of series without a change, at most 1 % have one by chance. The spread is 1.48 times the
-    median distance from the median. Both are those of the runs since the last change.
+    Any difference of exact counts is a change. For other values a rank test finds changes. In at
+    most 1 % of series without a change, it finds one by chance. The median and the spread are those
+    of the runs since the last change. The spread is 1.48 times the median distance from the median.
     """
     from boardprof.history.trends import function_trends, usual_branch
     from boardprof.render.trend_table import chosen_trends, trend_page

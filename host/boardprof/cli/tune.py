@@ -73,7 +73,12 @@ _SHOWN = 5
 """Rows of the live table."""
 
 
-@click.command(cls=SectionedCommand, sections=_SECTIONS, epilog=_EXAMPLES)
+@click.command(
+    cls=SectionedCommand,
+    sections=_SECTIONS,
+    epilog=_EXAMPLES,
+    short_help="Find the compiler flags and macros that make a function fast.",
+)
 @click.argument("target", shell_complete=complete_target)
 @click.argument("values", nargs=-1, metavar="[NAME=VALUE]...", shell_complete=complete_value)
 @board_option
@@ -95,7 +100,7 @@ _SHOWN = 5
     default=100,
     show_default=True,
     type=Whole(min=1),
-    help="Choices to try, those of earlier runs of the study included.",
+    help="Choices to try, including those of earlier runs of the study.",
 )
 @click.option(
     "--sampler",
@@ -117,8 +122,8 @@ _SHOWN = 5
     "goals",
     multiple=True,
     metavar="METRIC",
-    help="What shall be least: a metric of the board, or flash, ram, stack, time. Several give a "
-    "table of the best compromises. [default: cycles, or instructions if the board counts none]",
+    help="Metric to minimise: one of the board, or flash, ram, stack, time. Several give a table "
+    "of the best compromises. [default: cycles, or instructions if the board counts no cycles]",
 )
 @click.option(
     "--constraint",
@@ -131,7 +136,7 @@ _SHOWN = 5
     "--expect",
     multiple=True,
     metavar="[NAME=]@FILE.npy|NUMBER",
-    help="The right output. [default: what the first alternatives give]",
+    help="The right output. [default: that of the baseline]",
 )
 @click.option(
     "--tolerance",

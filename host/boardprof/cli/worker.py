@@ -35,7 +35,7 @@ def worker(scheduler: str, boards: tuple[str, ...], name: str | None) -> None:
     """Offer the boards of this machine to the fleet of a scheduler.
 
     SCHEDULER is an address such as tcp://127.0.0.1:8786. The worker runs until it is interrupted.
-    Who can connect to the scheduler can run any program here as this user.
+    Anyone who can connect to the scheduler can run any program here as this user.
 
     Needs dask: pip install 'boardprof[fleet]'.
     """
