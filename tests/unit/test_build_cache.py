@@ -55,11 +55,8 @@ def test_all_that_a_build_takes_from_the_cache_is_used_by_it(
     assert [file for file in kept if file.stat().st_mtime == 0] == []
 
 
-def test_a_second_build_runs_no_compiler(
-    tmp_path: Path, native: BoardSpec, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    folder_of(tmp_path / "src", {"fir.c": FIR})
+def test_a_second_build_runs_no_compiler(tmp_path: Path, native: BoardSpec) -> None:
+    folder_of(tmp_path / "src", {"fir.c": FIR.replace("3", "5")})
     told: list[str] = []
     first = build(native, [tmp_path / "src"], verbose=told.append)
     assert runs(first, "fir.c") == 1
@@ -189,18 +186,18 @@ def test_a_header_that_is_asked_for_and_comes_later_is_noticed(
 
 
 def test_a_damaged_object_is_made_again(
-    tmp_path: Path, native: BoardSpec, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, native: BoardSpec, cache_of_agents: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cache = tmp_path / "cache"
+    cache = Path(shutil.copytree(cache_of_agents, tmp_path / "cache"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
-    folder_of(tmp_path / "src", {"fir.c": FIR})
+    folder_of(tmp_path / "src", {"damaged.c": FIR})
     build(native, [tmp_path / "src"])
-    [damaged] = cache.glob("boardprof/objects/*/fir.o")
+    [damaged] = cache.glob("boardprof/objects/*/damaged.o")
     damaged.write_bytes(b"")
-    [record] = cache.glob("boardprof/images/*/native.so")
-    record.unlink()
+    for image in cache.glob("boardprof/images/*/native.so"):
+        image.unlink()
     again = build(native, [tmp_path / "src"])
-    assert runs(again, "fir.c") == 1
+    assert runs(again, "damaged.c") == 1
     assert runs(again) == 2  # and the link
 
 
@@ -217,7 +214,7 @@ def test_other_flags_make_another_image(tmp_path: Path, native: BoardSpec) -> No
 
 
 def test_the_same_sources_in_another_folder_make_the_same_bytes(
-    tmp_path: Path, native: BoardSpec, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, native: BoardSpec, cache_of_agents: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = {
         "f.c": '#include "inc/x.h"\nconst char *where = __FILE__; int f(T n) { return n; }',
@@ -227,8 +224,10 @@ def test_the_same_sources_in_another_folder_make_the_same_bytes(
     made = []
     for name in ("one", "another/place"):
         folder = folder_of(tmp_path / name, files)
-        monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        cache = shutil.copytree(cache_of_agents, folder / "cache")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
         made.append(build(native, [folder]))
+        assert runs(made[-1], "f.c") == 1
     assert made[0].build_id == made[1].build_id
     assert made[0].image.read_bytes() == made[1].image.read_bytes()
     assert str(tmp_path).encode() not in made[0].image.read_bytes()
