@@ -143,7 +143,7 @@ TOPICS = {
 C = (
     ("bp_function.h", "in a firmware project: which functions can be called and measured"),
     ("bp.h", "the agent: packed functions, targets, collectors"),
-    ("bp_port.h", "what a board owes"),
+    ("bp_port.h", "functions that a board must provide"),
     ("bp_config.h", "sizes and options"),
 )
 

@@ -175,7 +175,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
 _OWN_IDS = 2000
 """First schema id for private use; lower ids belong to boardprof and its boards."""
 
-_NEW_VECTORS = "other vectors, good and bad"
+_NEW_VECTORS = "new vectors, valid and invalid"
 
 
 @dataclass(frozen=True)
