@@ -134,7 +134,9 @@ def test_samples_apart_are_told_with_their_number_and_by_how_much() -> None:
     ticks = [522 + 211 * (i % 12 == 5) + i % 2 for i in range(100)]
     [found] = warnings(report_of({"ticks": ticks}, clocks={"ticks": 25_000_000}))
     assert found.kind == "apart"
-    assert found.text == "8 of 100 samples are 212 ticks longer than the others, 522: interrupts?"
+    assert found.text == (
+        "8 of 100 samples are 212 ticks longer than the others, which take 522: interrupts?"
+    )
     assert found.hint.startswith("Try --mask-interrupts")
 
 
@@ -153,12 +155,16 @@ def test_one_sample_apart_of_few_that_are_equal_is_told() -> None:
 
 def test_samples_that_an_interrupt_did_not_hit_are_told_if_most_were_hit() -> None:
     [found] = warnings(report_of({"ticks": [733] * 44 + [522] * 6}, clocks={"ticks": 10**6}))
-    assert found.text == "6 of 50 samples are 211 ticks shorter than the others, 733: interrupts?"
+    assert found.text == (
+        "6 of 50 samples are 211 ticks shorter than the others, which take 733: interrupts?"
+    )
 
 
 def test_a_difference_of_one_is_singular() -> None:
     [found] = warnings(report_of({"instructions": [57] * 36 + [56] * 4}))
-    assert found.text.startswith("4 of 40 samples are 1 instruction shorter than the others, 57")
+    assert found.text.startswith(
+        "4 of 40 samples are 1 instruction shorter than the others, which take 57"
+    )
 
 
 def test_samples_hit_by_several_interrupts_do_not_hide_those_hit_by_one() -> None:

@@ -289,7 +289,8 @@ def _refused(
     if isinstance(error, OverflowError):
         return UsageError(f"{where} is out of range of its type {kind}.")
     needed = "a number" if kind in _FLOATS else "an integer"
-    hint = f"a number, {', '.join(names)}" if names else None
+    example = "true or false" if kind == "bool" else f"{needed}, such as 64"
+    hint = f"a number, {', '.join(names)}" if names else example
     return UsageError(f"{where} is not {needed}; the parameter's type is {kind}.", hint=hint)
 
 

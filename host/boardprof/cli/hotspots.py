@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 _SECTIONS = {
     "What to call": "warmup sampled samples seed probe",
-    "The board": "board port baud clock key_file takeover image flash timeout_s wall_timeout_s",
+    "The board": "board port dtr rts reset_pulse baud clock key_file takeover image flash "
+    "timeout_s wall_timeout_s",
     "The build": "optimize sources includes defines cflags ldflags keep libc",
     "What is printed": "lines asm metric all_functions width console verbose quiet debug",
     "What is kept": "json_file",

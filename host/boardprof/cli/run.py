@@ -70,7 +70,7 @@ _STDERR = 2
 _SECTIONS = {
     "What to measure": "metrics warmup repeat number cold mask_interrupts hotspots sampled "
     "probe sweep",
-    "The board": "board_names port baud clock key_file takeover image flash "
+    "The board": "board_names port dtr rts reset_pulse baud clock key_file takeover image flash "
     "timeout_s wall_timeout_s",
     "The build": "optimize sources includes defines cflags ldflags keep libc",
     "The output of the function": "save_output expect tolerance",

@@ -46,7 +46,10 @@ _STDERR = 2
 _CLEAR = "\x1b[2J\x1b[H"
 """Clears a terminal, and goes to its first line."""
 
-_BOARD = "board port baud clock key_file takeover image flash timeout_s wall_timeout_s"
+_BOARD = (
+    "board port dtr rts reset_pulse baud clock key_file takeover image flash "
+    "timeout_s wall_timeout_s"
+)
 _BUILD = "optimize sources includes defines cflags ldflags keep libc"
 
 _SECTIONS = {

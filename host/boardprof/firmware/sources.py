@@ -97,7 +97,8 @@ def find_sources(named: Sequence[str | Path]) -> Sources:
     found: dict[Path, str] = {}
     for source in map(Path, named):
         if not source.exists():
-            raise UsageError(f"The file or folder {source} does not exist.")
+            hint = f"check the path; a relative path begins at {Path.cwd()}"
+            raise UsageError(f"The file or folder {source} does not exist.", hint=hint)
         for file in _in_folder(source) if source.is_dir() else [source]:
             kind = language(file)
             if not kind:

@@ -180,7 +180,7 @@ class History:
             if table is None:
                 raise NothingKeptError(
                     f"There is no run {reference.text!r}: nothing was kept in {self.name} yet.",
-                    hint="`boardprof run` keeps each run",
+                    hint="measure first: `boardprof run` keeps each run",
                 )
             found = run_by_number(table, reference)
             if found is None:

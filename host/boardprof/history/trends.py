@@ -123,7 +123,7 @@ def function_trends(
         if not known:
             raise NothingKeptError(
                 f"There is no run of {function}: nothing was kept in {history.name} yet.",
-                hint="`boardprof run` keeps each run",
+                hint="measure first: `boardprof run` keeps each run",
             )
         names = dict.fromkeys(name for run in known for name in run.functions)
         where = " ".join(

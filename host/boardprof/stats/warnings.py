@@ -229,8 +229,8 @@ def _stand_apart(group: GroupSummary) -> _Doubts:
         unit = unit.removesuffix("s") if unit != "us" else unit
     yield (
         f"{n} of {group.summary.n} samples {'is' if n == 1 else 'are'} {abs(difference):,.4g} "
-        f"{unit} {'longer' if difference > 0 else 'shorter'} than the others, {apart.most:,.4g}: "
-        "interrupts?",
+        f"{unit} {'longer' if difference > 0 else 'shorter'} than the others, which take "
+        f"{apart.most:,.4g}: interrupts?",
         "Try --mask-interrupts if the board can mask them. docs/interrupts.md lists other causes.",
     )
 
