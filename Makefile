@@ -64,6 +64,7 @@ bench: setup-test ## Count the collectors' instructions; time calls, builds, Rep
 	@$(PYTHON_BIN)/python benchmarks/probes.py
 	@$(PYTHON_BIN)/python benchmarks/rpc.py
 	@$(PYTHON_BIN)/python benchmarks/build.py
+	@$(PYTHON_BIN)/python benchmarks/hotspots.py
 	@$(PYTHON_BIN)/python benchmarks/report.py
 	@$(PYTHON_BIN)/python benchmarks/samples.py
 	@$(PYTHON_BIN)/python benchmarks/events.py
