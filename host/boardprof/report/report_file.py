@@ -60,6 +60,7 @@ COLUMNS: Final = {
 _COURSE: Final = {"number": "calls", "warmup": "warm-up", "calls_before": "calls before"}
 _NAMES: Final = {dict: "an object", list: "an array", str: "a text", int: "a whole number"}
 _WROTE: Final = "a file that `--baseline FILE` wrote, unchanged"
+_BY_RUN: Final = "a file written by `boardprof run --json FILE`"
 _MOST_SAMPLES: Final = 10_000_000
 
 T = TypeVar("T", dict[str, Any], list[Any], str, int)
@@ -122,14 +123,14 @@ def read_report(file: str) -> Report:
     except UnicodeDecodeError as error:
         raise ReportFileError(
             f"{file} is not a Report: it is not text (byte {error.start}).",
-            hint="a file written by `boardprof run --json FILE`",
+            hint=_BY_RUN,
         ) from error
     try:
         if is_baseline(text):
             return report_of_baseline(baseline_content(text))
         return Report.from_json(text)
     except ReportFileError as error:
-        raise ReportFileError(f"{file}: {error.message}", hint=error.hint) from error
+        raise ReportFileError(f"{file}: {error.message}", hint=error.hint or _BY_RUN) from error
 
 
 # -- baseline files ---------------------------------------------------------------------------
