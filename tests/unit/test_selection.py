@@ -97,7 +97,7 @@ def test_an_unsupported_metric_is_refused_with_the_reason() -> None:
     with pytest.raises(UsageError) as caught:
         choose(["ticks", "cycles"])
     assert str(caught.value) == (
-        "m0 does not support cycles: the emulator has no cycle model.\nTry: it has instructions, "
+        "m0 does not support cycles: the emulator has no cycle model.\nTry: one of instructions, "
         "ticks"
     )
 

@@ -135,7 +135,7 @@ def _counter(
     if is_duration(metric) and clock_kind == "simulated":
         raise UsageError(
             f"{board} does not support {metric}: its clock is simulated.",
-            hint="it has " + ", ".join(n for n in names if n not in unsupported),
+            hint="one of " + ", ".join(n for n in names if n not in unsupported),
         )
     candidates = CLOCKS if is_duration(metric) else (metric.removesuffix(" (us)"),)
     found = next((name for name in candidates if name in names), None)
@@ -147,6 +147,6 @@ def _counter(
     if found in unsupported:
         raise UsageError(
             f"{board} does not support {metric}: {unsupported[found]}.",
-            hint="it has " + ", ".join(n for n in names if n not in unsupported),
+            hint="one of " + ", ".join(n for n in names if n not in unsupported),
         )
     return found
