@@ -8,6 +8,7 @@ SECONDS ?= 600
 WORKERS ?= $(shell expr 1 + `nproc`)
 PYTEST = $(PYTHON_BIN)/python -m pytest -q -p no:cacheprovider -n $(WORKERS) --dist loadscope \
 	--no-loadscope-reorder
+BENCHMARKS = collectors probes rpc build hotspots report samples events startup tuning fleet history
 BEGAN := $(shell date +%s)
 WIRE_HEADER := device_runtime_c/include/boardprof/bp_wire.h
 C_FILES = $(shell find device_runtime_c boards examples tests -name '*.[ch]' | sort)
@@ -60,18 +61,9 @@ size: setup-test ## Show text, data, bss and the deepest stack of the agent; fai
 	@$(PYTHON_BIN)/python scripts/size.py
 
 bench: setup-test ## Count the collectors' instructions; time calls, builds, Reports, start-up
-	@$(PYTHON_BIN)/python benchmarks/collectors.py
-	@$(PYTHON_BIN)/python benchmarks/probes.py
-	@$(PYTHON_BIN)/python benchmarks/rpc.py
-	@$(PYTHON_BIN)/python benchmarks/build.py
-	@$(PYTHON_BIN)/python benchmarks/hotspots.py
-	@$(PYTHON_BIN)/python benchmarks/report.py
-	@$(PYTHON_BIN)/python benchmarks/samples.py
-	@$(PYTHON_BIN)/python benchmarks/events.py
-	@$(PYTHON_BIN)/python benchmarks/startup.py
-	@$(PYTHON_BIN)/python benchmarks/tuning.py
-	@$(PYTHON_BIN)/python benchmarks/fleet.py
-	@$(PYTHON_BIN)/python benchmarks/history.py
+	@missed=; for name in $(BENCHMARKS); do \
+		$(PYTHON_BIN)/python benchmarks/$$name.py || missed="$$missed $$name.py"; done; \
+		test -z "$$missed" || { echo "A target is missed:$$missed" >&2; exit 1; }
 
 docs: setup-test ## Build the documentation as a site, build/site; fail on a link that leads nowhere
 	@$(PYTHON_BIN)/python -m sphinx -q -E -W --keep-going -c docs/site -d build/site-cache . build/site

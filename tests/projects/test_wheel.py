@@ -66,14 +66,15 @@ def built_wheel(folder: Path) -> Path:
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     folder = tmp_path_factory.mktemp("wheel")
     wheel = built_wheel(folder)
-    venv.create(folder / "venv", with_pip=True)
+    venv.create(folder / "venv")
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "square.c").write_text(SQUARE)
     python = folder / "venv" / "bin" / "python"
     # Not with the environment of Installed: pip may be set up in the home folder.
+    pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check"]
     subprocess.run(
-        [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel],
+        [*pip, "install", "--quiet", "--no-compile", wheel],
         check=True,
         timeout=250,
         cwd=elsewhere,

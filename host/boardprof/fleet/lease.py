@@ -59,7 +59,7 @@ def lease_of(board: FleetBoard) -> Lease:
 
 @contextlib.contextmanager
 def local_lease(board: FleetBoard, timeout_s: float) -> Iterator[str | None]:
-    """Hold a board of this machine: its port, the machine itself, or one of its cores.
+    """Hold a board of this machine: its port, its kind, or one of the cores for an emulator.
 
     As many emulators run at a time as there are cores. See `Lease`.
     """
