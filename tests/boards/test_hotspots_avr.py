@@ -20,6 +20,15 @@ __attribute__((noinline)) static void wait(uint16_t n) {
 void spin(uint16_t n) { wait(n); }
 """
 
+CALLS = """\
+#include <stdint.h>
+static void nothing(void) {}
+void (*volatile callee)(void) = nothing;
+void calls(uint16_t n) {
+    while (n--) callee();
+}
+"""
+
 
 @pytest.mark.parametrize("name", ["arduino-uno", "arduino-mega"])
 def test_the_cycles_of_all_instructions_are_those_that_the_board_counts(name: str) -> None:
@@ -47,6 +56,21 @@ def test_an_instructions_cycles_are_its_own_and_interrupts_are_split_off(tmp_pat
     assert profile.counted == {"cycles": profile.sum("cycles")}
     assert profile.interrupts("cycles") > 100  # three or four wraps
     assert profile.interrupts("cycles") < 1000
+
+
+def test_an_interrupt_between_a_call_by_a_pointer_and_the_callee_is_an_interrupt(
+    tmp_path: Path,
+) -> None:
+    """TIMER1 wraps at another moment of each call: of ten, one does so behind the ICALL or RET."""
+    source = tmp_path / "calls.c"
+    source.write_text(CALLS)
+    with build(available("arduino-uno"), [source]).open() as board:
+        for _ in range(10):
+            profile = board.hotspots("calls", 6_000)
+            assert profile.counted == {"cycles": profile.sum("cycles")}
+            assert profile.interrupts("cycles") > 0
+            own = {each.name: each.calls for each in profile.functions()}
+            assert own == {"calls": 1, "nothing": 6_000}
 
 
 def test_paths_on_an_avr_are_those_of_the_code() -> None:

@@ -317,7 +317,7 @@ static void bp_run_recorded(bp_sim_t *s, const char *plan) {
         exit(2);
     }
     for (unsigned i = 0; i < BP_VECTORS; i++) {
-        bp_recorder_interrupt(recorder, i * s->avr->vector_size * 2u);
+        bp_recorder_interrupt(recorder, (uint64_t)i * s->avr->vector_size); /* in bytes */
     }
     s->avr->run_cycle_limit = 1; /* one instruction at a time */
     bool goes_on = true;
