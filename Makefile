@@ -61,9 +61,9 @@ size: setup-test ## Show text, data, bss and the deepest stack of the agent; fai
 	@$(PYTHON_BIN)/python scripts/size.py
 
 bench: setup-test ## Count the collectors' instructions; time calls, builds, Reports, start-up
-	@missed=; for name in $(BENCHMARKS); do \
-		$(PYTHON_BIN)/python benchmarks/$$name.py || missed="$$missed $$name.py"; done; \
-		test -z "$$missed" || { echo "A target is missed:$$missed" >&2; exit 1; }
+	@failed=; for name in $(BENCHMARKS); do \
+		$(PYTHON_BIN)/python benchmarks/$$name.py || failed="$$failed $$name.py"; done; \
+		test -z "$$failed" || { echo "Failed, or missed a target:$$failed" >&2; exit 1; }
 
 docs: setup-test ## Build the documentation as a site, build/site; fail on a link that leads nowhere
 	@$(PYTHON_BIN)/python -m sphinx -q -E -W --keep-going -c docs/site -d build/site-cache . build/site

@@ -61,7 +61,7 @@ def test_an_instructions_cycles_are_its_own_and_interrupts_are_split_off(tmp_pat
 def test_an_interrupt_between_a_call_by_a_pointer_and_the_callee_is_an_interrupt(
     tmp_path: Path,
 ) -> None:
-    """TIMER1 wraps at another moment of each call: of ten, one does so behind the ICALL or RET."""
+    """TIMER1 wraps at another moment of each call: in ten calls, also after an ICALL or a RET."""
     source = tmp_path / "calls.c"
     source.write_text(CALLS)
     with build(available("arduino-uno"), [source]).open() as board:

@@ -22,17 +22,8 @@ from pathlib import Path
 
 from tests.cli.forked import LOADED, run_forked
 
-__all__ = [
-    "BOARDPROF",
-    "FIXTURES",
-    "FORKS",
-    "Outcome",
-    "agent",
-    "boardprof",
-    "cpu_seconds",
-    "ended",
-]
-__all__ += ["forked", "offspring", "rows", "started", "wait_until", "without_progress"]
+__all__ = ["BOARDPROF", "FIXTURES", "FORKS", "Outcome", "agent", "boardprof", "cpu_seconds"]
+__all__ += ["ended", "forked", "offspring", "rows", "started", "wait_until", "without_progress"]
 
 BOARDPROF = (sys.executable, "-m", "boardprof")
 FIXTURES = Path(__file__).parent / "fixtures"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -101,11 +102,13 @@ def _killed(rig: Rig, moment: str) -> str:
     with socket.fromfd(rig.target.descriptor, socket.AF_INET, socket.SOCK_STREAM) as line:
         host = FORKS.Process(target=begin, args=(line, spin, moment, ready))
         host.start()
-    ready.close()
-    has_begun = said.poll(_START_S) and said.recv() == moment
+    ready.close()  # then the pipe has an end if the host ends before it has begun
+    has_begun = False
+    with said, contextlib.suppress(EOFError):
+        has_begun = said.poll(_START_S) and said.recv() == moment
     time.sleep(0.05)
     host.kill()
-    host.join()
+    host.join(_START_S)
     return rig.resume() or rig.tally() or rig.pop() if has_begun else "the host did not begin"
 
 
