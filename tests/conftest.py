@@ -11,6 +11,7 @@ import signal
 import tempfile
 from collections import Counter
 from collections.abc import Generator, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,14 @@ _LONGEST_FIRST = ("cli", "link", "docs", "protocol", "projects", "pytest_plugin"
 
 _EMULATED = "boards"
 """The folder whose tests are spread over the whole run: emulators slow each other down most."""
+
+_ON_ONE_CORE = {"boards", "cli", "tune"}
+"""Folders of tests and emulators that take turns. On two cores the one that waits burns the other.
+
+Tests of what happens at the same time are in other folders, and have all cores.
+"""
+
+_CORES = sorted(os.sched_getaffinity(0))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -124,6 +133,19 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items[:] = ordered(items, config.getoption("--shuffle"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
+    if not worker:
+        return
+    alone = folder_of(item.path) in _ON_ONE_CORE
+    cores = {_CORES[int(worker) % len(_CORES)]} if alone else set(_CORES)
+    if os.sched_getaffinity(0) != cores:
+        for thread in os.listdir("/proc/self/task"):  # one of them starts emulators
+            with suppress(ProcessLookupError):
+                os.sched_setaffinity(int(thread), cores)
 
 
 @pytest.hookimpl(wrapper=True)

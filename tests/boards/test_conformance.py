@@ -225,9 +225,12 @@ def test_an_emulated_processor_leaves_the_hosts_to_the_thread_that_serves_its_li
         (emulator,) = set(offspring(os.getpid())) - others
         threads = [int(thread.name) for thread in Path(f"/proc/{emulator}/task").iterdir()]
         nice = {thread: os.getpriority(os.PRIO_PROCESS, thread) for thread in threads}
+        session = Path(f"/proc/{emulator}/autogroup")  # of Linux with autogroups
+        weight = session.read_text().split()[-2:] if session.exists() else ["nice", "5"]
     usual = os.getpriority(os.PRIO_PROCESS, 0)
     assert nice.pop(emulator) == usual
     assert set(nice.values()) == {min(usual + 5, 19)}
+    assert weight == ["nice", "5"]
 
 
 def test_a_board_can_be_started_twice_at_one_time(spec: BoardSpec, firmware: Firmware) -> None:

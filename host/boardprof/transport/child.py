@@ -219,7 +219,8 @@ class ChildProcess:
         """Lower the priority of all its threads but the first, which serves QEMU's lines.
 
         The guest waits for bytes in a loop. Where it has the processor and the thread that brings
-        them has not, it would use up its turn each time.
+        them has not, it would use up its turn each time. Linux may weigh sessions against each
+        other before it looks at their threads (autogroup, sched(7)), so its session is lowered too.
         """
         with contextlib.suppress(OSError):  # it has ended; who reads its line will hear of it
             for thread in map(int, os.listdir(f"/proc/{self._process.pid}/task")):
@@ -227,6 +228,8 @@ class ChildProcess:
                     with contextlib.suppress(OSError):  # this thread has, and others go on
                         nice = os.getpriority(os.PRIO_PROCESS, thread) + _GUEST_NICE
                         os.setpriority(os.PRIO_PROCESS, thread, nice)
+            if (session := Path(f"/proc/{self._process.pid}/autogroup")).exists():
+                session.write_text(str(_GUEST_NICE), encoding="ascii")
 
     def pause(self) -> None:
         """Stop the child until `resume`."""
