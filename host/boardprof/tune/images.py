@@ -90,6 +90,11 @@ class Batch:
     failed: Sequence[Job] = ()
     repeated: Sequence[Job] = ()
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether the image was linked from several candidates."""
+        return len(self.jobs) + len(self.failed) > 1
+
 
 @dataclass
 class ImageFactory:
@@ -201,10 +206,10 @@ class ImageFactory:
             batches += self._halved(shared[at : at + self._most])
         return batches
 
-    def halves(self, batch: Batch) -> list[Batch]:
-        """Return a batch with several candidates in two images: the first one does not start."""
-        half = len(batch.jobs) // 2
-        return [*self._halved(batch.jobs[:half]), *self._halved(batch.jobs[half:])]
+    def halves(self, jobs: Sequence[Job]) -> list[Batch]:
+        """Link candidates of a shared image again in two images; a single one in its own."""
+        half = len(jobs) // 2
+        return [*self._halved(jobs[:half]), *self._halved(jobs[half:])]
 
     def _halved(self, jobs: Sequence[Job]) -> list[Batch]:
         """Link candidates, in halves if they do not link together."""

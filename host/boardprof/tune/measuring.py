@@ -114,11 +114,15 @@ class Measuring:
         takes_all = not any(each.events for each in passes)
         if takes_all:  # the other fixed counters cost nothing
             passes = board.offer.passes(None)
-        self._queue = PassQueue(board.link, passes, may_drop=takes_all)
+        self._passes, self._takes_all = passes, takes_all
+        self._queue = self._all_passes()
         self._counted: list[CountedPass] = []
         self._calibrations: list[tuple[Sample, ...]] = []
         self._signature = ""
         self._arrays: _Arrays | None = None
+
+    def _all_passes(self) -> PassQueue:
+        return PassQueue(self.board.link, self._passes, may_drop=self._takes_all)
 
     def __enter__(self) -> Self:
         """Return it; the arrays are sent with the first version."""
@@ -223,10 +227,9 @@ class Measuring:
 
     def _calibrate(self, call: PackedCall) -> None:
         if not self._counted:
-            while (
-                counted := self._queue.next(partial(CountedPass.try_out, call=call))
-            ) is not None:
-                self._counted.append(counted)
+            self._queue = self._all_passes()  # an earlier version may have failed within them
+            try_out = partial(CountedPass.try_out, call=call)
+            self._counted = [*iter(partial(self._queue.next, try_out), None)]
         if not self._calibrations:
             number = self._rounds.number
             self._calibrations = [each.calibration(call, number) for each in self._counted]

@@ -84,8 +84,8 @@ class Runner:
     """Measures candidates of one function on one board.
 
     Candidates share images, which are built on all cores while the board measures. A candidate that
-    fails is tried again on a freshly started board, before any other, so that it is not blamed for
-    what another one has destroyed. A candidate whose code was measured before under the same
+    fails is measured again in an image of its own, so that it is not blamed for the RAM that others
+    take, or for what they have destroyed. A candidate whose code was measured before under the same
     conditions is not measured again: the results are kept in the history.
 
     A real board is flashed with each image, so its board.toml must say how.
@@ -277,14 +277,14 @@ class Runner:
     def _measured(self, batch: Batch, factory: ImageFactory) -> Iterator[tuple[Job, MeasureResult]]:
         """Measure the candidates of an image.
 
-        A failure counts only if the candidate was the first one after a start of the board.
+        A failure in an image of several candidates does not count. The candidate is measured again
+        in an image of its own: the others may have taken its RAM, or written to it.
         """
         for job in batch.failed:
             assert job.error is not None
             yield job, _failure(job, job.error)
         left, suspects = list(batch.jobs), list[Job]()
-        while batch.image is not None and (left or suspects):
-            queue = left or [suspects.pop(0)]
+        while batch.image is not None and left:
             board = None
             try:
                 board = self._open(batch.image)
@@ -296,22 +296,21 @@ class Runner:
                 return
             except _NOT_STARTED as error:
                 self._check_starts(error)
-                if len(batch.jobs) == 1:
+                if not batch.is_shared:
                     yield batch.jobs[0], _failure(batch.jobs[0], error)
                     return
-                for half in factory.halves(replace(batch, jobs=[*left, *suspects])):
+                for half in factory.halves(left):
                     yield from self._measured(half, factory)
-                return
+                break
             with measuring:
-                is_first = True
-                while queue:
-                    job = queue.pop(0)
+                while left:
+                    job = left.pop(0)
                     began_s = time.monotonic()
                     try:
                         measured = self._measure(measuring, job)
                     except BoardprofError as error:
                         run_s = time.monotonic() - began_s
-                        if is_first or isinstance(error, UsageError):
+                        if not batch.is_shared or isinstance(error, UsageError):
                             yield job, _failure(job, _named(error, job), run_s)
                         else:
                             suspects.append(job)
@@ -320,7 +319,9 @@ class Runner:
                             break
                     else:
                         yield job, self._result(job, measured, time.monotonic() - began_s)
-                    is_first = False
+        for job in suspects:
+            for own in factory.halves([job]):
+                yield from self._measured(own, factory)
 
     def _measure(self, measuring: Measuring, job: Job) -> Measured:
         offered = list(measuring.board.functions)
