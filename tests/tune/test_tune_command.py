@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -292,15 +293,60 @@ def test_a_function_whose_first_call_does_more_is_named(tmp_path: Path) -> None:
     found = json.loads(file.read_text())
     later = found["later_cost_by_itself"]
     assert later < found["cost_by_itself"]
-    assert f"That is its first call. Later ones take {later:,.0f}, which the command" in done.out
-    report = tmp_path / "report.json"
-    assert boardprof(*shlex.split(found["command"])[1:], "--json", report).code == 0
-    assert read_report(str(report)).calls[0]["instructions"].value == later
+    assert f"That is its first call. The next one takes {later:,.0f}. To tune it, add" in done.out
     done = boardprof(*command, "--json", file, "--warmup", "1")
     found = json.loads(file.read_text())
     assert found["trials"][found["best"]]["metrics"]["instructions"] == found["cost_by_itself"]
     assert found["later_cost_by_itself"] == found["cost_by_itself"]
     assert "first call" not in done.out
+
+
+RING = """\
+#include <stdint.h>
+static uint32_t ring[64 / WIDTH], count;
+uint32_t mean(uint32_t value) {
+    ring[count++ % (64 / WIDTH)] = value;
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < count && i < 64 / WIDTH; i++) sum += ring[i];
+    return sum;
+}
+"""
+"""Each call costs more than the one before, until the ring is full."""
+
+
+@pytest.mark.slow
+@pytest.mark.board("qemu-rv32")
+@pytest.mark.parametrize(
+    ("options", "rounds", "later"),
+    [
+        ((), "--warmup 0 --repeat 1", "That is its first call. The next one takes "),
+        (("--warmup", "1"), "--warmup 1 --repeat 1", "The next calls take "),
+        (("--warmup", "70"), "--warmup 70 --repeat 1", ""),
+        (
+            ("--number", "3", "--repeat", "2"),
+            "--warmup 0 --repeat 2 --number 3",
+            "The next calls take ",
+        ),
+    ],
+)
+def test_the_printed_command_reproduces_the_winners_cost(
+    tmp_path: Path, options: tuple[str, ...], rounds: str, later: str
+) -> None:
+    path, file, report = tmp_path / "mean.c", tmp_path / "tuned.json", tmp_path / "report.json"
+    path.write_text(RING)
+    command = ("tune", "-b", "qemu-rv32", f"{path}:mean", "value=5", "--param", "WIDTH=1,2")
+    done = boardprof(*command, "--flags", "-Os", *options, "--json", file)
+    assert done.code == 0, done.err
+    found = json.loads(file.read_text())
+    cost = found["trials"][found["best"]]["metrics"]["instructions"]
+    told = done.out.partition(" instructions, too.\n")[2]
+    assert told.startswith(later)
+    assert ("The next" in told) == bool(later)
+    assert found["command"].endswith(f" {rounds}")
+    assert boardprof(*shlex.split(found["command"])[1:], "--json", report).code == 0
+    calls = [row for row in read_report(str(report)).calls if "instructions" in row]
+    number = int(dict(zip(options[::2], options[1::2], strict=True)).get("--number", 1))
+    assert statistics.median(row["instructions"].value / number for row in calls) == cost
 
 
 def test_a_board_at_a_port_is_flashed_with_each_image(tmp_path: Path) -> None:

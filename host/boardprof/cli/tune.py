@@ -390,8 +390,11 @@ def _winner(search: Search, subject: Subject) -> Winner | None:
     if best is None:
         return None
     is_measured = goal not in (FLASH, RAM, STACK)
-    costs = subject.cost_by_itself(best.choice, goal) if is_measured else None
-    return Winner(subject.command(best.choice, subject.limits.get("port")), *(costs or ()))
+    alone = subject.measured_alone(best.choice, goal) if is_measured else None
+    command = subject.command(best.choice, alone)
+    if alone is None:
+        return Winner(command)
+    return Winner(command, alone.cost, alone.later_cost, alone.is_first_call)
 
 
 # -- while it runs -----------------------------------------------------------------------------

@@ -68,10 +68,19 @@ class Settings:
         Raises:
             UsageError: a number is out of range.
         """
-        is_exact = board.device.emulated
-        warmup = (0 if is_exact else 1) if self.warmup is None else self.warmup
-        repeat = (1 if is_exact else 5) if self.repeat is None else self.repeat
-        return Rounds(warmup, repeat, self.number)
+        return rounds_on(board, self.warmup, self.repeat, self.number)
+
+
+def rounds_on(board: Board, warmup: int | None, repeat: int | None, number: int) -> Rounds:
+    """Return how often a board calls each version; see `Settings`.
+
+    Raises:
+        UsageError: a number is out of range.
+    """
+    is_exact = board.device.emulated
+    warmup = (0 if is_exact else 1) if warmup is None else warmup
+    repeat = (1 if is_exact else 5) if repeat is None else repeat
+    return Rounds(warmup, repeat, number)
 
 
 @dataclass(frozen=True)

@@ -39,13 +39,15 @@ class Winner:
 
     Attributes:
         command: that measures it.
-        cost: of the first call, in this image; None if it was not measured.
-        later_cost: of a later call.
+        cost: in this image; None if it was not measured.
+        later_cost: of the next call.
+        is_first_call: whether ``cost`` is that of the first call.
     """
 
     command: str
     cost: float | None = None
     later_cost: float | None = None
+    is_first_call: bool = False
 
 
 def tuning_page(search: Search, winner: Winner | None = None) -> Page:
@@ -75,11 +77,7 @@ def tuning_page(search: Search, winner: Winner | None = None) -> Page:
         if winner.cost is not None and best is not None:
             lines.append(_alone(goal, winner.cost, best))
             if winner.later_cost not in (None, winner.cost):
-                later = number(winner.later_cost)
-                lines.append(
-                    f"That is its first call. Later ones take {later}, which the command shows. "
-                    "To tune them, add --warmup 1."
-                )
+                lines.append(_later(winner))
     return lines
 
 
@@ -98,6 +96,13 @@ def _alone(goal: str, cost: float, best: Trial) -> str:
         f"By itself it takes {number(cost)} {goal}. The difference comes from where the code is "
         "placed in the image, or from noise."
     )
+
+
+def _later(winner: Winner) -> str:
+    later = number(winner.later_cost)
+    if winner.is_first_call:
+        return f"That is its first call. The next one takes {later}. To tune it, add --warmup 1."
+    return f"The next calls take {later}: the cost depends on earlier calls."
 
 
 def _leading(search: Search) -> list[Trial]:

@@ -19,15 +19,43 @@ from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.builder import build
 from boardprof.firmware.flash import flash
 from boardprof.firmware.versions import VersionBuilder
+from boardprof.measure.passes import Rounds
 from boardprof.metrics import metric_called
+from boardprof.report.assemble import assemble
 from boardprof.report.measure_result import MeasureResult, samples_of
+from boardprof.report.report import Report
 from boardprof.toolchain.cache import FileHashes, digest
+from boardprof.tune.measuring import rounds_on
 from boardprof.tune.result import SHORT_NAMES
 from boardprof.tune.runner import AnyRunner, Runner
 from boardprof.tune.search import Choice, Space
 
 _DEFAULT_GOALS = ("cycles", "instructions", "time")
 """The first one that the board counts is minimised by default."""
+
+
+@dataclass(frozen=True)
+class Alone:
+    """What a choice costs, built by itself.
+
+    Attributes:
+        cost: as the search measures it.
+        later_cost: of the next call; the same as ``cost`` on boards where samples differ.
+        rounds: how often the search calls it.
+        is_exact: the board is emulated.
+        report: of the measurement.
+    """
+
+    cost: float
+    later_cost: float
+    rounds: Rounds
+    is_exact: bool
+    report: Report
+
+    @property
+    def is_first_call(self) -> bool:
+        """Whether the cost is that of the first call."""
+        return self.is_exact and self.rounds == Rounds(warmup=0, repeat=1, number=1)
 
 
 @dataclass(frozen=True)
@@ -111,12 +139,25 @@ class Subject:
         options = Space.candidate(choice).options(self.options)
         return replace(options, cflags=options.cflags.strip())
 
-    def command(self, choice: Choice, port: str | None) -> str:
-        """Return the command line that measures a choice by itself."""
+    def command(self, choice: Choice, alone: Alone | None = None) -> str:
+        """Return the command line that measures a choice as the search does.
+
+        Args:
+            choice: what was chosen.
+            alone: what it costs; None if it was not measured.
+        """
+        port, baud = self.limits.get("port"), self.limits.get("baud")
         words = ["boardprof", "run", "-b", self.spec.name]
         words += ["-p", port, "--flash"] if port is not None else []
+        words += ["--baud", str(baud)] if baud is not None else []
         words += [f"{self.path}:{self.function}", *self.values]
-        return shlex.join([*words, *_words(self.chosen(choice))])
+        words += _words(self.chosen(choice))
+        # One more call may cost more, so an exact cost needs the same number of calls.
+        rounds = None if alone is None or not alone.is_exact else alone.rounds
+        for name, default in (("warmup", None), ("repeat", None), ("number", 1)):
+            value = getattr(rounds, name) if rounds is not None else self.limits.get(name, default)
+            words += [f"--{name}", str(value)] if value != default else []
+        return shlex.join(words)
 
     def facts(self, space: Space, baseline: MeasureResult) -> dict[str, Any]:
         """Return what the costs of all choices depend on, as plain data for a study."""
@@ -145,12 +186,11 @@ class Subject:
         hashes = FileHashes()
         return digest([hashes.of(file) for file in files])
 
-    def cost_by_itself(self, choice: Choice, metric: str) -> tuple[float, float] | None:
+    def measured_alone(self, choice: Choice, metric: str) -> Alone | None:
         """Build a choice as its command does, and measure it.
 
         Returns:
-            The cost as the search measures it, and that of a later call; the same on boards where
-            samples differ. None if it cannot be measured here.
+            None if it cannot be measured here.
         """
         if not self.can_start:
             return None
@@ -167,23 +207,25 @@ class Subject:
             pointers = board.functions[self.function].signature.pointers
             named = {name: text.value(pointers.get(name)) for name, text in self.arguments.items()}
             is_exact = board.device.emulated
-            warmup, repeat = limits.get("warmup"), limits.get("repeat")
+            rounds = rounds_on(
+                board, limits.get("warmup"), limits.get("repeat"), limits.get("number", 1)
+            )
             wanted = None if board.offer.find(metric) is None else [metric]
             measurement = board.measure(
                 self.function,
                 named=named,
                 metrics=wanted,
-                warmup=(0 if is_exact else 1) if warmup is None else warmup,
-                repeat=max(repeat or 0, 2) if is_exact else repeat or 5,
-                number=limits.get("number", 1),
+                warmup=rounds.warmup,
+                repeat=rounds.repeat + is_exact,
+                number=rounds.number,
             )
         samples = samples_of(measurement)
         name = metric_called(SHORT_NAMES.get(metric, metric), samples)
         if name is None:
             return None
-        found = samples[name]
-        cost = statistics.median(found[: repeat or 1] if is_exact else found)
-        return cost, found[-1] if is_exact else cost
+        cost = statistics.median(samples[name][: rounds.repeat])
+        later = samples[name][-1] if is_exact else cost
+        return Alone(cost, later, rounds, is_exact, assemble([measurement]))
 
 
 def _words(options: BuildOptions) -> list[str]:
