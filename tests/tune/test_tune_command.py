@@ -15,6 +15,7 @@ import pytest
 
 from boardprof.report.report_file import read_report
 from boardprof.tune import MeasureError, Runner
+from boardprof.tune.page import number
 from boardprof.tune.search import Search, Space, Trial
 from tests.cli.command import boardprof
 from tests.cli.terminal import on_terminal
@@ -172,6 +173,41 @@ def test_a_parameter_that_changes_nothing_is_not_important(source: Path) -> None
     out, _, found = tuned(source, *choices, "--param", "NOTHING=1,2,3")  # only nine
     assert found["importance"] == {}
     assert "Importance" not in out
+
+
+def test_results_from_the_history_are_counted(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BOARDPROF_HISTORY", str(source.parent / "history.sqlite"))
+    choices = ("--minimise", "flash", "--param", "NOTHING=1,2", "--flags")
+    out, _, _ = tuned(source, *choices, "-O3|-Os")
+    assert "from the history" not in out  # although two of four have the code of another one
+    out, _, _ = tuned(source, *choices, "-O3|-Os|-O1")
+    assert "4 of 6 results are from the history. BOARDPROF_HISTORY=off measures" in out
+
+
+def test_a_time_that_is_too_short_to_be_measured_is_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "sum.c"
+    path.write_text("int sum(int n) { volatile int s = 0; while (n--) s += n; return s; }\n")
+
+    def warnings(*options: str) -> str:
+        choices = ("--flags", "-O1|-O2", "--minimise", "time")
+        done = boardprof("tune", "-b", "native", f"{path}:sum", *choices, *options)
+        assert done.code == 0, done.err
+        return "".join(line for line in done.err.splitlines(True) if "warning" in line)
+
+    found = warnings("n=1")
+    assert found.startswith("warning: Duration (us) of sum on native: ")
+    assert "Make the samples longer: --number 1" in found
+    assert warnings("n=1", "-q") == ""
+    assert warnings("n=4000") == ""
+
+
+def test_short_times_have_four_digits() -> None:
+    short = {0.01308: "0.01308", 0.24567: "0.2457", -0.024: "-0.024", 9.5: "9.5", 0.0: "0"}
+    assert {value: number(value) for value in short} == short
+    long = {157244.0: "157,244", 1234.567: "1,234.57"}
+    assert {value: number(value) for value in long} == long
 
 
 def test_a_constraint_is_kept(source: Path) -> None:

@@ -8,7 +8,7 @@ import io
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from boardprof.render.layout import Page
     from boardprof.report.profile import Profile
     from boardprof.report.report import Report
+    from boardprof.stats.warnings import Kind
 
 
 _STDOUT, _STDERR = 1, 2
@@ -268,10 +269,14 @@ def _folded(text: str, width: int) -> str:
     return folded(_shown(text), width)
 
 
-def echo_warnings(report: Report) -> None:
+def echo_warnings(report: Report, kinds: Collection[Kind] | None = None) -> None:
     """Warn about unreliable samples of a Report, and suggest what to do.
 
     A hint that helps against several warnings is shown once.
+
+    Args:
+        report: the Report.
+        kinds: of warnings; None for all.
     """
     if _quiet:
         return
@@ -279,7 +284,8 @@ def echo_warnings(report: Report) -> None:
 
     by_hint: dict[str, list[Warning_]] = {}
     for each in warnings(report):
-        by_hint.setdefault(each.hint, []).append(each)
+        if kinds is None or each.kind in kinds:
+            by_hint.setdefault(each.hint, []).append(each)
     for hint, found in by_hint.items():
         if len(found) == 1:
             _echo_beside(bounded(f"warning: {found[0]}"))

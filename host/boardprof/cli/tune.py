@@ -33,6 +33,7 @@ from boardprof.cli.output import (
     echo_json,
     echo_note,
     echo_page,
+    echo_warnings,
     echo_written,
     is_quiet,
     stdout_of_boards,
@@ -41,9 +42,10 @@ from boardprof.errors import UsageError
 
 if TYPE_CHECKING:
     from boardprof.run.plan import Plan
+    from boardprof.stats.warnings import Kind
     from boardprof.tune.page import Winner
     from boardprof.tune.search import Search, Space, Trial
-    from boardprof.tune.winner import Subject
+    from boardprof.tune.winner import Alone, Subject
 
 _SECTIONS = {
     "What to try": "flags params trials sampler seed study",
@@ -68,6 +70,9 @@ _HERE = "here"
 
 _SHARE = 4
 """Candidates that a board of a fleet measures at a time: samplers propose 16."""
+
+_TOO_SHORT: tuple[Kind, ...] = ("grain", "overhead")
+"""Kinds of warnings about samples that are too short for the board's clock."""
 
 _SHOWN = 5
 """Rows of the live table."""
@@ -227,7 +232,8 @@ def tune(target: str, values: tuple[str, ...], **options: Any) -> None:
         trials = min(options["trials"], space.size)
         with _live(search, trials) as show:
             search.run(trials, show)
-        winner = _winner(search, subject)
+        alone = _measured_alone(search, subject)
+    winner = _winner(search, subject, alone)
     facts = tuning_facts(search, facts, winner)
     if options["json_file"] == STDOUT:
         echo_json(facts)
@@ -243,6 +249,8 @@ def tune(target: str, values: tuple[str, ...], **options: Any) -> None:
         text = f"{len(search.trials)} of {space.size:,} choices, {options['sampler']}"
         write_text(render_tuning(search, title, text, winner), options["html_file"])
         echo_written("Page", options["html_file"])
+    if alone is not None:
+        echo_warnings(alone.report, _TOO_SHORT)
 
 
 def _plan(target: str, values: tuple[str, ...], options: Mapping[str, Any]) -> Plan:
@@ -382,16 +390,22 @@ def _search(
     return search, facts
 
 
-def _winner(search: Search, subject: Subject) -> Winner | None:
-    from boardprof.tune.page import Winner
+def _measured_alone(search: Search, subject: Subject) -> Alone | None:
+    """Measure the winner by itself, if there is one and it has a cost of a call."""
     from boardprof.tune.result import FLASH, RAM, STACK
 
     best, goal = search.best, search.goals[0]
-    if best is None:
+    if best is None or goal in (FLASH, RAM, STACK):
         return None
-    is_measured = goal not in (FLASH, RAM, STACK)
-    alone = subject.measured_alone(best.choice, goal) if is_measured else None
-    command = subject.command(best.choice, alone)
+    return subject.measured_alone(best.choice, goal)
+
+
+def _winner(search: Search, subject: Subject, alone: Alone | None) -> Winner | None:
+    from boardprof.tune.page import Winner
+
+    if search.best is None:
+        return None
+    command = subject.command(search.best.choice, alone)
     if alone is None:
         return Winner(command)
     return Winner(command, alone.cost, alone.later_cost, alone.is_first_call)

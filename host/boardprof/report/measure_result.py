@@ -63,6 +63,7 @@ class MeasureResult:
         key: digest of all that the result depends on; "" if it did not compile.
         is_known: it was not measured now: a candidate with the same code was, or the history has
             it.
+        is_from_history: it was not measured now: the history has it.
         outputs: what the function returned (as ``return``) and wrote, by parameter; empty if it is
             from the history.
     """
@@ -77,6 +78,7 @@ class MeasureResult:
     run_s: float = 0.0
     key: str = ""
     is_known: bool = False
+    is_from_history: bool = False
     outputs: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict, compare=False, repr=False)
 
     @property

@@ -164,7 +164,7 @@ class Measuring:
         arrays = self._arrays_for(remote)
         arrays.restart()
         call = arrays.call(remote, function)
-        self._calibrate(call)
+        self._calibrate(call, arrays)
         calls_before = self.board.calls
         rounds, number = self._rounds, self._rounds.number
         windows = []
@@ -234,14 +234,18 @@ class Measuring:
             self._calibrations = []
         return self._arrays
 
-    def _calibrate(self, call: PackedCall) -> None:
+    def _calibrate(self, call: PackedCall, arrays: _Arrays) -> None:
         if not self._counted:
             self._queue = self._all_passes()  # an earlier version may have failed within them
             try_out = partial(CountedPass.try_out, call=call)
             self._counted = [*iter(partial(self._queue.next, try_out), None)]
         if not self._calibrations:
-            number = self._rounds.number
-            self._calibrations = [each.calibration(call, number) for each in self._counted]
+            # On a real clock, an empty window must come after the same work as a sample's window.
+            prepare = arrays.prepare if self.board.link.is_real_time else None
+            self._calibrations = [
+                each.calibrate(call, self._rounds.number, prepare=prepare).samples
+                for each in self._counted
+            ]
 
 
 # -- arrays ------------------------------------------------------------------------------------

@@ -11,6 +11,8 @@ from string import Template
 from typing import Any
 
 from boardprof import __version__
+from boardprof.metrics import Count
+from boardprof.render.cells import number_text
 from boardprof.render.html_facts import isolated
 from boardprof.render.layout import Column, Page, Table
 from boardprof.render.page_parts import asset, content_hash, page_html
@@ -72,6 +74,12 @@ def tuning_page(search: Search, winner: Winner | None = None) -> Page:
         example = next(each for each in search.trials if each.error_no is error_no)
         what = _FAILURES.get(error_no, "failed")
         lines.append(f"{count} of {len(search.trials)} {what}, such as: {example.error}")
+    earlier = sum(each.is_from_history for each in search.trials)
+    if earlier:
+        lines.append(
+            f"{earlier} of {len(search.trials)} results are from the history. "
+            "BOARDPROF_HISTORY=off measures them again."
+        )
     if winner is not None:
         lines += ["", "Measure the best one by itself:", f"  {winner.command}"]
         if winner.cost is not None and best is not None:
@@ -138,10 +146,8 @@ def trial_table(search: Search, trials: Sequence[Trial], first: Trial | None = N
 
 
 def number(value: float | None) -> str:
-    """Return a value for a table; "" if there is none."""
-    if value is None:
-        return ""
-    return f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
+    """Return a value as `boardprof run` shows it; "" if there is none."""
+    return number_text(value, Count)
 
 
 def tuning_facts(search: Search, subject: dict[str, Any], winner: Winner | None) -> dict[str, Any]:

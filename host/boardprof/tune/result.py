@@ -31,7 +31,9 @@ SHORT_NAMES = {
 }
 """Short names of metrics, for constraints and goals."""
 
-_FORMAT = 1
+_FORMAT = 2
+"""Results of other formats are measured again: until 1, they could have too low times, and errors
+that were due to other candidates in the image."""
 
 
 def error_number(error: BoardprofError) -> MeasureError:
@@ -83,6 +85,7 @@ def result_from_text(text: str) -> MeasureResult | None:
         None if error is None else _error_from_data(error),
         key=data["key"],
         is_known=True,
+        is_from_history=True,
     )
 
 

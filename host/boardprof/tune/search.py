@@ -108,6 +108,7 @@ class Trial:
         error_no: why it does not count.
         error: the first line of the message, or the compiler's first error; "" if none.
         is_known: whether an earlier candidate had the same code, or the history has it.
+        is_from_history: whether the history has it.
     """
 
     number: int
@@ -116,6 +117,7 @@ class Trial:
     error_no: MeasureError
     error: str = ""
     is_known: bool = False
+    is_from_history: bool = False
 
     @property
     def ok(self) -> bool:
@@ -283,6 +285,7 @@ class Search:
             "error_no": int(trial.error_no),
             "error": trial.error,
             "is_known": trial.is_known,
+            "is_from_history": trial.is_from_history,
         }
         asked.set_user_attr(_FACTS, facts)
         is_over = trial.error_no is MeasureError.OVER_LIMIT
@@ -345,7 +348,13 @@ def _trial(number: int, choice: Choice, result: MeasureResult) -> Trial:
     lines = [] if result.error is None else result.error.message.splitlines()
     error = next((each for each in lines if _COMPILERS_ERROR in each), "".join(lines[:1]))
     return Trial(
-        number, dict(choice), dict(result.metrics), result.error_no, error, result.is_known
+        number,
+        dict(choice),
+        dict(result.metrics),
+        result.error_no,
+        error,
+        result.is_known,
+        result.is_from_history,
     )
 
 
