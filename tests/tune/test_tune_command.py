@@ -210,6 +210,28 @@ def test_short_times_have_four_digits() -> None:
     assert {value: number(value) for value in long} == long
 
 
+def test_a_macro_that_the_source_does_not_use_is_named(source: Path) -> None:
+    macros = ("--param", "NOTHING=1,2", "--param", "GREEDY=1,2", "--param", "wrong=1,2")
+    out, _, found = tuned(source, *macros, "--minimise", "flash", "--sampler", "grid")
+    assert len(found["trials"]) == 8
+    assert re.findall(r"(?m)^(\w+) changes nothing: all its values compile", out) == [
+        "NOTHING",
+        "wrong",
+    ]
+    out, _, _ = tuned(source, *macros, "--minimise", "flash", "--trials", "1")
+    assert "changes nothing" not in out  # nothing was compared
+
+
+def test_a_macro_that_does_not_compile_is_not_called_unused(source: Path) -> None:
+    choices = ("--param", "TIMES=1,2-1,wrong", "--minimise", "flash", "--sampler", "grid")
+    out, _, _ = tuned(source, *choices)
+    assert "1 of 3 do not compile or link" in out
+    assert "changes nothing" not in out
+    out, _, _ = tuned(source, *choices, "--param", "NOTHING=1,2")
+    assert "2 of 6 do not compile or link" in out
+    assert re.findall(r"(?m)^(\w+) changes nothing", out) == ["NOTHING"]
+
+
 def test_a_constraint_is_kept(source: Path) -> None:
     out, _, found = tuned(
         *(source, "--flags", "-O2|-O3", "--minimise", "flash", "--constraint", "flash<=10"),

@@ -69,6 +69,10 @@ def tuning_page(search: Search, winner: Winner | None = None) -> Page:
     if importance:
         shares = ", ".join(f"{name} {share:.0%}" for name, share in importance.items())
         lines += ["", f"Importance for {goal}: {shares}"]
+    lines += [
+        f"{name} changes nothing: all its values compile to the same code. Does the source use it?"
+        for name in search.unused
+    ]
     failed = Counter(each.error_no for each in search.trials if not each.ok)
     for error_no, count in sorted(failed.items()):
         example = next(each for each in search.trials if each.error_no is error_no)

@@ -109,6 +109,7 @@ class Trial:
         error: the first line of the message, or the compiler's first error; "" if none.
         is_known: whether an earlier candidate had the same code, or the history has it.
         is_from_history: whether the history has it.
+        key: digest of its code; "" if it did not compile.
     """
 
     number: int
@@ -118,6 +119,7 @@ class Trial:
     error: str = ""
     is_known: bool = False
     is_from_history: bool = False
+    key: str = ""
 
     @property
     def ok(self) -> bool:
@@ -242,6 +244,22 @@ class Search:
             )
         return {name: share for name, share in found.items() if math.isfinite(share)}
 
+    @property
+    def unused(self) -> list[str]:
+        """The macros that change nothing: each value was tried, and the code is always the same."""
+        names = (name for name, each in self.space.alternatives.items() if len(each) > 1)
+        return [name for name in names if name != FLAGS and self._is_unused(name)]
+
+    def _is_unused(self, name: str) -> bool:
+        keys: dict[tuple[str, ...], dict[str, str]] = {}  # of each value, for equal other choices
+        for each in (each for each in self.trials if each.key):
+            others = tuple(value for other, value in each.choice.items() if other != name)
+            keys.setdefault(others, {})[each.choice[name]] = each.key
+        compared = [by_value for by_value in keys.values() if len(by_value) > 1]
+        return set().union(*compared) == {*self.space.alternatives[name]} and all(
+            len({*by_value.values()}) == 1 for by_value in compared
+        )
+
     def _values(self, trial: Trial) -> tuple[float, ...]:
         return tuple(trial.metrics[goal] for goal in self.goals)
 
@@ -286,6 +304,7 @@ class Search:
             "error": trial.error,
             "is_known": trial.is_known,
             "is_from_history": trial.is_from_history,
+            "key": trial.key,
         }
         asked.set_user_attr(_FACTS, facts)
         is_over = trial.error_no is MeasureError.OVER_LIMIT
@@ -355,6 +374,7 @@ def _trial(number: int, choice: Choice, result: MeasureResult) -> Trial:
         error,
         result.is_known,
         result.is_from_history,
+        result.key,
     )
 
 
