@@ -31,7 +31,7 @@ SHORT_NAMES = {
 }
 """Short names of metrics, for constraints and goals."""
 
-_FORMAT = 2
+FORMAT = 2
 """Results of other formats are measured again: until 1, they could have too low times, and errors
 that were due to other candidates in the image."""
 
@@ -58,7 +58,7 @@ def error_number(error: BoardprofError) -> MeasureError:
 def result_to_text(result: MeasureResult) -> str:
     """Return a result as JSON, without outputs."""
     data: dict[str, Any] = {
-        "format": _FORMAT,
+        "format": FORMAT,
         "costs": result.costs,
         "error_no": result.error_no,
         "timestamp": result.timestamp,
@@ -73,7 +73,7 @@ def result_to_text(result: MeasureResult) -> str:
 def result_from_text(text: str) -> MeasureResult | None:
     """Return the result that `result_to_text` wrote. None if another version wrote it."""
     data = json.loads(text)
-    if data.get("format") != _FORMAT:
+    if data.get("format") != FORMAT:
         return None
     error = data.get("error")
     return MeasureResult(

@@ -46,6 +46,7 @@ from boardprof.tune.candidate import Candidate, as_candidates
 from boardprof.tune.images import Batch, ImageFactory, Job
 from boardprof.tune.measuring import ArgumentValues, Measured, Measuring, Settings
 from boardprof.tune.result import (
+    FORMAT,
     SHORT_NAMES,
     STACK,
     error_number,
@@ -240,7 +241,7 @@ class Runner:
         """Return what the results of all candidates depend on."""
         settings = self._settings
         return [
-            __version__,
+            [__version__, FORMAT],
             builder.environment,
             repr(self.spec),
             [settings.number, settings.warmup, settings.repeat, settings.tolerance],
