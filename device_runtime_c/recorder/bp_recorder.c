@@ -778,6 +778,7 @@ static void end(bp_recorder_t *r, const char *state) {
 }
 
 static void begin(bp_recorder_t *r, const bp_block_t *block) {
+    (void)unlink(r->record); /* of an earlier call: a call that hangs must not have it */
     r->recording = true;
     r->armed = false;
     r->generation++;
@@ -809,6 +810,31 @@ static uint32_t last_of(const bp_block_t *block, uint32_t stops) {
     return at;
 }
 
+/* A handler does not return. Then it is one of a trap, and what trapped was not executed, nor what
+ * came after it in its block. (Only a time limit's interrupt can have come later.) */
+static void drop_trapped(bp_recorder_t *r) {
+    size_t d = 0;
+    while (d < r->depth && !r->frames[d].is_handler) {
+        d++;
+    }
+    if (d == r->depth) {
+        return;
+    }
+    bp_frame_t f = r->frames[d];
+    pop_to(r, d);
+    uint32_t at = f.at;
+    while (at != 0 && !f.block->insn[at].can_stop) {
+        at--;
+    }
+    if (f.is_open || !f.block->insn[at].can_stop) {
+        return;
+    }
+    if (f.at + 1 != f.block->count) {
+        cut(r, f.slot, f.at + 1, -1);
+    }
+    cut(r, f.slot, at, 1);
+}
+
 /* Execution has come back to the agent. */
 static void leave(bp_recorder_t *r, const bp_block_t *block) {
     size_t d = r->depth - 1;
@@ -816,6 +842,9 @@ static void leave(bp_recorder_t *r, const bp_block_t *block) {
         d--;
     }
     bool is_return = d == 0 && block->role != BP_ROLE_OUTSIDE;
+    if (!is_return) {
+        drop_trapped(r);
+    }
     end(r, is_return ? "complete" : "incomplete left");
 }
 
@@ -845,7 +874,7 @@ void bp_recorder_arrive(bp_recorder_t *r, bp_block_t *block, uint32_t stops) {
         if (!is_plain) {
             follow(r, last, stops, block);
         }
-    } else if (block->is_entry && r->armed && access(r->record, F_OK) != 0) {
+    } else if (block->is_entry && r->armed) {
         begin(r, block);
     }
     if (r->recording) {

@@ -20,7 +20,8 @@
  *     interrupt ADDRESS            an entry of interrupts or traps, if known
  *     paths N                      most call paths that are kept apart
  *
- * A call is recorded when there is no file FILE: whoever wants the next one removes it. The record:
+ * Every measured call is recorded. FILE has the last one that ended; while a call runs there is no
+ * FILE. The record:
  *
  *     boardprof-record 1
  *     columns instructions NAME...

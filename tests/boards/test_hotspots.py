@@ -159,7 +159,66 @@ def test_a_helper_of_the_compiler_has_its_name(paths: Board) -> None:
         assert helpers == ({"__divdi3"} if paths.spec.name in ("qemu-rv32", "ibex-rtl") else set())
 
 
+# -- which call -------------------------------------------------------------------------------
+
+GROWS = """\
+static unsigned calls;
+volatile unsigned sink;
+void grows(void) {
+    calls++;
+    for (unsigned i = 0; i < calls; i++)
+        sink = i;
+}
+"""
+
+
+@pytest.mark.parametrize("name", [*BOARDS, pytest.param("arduino-uno", marks=pytest.mark.nightly)])
+def test_the_recorded_call_is_the_one_after_the_warmup(name: str, tmp_path: Path) -> None:
+    """The loop of call N has N rounds."""
+    source = tmp_path / "grows.c"
+    source.write_text(GROWS)
+    firmware = build(available(name), [source], BuildOptions("-O1"))
+    for warmup, rounds in ((0, 1), (1, 2), (2, 3), (10, 11)):
+        with firmware.open() as board:
+            profile = board.hotspots("grows", warmup=warmup)
+        check_sums(profile)
+        assert [each.executions for each in profile.lines() if each.line == 6] == [rounds]
+
+
 # -- what does not return ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["qemu-rv32", "qemu-cortex-a53", "qemu-cortex-m4"])
+def test_the_profile_of_a_trap_ends_before_the_instruction_that_trapped(
+    name: str, tmp_path: Path
+) -> None:
+    """The load is right before the return, and only one call of many has a null pointer."""
+    source = tmp_path / "null.c"
+    source.write_text(
+        "int null(const int *p) { return *p; }\n"
+        "static int calls;\n"
+        "int third(int x) { return ++calls == 3 ? *(volatile int *)0 : x; }\n"
+    )
+    with build(available(name), [source]).open() as board:
+        profile = board.hotspots("null", None)
+        assert "null trapped on the board: bad address 0x0" in profile.failure
+        assert (profile.state, profile.sum()) == ("incomplete left", 0)
+        assert {each.name for each in profile.functions()} <= {"null"}
+        third = board.hotspots("third", 1, warmup=5)
+        assert third.state == "incomplete left"
+        assert {each.name for each in third.functions()} == {"third"}
+
+
+def test_a_call_that_hangs_after_a_warmup_is_the_one_in_the_profile(tmp_path: Path) -> None:
+    source = tmp_path / "second.c"
+    source.write_text(
+        "static volatile int calls;\nvoid second(void) {\n    calls++;\n"
+        "    while (calls == 2) {}\n}\n"
+    )
+    with build(available("qemu-rv32"), [source]).open(timeout_s=0.05) as board:
+        profile = board.hotspots("second", warmup=3)
+    assert not profile.is_complete
+    assert profile.sum() > 1_000_000
 
 
 def test_a_call_that_traps_has_a_profile_of_what_ran(paths: Board) -> None:

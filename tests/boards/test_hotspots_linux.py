@@ -109,6 +109,21 @@ def test_a_call_that_traps_is_incomplete_and_the_next_one_is_recorded(board: Boa
     assert calls_of(board.hotspots("fib", 3)) == {"fib": 5}
 
 
+def test_the_recorded_call_is_the_one_after_the_warmup(tmp_path: Path) -> None:
+    source = tmp_path / "grows.c"
+    source.write_text(
+        "#include <stdint.h>\nstatic uint64_t calls;\nvoid grows(void) {\n"
+        "    uint64_t n = ++calls;\n"
+        '    __asm__ volatile("1: sub $1, %0\\n jnz 1b" : "+r"(n) : : "cc");\n}\n'
+    )
+    firmware = build(available("linux"), [source])
+    found = []
+    for warmup in (0, 1, 9):
+        with firmware.open() as board:
+            found.append(board.hotspots("grows", warmup=warmup).sum())
+    assert [each - found[0] for each in found] == [0, 2 * 1, 2 * 9]  # two instructions a round
+
+
 def test_its_counts_are_held_against_nothing_and_the_notes_say_so(board: Board) -> None:
     profile = board.hotspots("fib", 5)
     assert (profile.exact, profile.counted) == (True, {})

@@ -31,9 +31,11 @@ _WINDOW = ("bp_window",)
 _THUNK = "bp_thunk"
 _OUTSIDE = (
     *("bp_round", "bp_measure_loop", "bp_measure", "bp_guarded", "bp_single", "bp_call_target"),
-    *("bp_call_painted", "bp_call_user", "bp_agent_poll", "bp_handle", "main"),
+    *("bp_call_painted", "bp_call_user", "bp_agent_poll", "bp_handle", "main", "bp_arch_guard"),
 )
 """Code of the agent that no measured function calls: a fault or a time limit leads there."""
+_VECTOR, _VECTORS, _VECTOR_BYTES, _VECTOR_COUNT = "bp_trap", "bp_vectors", 128, 16
+"""Where traps lead: one place on a RISC-V, a table of code on an AArch64."""
 
 
 def plan_text(table: SymbolTable, functions: Iterable[str], record: Path, image: Path) -> str:
@@ -50,6 +52,7 @@ def plan_text(table: SymbolTable, functions: Iterable[str], record: Path, image:
     """
     lines = ["boardprof-plan 1", f"record {record}"]
     lines += [f"enter {table.entries[name]:x}" for name in functions if name in table.entries]
+    lines += [f"interrupt {address:x}" for address in _traps(table)]
     lines += _ranges(table)
     if not any(line.startswith("window ") for line in lines):
         raise UsageError(
@@ -57,6 +60,15 @@ def plan_text(table: SymbolTable, functions: Iterable[str], record: Path, image:
             hint="use the image as the linker wrote it, before strip",
         )
     return "".join(f"{line}\n" for line in lines)
+
+
+def _traps(table: SymbolTable) -> Iterator[int]:
+    """Yield where traps begin: a load that traps right before a return looks like the return."""
+    if _VECTOR in table.entries:
+        yield table.entries[_VECTOR]
+    code = table.at(table.entries.get(_VECTORS, -1))
+    if code is not None:  # on a Cortex-M, the table has addresses instead of code
+        yield from range(code.low, code.low + _VECTOR_COUNT * _VECTOR_BYTES, _VECTOR_BYTES)
 
 
 def _ranges(table: SymbolTable) -> Iterator[str]:

@@ -115,10 +115,10 @@ class Recorder(Protocol):
         """Return a board that it watches."""
 
     def arm(self) -> None:
-        """Forget what was recorded; the next call is wanted."""
+        """Forget what was recorded."""
 
     def record(self, function: str) -> tuple[Record, SymbolTable] | None:
-        """Return what was recorded of a call, and the functions it is about; None if nothing.
+        """Return what was recorded of the last call, and its functions; None if nothing.
 
         Raises:
             DecodeError: it is damaged.
@@ -141,7 +141,6 @@ class Emulator:
         self._record = folder / "record"
         self._plan = folder / "plan"
         self._plan.write_text(plan_text(table, functions, self._record, image), "utf-8")
-        self._record.touch()  # until it is wanted
         self._on_note = on_note
 
     def watched(self, spec: BoardSpec) -> BoardSpec:
@@ -157,7 +156,7 @@ class Emulator:
         return replace(spec, launch=replace(spec.launch, command=command))
 
     def arm(self) -> None:
-        """Remove the record: then the next call is recorded."""
+        """Remove the record of the call before."""
         self._record.unlink(missing_ok=True)
 
     def record(self, function: str) -> tuple[Record, SymbolTable] | None:
@@ -195,15 +194,17 @@ class Callgrind:
             each.unlink()
 
     def record(self, function: str) -> tuple[Record, SymbolTable] | None:
-        """Return what the dumps have of the function's call."""
-        for each in self._all():
+        """Return what the last dump with a call of the function has of it."""
+        for each in reversed(self._all()):
             found = read_dump(each, function, self._image, self._table, self._texts)
             if found is not None:
                 return found
         return None
 
     def _all(self) -> list[Path]:
-        return list(self._dumps.parent.glob(f"{self._dumps.name}.*"))
+        """Return the dumps, oldest first: ``dump.PROCESS.NUMBER``, at its end ``dump.PROCESS``."""
+        found = self._dumps.parent.glob(f"{self._dumps.name}.*")
+        return sorted(found, key=lambda file: (file.suffixes[1:] == [], len(file.name), file.name))
 
 
 class Recording:
@@ -283,23 +284,19 @@ class Recording:
         if self._board is None:
             self._board = self._start(self._spec)
         symbol = self._symbols.get(function, function)
-        rounds = [warmup - 1] if warmup else []
         counted: dict[str, int] = {}
         failure = ""
-        # The warm-up is recorded, too: should it not return, there is no other call.
-        for before in (*rounds, 0):
-            self._recorder.arm()
-            ours, by_name = copied_arguments(args, named)
-            try:
-                found = self._board.measure(function, *ours, warmup=before, repeat=1, named=by_name)
-            except BoardprofError as error:
-                failure = error.message
-                kept = self._recorder.record(symbol) or self._ended(function)
-                if kept is None:
-                    raise
-                break
-            counted = {name: nets[0] for name, nets in found.nets.items()}
+        self._recorder.arm()
+        ours, by_name = copied_arguments(args, named)
+        try:
+            found = self._board.measure(function, *ours, warmup=warmup, repeat=1, named=by_name)
+        except BoardprofError as error:
+            failure = error.message
+            kept = self._recorder.record(symbol) or self._ended(function)
+            if kept is None:
+                raise
         else:
+            counted = {name: nets[0] for name, nets in found.nets.items()}
             kept = self._recorder.record(symbol)
             if kept is None:
                 raise DecodeError(f"Nothing was recorded of the call of {function}.")
