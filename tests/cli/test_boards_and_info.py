@@ -117,6 +117,22 @@ def test_info_as_json_names_each_counter_and_why_it_is_not_there() -> None:
     assert counters["ticks"]["hz"] == 10_000_000
 
 
+def test_info_and_run_agree_on_the_counters_that_this_machine_has(tmp_path: Path) -> None:
+    (tmp_path / "f.c").write_text("int f(void) { return 0; }\n")
+    facts = json.loads(boardprof("info", "-b", "linux", "--json").out)
+    slots = {
+        counter["source"]: counter["unsupported"]
+        for collector in facts["collectors"]
+        if collector["name"] == "perf"
+        for counter in collector["counters"]
+    }
+    assert slots["context-switches"] is None
+    for event in ("cycles", "branch-misses"):
+        run = boardprof("run", "-b", "linux", tmp_path / "f.c:f", "--metrics", event)
+        assert (run.code == 0) is (slots[event] is None)
+        assert slots[event] is None or f"perf: {slots[event]}" in run.err
+
+
 def test_counters_and_faults_stand_in_columns() -> None:
     facts: dict[str, Any] = json.loads(boardprof("info", "-b", "native", "--json").out)
     ticks = {"name": "ticks", "source": "SysTick", "bits": 24, "hz": 25000000, "unsupported": None}

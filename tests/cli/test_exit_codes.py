@@ -304,8 +304,23 @@ def test_the_limit_of_a_sample_is_told_where_its_calls_together_were_too_long(
     done = boardprof("run", tmp_path / "nap.c:nap", "--timeout", "0.3", "--number", "1000")
     assert (done.code, done.out) == (6, "")
     assert "nap did not end within 0.3 s of the board's clock" in done.err
-    hint = "the 1,000 calls of a sample share one limit: give --timeout more seconds, or --number"
-    assert f"Try: {hint} fewer calls\n" in done.err
+    hint = "the 1,000 calls of a sample share one limit: lower --number, or give --timeout more"
+    assert f"Try: {hint} seconds\n" in done.err
+
+
+def test_a_sample_of_too_many_short_calls_is_not_a_lost_board(tmp_path: Path) -> None:
+    """An emulator is hardly ever seen in the function: it is between two calls."""
+    requires_tool("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf")
+    requires_tool("qemu-system-riscv32", "qemu-system-misc")
+    (tmp_path / "nop.c").write_text("int nop(void) { return 0; }\n")
+    done = boardprof(
+        *("run", "-b", "qemu-rv32", tmp_path / "nop.c:nop"),
+        *("--number", "1000000000", "--wall-timeout", "2"),
+    )
+    assert (done.code, done.out) == (6, "")
+    assert "error: nop did not end within 2 s of wall time (--wall-timeout)" in done.err
+    hint = "the 1,000,000,000 calls of a sample share one limit: lower --number, or give"
+    assert f"Try: {hint} --wall-timeout more seconds\n" in done.err
 
 
 def test_a_check_that_fails_is_6() -> None:

@@ -22,9 +22,10 @@ def board_info(board: Board) -> dict[str, Any]:
 
     Keys with a unit in their name are numbers. ``counters`` has an entry for each counter, with its
     width in bits, its rate in Hz (None if it is not a clock) and why it is unsupported (None if it
-    is supported).
+    is supported). Slots are programmed with their default events, to know which ones count.
     """
     welcome, dictionary, device = board.welcome, board.dictionary, board.device
+    refused = {each.collector.name: each.by_itself().refused for each in board.link.programmable}
     return {
         "schema_version": 1,
         "board": board.spec.name,
@@ -58,7 +59,8 @@ def board_info(board: Board) -> dict[str, Any]:
                         "bits": counter.bits,
                         "hz": counter.hz or None,
                         "counts_in_sleep": counter.counts_in_sleep,
-                        "unsupported": device.unsupported.get(counter.name),
+                        "unsupported": device.unsupported.get(counter.name)
+                        or refused.get(collector.name, {}).get(counter.source),
                     }
                     for counter in collector.counters
                 ],

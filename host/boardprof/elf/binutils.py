@@ -106,6 +106,11 @@ class Location:
         name = self.function or posixpath.basename(self.path)  # its assembly has no functions
         return name.startswith("bp_") or name == "main"
 
+    @property
+    def is_between_calls(self) -> bool:
+        """Whether the agent is making the calls of a sample. Short functions are rarely seen."""
+        return (self.function or "").startswith(("bp_window", "bp_thunk"))
+
     def __str__(self) -> str:
         """Return ``crash.c:12 (in crash)``."""
         place = f"{posixpath.basename(self.path)}:{self.line}" if self.line else ""

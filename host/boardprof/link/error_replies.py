@@ -202,6 +202,8 @@ def place_text(name: str, pc: int, location: Location | None) -> str:
         pc: address of the instruction. 0 if unknown; the result is then "".
         location: the source line of pc. None if unknown.
     """
+    if location is not None and location.is_between_calls:
+        return ""
     if location is not None and location.is_agents:
         # It ended in a tail call, so it is no longer on the stack.
         return " in the function that it called last"

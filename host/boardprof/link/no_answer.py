@@ -80,7 +80,8 @@ class Hang:
 
     Attributes:
         pc: the address of the instruction. None if the emulator does not report it.
-        location: the source line of pc. None if it is in agent code that the function called.
+        location: the source line of pc. None if it is in agent code that the function called. The
+            agent's own code if it is between two calls of a sample.
     """
 
     pc: int | None = None
@@ -150,7 +151,7 @@ def find_hang(
         if pc is None:
             return Hang()
         location = None if locate is None else locate(pc)
-        if location is not None and not location.is_agents:
+        if location is not None and (not location.is_agents or location.is_between_calls):
             return Hang(pc, location)
         go_on()
     return Hang() if prints else None

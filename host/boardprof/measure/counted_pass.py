@@ -328,8 +328,8 @@ class CountedPass:
             if number > 1:
                 option = "--wall-timeout" if session.is_closed else "--timeout"
                 error.hint = (
-                    f"the {number:,} calls of a sample share one limit: give {option} more "
-                    "seconds, or --number fewer calls"
+                    f"the {number:,} calls of a sample share one limit: lower --number, or "
+                    f"give {option} more seconds"
                 )
             raise
         value = answer.value
