@@ -174,6 +174,25 @@ def test_floats_are_expected_to_the_bit_unless_there_is_a_tolerance(tmp_path: Pa
     assert run("scale", *arguments, "--expect", f"x=@{file}", "--tolerance", "1e-5").code == 0
 
 
+def test_a_nan_is_equal_to_another_nan(tmp_path: Path) -> None:
+    """The sign and the payload of a NaN depend on the core."""
+    arguments = ["x=[nan, 2]", "n=2", "gain=1"]
+    file, other = tmp_path / "x.npy", tmp_path / "other.npy"
+    np.save(file, np.array([0xFFC12345, 0x40000000], np.uint32).view(np.float32))
+    np.save(other, np.array([1, 2], np.float32))
+    assert run("scale", *arguments, "--expect", f"x=@{file}").code == 0
+    assert run("scale", *arguments, "--expect", f"x=@{file}", "--tolerance", "1e-6").code == 0
+    done = run("scale", *arguments, "--expect", f"x=@{other}", "--tolerance", "1e-6")
+    assert done.code == 6
+    assert "1 of 2 values. The first is x[0]: nan, expected 1.0.\n" in done.err
+
+
+def test_an_array_far_larger_than_the_arena_is_refused_at_once() -> None:
+    done = run("sum", "x=[4000000000000]:random", "n=3")
+    assert done.code == 2
+    assert "x=[4000000000000]:random takes 16,000,000,000,000 bytes; the board's arena" in done.err
+
+
 def test_the_return_value_can_be_expected(tmp_path: Path) -> None:
     file = tmp_path / "sum.npy"
     np.save(file, np.array(3, np.int32))
@@ -246,7 +265,8 @@ def test_what_can_not_be_expected_is_refused(x: str, tmp_path: Path) -> None:
         (["x=int16[5"], "x=int16[5 is not a known form of argument."),
         (["x=@nowhere.npy"], "nowhere.npy cannot be read"),
         (["x=int16[5]:out"], "the function does not write it"),
-        (["x=int16[9000000]"], "take 18,000,032 bytes; the board's arena has 8,388,608 bytes."),
+        (["x=int16[9000000]"], "takes 18,000,000 bytes; the board's arena has 8,388,608 bytes."),
+        (["x=int16[4194304]"], "take 8,388,640 bytes; the board's arena has 8,388,608 bytes."),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(values: list[str], message: str) -> None:

@@ -161,6 +161,35 @@ def test_an_array_for_a_scalar_is_refused() -> None:
     )
 
 
+def test_a_file_of_another_kind_is_not_taken_for_raw_bytes(tmp_path: Path) -> None:
+    text = tmp_path / "data.csv"
+    text.write_text("1,2,3\n4,5,6")
+    assert refusal(f"@{text}") == (
+        f"x=@{text}: {text} is neither a .npy file nor a .bin file.\n"
+        "Try: numpy.save writes a .npy file; give a file of raw bytes the name NAME.bin"
+    )
+    assert "neither a .npy file nor a .bin file" in refusal(f"@{text}:keep")
+    for name in ("data.bin", "data.BIN", "data"):
+        (tmp_path / name).write_bytes(b"\x01\x00\xff\xff")
+        assert np.asarray(value(f"@{tmp_path / name}", "i16*")).tolist() == [1, -1]
+
+
+def test_an_array_larger_than_the_arena_is_refused_before_it_is_made() -> None:
+    """The numbers would take 4 TB."""
+    for content in ("zeros", "ones", "random"):
+        text = read_argument("x", f"[1000000000000]:{content}")
+        with pytest.raises(
+            UsageError, match="takes 4,000,000,000,000 bytes; the board's"
+        ) as caught:
+            text.value(parse_signature("(x: f32*) -> void").pointers["x"], 262_144)
+        assert caught.value.message.endswith(" arena has 262,144 bytes.")
+        assert "pass a smaller array" in (caught.value.hint or "")
+
+
+def test_an_array_for_which_this_machine_has_no_memory_has_a_hint() -> None:
+    assert refusal("float64[99999999999999]:ones").endswith("\nTry: a smaller array")
+
+
 def test_files_that_hold_no_array_of_numbers_are_refused(tmp_path: Path) -> None:
     text = tmp_path / "text.npy"
     text.write_text("1 2 3\n")

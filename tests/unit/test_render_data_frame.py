@@ -67,6 +67,7 @@ def test_without_pandas_the_error_says_what_to_install(monkeypatch: pytest.Monke
     with pytest.raises(UsageError, match="needs pandas, which is not installed") as refused:
         to_pandas(Report(ROWS, {}, {}))
     assert "pip install 'boardprof[pandas]'" in str(refused.value)
+    assert refused.value.exit_code == 7
 
 
 def test_importing_the_module_does_not_import_pandas() -> None:

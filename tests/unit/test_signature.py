@@ -127,6 +127,15 @@ def test_a_result_is_a_value_of_its_type(
             signature.check_result("f", value)
 
 
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+def test_a_text_is_infinite_only_if_it_says_so(kind: str) -> None:
+    for text in ("1e400", "-1e400"):
+        with pytest.raises(UsageError, match=f"x='{text}' of f is out of range") as caught:
+            pack(kind, text)
+        assert caught.value.hint == "write inf or -inf if infinity is meant"
+    assert pack("f32", "-inf") == "ca ff 80 00 00"
+
+
 def test_a_float_that_is_too_large_for_its_type_is_out_of_range() -> None:
     with pytest.raises(UsageError, match=r"x=1e\+39 of f is out of range of its type f32\."):
         pack("f32", 1e39)

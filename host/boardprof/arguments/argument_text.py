@@ -23,6 +23,8 @@ if TYPE_CHECKING:  # numpy takes a while to import: only calls with arrays need 
 
 _NULL = ("NULL", "nullptr")
 _SUFFIXES = ("out", "keep")
+_FILES = (".npy", ".bin", "")
+"""Kinds of files: numpy's, and raw bytes. A name without a suffix says nothing about its format."""
 _WRITERS = "numpy.save writes one; plain bytes are read from a file called .bin"
 _MAGIC = b"\x93NUMPY"
 _SHOWN = 16
@@ -50,11 +52,12 @@ class ArgumentText:
     made: ArrayText | None = None
     suffix: str = ""
 
-    def value(self, pointer: Pointer | None) -> object:
+    def value(self, pointer: Pointer | None, arena_bytes: int = 0) -> object:
         """Return the value to pass for a parameter.
 
         Args:
             pointer: the parameter's type; None if it is a scalar.
+            arena_bytes: the board's memory for arrays; 0 if unknown.
 
         Raises:
             UsageError: the text does not fit a parameter of that type.
@@ -79,7 +82,7 @@ class ArgumentText:
                 f"{self.name}={self.text} is not an array; the parameter's type is {pointer.text}.",
                 hint=_forms(self.name, pointer),
             )
-        array = self._array_for(pointer)
+        array = self._array_for(pointer, arena_bytes)
         if isinstance(array, StructText) and self.suffix:
             raise UsageError(
                 f"{self.name}={self.text}: a struct with pointers, enums or bit-fields is in and "
@@ -88,9 +91,9 @@ class ArgumentText:
             )
         return Out(array) if self.suffix == "out" else Keep(array) if self.suffix else array
 
-    def _array_for(self, pointer: Pointer) -> object:
+    def _array_for(self, pointer: Pointer, arena_bytes: int) -> object:
         if self.made is not None:
-            made = self.made.make(f"{self.name}={self.text}", pointer)
+            made = self.made.make(f"{self.name}={self.text}", pointer, arena_bytes)
             if isinstance(made, StructText):
                 return made
             self._check(made, pointer)
@@ -191,7 +194,13 @@ def read_argument(name: str, text: str) -> ArgumentText:
     head, suffix = _split_suffix(text)
     if text.startswith("@"):
         path = head[1:]
-        is_raw = Path(path).suffix != ".npy"
+        kind = Path(path).suffix.lower()
+        if kind not in _FILES:
+            raise UsageError(
+                f"{name}={text}: {path} is neither a .npy file nor a .bin file.",
+                hint="numpy.save writes a .npy file; give a file of raw bytes the name NAME.bin",
+            )
+        is_raw = kind != ".npy"
         array = _load_raw(name, path) if is_raw else load_array(path, f"{name}={text}")
         return ArgumentText(name, text, array, is_raw, suffix=suffix)
     made = array_text(f"{name}={text}", head, has_suffix=bool(suffix) or text == "out")

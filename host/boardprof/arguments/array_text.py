@@ -6,6 +6,7 @@ The members of a struct may be arrays and structs: ``{gain=2.5, taps=[1, 2, 3], 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,10 +14,10 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from boardprof.arguments.dtypes import element_dtype, struct_dtype
-from boardprof.arguments.signature import to_integer
+from boardprof.arguments.signature import INFINITY_HINT, to_integer
 from boardprof.arguments.struct_value import StructText, not_such_an_array
 from boardprof.cfunction import Pointer, Scalar, Struct
-from boardprof.errors import UnknownNameError, UsageError
+from boardprof.errors import UnknownNameError, UsageError, agent_option
 
 if TYPE_CHECKING:  # numpy takes a while to import: only calls with arrays need it
     import numpy as np
@@ -132,12 +133,15 @@ class ArrayText:
     structs: list[dict[str, Tree]] | None = None
     values: list[Tree] | None = None
 
-    def make(self, where: str, pointer: Pointer) -> npt.NDArray[Any] | StructText:
+    def make(
+        self, where: str, pointer: Pointer, arena_bytes: int = 0
+    ) -> npt.NDArray[Any] | StructText:
         """Return a new array, or the members of structs that are more than numbers.
 
         Args:
             where: the text, for messages.
             pointer: the parameter's type.
+            arena_bytes: the board's memory for arrays; a larger one is not made. 0 if unknown.
 
         Raises:
             UsageError: it cannot have that type.
@@ -159,10 +163,31 @@ class ArrayText:
                 f"{where} does not say how many elements; the parameter's type is {pointer.text}.",
                 hint=f"{where.partition('=')[0]}=[64]:{self.content}",
             )
+        shape = (1,) if self.shape is None else self.shape
+        size = dtype.itemsize * math.prod(shape)
+        if 0 < arena_bytes < size:
+            raise UsageError(
+                f"{where} takes {size:,} bytes; the board's arena has {arena_bytes:,} bytes.",
+                hint=f"pass a smaller array, or compile the agent with a larger "
+                f"{agent_option('arena')}",
+            )
         try:
-            return filled(dtype, (1,) if self.shape is None else self.shape, self.content)
+            return filled(dtype, shape, self.content)
         except (MemoryError, ValueError, OverflowError) as error:
-            raise UsageError(f"{where} cannot be made: {error}") from error
+            raise _too_large(where, error) from error
+
+    def check_memory(self, where: str) -> None:
+        """Refuse an array of a known type for which this machine has no memory.
+
+        Raises:
+            UsageError: there is none.
+        """
+        import numpy as np
+
+        try:
+            np.empty(() if self.shape is None else self.shape, self.type_name)
+        except (MemoryError, ValueError, OverflowError) as error:
+            raise _too_large(where, error) from error
 
     def _dtype(self, where: str, pointer: Pointer) -> np.dtype[Any]:
         import numpy as np
@@ -218,8 +243,12 @@ def array_text(where: str, text: str, *, has_suffix: bool) -> ArrayText | None:
         raise _no_type(where, type_name)
     made = ArrayText(type_name, shape, words[0])
     if type_name in _NAMES:  # is there memory for it? Better known before anything is built.
-        made.make(where, Pointer(None, False, 0))
+        made.check_memory(where)
     return made
+
+
+def _too_large(where: str, error: Exception) -> UsageError:
+    return UsageError(f"{where} cannot be made: {error}".rstrip(".") + ".", hint="a smaller array")
 
 
 def _no_type(where: str, name: str, pointer: Pointer | None = None) -> UsageError:
@@ -437,5 +466,7 @@ def _float(where: str, text: str, dtype: np.dtype[Any], name: str) -> float:
     with np.errstate(over="ignore"):
         is_infinite = np.isinf(dtype.type(number))
     if is_infinite and any(character.isdigit() for character in text):
-        raise UsageError(f"{where}: {name}={text} is out of range of its type {dtype}.")
+        raise UsageError(
+            f"{where}: {name}={text} is out of range of its type {dtype}.", hint=INFINITY_HINT
+        )
     return number

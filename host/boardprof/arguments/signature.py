@@ -23,6 +23,7 @@ _INTEGERS = {
 }
 _FLOATS = {"f32": struct.Struct(">Bf"), "f64": struct.Struct(">Bd")}
 _TAGS = {"f32": 0xCA, "f64": 0xCB}
+INFINITY_HINT = "write inf or -inf if infinity is meant"
 _SINGLE_DIGITS = 10
 """One more than the maximum of 9 digits that a ``float`` needs."""
 
@@ -219,7 +220,7 @@ def scalar_packer(name: str, kind: str, names: Sequence[tuple[str, int]] = ()) -
 
         def packed_float(function: str, value: object) -> bytes:
             try:
-                return pack_float(tag, float(value))  # type: ignore[arg-type]
+                return pack_float(tag, to_float(value))
             except (OverflowError, TypeError, ValueError) as error:
                 raise _refused(function, name, kind, value, error) from error
 
@@ -270,6 +271,19 @@ def _single_text(number: float) -> str:
     return next((text for text in short if _single(float(text)) == single), repr(number))
 
 
+def to_float(value: object) -> float:
+    """Return a number as a float. Text is infinite only if it is ``inf``.
+
+    Raises:
+        OverflowError: the text is a number that no float can hold.
+        TypeError, ValueError: it is not a number.
+    """
+    number = float(value)  # type: ignore[arg-type]
+    if math.isinf(number) and isinstance(value, str) and any(each.isdigit() for each in value):
+        raise OverflowError(value)
+    return number
+
+
 def _single(number: float) -> float:
     try:
         return float(struct.unpack("f", struct.pack("f", number))[0])
@@ -287,7 +301,8 @@ def _refused(
 ) -> UsageError:
     where = f"{name}={value!r:.60} of {function}"
     if isinstance(error, OverflowError):
-        return UsageError(f"{where} is out of range of its type {kind}.")
+        hint = INFINITY_HINT if kind in _FLOATS else None
+        return UsageError(f"{where} is out of range of its type {kind}.", hint=hint)
     needed = "a number" if kind in _FLOATS else "an integer"
     example = "true or false" if kind == "bool" else f"{needed}, such as 64"
     hint = f"a number, {', '.join(names)}" if names else example

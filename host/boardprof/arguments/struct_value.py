@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from boardprof.arguments.signature import to_integer
+from boardprof.arguments.signature import INFINITY_HINT, to_float, to_integer
 from boardprof.cfunction import CHAR, Field, Pointer, Scalar, Struct
 from boardprof.errors import UnknownNameError, UsageError
 
@@ -177,13 +177,14 @@ class _Writer:
 
     def _float(self, kind: Scalar, value: object, name: str) -> float:
         try:
-            number = float(value)  # type: ignore[arg-type]
+            number = to_float(value)
             packing.pack(_CODES[kind.text], number)
         except (TypeError, ValueError) as error:
             raise UsageError(f"{self._where}: {name}={value} is not a number.") from error
         except OverflowError as error:
             raise UsageError(
-                f"{self._where}: {name}={value} is out of range of its type {kind.text}."
+                f"{self._where}: {name}={value} is out of range of its type {kind.text}.",
+                hint=INFINITY_HINT,
             ) from error
         return number
 

@@ -254,8 +254,10 @@ def measure_function(
     link.flags(mask=masked)  # refuses before arrays are sent
     stack_check.require(name)
     clock = clock_probe(link)
+    # Refuses arrays that do not fit, before their contents are read.
+    placed = Placement(memory, arguments, put_back=True, on_transfer=on_transfer)
     inputs_crc32 = arguments.inputs_crc32()
-    with Placement(memory, arguments, put_back=True, on_transfer=on_transfer) as placement:
+    with placed as placement:
         prepare = placement.send_again if placement.sends_again else None
         sampler = FunctionSampler(link, placement.call(info), sampling, prepare)
         if sampling.on_note is not None:

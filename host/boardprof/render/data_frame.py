@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 class MissingExtraError(UsageError):
     """The Python package ``package`` is not installed; the extra ``extra`` installs it."""
 
+    exit_code = 7  # like a missing tool
+
     def __init__(self, what: str, package: str, extra: str) -> None:
         """Say what needs the package, and how to install it."""
         hint = f"pip install 'boardprof[{extra}]', or pip install {package}"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from boardprof.arguments.argument_text import load_array
+from boardprof.arguments.signature import to_float
 from boardprof.cfunction import SCALARS, Scalar
 from boardprof.errors import UnknownNameError, UsageError, WrongOutputError
 from boardprof.report.measurement import Measurement
@@ -84,8 +85,8 @@ def _number(text: str) -> npt.NDArray[Any] | None:
         number = {"false": 0, "true": 1}[text] if text in ("false", "true") else int(text, 0)
     except ValueError:
         try:
-            return np.array(float(text))
-        except ValueError:
+            return np.array(to_float(text))
+        except (OverflowError, ValueError):
             return None
     array = np.array(number)
     return None if array.dtype == object else array  # more than 64 bits
@@ -99,7 +100,8 @@ def check_outputs(
     Args:
         measurement: with the outputs of one call.
         expectations: of some or all of them; those for other boards are ignored.
-        tolerance: largest relative difference of floats; with 0 every bit must be the same.
+        tolerance: largest relative difference of floats; with 0 every bit must be the same. NaN
+            equals NaN.
 
     Raises:
         UnknownNameError: there is no output with that name.
@@ -206,7 +208,7 @@ def _tolerance_hint(found: npt.NDArray[Any], tolerance: float) -> str | None:
 
 
 def _equal(found: npt.NDArray[Any], wanted: npt.NDArray[Any], tolerance: float) -> npt.NDArray[Any]:
-    """Compare element by element: bits, or floats to within the tolerance; NaN is NaN then."""
+    """Compare element by element: bits, or floats to within the tolerance; NaN equals NaN."""
     import numpy as np
 
     if found.dtype.kind == "f" and tolerance:
@@ -215,13 +217,17 @@ def _equal(found: npt.NDArray[Any], wanted: npt.NDArray[Any], tolerance: float) 
         with np.errstate(all="ignore"):
             return np.asarray(np.isclose(*pair, rtol=tolerance, atol=0.0, equal_nan=True))
     if found.dtype.kind == "V" and found.dtype.names:
-        return np.asarray(found == wanted)
+        members = [_equal(found[name], wanted[name], 0.0) for name in found.dtype.names]
+        rows = [each.reshape(*found.shape, -1).all(axis=-1) for each in members]
+        return np.asarray(np.logical_and.reduce(rows))
     size = found.dtype.itemsize
     bits = [
         np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(*found.shape, size)
         for array in (found, wanted)
     ]
-    return np.asarray((bits[0] == bits[1]).all(axis=-1))
+    same = np.asarray((bits[0] == bits[1]).all(axis=-1))
+    # The sign and the payload of a NaN differ from core to core.
+    return same | (np.isnan(found) & np.isnan(wanted)) if found.dtype.kind == "f" else same
 
 
 def _furthest(found: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> str:
@@ -232,8 +238,10 @@ def _furthest(found: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> str:
         return ""
     with np.errstate(all="ignore"):
         shares = np.abs(found.astype(np.float64) - wanted) / np.abs(wanted.astype(np.float64))
-    finite = shares[np.isfinite(shares)]
-    return f"; the largest relative difference is {finite.max():.3g}" if finite.size else ""
+    found_shares = shares[np.isfinite(shares) & (shares > 0)]  # none if only NaNs differ
+    if not found_shares.size:
+        return ""
+    return f"; the largest relative difference is {found_shares.max():.3g}"
 
 
 RETURN = "return"

@@ -223,13 +223,13 @@ def _measure(board: Board, name: str, plan: Plan, listener: Listener, at: str) -
             number=plan.number,
             cold=plan.cold,
             mask_interrupts=plan.mask_interrupts,
-            named=plan.data.values(board.functions[name]),
+            named=plan.data.values(board.functions[name], board.memory.size),
             on_progress=show,
             on_transfer=show_transfer,
             on_note=listener.on_note,
         )
         if plan.hotspots:
-            named = plan.data.values(board.functions[name])
+            named = plan.data.values(board.functions[name], board.memory.size)
             again = replace(plan, warmup=1 if plan.sampled else measurement.warmup)
             profile = _profile(board, name, named, again, listener)
             measurement = replace(measurement, profile=profile)
@@ -286,5 +286,5 @@ def record_plan(plan: Plan, listener: Listener) -> Iterator[Profile]:
         firmware = firmware_of(spec, setting, listener)
         with connected(spec, setting, firmware, listener) as board:
             for name in chosen_functions(board, setting, firmware, listener.on_note):
-                named = data.values(board.functions[name])
+                named = data.values(board.functions[name], board.memory.size)
                 yield _profile(board, name, named, plan, listener)

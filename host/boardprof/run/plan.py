@@ -50,20 +50,26 @@ class PlanData:
     tolerance: float = 0.0
     folder: Path | None = None
 
-    def values(self, function: RemoteFunction) -> dict[str, object]:
+    def values(self, function: RemoteFunction, arena_bytes: int) -> dict[str, object]:
         """Return the arguments for a function; each call returns new copies of the arrays.
 
         Unknown names stay in, so that the call refuses them with the right ones.
 
+        Args:
+            function: of the board.
+            arena_bytes: the board's memory for arrays.
+
         Raises:
-            UsageError: an array for a scalar, or the other way round.
+            UsageError: an array for a scalar, or the other way round, or one that is too large.
         """
         signature = function.signature
         known = {name for name, _ in signature.parameters}
         try:
             return {
                 # Others get the type of the pointer that names them; the call refuses the rest.
-                name: text.value(signature.pointers.get(name)) if name in known else text
+                name: text.value(signature.pointers.get(name), arena_bytes)
+                if name in known
+                else text
                 for name, text in self.arguments.items()
             }
         except UsageError as error:

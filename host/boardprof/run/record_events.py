@@ -116,7 +116,7 @@ def _call(
 ) -> None:
     function = board.functions[name]
     show = _Shown(recorder, listener)
-    values = plan.read_data().values(function)
+    values = plan.read_data().values(function, board.memory.size)
     for done in range(wanted.calls):
         function(**values)
         recorder.read()
