@@ -208,7 +208,7 @@ def test_without_its_packages_it_says_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "sqlalchemy.py").write_text("raise ImportError\n")
     url = "postgresql://lab:s3cr@127.0.0.1/x"
     done = command(url, "history", folder=tmp_path, PYTHONPATH=str(tmp_path))
-    assert (done.code, done.out) == (2, "")
+    assert (done.code, done.out) == (7, "")
     assert done.err == (
         "error: A history on PostgreSQL needs packages that are not installed: "
         "boardprof[postgres].\nTry: pip install 'boardprof[postgres]'\n"

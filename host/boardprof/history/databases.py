@@ -30,6 +30,12 @@ _SETTING: Final = re.compile(
 _EXTRA: Final = "boardprof[postgres]"
 
 
+class MissingPackagesError(UsageError):
+    """The Python packages for a kind of history are not installed."""
+
+    exit_code = 7  # like a missing tool
+
+
 def is_url(place: str | Path) -> bool:
     """Tell whether a place is a URL rather than the path of a file."""
     return isinstance(place, str) and _SCHEME.match(place.strip()) is not None
@@ -98,7 +104,7 @@ def _server(scheme: str) -> Callable[[str, float], Database]:
     except ImportError as error:
         if (error.name or "").startswith("boardprof"):
             raise
-        raise UsageError(
+        raise MissingPackagesError(
             f"A history on PostgreSQL needs packages that are not installed: {_EXTRA}.",
             hint=f"pip install '{_EXTRA}'",
         ) from error
