@@ -147,6 +147,11 @@ def find_exporter(name: str) -> Exporter:
             f"The command line cannot use the exporter {name}: {_NO_FILE[name]}.",
             hint="use boardprof export csv, and read it with pandas.read_csv",
         )
+    if name in _COMPARISON:
+        raise UsageError(
+            f"The exporter {name} is for comparisons, not for Reports.",
+            hint=f"boardprof compare BEFORE AFTER --export {name}=FILE",
+        )
     raise UnknownNameError("exporter", name, exporter_names())
 
 

@@ -196,6 +196,14 @@ def test_the_page_of_a_kept_run_has_the_medians_of_the_runs_before_it(
             "The command line cannot use the exporter pandas: a DataFrame is not a file",
         ),
         (["htlm", "R"], "There is no exporter 'htlm'; did you mean 'html'?"),
+        (
+            ["junit", "R"],
+            "The exporter junit is for comparisons, not for Reports.",
+        ),
+        (
+            ["perfetto", "last"],
+            "The exporter perfetto is for recordings of probes, and there is no file last.",
+        ),
         (["csv", "R", "--metric", "ticks"], "--metric is for collapsed, not for csv."),
         (["json", "R", "--diff", "R"], "--diff is for html, not for json."),
         (["html", "R", "--allow", "clock"], "--allow needs --diff."),
@@ -255,3 +263,10 @@ def test_the_published_schema_is_one_and_fits_what_boards_give(measured: Path) -
 def test_the_published_schema_refuses_what_is_no_report(document: dict[str, object]) -> None:
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.Draft202012Validator(SCHEMA).validate(document)
+
+
+def test_an_exporter_of_something_else_is_told_with_the_command_that_has_it() -> None:
+    junit = boardprof("export", "junit", "last")
+    assert junit.err.endswith("\nTry: boardprof compare BEFORE AFTER --export junit=FILE\n")
+    perfetto = boardprof("export", "perfetto", "last")
+    assert "\nTry: record one with `boardprof trace -o FILE`" in perfetto.err

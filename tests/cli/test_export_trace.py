@@ -188,7 +188,10 @@ def test_forms_of_recordings_refuse_reports_and_options_of_reports(
 def test_a_trace_that_does_not_exist_is_missed(command: Run, tmp_path: Path, name: str) -> None:
     refused = command("export", name, tmp_path / "none.trace", "-o", tmp_path / "out")
     assert refused.code == 2
-    assert refused.err.startswith(f"error: There is no file {tmp_path / 'none.trace'}.\n")
+    assert refused.err.startswith(
+        f"error: The exporter {name} is for recordings of probes, and there is no file "
+        f"{tmp_path / 'none.trace'}.\nTry: record one with `boardprof trace -o FILE`"
+    )
 
 
 @pytest.mark.slow

@@ -111,6 +111,32 @@ def test_an_inlined_function_that_nothing_could_keep_is_told_another_way(
         ), source
 
 
+def test_each_function_of_a_file_that_cannot_be_measured_has_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "v.c").write_text(
+        "int outside(int n);\nint f(int n, ...) { return n; }\nint g(int n) { return n; }\n"
+        "int h(int n) { return outside(n); }\n"
+    )
+    done = boardprof("run", "-q", "v.c:all", "m=3")
+    assert done.code == 2
+    assert done.err.splitlines() == [
+        "error: There is nothing to measure in v.c:",
+        "f: it takes a variable number of arguments",
+        "h: it needs outside, which is not defined",
+        "g: it takes (n: i32) -> i32; not given: n, without m.",
+        "Try: v.c:g n=64",
+    ]
+
+
+def test_only_a_similar_option_is_suggested() -> None:
+    strange = boardprof("run", "--frobnicate", "v.c:f").err
+    assert strange.startswith("error: No such option '--frobnicate'.\n")
+    misspelt = boardprof("run", "--metrisc", "v.c:f").err
+    assert misspelt.startswith("error: No such option '--metrisc'. Did you mean '--metrics'?\n")
+
+
 def test_main_alone_is_told_as_why_there_is_nothing_to_measure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

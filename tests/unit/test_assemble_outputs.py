@@ -43,11 +43,12 @@ def test_stacks_do_not_add_up_in_a_table() -> None:
     assert total[begin : begin + 13].strip() == ""
 
 
-def test_a_stack_that_is_not_known_is_unsupported_and_no_number() -> None:
+def test_a_stack_that_is_not_known_has_a_reason_and_no_number() -> None:
     report = assemble([replace(measurement(), stack="the agent cannot paint its stack")])
     assert "Stack (bytes)" not in report.calls[0]
-    assert report.configuration["m4 unsupported"] == "stack (the agent cannot paint its stack)"
+    assert report.configuration["m4 stack unknown"] == "the agent cannot paint its stack"
     assert extra(report)["stack"] is None
+    assert extra(report)["stack_unknown"] == "the agent cannot paint its stack"
 
 
 @pytest.mark.parametrize(

@@ -569,7 +569,7 @@ def test_ranges_are_described_as_passes_and_not_as_calls() -> None:
     for text in texts:
         for word in ("per call", "/call", "warm-up", "Warm-up", "--mask-interrupts", "--number"):
             assert word not in text
-    assert "per pass, " in texts[0]
+    assert " per pass\n" in texts[0]
     assert "Values are per pass." in texts[2]
     assert any("an interrupt without BP_ISR_ENTER" in text for text in texts)
 

@@ -79,11 +79,26 @@ def test_what_is_left_runs_and_asking_for_the_rest_is_a_build_error(tmp_path: Pa
     assert "note: far is skipped: it needs nowhere, which is not defined" in every.err
 
 
-def test_where_nothing_would_be_left_the_linker_s_words_are_shown(tmp_path: Path) -> None:
+def test_where_nothing_would_be_left_all_missing_symbols_are_named(tmp_path: Path) -> None:
     text = "int nowhere(int n);\nint f(int n) { return nowhere(n); }\nint g(int n) { return f(n); }"
-    folder = folder_of(tmp_path / "src", {"f.c": text})
-    with pytest.raises(BuildError, match="undefined reference to `nowhere'"):
+    folder = folder_of(tmp_path / "one", {"f.c": text})
+    with pytest.raises(BuildError) as caught:
         build(board_spec("native"), [folder])
+    assert (
+        str(caught.value).splitlines()[0] == "f and g need nowhere (f.c:2), which is not defined."
+    )
+    assert caught.value.hint == (
+        "give the file that defines it with --source, or its library with --ldflags"
+    )
+    text = "int here(int);\nint there(int);\nint f(int n) {\n return here(n) +\n  there(n); }"
+    folder = folder_of(tmp_path / "two", {"f.c": text})
+    with pytest.raises(BuildError) as caught:
+        build(board_spec("native"), [folder])
+    first, *_ = str(caught.value).splitlines()
+    assert first == "f needs here (f.c:4) and there (f.c:5), which are not defined."
+    assert caught.value.hint == (
+        "give the files that define them with --source, or their libraries with --ldflags"
+    )
 
 
 @pytest.mark.parametrize(

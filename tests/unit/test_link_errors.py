@@ -126,6 +126,10 @@ def test_code_that_is_larger_than_the_board_is_told_with_the_board_s_figures(
     requires_compiler(rv32.build.cc)
     with pytest.raises(BuildError) as caught:
         build(rv32, [tmp_path])
+    assert caught.value.hint == (
+        "use smaller arrays, or build fewer of the files (the agent's arena takes 262,144 bytes of "
+        "the RAM)"
+    )
     first, _, rest = str(caught.value).partition("\n")
     told = re.fullmatch(
         r"qemu-rv32\.elf does not link: The program needs ([\d,]+) bytes of ram; "
@@ -157,6 +161,7 @@ def test_code_that_is_larger_than_the_flash_is_told_where_the_linker_gives_an_ad
     assert first.startswith("m3.elf does not link: The program needs 5,0")
     assert first.endswith(" bytes of rom; m3 has 4,194,304.")
     assert "is not within region" in rest
+    assert caught.value.hint == "compile with -Os, use smaller arrays, or build fewer of the files"
 
 
 @pytest.mark.parametrize("name", ["qemu-rv32", "qemu-cortex-m3", "arduino-uno"])

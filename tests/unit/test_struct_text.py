@@ -201,6 +201,7 @@ def test_a_struct_of_which_the_members_are_not_known_is_bytes() -> None:
     assert "the types of its members are not known" in refusal("ones", unknown)
     assert "the types of its members are not known" in refusal("random", unknown)
     assert "the members of state are not known" in refusal("{a=1}", unknown)
+    assert "image= ELF, which has the members" in refusal("{a=1}", unknown)
 
 
 def test_files_hold_structs_as_bytes_or_as_a_structured_array(tmp_path: Path) -> None:

@@ -413,7 +413,8 @@ def _struct_array(where: str, structs: list[dict[str, Tree]], struct: Struct) ->
     if dtype.names is None:
         raise UsageError(
             f"{where}: the members of {struct.name} are not known, or have no names of their own.",
-            hint=f"uint8[{struct.size}]:zeros, or @FILE.bin with {struct.size} bytes each",
+            hint=f"uint8[{struct.size}]:zeros, or @FILE.bin with {struct.size} bytes each; for a "
+            "board with firmware of its own, --image ELF, which has the members",
         )
     array = np.zeros(len(structs), dtype)
     for index, members in enumerate(structs):

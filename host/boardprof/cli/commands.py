@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import SequenceMatcher
 from itertools import takewhile
 
 import click
@@ -22,6 +23,9 @@ from boardprof.cli.option_defaults import apply_settings, commands_below
 from boardprof.cli.output import echo_data, echo_error, forget_output, take_every_character
 from boardprof.errors import HINTS_HAVE_OPTIONS, BoardprofError, StorageError, UsageError
 from boardprof.writing import unwritable
+
+_TYPING_ERROR = 0.7
+"""The least ratio of two names of which one may be the other with a typing error."""
 
 _NAMES = (
     *("run", "hotspots", "show", "compare", "history", "trend"),  # measuring
@@ -157,10 +161,23 @@ def mistake_text(error: click.ClickException) -> str:
         place = _place(error.option_name, context)
         if place is not None:
             return place
+        names = _close(error.option_name, error.possibilities or ())
+        error = click.NoSuchOption(error.option_name, possibilities=names, ctx=context)
     pieces = context.command.collect_usage_pieces(context)
     path = context.command_path
     usage = f"Usage: {' '.join([path, *pieces])}"
     return "\n".join([f"error: {_sentence(error)}", usage, f"Try: {path} --help"])
+
+
+def _close(option: str, names: Iterable[str]) -> list[str]:
+    """Return the options that differ from a name by a typing error, or begin with it."""
+    text = option.strip("-")
+    return [
+        name
+        for name in names
+        if name.strip("-").startswith(text)
+        or SequenceMatcher(None, text, name.strip("-")).ratio() >= _TYPING_ERROR
+    ]
 
 
 def _sentence(error: click.ClickException) -> str:

@@ -173,6 +173,7 @@ def export(
     from `trace -o`. Exporters that are for Reports only get its ranges as a Report.
 
     \b
+    baseline     medians to commit, as a baseline for compare and pytest
     html         one page with tables and charts, for a TRACE with a timeline; it needs no network
     chrome       a trace for ui.perfetto.dev or chrome://tracing
     speedscope   for speedscope.app
@@ -203,7 +204,8 @@ def export(
         only_traces = {*recording_exporter_names()} - {*exporter_names()}
         if name in only_traces and not Path(report).exists():
             raise UsageError(
-                f"There is no file {report}.", hint="name a file of `boardprof trace -o FILE`"
+                f"The exporter {name} is for recordings of probes, and there is no file {report}.",
+                hint="record one with `boardprof trace -o FILE`, and name that FILE",
             )
         find_exporter(name)
     for option, wanted, only in (("--diff", diff, "html"), ("--metric", metric, "collapsed")):

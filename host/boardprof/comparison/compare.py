@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
 from pathlib import Path
@@ -19,6 +19,7 @@ from boardprof.comparison.comparison import (
     Difference,
     Gap,
     first_of,
+    place_in,
     place_of,
 )
 from boardprof.comparison.compatibility import (
@@ -47,11 +48,12 @@ from boardprof.comparison.rule import Rule, Usual, parse_rules
 from boardprof.comparison.rule_check import UsualOf, apply_rules
 from boardprof.comparison.trend import trends_of
 from boardprof.errors import UsageError
-from boardprof.report.calls import SHARE, SHARES, one_of
+from boardprof.report.calls import SHARE, SHARES, STACK, one_of
 from boardprof.report.profile import Profile
 from boardprof.report.profile_json import ProfiledRow, profiles_of
 from boardprof.report.report import Report
 from boardprof.report.source_place import places_of
+from boardprof.report.stack_reasons import stack_reasons
 from boardprof.stats.groups import GroupKey, summaries
 
 if TYPE_CHECKING:
@@ -138,7 +140,8 @@ def compare(
         *apart,
     ]
     usual_of = _usual_of(parsed, old_run, new, allowed, earlier, spread_runs)
-    gated = apply_rules(rows, parsed, alpha, gaps, usual_of)
+    unknown = _unknown_stacks(old, new, pairing)
+    gated = apply_rules(rows, parsed, alpha, gaps, usual_of, unknown)
     if any(row.metric == SHARE for row in rows):
         notes.append(
             f"{SHARE} is the share of a function, with all its samples, of its board's total."
@@ -151,6 +154,7 @@ def compare(
             *of_one_build(rows, old_boards, new_boards),
             *_not_compared(gaps),
             *_only_once(rows),
+            *_now_unknown(rows, unknown),
             *_of_other_inputs(rows),
             *_within_overhead(rows),
             *_in_pairs(rows, sessions),
@@ -359,6 +363,25 @@ def _only_once(rows: Sequence[Difference]) -> list[str]:
         for verdict, when in (("removed", "before"), ("added", "after"))
     }
     return [f"Only {when}: {names}." for when, names in found.items() if names]
+
+
+def _unknown_stacks(old: Report, new: Report, pairing: Pairing) -> dict[tuple[str, ...], str]:
+    """Return why the stack of a row is unknown, by `place_of`; the newer Report's reason first."""
+    found: dict[tuple[str, ...], str] = {}
+    for side, is_old in ((old, True), (new, False)):
+        for (name, label, shapes, device, flags), why in stack_reasons(side).items():
+            key = GroupKey(name, shapes, flags, device, label=label)
+            found[place_in(pairing.shown(pairing.key(key, is_old=is_old)), STACK)] = why
+    return found
+
+
+def _now_unknown(rows: Sequence[Difference], unknown: Mapping[tuple[str, ...], str]) -> list[str]:
+    """Say why the stack is only in the older Report."""
+    return [
+        f"{row.what} is unknown now: {unknown[place_of(row)]}."
+        for row in rows
+        if row.verdict == "removed" and place_of(row) in unknown
+    ]
 
 
 def _of_other_inputs(rows: Sequence[Difference]) -> list[str]:

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from boardprof.comparison.comparison import (
@@ -23,10 +24,11 @@ from boardprof.comparison.comparison import (
 from boardprof.comparison.rule import Rule, RuleError, Usual, statistic
 from boardprof.errors import UnknownNameError
 from boardprof.metrics import Duration, Percent
-from boardprof.report.calls import SHARE, one_of
+from boardprof.report.calls import SHARE, STACK, one_of
 from boardprof.stats.ranks import smallest_p
 from boardprof.stats.summary import Number
 
+_MOST_REASONS = 4
 _COLD = "cold"
 _SPREAD = "stddev"
 """The overhead, which is subtracted from all samples alike, does not affect it."""
@@ -65,6 +67,8 @@ class Gated:
 UsualOf: TypeAlias = Callable[[Difference, str], "Usual | None"]
 """From a row and a statistic to what is usual for it; None if no earlier run has it."""
 
+_NONE: Final[Mapping[tuple[str, ...], str]] = MappingProxyType({})
+
 FEWEST_RUNS: Final = 5
 """The spread of fewer runs says too little."""
 
@@ -79,6 +83,7 @@ def apply_rules(
     alpha: float,
     gaps: Sequence[Gap] = (),
     usual_of: UsualOf = _nothing_usual,
+    unknown_stacks: Mapping[tuple[str, ...], str] = _NONE,
 ) -> Gated:
     """Check rows against rules.
 
@@ -92,11 +97,13 @@ def apply_rules(
         alpha: the level of the rank test.
         gaps: metrics that are not compared, or not with all samples.
         usual_of: for rules in spreads of earlier runs.
+        unknown_stacks: why the stack of a row is unknown, by `place_of`.
 
     Raises:
         UnknownNameError: a rule names a metric, or a pattern, that does not exist.
         RuleError: its unit does not fit the metric.
-        ComparisonError: its metric is no longer there, or its statistic is missing everywhere.
+        ComparisonError: its metric is no longer there, its statistic is missing everywhere, or it
+            is about a stack that is unknown.
     """
     notes: list[str] = []
     idle: list[Rule] = []
@@ -105,6 +112,8 @@ def apply_rules(
     held: set[tuple[str, ...]] = set()
     for rule in rules:
         own = [gap for gap in gaps if _is_for(rule, gap)]
+        if unknown_stacks and rule.chosen([STACK]):
+            _check_stacks(rule, rows, own, unknown_stacks)
         chosen = _rows_of(rule, rows, own)
         pairs = {i: pair for i in chosen if (pair := _pair(rows[i], rule, usual_of)) is not None}
         notes += _notes_of(rule, [rows[i] for i in chosen], [*pairs.values()], alpha)
@@ -115,7 +124,10 @@ def apply_rules(
         for i in beyond:
             broken.setdefault(i, []).append(rule)
         over = {place_of(rows[i]) for i in beyond}
-        missing = [*own, *_missing(rule, [rows[i] for i in chosen], [*pairs.values()], alpha)]
+        missing = [
+            *own,
+            *_missing(rule, [rows[i] for i in chosen], [*pairs.values()], alpha, unknown_stacks),
+        ]
         by_place = {place_of(gap): gap for gap in reversed(missing)}
         unjudged += [
             Unjudged(rule, gap) for place, gap in reversed(by_place.items()) if place not in over
@@ -205,12 +217,17 @@ def _pair(row: Difference, rule: Rule, usual_of: UsualOf) -> _Pair | None:
 
 
 def _missing(
-    rule: Rule, chosen: Sequence[Difference], pairs: Sequence[_Pair], alpha: float
+    rule: Rule,
+    chosen: Sequence[Difference],
+    pairs: Sequence[_Pair],
+    alpha: float,
+    unknown_stacks: Mapping[tuple[str, ...], str],
 ) -> Iterable[Gap]:
     """Yield the rows that a rule applies to and cannot judge; new rows have no limit to keep."""
     for row in chosen:
         if row.verdict == "removed":
-            yield _gap(row, "it is no longer there")
+            why = unknown_stacks.get(place_of(row))
+            yield _gap(row, f"it is unknown: {why}" if why else "it is no longer there")
     for pair in pairs:
         if pair.lacks(rule):
             yield _gap(pair.row, f"{rule.statistic} is missing on one side")
@@ -256,6 +273,35 @@ def _is_for(rule: Rule, row: Gap) -> bool:
     if rule.is_glob and rule.unit == "pp" and not _may_have_points(row.metric):
         return False
     return any(rule.chosen([name]) for name in _names(row))
+
+
+def _check_stacks(
+    rule: Rule,
+    rows: Sequence[Difference],
+    gaps: Sequence[Gap],
+    unknown_stacks: Mapping[tuple[str, ...], str],
+) -> None:
+    """Check that a rule about the stack has a stack to judge, unless it is a glob.
+
+    Raises:
+        ComparisonError: no function has a known stack after; the message has the reasons.
+    """
+    found = [row for row in rows if row.metric == STACK]
+    if rule.is_glob or gaps or any(row.verdict != "removed" for row in found):
+        return
+    if any(place_of(row) not in unknown_stacks for row in found):
+        return
+    reasons = [*unknown_stacks.items()]
+    listed = "".join(
+        f"\n{name}{f' on {device}' if device else ''}: {why}."
+        for (name, _, _, device, *_), why in reasons[:_MOST_REASONS]
+    )
+    more = len(reasons) - _MOST_REASONS
+    raise ComparisonError(
+        f"The rule {rule} cannot be judged: the stack of a call is unknown.{listed}"
+        + (f"\n{more} more." if more > 0 else ""),
+        hint="leave the rule out",
+    )
 
 
 def _rows_of(rule: Rule, rows: Sequence[Difference], gaps: Sequence[Gap]) -> list[int]:

@@ -14,9 +14,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from boardprof.boards.board_file import BoardSpec
+from boardprof.boards.build_and_guard import agent_options
 from boardprof.cfunction import CFunction
 from boardprof.elf.object_file import global_names, images, is_library, read_image
 from boardprof.errors import BuildError
@@ -33,6 +35,10 @@ if TYPE_CHECKING:
 
 _TOO_LARGE = r"The program (needs|is|leaves) | has no room in "
 _SMALLER = "compile with -Os, use smaller arrays, or build fewer of the files"
+_OTHER_MEMORY = r" (?:of|the) (?!(?:ram|data|dram|memory)\b)\w+(?: of |;)"
+"""A memory that is not the RAM, in an explanation."""
+
+_MOST = 8  # names in a message
 
 _T = TypeVar("_T")
 _CONSTRUCTORS = (".preinit_array", ".init_array", ".ctors")  # names of sections
@@ -41,7 +47,8 @@ _CONSTRUCTORS = (".preinit_array", ".init_array", ".ctors")  # names of sections
 class UndefinedError(BuildError):
     """An image did not link because ``symbols`` are not defined.
 
-    ``libraries`` may need them too: the user's besides the sources, and the C library's.
+    ``libraries`` may need them too: the user's besides the sources, and the C library's. ``uses``
+    has the first place that uses each symbol; it is empty if that does not explain the error.
     """
 
     def __init__(
@@ -51,9 +58,11 @@ class UndefinedError(BuildError):
         symbols: frozenset[str],
         libraries: tuple[Path, ...],
         hint: str | None,
+        uses: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Keep the symbols and the libraries beside the message."""
         super().__init__(message, hint=hint)
+        self.uses = uses
         self.symbols = symbols
         self.libraries = libraries
 
@@ -174,7 +183,7 @@ class Linker:
         message = f"{error.image} does not link: {said}\n{text}"
         symbols = frozenset(undefined_symbols(error.output))
         if not symbols:
-            return BuildError(message, hint=_SMALLER if re.search(_TOO_LARGE, said) else None)
+            return BuildError(message, hint=_smaller(said, self.spec))
         sources = {made.path for made in archives}
         named = [path for path in linker_files(self.flags.linker) if is_library(path)]
         others = [path for path in libraries_in(error.output) if path not in sources]
@@ -195,7 +204,31 @@ class Linker:
                 "library"
             )
         libraries_ = tuple(dict.fromkeys([*named, *others]))
-        return UndefinedError(message, symbols=symbols, libraries=libraries_, hint=hint)
+        uses = {}
+        if hint is None and "--keep" not in said and "malloc needs" not in said:
+            uses = {
+                symbol: users[0].rpartition(" in ")[2] if users else ""
+                for symbol, users in undefined_symbols(error.output).items()
+            }
+            hint = _source_hint(len(symbols))
+        return UndefinedError(message, symbols=symbols, libraries=libraries_, hint=hint, uses=uses)
+
+
+def _smaller(said: str, spec: BoardSpec) -> str | None:
+    """Return what makes a program smaller; None if its size is not the fault."""
+    if not re.search(_TOO_LARGE, said):
+        return None
+    if re.search(_OTHER_MEMORY, said):
+        return _SMALLER
+    arena = {**agent_options(), **spec.build.config}["arena"]
+    agents = f" (the agent's arena takes {arena:,} bytes of the RAM)" if arena else ""
+    return f"use smaller arrays, or build fewer of the files{agents}"
+
+
+def _source_hint(symbols: int) -> str:
+    if symbols == 1:
+        return "give the file that defines it with --source, or its library with --ldflags"
+    return "give the files that define them with --source, or their libraries with --ldflags"
 
 
 def _scripts(spec: BoardSpec) -> tuple[Path, ...]:
@@ -246,10 +279,34 @@ def link_what_can_be(
         missing = {name: symbol for name, symbol in needs.items() if symbol is not None}
         offered = [_without(fn, missing) for fn in functions]
         if not missing or all(fn.reason for fn in offered):
-            raise
+            if not missing or not error.uses:
+                raise
+            raise _nothing_left(error, missing) from error
     linked = link(offered)
     cache.write(json.dumps(missing), *place)
     return linked, offered, missing
+
+
+def _nothing_left(error: UndefinedError, missing: Collection[str]) -> UndefinedError:
+    """Return the error for sources of which each function needs a missing symbol."""
+    symbols = [f"{symbol} ({place})" if place else symbol for symbol, place in error.uses.items()]
+    is_one = len(symbols) == 1
+    return UndefinedError(
+        f"{_listed([*missing])} {'needs' if len(missing) == 1 else 'need'} {_listed(symbols)}, "
+        f"which {'is' if is_one else 'are'} not defined.",
+        symbols=error.symbols,
+        libraries=error.libraries,
+        hint=error.hint,
+        uses=error.uses,
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return names as a list; of many, the first ones and the number of the others."""
+    shown = [*names[:_MOST]]
+    if len(names) > _MOST:
+        shown.append(f"{len(names) - _MOST} more")
+    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
 
 
 def _needs(fn: CFunction, needing: dict[str, str]) -> str | None:

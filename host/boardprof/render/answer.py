@@ -19,6 +19,7 @@ from boardprof.render.comparison_table import change_text
 from boardprof.render.layout import Column, Page, Table
 from boardprof.report.calls import DURATION, LEVELS, SHARES, STACK, one_of
 from boardprof.report.report import Report
+from boardprof.report.stack_reasons import stack_reasons
 from boardprof.stats.groups import GroupKey, GroupSummary, summaries
 from boardprof.stats.summary import Number
 
@@ -62,6 +63,7 @@ _BESIDE: Final = LEVELS | SHARES
 _DOUBTS: Final = ("Missing", "Wrong output", "Note", "Results differ")
 _DOUBTS_OF_BOARDS: Final = (
     *(
+        " stack unknown",
         " warning",
         " probes",
         " estimated",
@@ -86,6 +88,7 @@ class _Row:
     key: GroupKey
     all: Mapping[str, GroupSummary]
     shows_others: bool
+    has_unknown_stack: bool = False
     change: Difference | None = None
 
     @cached_property
@@ -112,18 +115,27 @@ class _Row:
 
     @property
     def certainty(self) -> str:
-        """``exact``, or half the distance between the quartiles, such as ``± 0.03``."""
-        summary = self.judged.summary
-        if summary.is_exact:
-            return "exact"
-        if summary.n < 2:
-            return "one sample"
-        half = (summary.percentiles[75] - summary.percentiles[25]) / 2
-        return f"± {number_text(float(f'{half:.2g}'), self.judged.kind)}"
+        """The certainty of the judged metric."""
+        return _certainty(self.judged)
+
+    @property
+    def values(self) -> str:
+        """Each metric with its spread; a certainty that all metrics share comes once, at the end.
+
+        Such as ``57 us ± 3.1, 912 cycles ± 50 per call`` or ``41 instructions per call, exact``.
+        """
+        values = [f"{self.value(name)} {_unit(name)}" for name in self.metrics]
+        spreads = [_certainty(each) for each in self.metrics.values()]
+        per = f"per {one_of([self.key.label])}"
+        if len(set(spreads)) == 1 and not spreads[0].startswith("±"):
+            return f"{', '.join(values)} {per}, {spreads[0]}"
+        shown = (each if each.startswith("±") else f"({each})" for each in spreads)
+        return f"{', '.join(map(' '.join, zip(values, shown, strict=True)))} {per}"
 
     @property
     def stack(self) -> str:
-        return self.value(STACK)
+        """Bytes; ``unknown`` if there is a reason instead, and "" if it was not measured."""
+        return self.value(STACK) or ("unknown" if self.has_unknown_stack else "")
 
     @property
     def changed(self) -> str:
@@ -182,7 +194,11 @@ def _rows(report: Report, shows_others: bool) -> list[_Row]:
     found: dict[GroupKey, dict[str, GroupSummary]] = {}
     for each in summaries(report):
         found.setdefault(each.key, {})[each.metric] = each
-    rows = [_Row(key, metrics, shows_others) for key, metrics in found.items()]
+    unknown = stack_reasons(report)
+    rows = [
+        _Row(key, metrics, shows_others, STACK not in metrics and place_in(key, "")[:-1] in unknown)
+        for key, metrics in found.items()
+    ]
     return [row for row in rows if row.metrics]
 
 
@@ -194,11 +210,22 @@ def _line(row: _Row, before: str) -> str:
     arguments = f"({key.shapes})" if key.shapes else ""
     place = f" on {key.device}" if key.device else ""
     flags = f" with {key.flags}" if key.flags else ""
-    values = ", ".join(f"{row.value(name)} {_unit(name)}" for name in row.metrics)
-    parts = [f"{values} per {one_of([key.label])}, {row.certainty}"]
-    parts += [f"stack {row.stack} bytes"] if row.stack else []
+    parts = [row.values]
+    if row.stack:
+        parts.append("stack unknown" if row.has_unknown_stack else f"stack {row.stack} bytes")
     parts += [f"{row.changed} since {before}"] if row.changed else []
     return f"{key.title}{arguments}{place}{flags}: {'; '.join(parts)}"
+
+
+def _certainty(group: GroupSummary) -> str:
+    """Return ``exact``, or half the distance between the quartiles, such as ``± 0.03``."""
+    summary = group.summary
+    if summary.is_exact:
+        return "exact"
+    if summary.n < 2:
+        return "one sample"
+    half = (summary.percentiles[75] - summary.percentiles[25]) / 2
+    return f"± {number_text(float(f'{half:.2g}'), group.kind)}"
 
 
 def _unit(metric: str) -> str:
@@ -220,9 +247,12 @@ def _table(rows: Sequence[_Row], before: str) -> Table:
     names: list[str] = [name for name in _LEADING if name in shown]
     names += [name for name in shown if name not in names]
     judged = {row.judged.metric for row in rows}
+    values = [Column(_header(name), [row.value(name) for row in rows]) for name in names]
+    last = max(names.index(name) for name in judged)  # the spread follows its own value
     columns = [
-        *(Column(_header(name), [row.value(name) for row in rows]) for name in names),
+        *values[: last + 1],
         Column("Spread", [row.certainty for row in rows]),
+        *values[last + 1 :],
         Column("Stack", [row.stack for row in rows]),
         _relative(rows),
         _since(rows, before),

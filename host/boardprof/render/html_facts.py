@@ -26,7 +26,12 @@ _CLOCKS = {
 _SHOWN = 1
 """Number of warnings of one kind that are not folded up."""
 
-_CAUTION = frozenset({"warning", "unsupported", "estimated", "of several runs", "may have wrapped"})
+_CAUTION = frozenset(
+    {
+        *("warning", "unsupported", "stack unknown", "estimated", "of several runs"),
+        "may have wrapped",
+    }
+)
 _IDENTITY = frozenset({"clock", "agent", "flags"})
 
 

@@ -122,6 +122,7 @@ _MEASUREMENT: Final = {
     "source": {str: (str, int)},
     "cold": OrNull({**_SAMPLE, "metrics": {}, "calibration": {str: int}}),
     "stack": OrNull({str: int}),
+    "stack_unknown": str,
     "clock_fit": OrNull({str: (int, float)}),
     "outputs": {str: {}},
     "formulas": {str: [str]},

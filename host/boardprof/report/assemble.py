@@ -206,6 +206,7 @@ def _measurement_json(measurement: Measurement) -> dict[str, Any]:
         **({"inputs_crc32": measurement.inputs_crc32} if measurement.inputs_crc32 else {}),
         **({"label": measurement.label} if measurement.label else {}),
         "stack": asdict(measurement.stack) if isinstance(measurement.stack, Stack) else None,
+        **({"stack_unknown": measurement.stack} if isinstance(measurement.stack, str) else {}),
         "result": _result_json(measurement.result),
         "outputs": {name: _array_json(array) for name, array in measurement.outputs.items()},
         "flags": measurement.flags,

@@ -89,13 +89,12 @@ def _device_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
     fits = [m.clock_fit for m in measurements if m.clock_fit is not None]
     if fits:
         lines[f"{device.name} clock by the host's"] = _fit_line(fits)
-    unsupported = dict(device.unsupported)
-    if why := dict.fromkeys(m.stack for m in measurements if isinstance(m.stack, str)):
-        unsupported["stack"] = "; ".join(why)
-    if unsupported:
+    if device.unsupported:
         lines[f"{device.name} unsupported"] = "; ".join(
-            f"{what} ({why})" for what, why in unsupported.items()
+            f"{what} ({why})" for what, why in device.unsupported.items()
         )
+    if why := dict.fromkeys(m.stack for m in measurements if isinstance(m.stack, str)):
+        lines[f"{device.name} stack unknown"] = "; ".join(why)
     lines |= _argument_lines(device, measurements)
     if interrupts := _interrupts_line(measurements):
         lines[f"{device.name} interrupts"] = interrupts

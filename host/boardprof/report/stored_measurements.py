@@ -253,7 +253,7 @@ def _measurement(
         inputs_crc32=stored.get("inputs_crc32", ""),
         clock_fit=None if fit is None else ClockFit(**fit),
         flags=stored.get("flags"),
-        stack=None if stack is None else Stack(**stack),
+        stack=stored.get("stack_unknown") if stack is None else Stack(**stack),
         result=stored.get("result"),
         parts={name: part for run in runs for name, part in run.parts.items()},
         formulas=formulas[name] or {},

@@ -15,6 +15,7 @@ from boardprof.firmware.firmware import Firmware
 from boardprof.run.plan import ALL, Plan
 
 Note = Callable[[str], None]
+_MISSING = "give the file that defines it with --source, or its library with --ldflags"
 _MOST_LISTED = 8
 _HOOK = re.compile(rb"\b[A-Za-z]\w*_(?:setup|check)\b")
 
@@ -56,7 +57,7 @@ def _chosen(board: Board, plan: Plan, firmware: Firmware | None, on_note: Note) 
         if firmware is not None and plan.function in firmware.missing:
             raise BuildError(
                 f"{plan.function} needs {firmware.missing[plan.function]}, which is not defined.",
-                hint="give the file that defines it with --source, or its library with --ldflags",
+                hint=_MISSING,
             )
         if reason := reasons.get(plan.function):
             raise UsageError(
@@ -81,9 +82,8 @@ def _chosen(board: Board, plan: Plan, firmware: Firmware | None, on_note: Note) 
             plan.function, board.functions[plan.function].signature.text, plan.arguments
         )
         return [plan.function]
-    for name, reason in reasons.items():
-        on_note(f"{name} is skipped: {reason}")
-    chosen = []
+    skipped = dict(reasons)
+    chosen, hints = [], []
     for name in infos:
         own = board.functions[name].signature
         needed = [parameter for parameter, _ in own.parameters]
@@ -93,13 +93,37 @@ def _chosen(board: Board, plan: Plan, firmware: Firmware | None, on_note: Note) 
             missing = ", ".join(name for name in needed if name not in plan.arguments)
             unknown = ", ".join(name for name in plan.arguments if name not in needed)
             why = (missing and f"; not given: {missing}") + (unknown and f", without {unknown}")
-            on_note(f"{name} is skipped: it takes {own.text}{why}")
+            skipped[name] = f"it takes {own.text}{why}"
+            hints.append(_call_of(name, parse_signature(own.text), plan))
     if not chosen:
         why, hint = "", None
         if firmware is not None and not firmware.functions:
             _, why, hint = _why_nothing(plan, firmware)
+        elif skipped:
+            why = _skipped_text(skipped)
+            if firmware is not None and firmware.missing:
+                hints.append(_MISSING)
+            hints += filter(None, (wrapper_hint(firmware, name) for name in reasons))
+            hint = next(iter(hints), None)
         raise UsageError(f"There is nothing to measure {_where(board, plan)}{why}.", hint=hint)
+    for name, reason in skipped.items():
+        on_note(f"{name} is skipped: {reason}")
     return chosen
+
+
+def _skipped_text(skipped: Mapping[str, str]) -> str:
+    """Return the functions that cannot be measured, each with its reason on a line."""
+    lines = [f"{name}: {reason}" for name, reason in skipped.items()]
+    more = len(lines) - _MOST_LISTED
+    return "\n".join([":", *lines[:_MOST_LISTED], *([f"{more} more"] if more > 0 else [])])
+
+
+def _call_of(name: str, parsed: Signature, plan: Plan) -> str:
+    """Return a target and arguments with which a function can be measured."""
+    target = f"{plan.path}:{name}" if plan.path else name
+    return " ".join(
+        [target, *(f"{each}={_example(parsed, each)}" for each, _ in parsed.parameters)]
+    )
 
 
 def wrapper_hint(firmware: Firmware | None, function: str) -> str | None:

@@ -161,7 +161,7 @@ class Plan:
         for text in self.values:
             name, equals, value = text.partition("=")
             if not equals or not name:
-                raise UsageError(f"{text!r} is not an argument.", hint="NAME=VALUE, e.g. n=256")
+                raise UsageError(f"{text!r} is not an argument.", hint=_argument_hint(text))
             if name in arguments:
                 raise UsageError(f"The argument {name} is given twice.")
             arguments[name] = value
@@ -193,6 +193,13 @@ class Plan:
             *([self.code.cflags.replace(os.sep, "_")] if self.sweep is not None else []),
             *([function] if self.function == ALL else []),
         ]
+
+
+def _argument_hint(text: str) -> str:
+    path, function = split_target(text)
+    if path and function and "=" not in text:
+        return "one target a run; for all functions of a file or folder, PATH:all"
+    return "NAME=VALUE, e.g. n=256"
 
 
 def boards_of(plan: Plan) -> list[BoardSpec]:
