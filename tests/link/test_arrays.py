@@ -254,7 +254,10 @@ def test_arrays_whose_copies_do_not_fit_are_sent_again(narrow: Board) -> None:
     )
     assert measured.sent_again == why
     line = assemble([measured]).configuration["linux sent again"]
-    assert line == f"in/out arrays of count_up, before each round, which begins cold: {why}"
+    assert line == (
+        f"The arrays of count_up are sent before each round of samples: {why}. The first call of a "
+        "round is cold."
+    )
     assert all_is_free(narrow)
 
 

@@ -244,7 +244,15 @@ def test_boards_that_return_other_results_are_told() -> None:
     other = replace(one, device=replace(DEVICE, name="avr"), result=-3)
     third = replace(one, device=replace(DEVICE, name="m7"))
     lines = assemble([one, other, third]).configuration
-    assert lines["Results differ"] == "fir returned 7 on m4 and m7, -3 on avr"
+    assert lines["Results differ"] == "fir returned -3 on avr, 7 elsewhere"
+    assert assemble([one, other]).configuration["Results differ"] == (
+        "fir returned 7 on m4, -3 on avr"
+    )
+    # The float32 nearest to 0.5717973 is 0.571797311306 as a double.
+    single = replace(one, result=0.5717973113059998, result_type="f32")
+    assert assemble([single, other]).configuration["Results differ"] == (
+        "fir returned 0.5717973 on m4, -3 on avr"
+    )
     assert "Results differ" not in assemble([one, third]).configuration
     assert "Results differ" not in assemble([one, replace(other, arguments="n=2")]).configuration
 

@@ -88,5 +88,6 @@ def test_what_was_kept_or_sent_again_is_told() -> None:
     report = assemble([replace(measurement(), kept=("s", "t"), sent_again="no room")])
     assert report.configuration["m4 kept"] == "s of fir, t of fir: not restored between calls"
     assert report.configuration["m4 sent again"] == (
-        "in/out arrays of fir, before each round, which begins cold: no room"
+        "The arrays of fir are sent before each round of samples: no room. The first call of a "
+        "round is cold."
     )

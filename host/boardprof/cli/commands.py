@@ -25,7 +25,7 @@ from boardprof.errors import HINTS_HAVE_OPTIONS, BoardprofError, StorageError, U
 from boardprof.writing import unwritable
 
 _TYPING_ERROR = 0.7
-"""The least ratio of two names of which one may be the other with a typing error."""
+"""The least similarity of two names that differ by a typing error."""
 
 _NAMES = (
     *("run", "hotspots", "show", "compare", "history", "trend"),  # measuring

@@ -142,7 +142,8 @@ def _within_limit(findings: Iterator[Finding]) -> Iterator[Finding]:
 def _host_clock(board: Board) -> Iterator[Finding]:
     """Compare the board's clock with the host's."""
     if board.device.emulated or board.device.clock_kind == "simulated":
-        yield Finding("clock", SKIPPED, "simulated: it cannot be checked against the host's time")
+        kind = "simulated" if board.device.clock_kind == "simulated" else "emulated"
+        yield Finding("clock", SKIPPED, f"{kind}: it cannot be checked against the host's time")
         return
     try:
         fit = board.correlate_clock(32)

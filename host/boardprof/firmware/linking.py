@@ -288,7 +288,7 @@ def link_what_can_be(
 
 
 def _nothing_left(error: UndefinedError, missing: Collection[str]) -> UndefinedError:
-    """Return the error for sources of which each function needs a missing symbol."""
+    """Return the error for sources whose functions all need missing symbols."""
     symbols = [f"{symbol} ({place})" if place else symbol for symbol, place in error.uses.items()]
     is_one = len(symbols) == 1
     return UndefinedError(

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Sequence
+import struct
+from collections.abc import Iterable, Mapping, Sequence
 
 from boardprof import __version__
 from boardprof.decode.clock import ClockFit
@@ -54,7 +55,7 @@ def configuration_of(measurements: Sequence[Measurement]) -> Row:
 def _other_results(measurements: Sequence[Measurement]) -> list[str]:
     """List functions whose results differ between boards or flags."""
     return differing_results(
-        (m.function, m.arguments, m.label, m.device.name, m.flags or "", f"{m.result}")
+        (m.function, m.arguments, m.label, m.device.name, m.flags or "", _result_text(m))
         for m in measurements
         if m.result is not None
     )
@@ -72,11 +73,35 @@ def differing_results(results: Iterable[tuple[str, str, str, str, str, str]]) ->
         by_result = found.setdefault((function, arguments, label), {})
         by_result.setdefault(result, []).append(place)
     return [
-        f"{function} returned "
-        + ", ".join(f"{value} on {' and '.join(places)}" for value, places in by_result.items())
+        f"{function} returned {_by_place(by_result)}"
         for (function, _, _), by_result in found.items()
         if len(by_result) > 1
     ]
+
+
+def _by_place(by_result: Mapping[str, Sequence[str]]) -> str:
+    """Return results with their places; the one that most places have is ``elsewhere``."""
+    most = max(by_result, key=lambda each: len(by_result[each]))
+    others = sum(map(len, by_result.values())) - len(by_result[most])
+    parts = [
+        f"{value} on {' and '.join(places)}"
+        for value, places in by_result.items()
+        if value != most or len(by_result[most]) <= others
+    ]
+    return ", ".join(parts if len(parts) == len(by_result) else [*parts, f"{most} elsewhere"])
+
+
+def _result_text(measurement: Measurement) -> str:
+    """Return a result; a float32 with the fewest digits that are this float32."""
+    result = measurement.result
+    if measurement.result_type != "f32" or not isinstance(result, float):
+        return f"{result}"
+    texts = (f"{result:.{digits}g}" for digits in range(1, 9))
+    return next((text for text in texts if _as_float32(text) == _as_float32(result)), f"{result}")
+
+
+def _as_float32(value: str | float) -> bytes:
+    return struct.pack("<f", float(value))
 
 
 def _same(values: Iterable[int]) -> Metric:
@@ -162,7 +187,8 @@ def _argument_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
     again = {m.function: m.sent_again for m in measurements if m.sent_again}
     if again:
         lines[f"{device.name} sent again"] = "; ".join(
-            f"in/out arrays of {name}, before each round, which begins cold: {why}"
+            f"The arrays of {name} are sent before each round of samples: {why}. The first call of "
+            "a round is cold."
             for name, why in again.items()
         )
     return lines
