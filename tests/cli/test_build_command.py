@@ -99,7 +99,7 @@ def test_agent_serve_takes_the_same_options(project: Path) -> None:
 def test_an_undefined_symbol_ends_with_7_and_says_who_needs_it(project: Path) -> None:
     done = boardprof("run", "twice.c:twice", "n=3", *OPTIONS[2:])
     assert done.code == 7
-    assert "helper is not defined; twice in twice.c:3 uses it." in done.err
+    assert "error: twice needs helper (twice.c:3), which is not defined." in done.err
 
 
 def test_a_function_of_cpp_is_named_as_in_the_source_with_what_it_lacks(tmp_path: Path) -> None:
