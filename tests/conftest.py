@@ -47,7 +47,7 @@ _LONGEST_FIRST = ("cli", "link", "docs", "protocol", "projects", "pytest_plugin"
 _EMULATED = "boards"
 """The folder whose tests are spread over the whole run: emulators slow each other down most."""
 
-_ON_ONE_CORE = {"boards", "cli", "tune"}
+_ON_ONE_CORE = {"boards", "cli", "docs", "projects", "pytest_plugin", "tune"}
 """Folders of tests and emulators that take turns. On two cores the one that waits burns the other.
 
 Tests of what happens at the same time are in other folders, and have all cores.
