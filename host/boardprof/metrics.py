@@ -12,9 +12,13 @@ from __future__ import annotations
 
 import math
 import operator
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, SupportsFloat, SupportsIndex, TypeAlias, cast, final
+
+_FLOAT32_DIGITS = 9
+"""The most digits that a C ``float`` needs."""
 
 
 @final
@@ -203,6 +207,20 @@ def digits(value: int, separator: str = "") -> str:
         from decimal import Decimal
 
         return f"{Decimal(value):,f}".replace(",", separator)
+
+
+def float32_text(number: float) -> str:
+    """Return the shortest text of the C ``float`` nearest to a number."""
+    single = _float32(number)
+    short = (repr(float(f"{single:.{count}g}")) for count in range(1, _FLOAT32_DIGITS + 1))
+    return next((text for text in short if _float32(float(text)) == single), repr(number))
+
+
+def _float32(number: float) -> float:
+    try:
+        return float(struct.unpack("f", struct.pack("f", number))[0])
+    except OverflowError:  # with one digit less it may exceed the largest float
+        return math.inf
 
 
 def metric_to_json(metric: Metric) -> MetricJson:

@@ -15,6 +15,7 @@ import msgpack
 
 from boardprof.cfunction import CHAR, FUNCTION, FUNCTION_TEXT, SCALARS, Pointer, Scalar, Struct
 from boardprof.errors import FrameError, UnknownNameError, UsageError
+from boardprof.metrics import float32_text
 
 _INTEGERS = {
     f"{sign}{bits}": (-(1 << bits - 1) if sign == "i" else 0, (1 << bits - (sign == "i")) - 1)
@@ -24,9 +25,6 @@ _INTEGERS = {
 _FLOATS = {"f32": struct.Struct(">Bf"), "f64": struct.Struct(">Bd")}
 _TAGS = {"f32": 0xCA, "f64": 0xCB}
 INFINITY_HINT = "write inf or -inf if infinity is meant"
-_SINGLE_DIGITS = 10
-"""One more than the maximum of 9 digits that a ``float`` needs."""
-
 _RESULTS = {"bool": bool, "f32": float, "f64": float, "void": type(None)}
 _WORDS = {"false": 0, "true": 1}
 _FORM = r"\((?P<parameters>[^()]*)\) -> (?P<result>[^()]+)"
@@ -255,20 +253,13 @@ def scalar_text(kind: str, value: object, names: Sequence[tuple[str, int]] = ())
     """
     if kind in _FLOATS:
         number = float(value)  # type: ignore[arg-type]
-        text = repr(number) if kind == "f64" else _single_text(number)
+        text = repr(number) if kind == "f64" else float32_text(number)
         return text.removesuffix(".0")
     values = dict(names)
     whole = values[value] if isinstance(value, str) and value in values else to_integer(value)
     if values:
         return next((name for name, known in names if known == whole), str(whole))
     return str(bool(whole)).lower() if kind == "bool" else str(whole)
-
-
-def _single_text(number: float) -> str:
-    """Return the shortest text of the same ``float``."""
-    single = _single(number)
-    short = (repr(float(f"{single:.{digits}g}")) for digits in range(1, _SINGLE_DIGITS))
-    return next((text for text in short if _single(float(text)) == single), repr(number))
 
 
 def to_float(value: object) -> float:
@@ -282,13 +273,6 @@ def to_float(value: object) -> float:
     if math.isinf(number) and isinstance(value, str) and any(each.isdigit() for each in value):
         raise OverflowError(value)
     return number
-
-
-def _single(number: float) -> float:
-    try:
-        return float(struct.unpack("f", struct.pack("f", number))[0])
-    except OverflowError:  # with one digit less it may exceed the largest float
-        return math.inf
 
 
 def _refused(

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from difflib import SequenceMatcher
+from collections.abc import Iterator, Mapping
 from itertools import takewhile
 
 import click
@@ -21,11 +20,14 @@ from boardprof.cli.exit_codes import INTERRUPTED, bisects, for_bisect
 from boardprof.cli.group import Commands
 from boardprof.cli.option_defaults import apply_settings, commands_below
 from boardprof.cli.output import echo_data, echo_error, forget_output, take_every_character
-from boardprof.errors import HINTS_HAVE_OPTIONS, BoardprofError, StorageError, UsageError
+from boardprof.errors import (
+    HINTS_HAVE_OPTIONS,
+    BoardprofError,
+    StorageError,
+    UnknownNameError,
+    UsageError,
+)
 from boardprof.writing import unwritable
-
-_TYPING_ERROR = 0.7
-"""The least similarity of two names that differ by a typing error."""
 
 _NAMES = (
     *("run", "hotspots", "show", "compare", "history", "trend"),  # measuring
@@ -161,23 +163,15 @@ def mistake_text(error: click.ClickException) -> str:
         place = _place(error.option_name, context)
         if place is not None:
             return place
-        names = _close(error.option_name, error.possibilities or ())
+        # Without dashes, which are alike in all options.
+        known = {name.lstrip("-"): name for name in error.possibilities or ()}
+        near = UnknownNameError.nearest(error.option_name.lstrip("-"), known)
+        names = [] if near is None else [known[near]]
         error = click.NoSuchOption(error.option_name, possibilities=names, ctx=context)
     pieces = context.command.collect_usage_pieces(context)
     path = context.command_path
     usage = f"Usage: {' '.join([path, *pieces])}"
     return "\n".join([f"error: {_sentence(error)}", usage, f"Try: {path} --help"])
-
-
-def _close(option: str, names: Iterable[str]) -> list[str]:
-    """Return the options that differ from a name by a typing error, or begin with it."""
-    text = option.strip("-")
-    return [
-        name
-        for name in names
-        if name.strip("-").startswith(text)
-        or SequenceMatcher(None, text, name.strip("-")).ratio() >= _TYPING_ERROR
-    ]
 
 
 def _sentence(error: click.ClickException) -> str:

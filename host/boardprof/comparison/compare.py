@@ -53,8 +53,8 @@ from boardprof.report.profile import Profile
 from boardprof.report.profile_json import ProfiledRow, profiles_of
 from boardprof.report.report import Report
 from boardprof.report.source_place import places_of
-from boardprof.report.stack_reasons import stack_reasons
 from boardprof.stats.groups import GroupKey, summaries
+from boardprof.stats.stack_reasons import stack_reasons
 
 if TYPE_CHECKING:
     from boardprof.history.run import Run
@@ -369,8 +369,7 @@ def _unknown_stacks(old: Report, new: Report, pairing: Pairing) -> dict[tuple[st
     """Return why the stack of a row is unknown, by `place_of`; the newer Report's reason first."""
     found: dict[tuple[str, ...], str] = {}
     for side, is_old in ((old, True), (new, False)):
-        for (name, label, shapes, device, flags), why in stack_reasons(side).items():
-            key = GroupKey(name, shapes, flags, device, label=label)
+        for key, why in stack_reasons(side).items():
             found[place_in(pairing.shown(pairing.key(key, is_old=is_old)), STACK)] = why
     return found
 

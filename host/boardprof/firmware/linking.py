@@ -210,7 +210,7 @@ class Linker:
                 symbol: users[0].rpartition(" in ")[2] if users else ""
                 for symbol, users in undefined_symbols(error.output).items()
             }
-            hint = _source_hint(len(symbols))
+            hint = source_hint(len(symbols))
         return UndefinedError(message, symbols=symbols, libraries=libraries_, hint=hint, uses=uses)
 
 
@@ -225,7 +225,8 @@ def _smaller(said: str, spec: BoardSpec) -> str | None:
     return f"use smaller arrays, or build fewer of the files{agents}"
 
 
-def _source_hint(symbols: int) -> str:
+def source_hint(symbols: int = 1) -> str:
+    """Return what defines missing symbols, for an error."""
     if symbols == 1:
         return "give the file that defines it with --source, or its library with --ldflags"
     return "give the files that define them with --source, or their libraries with --ldflags"

@@ -19,8 +19,8 @@ from boardprof.render.comparison_table import change_text
 from boardprof.render.layout import Column, Page, Table
 from boardprof.report.calls import DURATION, LEVELS, SHARES, STACK, one_of
 from boardprof.report.report import Report
-from boardprof.report.stack_reasons import stack_reasons
 from boardprof.stats.groups import GroupKey, GroupSummary, summaries
+from boardprof.stats.stack_reasons import stack_reasons
 from boardprof.stats.summary import Number
 
 
@@ -196,7 +196,7 @@ def _rows(report: Report, shows_others: bool) -> list[_Row]:
         found.setdefault(each.key, {})[each.metric] = each
     unknown = stack_reasons(report)
     rows = [
-        _Row(key, metrics, shows_others, STACK not in metrics and place_in(key, "")[:-1] in unknown)
+        _Row(key, metrics, shows_others, STACK not in metrics and replace(key, hash="") in unknown)
         for key, metrics in found.items()
     ]
     return [row for row in rows if row.metrics]

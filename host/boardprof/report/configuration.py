@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import platform
-import struct
 from collections.abc import Iterable, Mapping, Sequence
 
 from boardprof import __version__
 from boardprof.decode.clock import ClockFit
-from boardprof.metrics import Count, Metric
+from boardprof.metrics import Count, Metric, float32_text
 from boardprof.report.calls import Row, one_of
 from boardprof.report.interrupts import HOOKED, interrupts_in
 from boardprof.report.measurement import (
@@ -80,28 +79,19 @@ def differing_results(results: Iterable[tuple[str, str, str, str, str, str]]) ->
 
 
 def _by_place(by_result: Mapping[str, Sequence[str]]) -> str:
-    """Return results with their places; the one that most places have is ``elsewhere``."""
+    """Return results with their places; a result that most places have is that ``elsewhere``."""
     most = max(by_result, key=lambda each: len(by_result[each]))
-    others = sum(map(len, by_result.values())) - len(by_result[most])
-    parts = [
-        f"{value} on {' and '.join(places)}"
-        for value, places in by_result.items()
-        if value != most or len(by_result[most]) <= others
-    ]
-    return ", ".join(parts if len(parts) == len(by_result) else [*parts, f"{most} elsewhere"])
+    usual = most if 2 * len(by_result[most]) > sum(map(len, by_result.values())) else None
+    parts = [f"{value} on {' and '.join(at)}" for value, at in by_result.items() if value != usual]
+    return ", ".join(parts if usual is None else [*parts, f"{usual} elsewhere"])
 
 
 def _result_text(measurement: Measurement) -> str:
     """Return a result; a float32 with the fewest digits that are this float32."""
     result = measurement.result
-    if measurement.result_type != "f32" or not isinstance(result, float):
-        return f"{result}"
-    texts = (f"{result:.{digits}g}" for digits in range(1, 9))
-    return next((text for text in texts if _as_float32(text) == _as_float32(result)), f"{result}")
-
-
-def _as_float32(value: str | float) -> bytes:
-    return struct.pack("<f", float(value))
+    if measurement.result_type == "f32" and isinstance(result, float):
+        return float32_text(result)
+    return f"{result}"
 
 
 def _same(values: Iterable[int]) -> Metric:
@@ -178,7 +168,7 @@ def _argument_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
     With several functions, only the JSON has the results.
     """
     lines: Row = {}
-    results = dict.fromkeys(f"{m.result}" for m in measurements if m.result is not None)
+    results = dict.fromkeys(_result_text(m) for m in measurements if m.result is not None)
     if results and len({m.function for m in measurements}) == 1:
         lines[f"{device.name} returned"] = ", ".join(results)
     kept = [f"{name} of {m.function}" for m in measurements for name in m.kept]

@@ -12,10 +12,10 @@ from boardprof.board.board import Board
 from boardprof.cfunction import CHAR, CFunction, Struct, signature
 from boardprof.errors import BuildError, UnknownNameError, UsageError
 from boardprof.firmware.firmware import Firmware
+from boardprof.firmware.linking import source_hint
 from boardprof.run.plan import ALL, Plan
 
 Note = Callable[[str], None]
-_MISSING = "give the file that defines it with --source, or its library with --ldflags"
 _MOST_LISTED = 8
 _HOOK = re.compile(rb"\b[A-Za-z]\w*_(?:setup|check)\b")
 
@@ -57,7 +57,7 @@ def _chosen(board: Board, plan: Plan, firmware: Firmware | None, on_note: Note) 
         if firmware is not None and plan.function in firmware.missing:
             raise BuildError(
                 f"{plan.function} needs {firmware.missing[plan.function]}, which is not defined.",
-                hint=_MISSING,
+                hint=source_hint(),
             )
         if reason := reasons.get(plan.function):
             raise UsageError(
@@ -102,7 +102,7 @@ def _chosen(board: Board, plan: Plan, firmware: Firmware | None, on_note: Note) 
         elif skipped:
             why = _skipped_text(skipped)
             if firmware is not None and firmware.missing:
-                hints.append(_MISSING)
+                hints.append(source_hint())
             hints += filter(None, (wrapper_hint(firmware, name) for name in reasons))
             hint = next(iter(hints), None)
         raise UsageError(f"There is nothing to measure {_where(board, plan)}{why}.", hint=hint)

@@ -228,8 +228,8 @@ class ChildProcess:
                     with contextlib.suppress(OSError):  # this thread has, and others go on
                         nice = os.getpriority(os.PRIO_PROCESS, thread) + _GUEST_NICE
                         os.setpriority(os.PRIO_PROCESS, thread, nice)
-            if (session := Path(f"/proc/{self._process.pid}/autogroup")).exists():
-                session.write_text(str(_GUEST_NICE), encoding="ascii")
+            session = Path(f"/proc/{self._process.pid}/autogroup")  # if this Linux has it
+            session.write_text(str(_GUEST_NICE), encoding="ascii")
 
     def pause(self) -> None:
         """Stop the child until `resume`."""

@@ -4,21 +4,19 @@
 from __future__ import annotations
 
 from boardprof.report.report import Report
-
-Place = tuple[str, str, str, str, str]
-"""Name, label, arguments, device and flags of a row."""
+from boardprof.stats.groups import GroupKey
 
 
-def stack_reasons(report: Report) -> dict[Place, str]:
-    """Return why the stack of a call is unknown, by row; empty if all are known."""
+def stack_reasons(report: Report) -> dict[GroupKey, str]:
+    """Return why the stack of a call is unknown, by group without its hash; empty if none is."""
     swept = "Flags" in report.calls.names
     return {
-        (
+        GroupKey(
             each.get("name") or "",
-            each.get("label") or "",
             each.get("arguments") or "",
-            each.get("device") or "",
             (each.get("flags") or "") if swept else "",
+            each.get("device") or "",
+            label=each.get("label") or "",
         ): each["stack_unknown"]
         for each in (report.extra or {}).get("measurements", ())
         if each.get("stack_unknown")
