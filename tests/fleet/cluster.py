@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.fleet.network import LAB, Network
-from tests.support import ROOT
+from tests.support import ROOT, run
 
 DEADLINE_S = 60.0
 
@@ -102,6 +102,11 @@ class Cluster:
     def await_workers(self, *names: str) -> None:
         for name in names:
             until(lambda name=name: " serves " in self.said(name), f"the start of {name}")  # type: ignore[misc]
+
+    def status(self) -> str:
+        """Return what ``boardprof fleet status`` prints; workers report twice a second."""
+        command = [sys.executable, "-m", "boardprof", "fleet", "status", "--scheduler"]
+        return run([*command, self.address])
 
     def said(self, name: str) -> str:
         return (self._folder / f"{name}.log").read_text(errors="replace")

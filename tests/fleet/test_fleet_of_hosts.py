@@ -472,8 +472,15 @@ def test_a_job_that_may_run_only_once_is_unknown_after_its_worker_died(small: Cl
     worker = small.worker("bee", "linux=127.0.0.1:9#b")
     small.await_workers("bee")
     jobs = [Job("f.c", "b", limits=Limits(once=True))]
-    threading.Timer(1.0, worker.kill).start()
+
+    def kill_at_work() -> None:
+        until(lambda: re.search(r"linux b: \d+ s on f\.c", small.status()), "the start of the job")
+        worker.kill()
+
+    killer = threading.Thread(target=kill_at_work)
+    killer.start()
     (result,) = Fleet(small.address, perform=long_nap).as_completed(jobs)
+    killer.join()
     assert result.state == "unknown"
     assert "Its worker has ended" in result.errors[0].message
 
@@ -481,15 +488,14 @@ def test_a_job_that_may_run_only_once_is_unknown_after_its_worker_died(small: Cl
 def test_status_lists_hosts_boards_and_what_they_work_on(small: Cluster) -> None:
     fleet = Fleet(small.address, perform=silent, rules=Rules(retries=0))
     assert [each.state for each in fleet.map([Job("f.c", "a")])] == ["failed"]
-    time.sleep(1.5)  # the worker reports twice a second
-    command = [sys.executable, "-m", "boardprof", "fleet", "status", "--scheduler", small.address]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
-    lines = told.splitlines()
-    assert lines[0].startswith("ant at tcp://127.0.0.1:")
-    assert lines[1:] == [
+    until(lambda: "linux a: free; 1 ended" in small.status(), "the worker's report")
+    lines = small.status().splitlines()  # of all hosts: other tests may have left theirs
+    (ant,) = (i for i, line in enumerate(lines) if line.startswith("ant at tcp://127.0.0.1:"))
+    assert lines[ant + 1 : ant + 3] == [
         "  linux a: free; 1 ended; last error: The board does not answer.",
         "  native ant:native.0: free; 0 ended",
     ]
+    assert not any(line.startswith(" ") for line in lines[ant + 3 : ant + 4])
 
 
 def test_a_quarantine_is_known_to_the_next_batch_and_outlives_its_worker(small: Cluster) -> None:
@@ -500,17 +506,13 @@ def test_a_quarantine_is_known_to_the_next_batch_and_outlives_its_worker(small: 
     rules = Rules(retries=1, quarantine_s=300.0, wait_s=1.0)
     ended = Fleet(small.address, perform=silent, rules=rules).map(wanted)
     assert [each.state for each in ended] == ["failed"] * 2
-
-    def told() -> str:
-        command = [sys.executable, "-m", "boardprof", "fleet", "status", "--scheduler"]
-        return run([*command, small.address])
-
-    until(lambda: "linux c: in quarantine, checked again at " in told(), "the quarantine's report")
+    kept = "linux c: in quarantine, checked again at "
+    until(lambda: kept in small.status(), "the quarantine's report")
     first.terminate()
     first.wait(20.0)
     small.worker("cow", "linux=127.0.0.1:9#c")
     small.await_workers("cow")
-    until(lambda: "linux c: in quarantine, checked again at " in told(), "the second report")
+    until(lambda: kept in small.status(), "the second report")
     for result in Fleet(small.address, perform=nap, rules=Rules(wait_s=0.5)).map(wanted):
         expected = "No board has been in service for 0.5 s. c: 1 quarantined"
         assert result.errors[0].message.startswith(expected)
