@@ -64,6 +64,12 @@ static bool test_guarded;
 static jmp_buf test_way_back;
 #endif
 
+#if BP_CFG_INTERRUPTS > 1
+bool test_schedules;
+bool test_strays;
+bool test_switches_within;
+#endif
+
 #if BP_CFG_SAMPLING
 uint32_t test_call_ticks;
 uint32_t test_timer;
@@ -156,6 +162,9 @@ void test_port_reset(void) {
 #if BP_CFG_GUARD
     test_trap_at = 0;
     test_guard_ms = 0;
+#endif
+#if BP_CFG_INTERRUPTS > 1
+    test_schedules = test_strays = test_switches_within = false;
 #endif
 #if BP_CFG_SAMPLING
     test_call_ticks = test_timer = 0;
@@ -271,8 +280,6 @@ const bp_port_interrupts_t bp_port_interrupts BP_ROM = {
 
 #if BP_CFG_INTERRUPTS > 1
 
-bool test_strays;
-
 /* As of handlers whose entry calls no hook. */
 static void test_stray_exits(void) {
     if (test_strays) {
@@ -290,9 +297,6 @@ static void test_schedule(void) {
     test_ticks += 5;
     bp_task_switched(&test_ticks);
 }
-
-bool test_schedules;
-bool test_switches_within;
 
 /* The other task is switched to, and from, by interrupts between their hooks. */
 static void test_switching_interrupts(void) {

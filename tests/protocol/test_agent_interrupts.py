@@ -97,7 +97,6 @@ def hooked(boards: Boards) -> Iterator[MemoryBoard]:
     made = boards({"BP_CFG_INTERRUPTS": 2, "BP_CFG_GUARD": 1})
     made.hello()
     made.lib.test_ticks_step = 0
-    made.lib.test_strays = made.lib.test_switches_within = made.lib.test_schedules = False
     yield made
     made.lib.bp_task_switched(made.ffi.NULL)
 
