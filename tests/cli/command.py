@@ -126,16 +126,19 @@ def forked(
         timeout_s: for all of it.
 
     Raises:
-        subprocess.TimeoutExpired: it took longer, and was killed.
+        AssertionError: it took longer, and was killed. The text has what it printed, and where it
+            was a little earlier.
     """
     with tempfile.TemporaryDirectory(prefix="boardprof-") as made:
         out, err = Path(made, "out"), Path(made, "err")
-        process = FORKS.Process(target=run_forked, args=(words, environment, folder, out, err))
+        given = (words, environment, folder, out, err, 0.95 * timeout_s)
+        process = FORKS.Process(target=run_forked, args=given)
         process.start()
         process.join(timeout_s)
         if process.is_alive():
             process.kill()
-            raise subprocess.TimeoutExpired(words, timeout_s, out.read_bytes(), err.read_bytes())
+            printed = "\n".join(file.read_text() for file in (out, err) if file.exists())
+            raise AssertionError(f"{' '.join(words)} took over {timeout_s:g} s:\n{printed}")
         code = process.exitcode
         process.close()
         assert code is not None

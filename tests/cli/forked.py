@@ -7,6 +7,7 @@ This module is imported in each of these processes: it imports nothing that the 
 from __future__ import annotations
 
 import atexit
+import faulthandler
 import io
 import os
 import sys
@@ -41,7 +42,12 @@ LOADED = [
 
 
 def run_forked(
-    words: list[str], environment: dict[str, str], folder: Path, out: Path, err: Path
+    words: list[str],
+    environment: dict[str, str],
+    folder: Path,
+    out: Path,
+    err: Path,
+    stacks_after_s: float,
 ) -> None:
     """Run ``boardprof ...`` or ``pytest ...`` in this process and end it as Python ends.
 
@@ -51,6 +57,7 @@ def run_forked(
         folder: to run in.
         out: gets its standard output.
         err: gets its standard error.
+        stacks_after_s: it writes there where its threads are if it lasts so long.
     """
     os.environ.clear()
     os.environ.update(environment)
@@ -58,6 +65,7 @@ def run_forked(
     sys.stdin = _opened(0, Path(os.devnull), "r")
     sys.stdout = _opened(1, out, "w")
     sys.stderr = _opened(2, err, "w")
+    faulthandler.dump_traceback_later(stacks_after_s, file=2)
     sys.argv = words
     if words[0] == "pytest":
         import pytest
