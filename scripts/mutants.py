@@ -2,9 +2,10 @@
 """Change the code in hundreds of places, one at a time, and check that a test fails each time.
 
 Run from the repository: ``python scripts/mutants.py`` (`make mutants`). Each change (a mutant) is
-made in a copy of the checkout below ``build/mutants``. Tests judge it in stages, the closest first.
-Verdicts are kept there: a run that was interrupted continues. Exit code: 1 if a mutant survives
-that was killed in the file of ``--against``, 2 if the tests cannot run, 130 after Ctrl-C.
+made in a copy of the checkout below ``build/mutants``. Tests judge it in stages: first the one that
+killed it before the tests changed, then the closest, then more. Verdicts are kept there: a run that
+was interrupted continues. Exit code: 1 if a mutant survives that was killed in the file of
+``--against``, 2 if the tests cannot run, 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ _LEFT_OUT = (  # emulators, cross compilers, and what takes minutes
     " soak or fuzz_agent or c_targets or test_build or test_glue or test_size or stack_depth or"
     " test_simulator or test_startup or many_boards"
 )
+_NATIVE = ("-m", "not slow and not nightly", "-k", f"not ({_LEFT_OUT})")
 # Compilers' results by content. The other caches hold what a mutant may have computed.
 _KEPT_CACHES = {"compilers", "headers", "libc", "libraries", "linkers", "objects", "units"}
 _NOT_COPIED = (".git", ".venv", "build", "dist", "__pycache__", ".*_cache", ".hypothesis")
@@ -83,9 +85,8 @@ def stages(tree: Path, room: str, module: str) -> list[tuple[str, ...]]:
     """
     files = [f"tests/{word.replace('/', '/test_')}.py" for word in _CLOSEST[room].split()]
     importing = re.compile(rf"\bboardprof\.{re.escape(module)}\b")
-    native = ("-m", "not slow and not nightly", "-k", f"not ({_LEFT_OUT})")
-    two = ("-n", "2", "--dist", "loadscope", *native)
-    found = [(*files, *native), (*_WIDER, *two), ("tests/cli", *two)]
+    two = ("-n", "2", "--dist", "loadscope", *_NATIVE)
+    found = [(*files, *_NATIVE), (*_WIDER, *two), ("tests/cli", *two)]
     if (source := Path(module)).suffix == ".c":
         near = sorted(
             (tree / "tests/protocol").glob(f"test_*{source.stem.removeprefix('bp_')}*.py")
@@ -94,7 +95,7 @@ def stages(tree: Path, room: str, module: str) -> list[tuple[str, ...]]:
         tests = sorted((tree / "tests" / "unit").glob("test_*.py"))
         near = [test for test in tests if importing.search(test.read_text(encoding="utf-8"))]
     names = [test.relative_to(tree).as_posix() for test in near]
-    return [(*names, *native), *found] if names else found
+    return [(*names, *_NATIVE), *found] if names else found
 
 
 @dataclass(frozen=True)
@@ -209,6 +210,11 @@ class Judge:
         for line in self._file.read_text("utf-8").splitlines() if self._file.is_file() else []:
             with suppress(ValueError):  # it may be cut off
                 self._known[json.loads(line)["key"]] = json.loads(line)
+        self._killers: dict[str, str] = {
+            row["identity"]: row["by"]
+            for key, row in self._known.items()
+            if self._tests not in key and (copies[0].tree / row["by"].partition("::")[0]).is_file()
+        }
 
     def verdicts(self, mutants: Iterable[Mutant]) -> Iterator[Row]:
         """Yield the verdicts as they come; end all that runs if the caller is interrupted.
@@ -246,29 +252,39 @@ class Judge:
                 print(f"left for stage {row['stage'] + 1}: {row['identity']}", flush=True)
         return row
 
+    def _stages(self, mutant: Mutant, copy: Copy) -> list[tuple[str, ...]]:
+        """Return all stages, first the test that killed the mutant when the tests were others."""
+        module = mutant.identity.partition(":")[0]
+        killer = self._killers.get(mutant.identity)
+        first = [(killer,)] if killer else []
+        return [*first, *stages(copy.tree, mutant.room, module)]
+
     def _judge(self, mutant: Mutant, number: int) -> Row:
         copy = self._idle.pop()  # there are as many as threads
+        stage, *further = self._stages(mutant, copy)[number - 1 :]
         source = (copy.tree / mutant.path).read_bytes()
-        hashed = hashlib.sha256(mutant.applied(source)).hexdigest()[:16]
-        key = f"{mutant.identity} {hashed} {self._tests} {number}"
+        hashes = [hashlib.sha256(mutant.applied(source)), hashlib.sha256(repr(stage).encode())]
+        key = " ".join([mutant.identity, self._tests, *(each.hexdigest()[:16] for each in hashes)])
         row = {"key": key, "identity": mutant.identity, "room": mutant.room, "stage": number}
-        row |= self._known.get(key) or self._found(mutant, source, copy, number)
+        row |= self._known.get(key) or self._found(mutant, source, copy, stage)
+        if row["verdict"] == "left" and not further:
+            row["verdict"] = "survived"
         self._idle.append(copy)
         return row
 
-    def _found(self, mutant: Mutant, source: bytes, copy: Copy, number: int) -> Row:
+    def _found(self, mutant: Mutant, source: bytes, copy: Copy, stage: Sequence[str]) -> Row:
         """Return the verdict of a stage, and the test that decided."""
-        module = mutant.identity.partition(":")[0]
-        stage, *further = stages(copy.tree, mutant.room, module)[number - 1 :]
-        known = self._without_mutant(copy, stage)
+        is_one_test = stage == (killer := self._killers.get(mutant.identity, ""),)
+        file = killer.partition("::")[0]
+        known = self._without_mutant(copy, (file, *_NATIVE) if is_one_test else stage)
         options = [f"--deselect={test}" for test in known["failing"]]
         copy.write(mutant.path, mutant.applied(source))
         status = copy.test(["-x", *stage, *options], 120.0 + 4.0 * known["seconds"])
         copy.write(mutant.path, source)
-        row = {"change": mutant.change(source), "by": ""}
-        if status in (0, 5):  # 5: all tests are deselected
-            return {**row, "verdict": "left" if further else "survived"}
-        row["by"] = (copy.failed() or [""])[0]
+        row = {"change": mutant.change(source), "by": (copy.failed() or [""])[0]}
+        is_gone = is_one_test and not row["by"]  # the test has another name by now, or is slow
+        if status in (0, 5) or is_gone:  # 5: all tests are deselected
+            return {**row, "verdict": "left"}
         if not row["by"] and status is not None and copy.test(["--collect-only", *stage], 600.0):
             raise MutantsError(f"Tests no longer run, without a mutant:\n{copy.output()[-2000:]}")
         return {**row, "verdict": "timed out" if status is None else "killed"}

@@ -24,7 +24,6 @@ __all__ += ["python_mutants"]
 ROOMS = ("decode", "report", "link", "board", "measure", "arguments", "comparison")
 EQUIVALENT = {  # identity: why no test can notice the mutant
     "arguments.array_text:filled:compare:2": "a short cut: it saves a copy",
-    "arguments.signature:<module>:integer:11": "nine digits tell every single-precision number",
     "arguments.signature:scalar_packer:integer:3": "the range is empty either way",
     "bp_agent.c:bp_progress:plus:0": "exactly 11 bytes are needed, and there are",
     "bp_call.c:bp_ret_joined:lt:0": "the next value or the CRC overwrites the further NUL",

@@ -183,3 +183,27 @@ def test_what_a_stage_leaves_goes_to_the_next_and_no_verdict_is_found_twice(
         "left for stage 2: boardprof:<module>:integer:1",
         "Running once without a mutant: tests/test_nothing.py",
     ]
+
+
+def test_what_killed_a_mutant_goes_first_when_tests_have_changed(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scripts.mutants.stages", lambda *_: [("tests",)])
+    module = project / "host/boardprof/__init__.py"
+    (limit,) = named(python_edits(module.read_bytes()), "b", "report", "host/boardprof/__init__.py")
+    other, test = project / "tests/test_a.py", "tests/test_limit.py::test_limit"
+    other.write_text("def test_a():\n    pass\n")
+    failing = other.read_text().replace("pass", "import boardprof as b; assert b.LIMIT == 4")
+    found = []
+    for text in (other.read_text(), failing, failing.replace("test_a", "test_b")):
+        other.write_text(text)
+        copies = made_copies(project, tmp_path / "work", Path(sys.executable), 1)
+        (row,) = Judge(copies, tmp_path / "work").verdicts([limit])
+        found.append((row["stage"], row["verdict"], row["by"]))
+        if text == failing:
+            (project / "tests/test_limit.py").write_text("def test_other():\n    pass\n")
+    assert found == [
+        (1, "killed", test),
+        (1, "killed", test),  # not by the test that comes first
+        (2, "killed", "tests/test_a.py::test_b"),
+    ]
