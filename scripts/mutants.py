@@ -274,9 +274,10 @@ class Judge:
 
     def _found(self, mutant: Mutant, source: bytes, copy: Copy, stage: Sequence[str]) -> Row:
         """Return the verdict of a stage, and the test that decided."""
-        is_one_test = stage == (killer := self._killers.get(mutant.identity, ""),)
-        file = killer.partition("::")[0]
-        known = self._without_mutant(copy, (file, *_NATIVE) if is_one_test else stage)
+        killer = self._killers.get(mutant.identity, "")
+        is_one_test = stage == (killer,)
+        file = (killer.partition("::")[0], *_NATIVE)
+        known = self._without_mutant(copy, file if is_one_test else stage)
         options = [f"--deselect={test}" for test in known["failing"]]
         copy.write(mutant.path, mutant.applied(source))
         status = copy.test(["-x", *stage, *options], 120.0 + 4.0 * known["seconds"])

@@ -42,10 +42,10 @@ def test_a_hang_is_ended_after_the_limit_in_wall_time_and_the_others_are_measure
 ) -> None:
     available(name)
     (tmp_path / "three.c").write_text(THREE)
-    limit_s = 6 if name == "ibex-rtl" else 2  # a simulator needs 0.2 s for those that end
+    limit_s = 6 if name == "ibex-rtl" else 2  # the simulator takes 0.2 s for the others
     limits = ("--timeout", "1000", "--wall-timeout", str(limit_s))
     done = boardprof("run", "-b", name, tmp_path / "three.c:all", *limits)
-    assert (done.code, sorted(rows(done.out))) == (6, ["a_ends", "c_ends"])
+    assert (done.code, sorted(rows(done.out))) == (6, ["a_ends", "c_ends"]), done.err
     message = rf"error: b_endless did not end within {limit_s} s of wall time \(--wall-timeout\)"
     if "qemu" in name:
         message += (
