@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import array as stdlib_array
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from boardprof.arguments.arguments import bind, check_overlap
 from boardprof.arguments.array_argument import ArrayArgument, array_argument
+from boardprof.arguments.copies import copied_arguments
 from boardprof.arguments.passing import Block, Keep, Out, Passing
 from boardprof.arguments.signature import parse_signature
 from boardprof.cfunction import CHAR, Field, Pointer, Scalar, Struct
@@ -93,6 +95,57 @@ def test_null_and_a_block_send_nothing() -> None:
     block = argument("i16*", Block(7, 32))
     assert (block.passing, block.size, block.shape_text) == (Passing.STAYS, 0, "block[32]")
     assert block.block == Block(7, 32)
+
+
+def test_what_the_function_writes_is_kept_where_the_caller_says_so_and_in_a_block() -> None:
+    values = [Keep(np.zeros(2, np.int16)), Block(7, 32), np.zeros(2, np.int16), None]
+    assert [argument("i16*", value).is_kept for value in values] == [True, True, False, False]
+    assert not argument("const i16*", Block(7, 32)).is_kept
+
+
+# struct list { char *name; struct list *next; }; on a board with pointers of 32 bits
+LIST = Struct(
+    "list",
+    8,
+    (
+        Field("name", 0, Pointer(CHAR, False, 4)),
+        Field("next", 4, Pointer(Struct("list", 8), False, 4)),
+    ),
+)
+
+
+def test_pointers_in_structs_lead_to_arrays_and_a_returned_struct_is_only_written() -> None:
+    signature = parse_signature("(l: list{8}*) -> pair{4}")
+    signature = replace(signature, structs={("list", 8): LIST})
+    node: dict[str, object] = {"name": "&text"}
+    node["next"] = node
+    bound = bind("f", signature, [], {"l": node, "text": "ab"})
+    made, result = bound.parts
+    assert isinstance(made, ArrayArgument)
+    assert isinstance(result, ArrayArgument)
+    assert (made.content(), made.passing) == (bytes(8), Passing.IN_OUT)
+    assert (result.size, result.passing) == (4, Passing.OUT)
+    [text] = bound.extras
+    assert (text.content(), text.passing) == (b"ab\0", Passing.IN)
+    assert [(each.offset, each.array, each.at) for each in made.targets] == [
+        (0, text, 0),
+        (4, made, 0),
+    ]
+
+
+def test_a_copy_of_arguments_leads_to_itself_where_they_do() -> None:
+    x = np.zeros(2, np.int16)
+    node: dict[str, object] = {"x": x}
+    node["next"] = node
+    (first, second), named = copied_arguments([node, node], {"x": Out(x)})
+    assert isinstance(first, dict)
+    assert first is second
+    assert first is not node
+    assert first["next"] is first
+    assert first["x"] is not x
+    out = named["x"]
+    assert isinstance(out, Out)
+    assert out.array is first["x"]
 
 
 @pytest.mark.parametrize(

@@ -280,13 +280,15 @@ class _Binder:
 
 def _texts_in(values: Iterable[object]) -> Iterator[str]:
     """Yield the texts in values: of the command line, and in dicts."""
-    for value in values:
+    todo, seen = list(values), set[int]()
+    while todo:
+        value = todo.pop()
         if isinstance(value, str):
             yield value
-        elif isinstance(value, Mapping):
-            yield from _texts_in(value.values())
-        elif isinstance(value, list | tuple):
-            yield from _texts_in(value)
+        elif isinstance(value, Mapping | list | tuple):
+            if id(value) not in seen:  # structs may point to each other
+                seen.add(id(value))
+                todo += value.values() if isinstance(value, Mapping) else value
         elif isinstance(text := getattr(value, "where", getattr(value, "text", None)), str):
             yield text
 
