@@ -42,21 +42,26 @@ _CLOSEST = {  # files of the first stage, by room
     "decode": "unit/decode unit/schemas unit/clock unit/correlate unit/assemble unit/selection"
     " protocol/vectors link/dictionary",
     "report": "unit/report unit/report_columns unit/assemble unit/assemble_outputs unit/history"
-    " unit/stats_groups unit/render_json unit/render_table unit/render_aggregate unit/comparison",
+    " unit/stats_groups unit/render_json unit/render_table unit/render_aggregate unit/comparison"
+    " cli/decode",
     "link": "unit/line unit/codec unit/rpc unit/channel unit/console unit/refusal unit/passes"
     " unit/correlate link/answers link/odd_replies link/overdue link/bad_lines link/locks"
     " link/memory",
     "board": "unit/passes unit/rounds unit/board_counts unit/trace_profile link/board link/memory"
-    " link/guard link/dictionary link/arrays",
+    " link/guard link/dictionary link/arrays link/hostile_probes link/stored_constants cli/hotspots"
+    " cli/trace",
     "measure": "unit/passes unit/rounds unit/selection unit/slots unit/stack_check unit/correlate"
-    " link/board link/arrays link/memory link/clock",
+    " link/board link/arrays link/stored_constants link/memory link/clock",
     "arguments": "unit/argument_text unit/array_argument unit/signature unit/struct_dtype"
-    " unit/struct_text unit/dwarf_structs protocol/vectors link/arrays",
-    "comparison": "unit/comparison unit/comparison_render unit/rules unit/trend",
+    " unit/struct_text unit/struct_value unit/dwarf_structs protocol/vectors link/arrays",
+    "comparison": "unit/comparison unit/comparison_render unit/rules unit/trend unit/events"
+    " unit/geometric_mean unit/profile_difference",
     "agent": "protocol/agent_arena protocol/agent_calls protocol/agent_channel protocol/frame"
     " protocol/agent_guard protocol/agent_measure protocol/agent_select protocol/agent_session"
     " protocol/agent_span protocol/agent_stack protocol/agent_windows protocol/c_vectors"
-    " protocol/cortex_m_collectors protocol/esp32c3_collector",
+    " protocol/agent_pointers protocol/agent_probes protocol/agent_sampling protocol/agent_tasks"
+    " protocol/agent_interrupts protocol/probe_cores protocol/cortex_m_collectors"
+    " protocol/esp32c3_collector",
 }
 
 _WIDER = ("tests/unit", "tests/link", "tests/protocol", "tests/simulation/test_simulation.py")

@@ -261,6 +261,13 @@ def test_arrays_whose_copies_do_not_fit_are_sent_again(narrow: Board) -> None:
     assert all_is_free(narrow)
 
 
+def test_more_arrays_than_the_board_restores_are_sent_again(linux: Board) -> None:
+    arrays = [np.zeros(1, np.int32) for _ in range(9)]
+    measured = linux.measure("nine", *arrays, warmup=2, repeat=3)
+    assert [x[0] for x in arrays] == [1] * 9
+    assert measured.sent_again == "the board restores at most 8 arrays"
+
+
 def test_kept_arrays_are_not_sent_again_with_the_others(narrow: Board) -> None:
     state = np.zeros(1, STATE)
     block = narrow.memory.alloc(976)  # so that no copy fits

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import boardprof
 from boardprof.board.board import Board
 from boardprof.boards.board_lookup import board_spec
 from boardprof.connection import connect
@@ -214,6 +215,14 @@ def test_a_profiled_function_returns_the_metrics_of_one_call(rv32: Board) -> Non
     only = profile_function(rv32, None, ["ticks"], "count_calls")()
     assert "ticks" in only
     assert "instructions" not in only
+
+
+def test_a_measurement_names_the_place_of_its_function(tmp_path: Path) -> None:
+    source = tmp_path / "twice.c"
+    source.write_text("/* Doubles. */\nint twice(int x) {\n    return 2 * x;\n}\n")
+    with boardprof.build(source, board="native").open() as board:
+        measured = board.measure("twice", 3, warmup=0, repeat=1)
+    assert (measured.result, str(measured.source)) == (6, "twice.c:2")
 
 
 def test_what_the_system_refuses_to_count_has_its_reason_in_the_report(linux: Board) -> None:

@@ -306,9 +306,10 @@ def steps_of(action: Callable[[], object]) -> int:
         steps += 1
         return count
 
+    before = sys.gettrace()
     sys.settrace(count)
     try:
         action()
     finally:
-        sys.settrace(None)
+        sys.settrace(before)
     return steps

@@ -152,8 +152,8 @@ def test_events_that_never_end_are_refused() -> None:
 
 
 def test_events_of_a_core_that_there_is_not_are_refused() -> None:
-    with recorder(stream=b"\x03" + LAST[1:]) as make:
-        assert "sent events of core 3, and has 1" in refused(make)
+    with recorder(stream=b"\x01" + LAST[1:]) as make:
+        assert "sent events of core 1, and has 1" in refused(make)
 
 
 @pytest.mark.parametrize(
@@ -169,6 +169,17 @@ def test_events_of_a_core_that_there_is_not_are_refused() -> None:
 def test_statistics_without_an_end_or_of_no_range_are_refused(slots: object, why: str) -> None:
     with recorder(TraceFlag.STATISTICS, trace_slots=slots) as make:
         assert why in refused(make)
+
+
+def test_statistics_are_refused_once_the_clock_may_have_wrapped_in_a_pass() -> None:
+    # The agent looks at its clock every 2^29 ticks, and leaves out a pass of 2^31: 3 * 2^29 remain.
+    for unseen, is_refused in ((3 * 2**29 - 1, False), (3 * 2**29, True)):
+        info = ["ticks", "timer", 1_000_000, 4096, 1, 0, 1000, 0, 7, unseen, 0]
+        with recorder(TraceFlag.STATISTICS, trace=info) as make:
+            if is_refused:
+                assert "its trace clock of 32 bits may have wrapped in a pass" in refused(make)
+            else:
+                assert recorded(make).slots == ()
 
 
 @pytest.mark.parametrize("task", [[1, b"main", None, None], [1, "main", None, None], 5])
@@ -203,7 +214,7 @@ def test_words_of_a_kept_ring_that_are_not_those_asked_for_are_refused(words: ob
 def test_a_kept_ring_that_no_record_fits_is_refused() -> None:
     with recorder(
         mode=TraceMode.OVERWRITE,
-        trace_kept=kept(64, 0),
+        trace_kept=kept(1024, 0),  # the whole ring
         trace_read=lambda core, first, count: b"\xff" * (4 * count),
     ) as make:
         assert "An event has the number 255" in refused(make, kept=True)

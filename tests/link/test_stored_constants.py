@@ -127,17 +127,32 @@ def full(board: Board) -> Iterator[Board]:
     assert board.memory.held_bytes == 0
 
 
-def test_what_is_stored_makes_room_for_what_is_needed(full: Board) -> None:
+def test_what_is_stored_makes_room_for_what_is_needed(
+    full: Board, monkeypatch: pytest.MonkeyPatch
+) -> None:
     w = weights(9)
     full.functions.sum(w, 4096)
+    sizes = sent(full, monkeypatch)
+    full.functions.sum(w, 4096)
+    assert sum(sizes) < 200
     full.memory.free(full.memory.alloc(ROOM))
     assert full.functions.sum(w, 4096) == int(w.sum())
     assert full.functions.sum(np.ones(ROOM, np.int8), ROOM) == ROOM
-    y = np.zeros(3000, np.int32)
-    for _ in range(2):
-        y[:] = 1
-        full.functions.add(w[:3000], y, 3000)
-        assert y.tolist() == (w[:3000].astype(np.int32) + 1).tolist()
+    for n in (3000, 3276, 3276):  # of 3276 elements, both arrays fill the arena without fences
+        y = np.ones(n, np.int32)
+        full.functions.add(w[:n], y, n)
+        assert y.tolist() == (w[:n].astype(np.int32) + 1).tolist()
+
+
+def test_what_is_stored_makes_room_for_what_fits_into_no_gap_between_blocks(full: Board) -> None:
+    w = weights(10, 1400)
+    full.functions.sum(w, 1400)  # from now on, the upper 8 KiB are for constants
+    gap, block = full.memory.alloc(2048), full.memory.alloc(2048)
+    full.memory.free(gap)  # 2 KiB are free below the block, and 4 above it
+    y = np.ones(1400, np.int32)
+    full.functions.add(w, y, 1400)
+    assert y.tolist() == (w.astype(np.int32) + 1).tolist()
+    full.memory.free(block)
 
 
 def test_more_constants_than_there_is_room_for_are_all_right(full: Board) -> None:

@@ -119,10 +119,9 @@ def test_a_full_block_is_thinned_and_has_the_whole_call_still(sampled: MemoryBoa
 
 
 def test_a_short_function_is_called_until_it_is_hit(sampled: MemoryBoard) -> None:
-    sampled.lib.test_call_ticks = 1
+    sampled.lib.test_call_ticks = 1  # so that a call is hit once at most
     places, done, _ = sample(sampled, 16, wanted=3, rounds=5000)
-    assert places == [1] * len(places)
-    assert len(places) in (3, 4)
+    assert places == [1] * 3
     assert done > 50
 
 

@@ -72,6 +72,8 @@ def test_the_total_is_the_sum_over_all_replies() -> None:
     total = assemble([measurement()]).device_metrics["m4"]
     assert (total["instructions"], total["ticks"]) == (Count(4000), Count(2000))
     assert total["Duration (us)"] == Duration(80.0)
+    twice = assemble([measurement(), measurement()]).device_metrics["m4"]
+    assert (twice["ticks"], twice["Duration (us)"]) == (Count(4000), Duration(160.0))
 
 
 def test_of_two_clocks_one_gives_the_duration_of_rows_and_total() -> None:
@@ -189,6 +191,9 @@ def test_an_emulators_clock_beside_its_instructions_is_no_warning() -> None:
     found = assemble([replace(usual, device=emulator, windows=(windows,))]).configuration
     assert "m4 warning" not in found
     assert found["m4 unresolved"] == "ticks of fir (net < 0)"
+    windows = replace(windows, samples=(sample(ticks=50, instructions=70),))
+    found = assemble([replace(usual, device=emulator, windows=(windows,))]).configuration
+    assert "m4 unresolved" not in found
     alone = Windows((sample(ticks=49),), (sample(ticks=50),), (sample(ticks=1000),))
     found = assemble([replace(usual, device=emulator, windows=(alone,))]).configuration
     assert found["m4 warning"] == "ticks of fir is too small to be resolved (net < 0)"
@@ -252,6 +257,10 @@ def test_boards_that_return_other_results_are_told() -> None:
     single = replace(one, result=0.5717973113059998, result_type="f32")
     assert assemble([single, other]).configuration["Results differ"] == (
         "fir returned 0.5717973 on m4, -3 on avr"
+    )
+    double = replace(single, result_type="f64")
+    assert assemble([double, other]).configuration["Results differ"] == (
+        "fir returned 0.5717973113059998 on m4, -3 on avr"
     )
     assert "Results differ" not in assemble([one, third]).configuration
     assert "Results differ" not in assemble([one, replace(other, arguments="n=2")]).configuration
@@ -491,9 +500,10 @@ def calls_of_assembling(samples: int) -> int:
         nonlocal calls
         calls += event == "call"
 
+    before = sys.getprofile()
     sys.setprofile(count)
     try:
         assemble([found])
     finally:
-        sys.setprofile(None)
+        sys.setprofile(before)
     return calls

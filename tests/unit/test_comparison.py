@@ -510,6 +510,7 @@ def test_what_only_one_side_has_is_added_or_removed_and_noted() -> None:
     assert found.notes == ("Only before: loads of fir.", "Only after: stores of fir.")
     assert found.rows[1].after is None
     assert found.rows[1].change is None
+    assert [row.is_cold_apart for row in found.rows] == [False] * 3
 
 
 def test_the_share_of_the_total_is_compared_only_where_a_rule_names_it() -> None:
@@ -518,6 +519,17 @@ def test_the_share_of_the_total_is_compared_only_where_a_rule_names_it() -> None
     )
     assert [row.metric for row in compare(before, after, ["*>0"]).rows] == ["instructions"]
     assert len(compare(before, after, ["Percent>1pp"]).rows) == 2
+
+
+@pytest.mark.parametrize(
+    ("metric", "kind"), [("Data waits (%)", Ratio), ("waits", Percent), ("waits (%)", Percent)]
+)
+def test_points_are_those_of_a_percentage_or_of_a_ratio_in_percent(
+    metric: str, kind: type[Ratio | Percent]
+) -> None:
+    before, after = (report_of({metric: [kind(value)] * 2}) for value in (10.0, 12.0))
+    assert compare(before, after, [f"{metric}>1pp"]).regressed
+    assert not compare(before, after, [f"{metric}>2pp"]).regressed
 
 
 def shares(percents: Sequence[float], name: str = "fir") -> Report:
@@ -760,6 +772,7 @@ def test_a_metric_that_was_lost_cannot_pass_its_rule() -> None:
     new = compare(after, before, ["stores>0"])
     assert "not measured before" in " ".join(new.notes)
     assert list(map(str, new.idle)) == ["stores>0"]
+    assert list(map(str, compare(before, before, ["stores>0"]).idle)) == []
 
 
 def test_what_a_rule_is_for_and_one_row_has_lost_is_counted_and_named() -> None:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from boardprof.board.probe_recorder import image_names
 from boardprof.comparison.compare import compare
 from boardprof.errors import DecodeError, ReportFileError, UsageError
 from boardprof.events import is_recording
@@ -35,6 +36,7 @@ from boardprof.render.trace_tables import interval_page, recording_page
 from boardprof.report.report import Report
 from boardprof.stats.warnings import warnings
 from boardprof_protocol.codes import ProbeKind
+from tests.unit.objects import compiled
 
 SECTION = b"\x01loop\0\x03go\0\x04level\0\x02timer\0\x01inner\0"
 NAMES = read_names(SECTION)
@@ -85,6 +87,19 @@ def test_the_section_gives_each_name_its_numbers() -> None:
 def test_a_damaged_section_is_refused(section: bytes) -> None:
     with pytest.raises(DecodeError, match="bp_trace_names has no name of a probe at byte 0"):
         read_names(section)
+
+
+def test_an_image_has_as_many_names_as_one_instruction_can_load(tmp_path: Path) -> None:
+    # RISC-V's `li` has 12 bits with a sign: up to 2047. Numbers begin with 16.
+    for marks in (2032, 2033):
+        section = r"\3m\0" * marks
+        text = f'[[gnu::section("bp_trace_names")]] const char names[] = "{section[:-2]}";'
+        image = compiled(tmp_path, text, ["gcc"], "-std=gnu2x")
+        if marks == 2032:
+            assert len(image_names(image, 0, "bench").names) == 2032
+        else:
+            with pytest.raises(UsageError, match="names of probes up to number 2,048, and a probe"):
+                image_names(image, 0, "bench")
 
 
 def test_names_are_utf8_and_another_encoding_is_named() -> None:

@@ -34,9 +34,15 @@ def test_it_is_the_root_of_the_product() -> None:
     assert mean.measured == "3 functions"
 
 
+def test_parts_of_a_microsecond_have_their_ratio() -> None:
+    old = report(f={"t": Duration(1.5)}, g={"t": Duration(1.5)})
+    new = report(f={"t": Duration(3.0)}, g={"t": Duration(3.0)})
+    assert means(old, new) == [MeanRatio("t", "b", 2.0, 2, 2)]
+
+
 def test_what_is_0_or_on_one_side_only_has_no_ratio() -> None:
-    old = report(f={"loads": Count(4)}, g={"loads": Count(4)}, h={"loads": Count(0)})
-    new = report(f={"loads": Count(2)}, g={"loads": Count(2)}, h={"loads": Count(9)}, i={"x": 1})
+    old = report(f={"loads": Count(2)}, g={"loads": Count(4)}, h={"loads": Count(0)})
+    new = report(f={"loads": Count(1)}, g={"loads": Count(2)}, h={"loads": Count(9)}, i={"x": 1})
     assert means(old, new) == [MeanRatio("loads", "b", 0.5, 2, 2)]
 
 

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgpack
 import pytest
 
 from boardprof.board.board import Board
 from boardprof.board.info import metrics_text
 from boardprof.errors import UnknownNameError, UsageError
+from boardprof.formula import parse_formula
 from boardprof.measure.available_metrics import listed_metrics
 from boardprof.measure.counted_pass import PackedCall
 from boardprof.measure.passes import Pass, PassQueue, split_into_passes
@@ -115,6 +118,12 @@ def test_an_event_that_the_board_refuses_is_an_error_if_it_was_asked_for(board: 
             UsageError, match=r"^memory does not count stuck: stuck does not advance\.$"
         ):
             board.measure("work", metrics=metrics)
+
+
+def test_a_formula_is_counted_by_the_events_that_it_is_computed_from(board: Board) -> None:
+    share = ("ratio", parse_formula("once / thrice"))
+    passes = replace(board.offer, formulas={"share": share}).passes(["share"])
+    assert [each.events for each in passes] == [{"slots": ("once", "thrice")}]
 
 
 def test_without_metrics_no_event_is_counted_that_has_to_be_chosen(board: Board) -> None:
@@ -255,6 +264,21 @@ def test_a_board_is_asked_once_why_an_event_of_its_own_does_not_count() -> None:
     assert asked == 1
     measured = board.measure("work", warmup=0, repeat=1)
     assert measured.device.unsupported == {"test_worked": "not in this machine"}
+
+
+def test_an_event_that_is_refused_with_a_modifier_is_known_all_the_same() -> None:
+    board, _, line = connected({**FULL, "TEST_PROGRAMMABLE": 1})
+    refused = bytes(msgpack.packb([[CounterStatus.REFUSED, 1, 0, 0, "no such modifier"]]))
+    line.change = altered(
+        lambda frame: (
+            frame._replace(kind=FrameKind.RESULT, body=refused)
+            if frame.kind == FrameKind.ERROR
+            else frame
+        )
+    )
+    told = r"^memory does not count twice:u: slots: no such modifier\."
+    with pytest.raises(UsageError, match=told):
+        board.measure("work", metrics=["twice:u"])
 
 
 def test_an_event_has_a_name_outside_with_its_collector_only_if_it_is_taken(board: Board) -> None:

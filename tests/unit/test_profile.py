@@ -45,6 +45,7 @@ def test_lines_have_their_instructions_and_the_calls_that_these_make() -> None:
     assert sorted(lines) == [("", 0), ("f.c", 2), ("f.c", 7), ("f.c", 8)]
     assert (lines["f.c", 2].function, lines["f.c", 2].self) == ("twice", 4)
     assert (lines["f.c", 8].self, lines["f.c", 8].calls, lines["f.c", 8].executions) == (4, 12, 4)
+    assert lines["f.c", 8].share == pytest.approx(0.16)  # of 25
 
 
 def test_long_source_is_cut_beside_its_counts_and_keeps_its_indentation() -> None:

@@ -8,10 +8,14 @@ import dataclasses
 import pytest
 
 from boardprof.comparison.compare import compare
-from boardprof.comparison.profile_difference import plain_name, profile_difference
+from boardprof.comparison.profile_difference import (
+    aligned_lines,
+    plain_name,
+    profile_difference,
+)
 from boardprof.metrics import Count, Duration
 from boardprof.render.comparison_table import change_rows, comparison_table, rest_text
-from boardprof.report.profile import Profile, Symbol
+from boardprof.report.profile import Frame, Profile, Symbol
 from boardprof.report.report import Report
 from tests.unit.profiles import profile_report, small_profile, straight_profile
 
@@ -26,7 +30,7 @@ def test_a_line_that_has_moved_is_the_same_line() -> None:
     )
     (line,) = found.lines
     assert (line.first, line.text, line.change) == (5, "b();", 40)
-    assert (found.before, found.after) == (80, 120)
+    assert (found.before, found.after, found.scale) == (80, 120, 1)
     assert change_rows(found)[1].what == "10 times, 5 to 9 each"
 
 
@@ -37,6 +41,32 @@ def test_a_line_that_was_edited_is_the_same_line_if_it_is_still_like_it() -> Non
     )
     (line,) = found.lines
     assert (line.before, line.after, line.is_new, line.is_gone) == (16, 32, False, False)
+
+
+def test_lines_that_are_gone_have_the_numbers_that_they_had() -> None:
+    found = profile_difference(
+        straight_profile({1: (1, 2), 2: (1, 3), 3: (1, 8)}, "abcd();\nefgh();\nx = (long)y * z;\n"),
+        straight_profile({1: (1, 8)}, "x = y * z;\n"),
+    )
+    assert [(each.first, each.text, each.is_gone) for each in found.lines] == [
+        (2, "efgh();", True),
+        (1, "abcd();", True),
+    ]
+
+
+def test_a_function_that_went_to_another_file_is_gone_from_the_one_and_new_in_the_other() -> None:
+    before = straight_profile({1: (2, 10)}, "a();\n")
+    moved = [
+        dataclasses.replace(each, frames=(Frame("f", "g.c", 1),)) for each in before.instructions
+    ]
+    after = dataclasses.replace(before, instructions=tuple(moved), sources={"g.c": "a();\n"})
+    assert [
+        (each.file, each.text, each.change) for each in profile_difference(before, after).lines
+    ] == [
+        ("f.c", "a();", -20),
+        ("g.c", "a();", 20),
+    ]
+    assert [line.text for line in aligned_lines(before, after, "instructions")["g.c"]] == ["a();"]
 
 
 def test_lines_without_a_like_are_new_and_gone() -> None:
@@ -91,6 +121,21 @@ def test_a_clone_of_the_compiler_is_its_function() -> None:
     assert plain_name(".Lstart") == ".Lstart"
     found = profile_difference(small_profile(), renamed(small_profile(), 2, "__mul.part.0"))
     assert (found.functions, found.lines) == ((), ())
+
+
+def test_a_function_that_is_inlined_into_itself_alone_is_not_told_as_inlined() -> None:
+    small = small_profile()
+    unrolled = dataclasses.replace(
+        small.instructions[2], frames=(Frame("f", "f.c", 8), Frame("f", "f.c", 7))
+    )
+    instructions = (*small.instructions[:2], unrolled, small.instructions[3])
+    found = profile_difference(
+        dataclasses.replace(small, instructions=instructions, counts=small.counts[1:]),
+        dataclasses.replace(small, instructions=instructions),
+    )
+    assert [(each.name, each.change, each.inlined_after) for each in found.functions] == [
+        ("f", 5, False)
+    ]
 
 
 def test_what_is_not_shown_is_counted() -> None:

@@ -7,8 +7,8 @@ import msgpack
 import pytest
 
 from boardprof.elf.binutils import Location
-from boardprof.errors import DeviceFaultError, DeviceTimeoutError, RpcError
-from boardprof.link.error_replies import Locate, refusal
+from boardprof.errors import DeviceFaultError, DeviceTimeoutError, FrameError, RpcError
+from boardprof.link.error_replies import Locate, refusal, unpack_reply
 from boardprof_protocol.codes import ErrorCode
 
 PLACE = Location("/src/crash.c", 12, "crash")
@@ -156,3 +156,10 @@ def test_an_arena_that_is_used_up_is_told_with_its_size() -> None:
         "The board refused bp.alloc: no room for one more block (the arena has 8,388,608 bytes)."
     )
     assert "(detail 4)" in refusal("bp.open", msgpack.packb([7, 4])).message
+
+
+def test_a_reply_with_more_items_than_a_board_writes_is_refused() -> None:
+    longest = list(range(15))  # SPEC.md 4.1
+    assert unpack_reply("list", msgpack.packb(longest)) == longest
+    with pytest.raises(FrameError, match="The reply to list is not one msgpack value"):
+        unpack_reply("list", msgpack.packb([*longest, 15]))

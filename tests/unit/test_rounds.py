@@ -211,6 +211,8 @@ def test_an_interrupt_is_triggered_only_where_the_hooks_of_others_are_counted() 
     measured = board.measure("work", metrics=["ticks"], warmup=1, repeat=1)
     assert "x" in memory.log
     assert measured.interrupts == Interrupts(False, 1000, 300, ())
+    measured = board.measure("work", metrics=["calls", "ticks"], warmup=1, repeat=1)
+    assert measured.interrupts == Interrupts(False, 1000, 300, ("calls",))
     board, memory, _ = connected(MASKS)
     memory.log  # noqa: B018 (forgets the start)
     measured = board.measure("work", metrics=["ticks"], warmup=1, repeat=1)

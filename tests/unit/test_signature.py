@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from boardprof.arguments.arguments import bind
 from boardprof.arguments.signature import pack_arguments, parse_signature
-from boardprof.cfunction import Scalar, Struct
+from boardprof.cfunction import Field, Pointer, Scalar, Struct
 from boardprof.errors import FrameError, UnknownNameError, UsageError
 
 
@@ -27,6 +28,19 @@ def test_a_signature_has_parameters_in_order_and_a_result() -> None:
     assert signature.parameters == (("n", "u32"), ("gain", "f32"))
     assert (signature.result, signature.text) == ("i32", "(n: u32, gain: f32) -> i32")
     assert parse_signature("() -> void").parameters == ()
+
+
+def test_signatures_are_equal_whatever_else_is_known_of_their_structs() -> None:
+    told = parse_signature("(p: pair{4}*) -> pair{4}")
+    pair = Struct("pair", 4, (Field("a", 0, Scalar("i16", "int16_t", 2)),))
+    known = replace(
+        told,
+        pointers={"p": Pointer(pair, False, 4)},
+        returns=Pointer(pair, False, 4, by_value=True),
+        structs={("pair", 4): pair},
+    )
+    assert known == told
+    assert told != parse_signature("(q: pair{4}*) -> pair{4}")
 
 
 @pytest.mark.parametrize(
@@ -125,6 +139,19 @@ def test_a_result_is_a_value_of_its_type(
     for value in others:
         with pytest.raises(FrameError, match=rf"^f\(\) -> {kind} returned .* of type {kind}"):
             signature.check_result("f", value)
+
+
+def test_a_value_that_an_enum_does_not_have_is_refused_with_those_it_has() -> None:
+    signature = parse_signature("(color: u32) -> void")
+    enum = Scalar("u32", "enum color", 4, (("RED", 0), ("BLUE", 5)))
+    known = replace(signature, numbers={"color": enum})
+    assert pack_arguments("f", known, ["BLUE"], {})[0].hex() == "05"
+    for each, hint in ((known, "a number, RED, BLUE"), (signature, "an integer, such as 64")):
+        with pytest.raises(UsageError) as caught:
+            pack_arguments("f", each, ["GREEN"], {})
+        assert str(caught.value) == (
+            f"color='GREEN' of f is not an integer; the parameter's type is u32.\nTry: {hint}"
+        )
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64"])

@@ -34,6 +34,7 @@ def test_memory_goes_where_the_furthest_of_its_arguments_goes(
 ) -> None:
     found = slot(*passings)
     assert (found.is_written, found.is_put_back, found.is_out) == (is_written, is_put_back, is_out)
+    assert found.is_constant is not is_written
 
 
 def test_of_arguments_in_one_place_the_one_that_is_put_back_comes_first() -> None:

@@ -20,6 +20,7 @@ SOURCE = """
 void use(volatile char *p) { p[0] = 1; }
 int deep(void) { volatile char large[1 << 21]; use(large); return large[0]; }
 int small(void) { volatile char some[256]; use(some); return some[0]; }
+int through(int (*f)(void)) { volatile char some[256]; use(some); return f() + some[0]; }
 """
 
 
@@ -45,7 +46,7 @@ def stack_of_1_mib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[
 
 
 def check(image: Path | None, *, is_of_this_host: bool) -> StackCheck:
-    found = StackCheck("m0", ["deep", "small"])
+    found = StackCheck("m0", ["deep", "small", "through"])
     if image is not None:
         found.know_image(image, is_of_this_host=is_of_this_host)
     return found
@@ -79,6 +80,17 @@ def test_up_to_64_bytes_at_the_end_of_the_paint_may_be_unwritten(image: Path) ->
     assert known.figure("small", Stack(236, 300)) == end.replace("1,000", "300")
     assert known.figure("small", Stack(299, 300)) == Stack(299, 300)
     assert known.figure("small", Stack(740, 1000)) == end
+
+
+@pytest.mark.usefixtures("stack_of_1_mib")
+def test_behind_a_pointer_two_of_the_largest_frames_may_have_left_the_paint_alone(
+    image: Path,
+) -> None:
+    known = check(image, is_of_this_host=False)  # `deep` takes 2 MiB and a few bytes
+    assert known.figure("through", Stack(300, 9 << 20)) == Stack(300, 9 << 20)
+    assert known.figure("through", Stack(300, 4 << 20)) == (
+        "through used all of the 4,194,304 bytes that are checked"
+    )
 
 
 @pytest.mark.usefixtures("stack_of_1_mib")

@@ -8,8 +8,9 @@ import struct
 import numpy as np
 import pytest
 
-from boardprof.arguments.dtypes import element_dtype, struct_dtype
-from boardprof.cfunction import Field, Scalar, Struct
+from boardprof.arguments.dtypes import Dtypes, element_dtype, struct_dtype
+from boardprof.cfunction import CFunction, Field, Parameter, Pointer, Scalar, Struct
+from boardprof.errors import UnknownNameError
 
 I8, I16, I32 = (Scalar(f"i{8 * n}", f"int{8 * n}_t", n) for n in (1, 2, 4))
 U8, U64 = Scalar("u8", "uint8_t", 1), Scalar("u64", "uint64_t", 8)
@@ -107,3 +108,25 @@ def test_members_of_the_same_name_make_it_plain_bytes() -> None:
     assert struct_dtype(derived) == np.dtype("V12")
     holder = Struct("holder", 16, (Field("d", 0, derived), Field("n", 12, I32)))
     assert struct_dtype(holder)["d"] == np.dtype("V12")
+
+
+def test_the_structs_of_an_image_are_learnt_when_one_is_asked_for_that_is_not_known() -> None:
+    def taking(struct: Struct) -> CFunction:
+        parameter = Parameter("s", Pointer(struct, False, 4))
+        return CFunction("f", (parameter,), None, None, None, "f.c", None)
+
+    functions = {"f": taking(SAMPLE)}
+    point = Struct("point", 4, (Field("x", 0, I16), Field("y", 2, I16)))
+    asked: list[str] = []
+
+    def learn() -> None:
+        asked.append("image")
+        functions["g"] = taking(point)
+
+    dtypes = Dtypes(functions, learn=learn)
+    assert dtypes["sample"] == struct_dtype(SAMPLE)
+    assert asked == []
+    assert dtypes["point"] == struct_dtype(point)
+    assert (asked, sorted(dtypes)) == (["image"], ["point", "sample"])
+    with pytest.raises(UnknownNameError, match="Known: sample, point"):
+        dtypes["pint_of_milk"]

@@ -11,6 +11,7 @@ import pytest
 
 from boardprof.arguments.argument_text import read_argument
 from boardprof.arguments.passing import Keep, Out
+from boardprof.arguments.struct_value import StructText
 from boardprof.cfunction import Field, Pointer, Scalar, Struct
 from boardprof.errors import UnknownNameError, UsageError
 
@@ -91,6 +92,13 @@ def test_several_structs_stand_in_brackets() -> None:
     assert value("[{x=1}, {x=2, y=3}]", POINT).tolist() == [(1, 0), (2, 3)]
 
 
+def test_members_that_are_more_than_numbers_wait_for_what_they_point_to() -> None:
+    node = Struct("node", 8, (Field("x", 0, F32), Field("next", 4, Pointer(POINT, False, 4))))
+    made = value("{x=1, next=&p}", node)
+    assert isinstance(made, StructText)
+    assert made.structs == [{"x": "1", "next": "&p"}]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -99,6 +107,7 @@ def test_several_structs_stand_in_brackets() -> None:
         ("{gain=1, gain=2}", "is not a struct"),
         ("{gain=1}}", "is not a struct"),
         ("[{gain=1}, 3]", "is not a struct"),
+        ("{gain=,}", "is not a struct"),
         ("{gain=x}", "gain=x is not a number"),
         ("{taps=[1.5]}", "taps[0]=1.5 is not an integer"),
         ("{taps=[40000]}", "taps[0]=40000 is out of range: int16 is -32768 to 32767"),

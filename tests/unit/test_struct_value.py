@@ -13,6 +13,7 @@ from boardprof.arguments.struct_value import (
     unquoted,
 )
 from boardprof.cfunction import CHAR, Field, Pointer, Scalar, Struct
+from boardprof.errors import UsageError
 from boardprof.run.target import split_target
 
 U32, I16 = Scalar("u32", "uint32_t", 4), Scalar("i16", "int16_t", 2)
@@ -54,6 +55,51 @@ def test_pointers_are_links_and_null_in_the_bytes() -> None:
     assert content == bytes(40)
     assert [(link.offset, link.value) for link in links] == [(12, "&x"), (36, "&y[2]")]
     assert pointer_paths(outer) == {4: ("in", 0, "p"), 12: ("in", 1, "p"), 16: ("q",)}
+    assert pointer_paths(Struct("anonymous", 16, (Field("", 8, inner),))) == {12: ("p",)}
+
+
+# struct { bool on; unsigned char byte; short tone; enum { RED = 3 } color; }
+COLOR = Scalar("u32", "enum color", 4, (("RED", 3),))
+NUMBERS = Struct(
+    "numbers",
+    8,
+    (
+        Field("on", 0, Scalar("bool", "bool", 1)),
+        Field("byte", 1, Scalar("u8", "unsigned char", 1)),
+        Field("tone", 2, I16),
+        Field("color", 4, COLOR),
+    ),
+)
+
+
+def test_numbers_reach_to_the_limits_of_their_types() -> None:
+    most = {"on": 1, "byte": 255, "tone": 32767, "color": 4294967295}
+    least = {"on": 0, "byte": 0, "tone": -32768, "color": "RED"}
+    content, _ = structs_bytes("s", [most, least], NUMBERS)
+    assert content.hex() == "01ffff7fffffffff" + "0000008003000000"
+
+
+@pytest.mark.parametrize(
+    ("members", "why"),
+    [
+        ({"on": 2}, "on=2 is out of range: bool is 0 to 1"),
+        ({"byte": 256}, "byte=256 is out of range: u8 is 0 to 255"),
+        ({"byte": -1}, "byte=-1 is out of range: u8 is 0 to 255"),
+        ({"tone": 32768}, "tone=32768 is out of range: i16 is -32768 to 32767"),
+        ({"tone": -32769}, "tone=-32769 is out of range: i16 is -32768 to 32767"),
+        ({"color": "BLUE"}, "color=BLUE is not an integer"),
+    ],
+)
+def test_a_number_that_does_not_fit_its_member_is_refused(
+    members: dict[str, object], why: str
+) -> None:
+    with pytest.raises(UsageError, match=f"^s: {why}"):
+        structs_bytes("s", [members], NUMBERS)
+
+
+def test_more_elements_than_an_array_has_are_refused() -> None:
+    with pytest.raises(UsageError, match="n is an array of 2 elements"):
+        structs_bytes("s", [{"n": [1, 2, 3]}], BITS)
 
 
 def test_members_are_shown_as_the_command_line_takes_them() -> None:

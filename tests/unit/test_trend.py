@@ -83,6 +83,9 @@ def test_earlier_runs_are_given_to_a_comparison() -> None:
     fewer = compare(earlier[-1], hardware(1016), "cycles>4spread", earlier=earlier, spread_runs=5)
     # The last five: median 1000, distances 0 2 5 4 1, their median 2; 16 / 2.9652 is 5.4 spreads.
     assert "+5.40 spreads of 2.965 from 1,000" in " ".join(fewer.notes)
+    many = [hardware(1000), *earlier, *earlier]
+    most = compare(earlier[-1], hardware(1016), "cycles>4spread", earlier=many)
+    assert "the median of 20 earlier runs." in " ".join(most.notes)
 
 
 def test_counts_beyond_every_float_have_a_trend_and_a_limit() -> None:
