@@ -258,11 +258,15 @@ class Judge:
         return row
 
     def _stages(self, mutant: Mutant, copy: Copy) -> list[tuple[str, ...]]:
-        """Return all stages, first the test that killed the mutant when the tests were others."""
+        """Return all stages, first the test that killed the mutant when the tests were others.
+
+        What no test can notice has one stage: the wider ones would take hours to say nothing.
+        """
         module = mutant.identity.partition(":")[0]
         killer = self._killers.get(mutant.identity)
         first = [(killer,)] if killer else []
-        return [*first, *stages(copy.tree, mutant.room, module)]
+        found = [*first, *stages(copy.tree, mutant.room, module)]
+        return found[:1] if mutant.identity in EQUIVALENT else found
 
     def _judge(self, mutant: Mutant, number: int) -> Row:
         copy = self._idle.pop()  # there are as many as threads

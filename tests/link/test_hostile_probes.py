@@ -17,6 +17,7 @@ from boardprof.decode.dictionary import Dictionary, FunctionInfo
 from boardprof.errors import BoardprofError
 from boardprof.events.probe_names import read_names
 from boardprof.events.recording import ProbeRecording, Recorded
+from boardprof.events.timeline import ProbeCosts
 from boardprof.link.session import Session
 from boardprof.link.stream import Stream
 from boardprof.transport.tcp import connect_tcp
@@ -25,7 +26,11 @@ from tests.link.fake_agent import Answer, fake_agent
 
 FUNCTIONS = ("bp.trace", "bp.trace_start", "bp.trace_stop", "bp.trace_slots")
 FUNCTIONS += ("bp.trace_calibrate", "bp.trace_kept", "bp.trace_read", "bp.trace_tasks")
-NAMES = read_names(b"\x01work\0\x01bp_calibration\0\x03bp_calibration\0\x04bp_calibration\0")
+NAMES = read_names(
+    b"\x01work\0"  # a range, 16 and 17
+    b"\x01bp_calibration\0\x03bp_calibration\0\x04bp_calibration\0"  # 18 and 19; 20; 21
+    b"\x03bp_interrupt\0\x02timer\0"  # a mark, 22; an interrupt, 23 and 24
+)
 MORE = [0, None, None, 0]
 INFO = ["cycles", "mcycle", 0, 4096, 1, 0, 1000, *MORE]
 LAST = struct.pack("<BBHIIIIQ", 0, 3, 0, 0, 0, 5, 5, 5)
@@ -143,6 +148,32 @@ def test_the_usual_answers_are_taken() -> None:
 def test_a_board_that_does_not_record_its_calibration_is_refused() -> None:
     with recorder() as make:
         assert "What probes cost on bench cannot be measured" in refused(make)
+
+
+def block(sequence: int, *words: int, flags: int = 1) -> bytes:
+    """A block of core 0 whose records are these words; flag 2 says that it is the last."""
+    head = struct.pack("<BBHIIIIQ", 0, flags, len(words), sequence, 0, 5, 5, 5)
+    return head + struct.pack(f"<{len(words)}I", *words)
+
+
+def test_what_probes_cost_is_taken_from_the_calibration_alone() -> None:
+    """Not from what a recording that still ran has left. Words are ticks << 8 | number."""
+    mark, value, marked = 20, 21, 22
+    words = (
+        *(18, 3 << 8 | 19) * 3,  # an empty range takes 3 ticks
+        *(mark, 5 << 8 | mark),  # a mark 5
+        *(mark, 4 << 8 | 18, 3 << 8 | 19, 5 << 8 | mark),  # a range and the mark 12
+        *(value, 0, 7 << 8 | value, 0),  # a value 7
+        *(marked, 10 << 8 | 23, 4 << 8 | 24, 6 << 8 | marked),  # an interrupt 16 beside its marks
+        *(marked, 2 << 8 | marked),  # of which 2 are there if it is masked
+    )
+    measured = block(0, *words, flags=3)
+    earlier = block(9, mark, 100 << 8 | mark)
+    for stream in (measured, earlier + measured):
+        with recorder(stream=stream) as make, make() as made:
+            assert made.costs == ProbeCosts(
+                empty=3.0, mark=5.0, value=7.0, range=3.5, late=None, interrupt=14
+            )
 
 
 def test_events_that_never_end_are_refused() -> None:

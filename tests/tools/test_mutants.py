@@ -177,7 +177,7 @@ def test_what_a_stage_leaves_goes_to_the_next_and_no_verdict_is_found_twice(
     assert found[1] == found[0]
     monkeypatch.setattr("scripts.mutants.EQUIVALENT", {"boardprof:<module>:integer:1": "why"})
     rows = list(Judge(copies, tmp_path / "work").verdicts(both))
-    assert [row["verdict"] for row in rows] == ["killed", "equivalent"]
+    assert [(row["stage"], row["verdict"]) for row in rows] == [(1, "killed"), (1, "equivalent")]
     assert capsys.readouterr().out.splitlines() == [
         "Running once without a mutant: tests/test_limit.py",
         "left for stage 2: boardprof:<module>:integer:1",

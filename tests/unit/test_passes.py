@@ -142,6 +142,12 @@ def test_a_clock_that_never_wraps_runs_beside_counters_that_may(board: Board) ->
     passes = board.offer.passes(["once"])
     assert [each.name for each in passes[0].fixed.collectors] == ["ticks"]
     assert passes[0].fixed.counters == frozenset()
+    slow = [  # one tick a second
+        replace(each, counters=tuple(replace(k, hz=min(k.hz, 1)) for k in each.counters))
+        for each in board.offer.fixed
+    ]
+    passes = replace(board.offer, fixed=tuple(slow)).passes(["once"])
+    assert [each.name for each in passes[0].fixed.collectors] == ["ticks"]
     measured = board.measure("work", metrics=["once"], warmup=0, repeat=1)
     assert counted(measured.windows) == [{"once": 1}]
     # Collector 2, and the clock, which is collector 4.

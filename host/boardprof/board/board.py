@@ -42,7 +42,7 @@ from boardprof.measure.passes import Rounds, check_range
 from boardprof.measure.placement import OnTransfer, Placement
 from boardprof.measure.selection import metric_names
 from boardprof.measure.stack_check import StackCheck
-from boardprof.measure.window import Collectors, Window
+from boardprof.measure.window import Collectors
 from boardprof.report.assemble import assemble
 from boardprof.report.measurement import Device, Measurement
 from boardprof.report.report import Report
@@ -516,10 +516,6 @@ class Board:
                 hint="check the rate and width that bp_port_clock in its port.c reports",
             )
         return fit
-
-    def window(self, collector: str) -> Window:
-        """Return a closed window of ``collector``; see `Window`."""
-        return Window(self.link, collector)
 
     def stream(self, timeout_s: float = 1.0) -> Stream:
         """Open the stream of data that the board's functions write; use it in a ``with``.

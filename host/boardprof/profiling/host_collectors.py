@@ -350,7 +350,7 @@ class PAPIMetricCollector(MetricCollector):
         if collector.current is not slots:
             names = [event.removeprefix(f"{_COLLECTOR}.") for event in slots.events]
             self._slots[id(dev)] = collector.select(names)
-        window = dev.window(_COLLECTOR)
+        window = dev.collectors[_COLLECTOR]
         window.start()
         return window
 

@@ -179,7 +179,7 @@ class CallCounters:
 
     @contextmanager
     def _opened(self, collector: str) -> Iterator[Window]:
-        window = self._board.window(collector)
+        window = self._board.collectors[collector]
         try:
             window.start()
         except RpcError as error:
