@@ -141,6 +141,18 @@ def test_a_block_of_the_board_stays_there(board: Board) -> None:
     assert all_is_free(board)
 
 
+def test_a_pointer_in_a_struct_may_lead_into_a_block_of_the_board(tmp_path: Path) -> None:
+    source = tmp_path / "pair.c"
+    source.write_text(
+        "struct pair { const int *one, *other; };\n"
+        "int sum(const struct pair *p) { return *p->one * 100 + *p->other; }\n"
+    )
+    with boardprof.build(source, board="native").open() as board:
+        block = board.memory.alloc(8)
+        board.memory.write(block, np.array([7, 9], np.int32).tobytes())
+        assert board.functions.sum({"one": block, "other": np.array([5], np.int32)}) == 705
+
+
 def test_bytes_go_in_and_a_bytearray_comes_back(board: Board) -> None:
     buffer = bytearray(5)
     board.functions.fill(buffer, 3, 200)
