@@ -157,15 +157,15 @@ def block(sequence: int, *words: int, flags: int = 1) -> bytes:
 
 
 def test_what_probes_cost_is_taken_from_the_calibration_alone() -> None:
-    """Not from what a recording that still ran has left. Words are ticks << 8 | number."""
+    """A recording that still ran may have left events before it. Words are ticks << 8 | number."""
     mark, value, marked = 20, 21, 22
     words = (
         *(18, 3 << 8 | 19) * 3,  # an empty range takes 3 ticks
         *(mark, 5 << 8 | mark),  # a mark 5
         *(mark, 4 << 8 | 18, 3 << 8 | 19, 5 << 8 | mark),  # a range and the mark 12
         *(value, 0, 7 << 8 | value, 0),  # a value 7
-        *(marked, 10 << 8 | 23, 4 << 8 | 24, 6 << 8 | marked),  # an interrupt 16 beside its marks
-        *(marked, 2 << 8 | marked),  # of which 2 are there if it is masked
+        *(marked, 10 << 8 | 23, 4 << 8 | 24, 6 << 8 | marked),  # 20 with an interrupt, 4 within it
+        *(marked, 2 << 8 | marked),  # 2 without an interrupt: so it takes 20 - 4 - 2
     )
     measured = block(0, *words, flags=3)
     earlier = block(9, mark, 100 << 8 | mark)

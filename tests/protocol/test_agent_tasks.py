@@ -18,7 +18,7 @@ class Tasks:
     """The table of a board that has three places."""
 
     def __init__(self, board: MemoryBoard) -> None:
-        """Begin with an empty table, and a stack of 64 bytes of which the upper 24 were used."""
+        """Make a stack of 64 bytes. A task has used the upper 24, since stacks grow down."""
         self._board = board
         self.stack = board.ffi.new("uint8_t[64]", [FILL] * 40 + [1] * 24)
 

@@ -93,8 +93,8 @@ def test_an_image_has_as_many_names_as_one_instruction_can_load(tmp_path: Path) 
     # RISC-V's `li` has 12 bits with a sign: up to 2047. Numbers begin with 16.
     for marks in (2032, 2033):
         section = r"\3m\0" * marks
-        text = f'[[gnu::section("bp_trace_names")]] const char names[] = "{section[:-2]}";'
-        image = compiled(tmp_path, text, ["gcc"], "-std=gnu2x")
+        place = '__attribute__((section("bp_trace_names")))'
+        image = compiled(tmp_path, f'const char names[] {place} = "{section[:-2]}";')
         if marks == 2032:
             assert len(image_names(image, 0, "bench").names) == 2032
         else:

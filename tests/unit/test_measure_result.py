@@ -9,7 +9,7 @@ from boardprof.report.measure_result import MeasureError, MeasureResult
 
 
 def test_the_numbers_of_errors_are_those_that_tvm_has_for_them() -> None:
-    # tvm.autotvm.measure.MeasureErrorNo has these eight numbers, and 8 for what is unknown.
+    # 0 to 8 are those of tvm.autotvm.measure.MeasureErrorNo; TVM has no 9.
     assert [(error.value, error.name) for error in MeasureError] == [
         (0, "NO_ERROR"),
         (1, "INSTANTIATION_ERROR"),
