@@ -22,25 +22,31 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.simulation.agent import build_agent
 from tests.simulation.pool import Tally, blocks_of, play_ranges, replay_command
-from tests.support import ROOT
+from tests.support import AGENT, ROOT
 
-__all__ = ["Progress", "main"]
+__all__ = ["Progress", "main", "sources"]
 
 _STATE = ROOT / "build" / "soak.json"
 _SCHEDULES = 10_000_000
 _REPORT_S = 10.0
-_SOURCES = ("device_runtime_c/src", "host/boardprof", "protocol/boardprof_protocol")
-_TRIED = ("tests/simulation", *_SOURCES)
+
+
+def sources() -> list[Path]:
+    """Return the files that are tried: the agent's, and each module that the simulation imports."""
+    folders = (AGENT / "src", AGENT / "include", ROOT / "tests" / "simulation")
+    found = {path for folder in folders for path in folder.rglob("*.[ch]")}
+    for module in list(sys.modules.values()):
+        path = Path(getattr(module, "__file__", None) or "/")
+        if path.is_relative_to(ROOT) and ".venv" not in path.parts:
+            found.add(path)
+    return sorted(found)
 
 
 def fingerprint() -> str:
-    """Return a hash of all that is tried: what another code has done says nothing of this one."""
+    """Return a hash of `sources`: what other code has done says nothing of this one."""
     digest = hashlib.sha256()
-    for folder in _TRIED:
-        for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in {".py", ".c", ".h"}:
-                digest.update(path.relative_to(ROOT).as_posix().encode())
-                digest.update(path.read_bytes())
+    for path in sources():
+        digest.update(path.relative_to(ROOT).as_posix().encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
 

@@ -55,6 +55,27 @@ def test_ctrl_c_stops_a_soak_and_keeps_what_was_done(tmp_path: Path) -> None:
     assert json.loads(state.read_text(encoding="utf-8"))["failures"] == {}
 
 
+def test_a_soak_begins_again_when_what_it_tries_changes_and_for_nothing_else() -> None:
+    listed = subprocess.run(
+        [sys.executable, "-c", "from scripts.soak import sources; print(*sources(), sep='\\n')"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    tried = {str(Path(line).relative_to(ROOT)) for line in listed.stdout.splitlines()}
+    assert {
+        "device_runtime_c/include/boardprof/bp_wire.h",
+        "device_runtime_c/src/bp_channel.c",
+        "host/boardprof/link/session.py",
+        "protocol/boardprof_protocol/frame.py",
+        "tests/simulation/board.c",
+        "tests/simulation/schedule.py",
+    } <= tried
+    assert not any(name.startswith(("host/boardprof/cli", "host/boardprof/tune")) for name in tried)
+
+
 def test_ranges_that_touch_become_one(tmp_path: Path) -> None:
     progress = Progress("code")
     for begin, end in ((500, 1000), (0, 500), (2000, 2500)):
