@@ -19,20 +19,21 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: bench boards-readme check clean demo docs faults fmt fuzz gen gen-check help lint lint-c lock mutants
-.PHONY: nightly setup setup-demo setup-test size soak test
+.PHONY: nightly setup setup-check setup-demo setup-test size soak test
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: setup-test ## Install what demo and test need, and run nothing
 	@echo "Ready: . $(PYTHON_BIN)/activate, then boardprof --help, or see docs/tutorial.md."
 
 demo: setup-demo ## Profile the example workloads on this machine and print the Report
 	@mkdir -p build
-	@$(PYTHON_BIN)/boardprof run examples/workloads:all --no-warnings --json build/demo.json
+	@BOARDPROF_HISTORY=off $(PYTHON_BIN)/boardprof run examples/workloads:all --no-warnings \
+		--json build/demo.json
 	@echo "The same table again: $(PYTHON_BIN)/boardprof show build/demo.json"
 
-check: setup-test gen-check lint ## Check what needs no emulator, in 90 seconds: the inner loop
+check: setup-check gen-check lint ## Check what needs no emulator, in 90 seconds: the inner loop
 	@$(PYTEST) -m "not slow and not nightly" tests/unit tests/protocol tests/test_layers.py
 	@$(PYTHON_BIN)/boardprof run -q examples/workloads:crc32
 	@sh scripts/took.sh $(BEGAN) 90
@@ -45,7 +46,7 @@ test: setup-test gen-check lint lint-c size ## Run all checks and all tests, the
 nightly: setup-test ## Run what is too long for a change: full matrices, fuzzing, soak, mutants; resumes
 	@$(PYTHON_BIN)/python scripts/nightly.py
 
-lint: setup-test ## Check style and types: ruff, mypy, clang-format
+lint: setup-check ## Check style, types and English: ruff, mypy, clang-format, scripts/english.py
 	@echo "Checking style and types ..."
 	@$(PYTHON_BIN)/ruff check -q .
 	@$(PYTHON_BIN)/ruff format -q --check .
@@ -81,13 +82,13 @@ mutants: setup-test ## Change the code in 380 places, one at a time: which chang
 soak: setup-test ## Play 10,000,000 faulty schedules on all cores; goes on where it was stopped
 	@$(PYTHON_BIN)/python scripts/soak.py
 
-gen: setup-test ## Write what is generated: C headers, options for build systems, docs/reference-*.md
+gen: setup-check ## Write what is generated: C headers, options for build systems, docs/reference-*.md
 	@$(PYTHON_BIN)/python -m boardprof_protocol.c_header $(WIRE_HEADER)
 	@for schema in boards/*/schema.py; do $(PYTHON_BIN)/python $$schema || exit 1; done
 	@$(PYTHON_BIN)/python scripts/options.py
 	@$(PYTHON_BIN)/python scripts/reference.py
 
-gen-check: setup-test ## Check that what is committed is what is generated
+gen-check: setup-check ## Check that what is committed is what is generated
 	@echo "Checking the generated headers ..."
 	@$(PYTHON_BIN)/python -m boardprof_protocol.c_header | diff -u $(WIRE_HEADER) - \
 		|| { echo "$(WIRE_HEADER) is not current: run make gen." >&2; exit 1; }
@@ -100,7 +101,7 @@ gen-check: setup-test ## Check that what is committed is what is generated
 boards-readme: setup-demo ## Write the list of boards in boards/README.md from their board.toml
 	@$(PYTHON_BIN)/python scripts/boards_readme.py
 
-fmt: setup-test ## Format Python and C
+fmt: setup-check ## Format Python and C
 	@$(PYTHON_BIN)/ruff check -q --fix-only .
 	@$(PYTHON_BIN)/ruff format -q .
 	@clang-format -i $(C_FILES)
@@ -108,12 +109,15 @@ fmt: setup-test ## Format Python and C
 lock: setup-demo ## Resolve the lock files again, after a change of pyproject.toml (needs uv)
 	@PYTHON=$(PYTHON_BIN)/python sh scripts/lock.sh
 
-clean: ## Remove what was built, and the tools' caches; keep .venv
+clean: ## Remove what was built, the tools' caches, and how far nightly has come; keep .venv
 	@rm -rf build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find . -name .venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 setup-demo:
 	@sh scripts/setup.sh demo
+
+setup-check:
+	@sh scripts/setup.sh check
 
 setup-test:
 	@sh scripts/setup.sh test

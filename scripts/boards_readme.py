@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from boardprof.boards.board_file import BoardSpec, load_board
+from boardprof.errors import BoardprofError
 
 __all__ = ["main", "table"]
 
@@ -79,4 +80,7 @@ def _runs(spec: BoardSpec) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except BoardprofError as error:  # a board.toml has a mistake
+        sys.exit(f"error: {error}")

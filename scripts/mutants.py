@@ -401,6 +401,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MutantsError as error:
         print(error, file=sys.stderr)
         return 2
+    except KeyboardInterrupt:  # before the first mutant
+        return 130
 
 
 if __name__ == "__main__":

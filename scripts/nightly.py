@@ -11,17 +11,22 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 __all__ = ["PARTS", "main"]
 
 _ROOT = Path(__file__).resolve().parents[1]
 _STATE = _ROOT / "build" / "nightly.json"
+
+_END_S = 60.0
+"""Time that a part has to end after Ctrl-C."""
 
 _PYTEST = ("-m", "pytest", "-q", "-n", "4", "--dist", "loadscope", "-p", "no:cacheprovider")
 
@@ -67,11 +72,27 @@ def keep(code: str, seconds: dict[str, float]) -> None:
 
 
 def run_part(name: str) -> tuple[float, int]:
-    """Run a part; return its seconds and exit status."""
+    """Run a part; return its seconds and exit status.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C. The part and its processes have ended: it got the signal, too.
+    """
     print(f"== {name}", flush=True)
     began_s = time.monotonic()
-    status = subprocess.run([sys.executable, *PARTS[name]], cwd=_ROOT, check=False).returncode
-    return time.monotonic() - began_s, status
+    # In a group of its own, so that it gets one signal, whoever sent it to whom.
+    part = subprocess.Popen([sys.executable, *PARTS[name]], cwd=_ROOT, start_new_session=True)
+    try:
+        status = part.wait()
+        return time.monotonic() - began_s, status
+    except KeyboardInterrupt:
+        os.killpg(part.pid, signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            part.wait(_END_S)
+        raise
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(part.pid, signal.SIGKILL)
+        part.wait()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

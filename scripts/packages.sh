@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that are missing, or prints their list and stops.
-# usage: PYTHON=... scripts/packages.sh demo|test, in the checkout's folder
+# usage: PYTHON=... scripts/packages.sh demo|check|test, in the checkout's folder
 set -eu
 
 MISSING=7 # exit code: something must be installed first
@@ -15,8 +15,11 @@ libc6-dev:stdio.h"
 aarch64=gcc-aarch64-linux-gnu aarch64cxx=g++-aarch64-linux-gnu
 # Its own compiler is no cross compiler.
 [ "$(uname -m)" != aarch64 ] || aarch64=gcc aarch64cxx=g++
-test="$demo
+check="$demo
 git:git
+clang-format:clang-format
+g++:g++"
+test="$check
 gcc-arm-none-eabi:arm-none-eabi-gcc
 gcc-riscv64-unknown-elf:riscv64-unknown-elf-gcc
 libnewlib-arm-none-eabi:newlib
@@ -33,7 +36,6 @@ arduino-ctags:arduino-ctags
 babeltrace2:babeltrace2
 qemu-system-arm:qemu-system-arm
 qemu-system-misc:qemu-system-riscv32
-clang-format:clang-format
 clang:clang
 chromium:chromium
 chromium-driver:chromedriver
@@ -42,7 +44,6 @@ libelf-dev:libelf.h
 papi-tools:papi_avail
 libsimavr-dev:simavr/sim_avr.h
 verilator:verilator
-g++:g++
 ninja-build:ninja
 openocd:openocd
 postgresql:initdb
@@ -119,7 +120,7 @@ give_up() {
             printf '  %-24s for %s\n' "$package" "$program"
         done
         echo "On Debian, as root: apt-get install --no-install-recommends $(packages "$1")"
-        echo "Elsewhere, install what gives these programs. Then run make ${part} again."
+        echo "Elsewhere, install what gives these programs. Then run the same command again."
     } >&2
     exit $MISSING
 }
@@ -127,6 +128,7 @@ give_up() {
 part=$1
 case $part in
 demo) wanted=$demo ;;
+check) wanted=$check ;;
 test) wanted=$test ;;
 esac
 
@@ -134,7 +136,7 @@ lacking=$(missing)
 [ -n "$lacking" ] || exit 0
 
 if ! [ -f /etc/debian_version ] || ! command -v apt-get >/dev/null; then
-    give_up "$lacking" "This is not a Debian system, so nothing was installed."
+    give_up "$lacking" "This is not Debian with apt-get on PATH, so nothing was installed."
 fi
 if [ "$(id -u)" -eq 0 ]; then
     as_root=

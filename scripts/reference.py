@@ -45,12 +45,6 @@ PYTHON: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("boardprof.trace.averages", "", "", ("FunctionEventAvg",)),
     ("boardprof.itt", "boardprof.itt: markers", "", ()),
     (
-        "boardprof.fleet",
-        "boardprof.fleet: batches on many boards",
-        "[Many boards, many hosts](fleet.md) shows how they are used.",
-        (),
-    ),
-    (
         "boardprof.trace.flops",
         "boardprof.trace.flops: operations of a call",
         "",

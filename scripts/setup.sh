@@ -1,17 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Installs what `make demo` or `make test` needs, as far as it is missing.
-# usage: scripts/setup.sh demo|test
-# PYTHON in the environment names the interpreter; else the first one that is new enough is taken.
+# Installs what `make demo`, `make check` or `make test` needs, as far as it is missing.
+# usage: scripts/setup.sh demo|check|test
+# PYTHON in the environment names the interpreter; else it is that of .venv, or the first one that is
+# new enough.
 set -eu
 cd "$(dirname "$0")/.."
 
 MISSING=7 # exit code: something must be installed first
 
 case ${1:-} in
-demo | test) part=$1 ;;
+demo | check | test) part=$1 ;;
 *)
-    echo "usage: scripts/setup.sh demo|test" >&2
+    echo "usage: scripts/setup.sh demo|check|test" >&2
     exit 2
     ;;
 esac
@@ -26,7 +27,7 @@ print(getattr(sys, "_base_executable", None) or sys.executable)' 2>/dev/null
 }
 
 python=
-for candidate in ${PYTHON:-python3 python3.11 python3.12 python3.13 python3.14}; do
+for candidate in ${PYTHON:-.venv/bin/python python3 python3.11 python3.12 python3.13 python3.14}; do
     python=$(base_python "$candidate") && break
     python=
 done

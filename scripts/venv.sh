@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Makes .venv: the locked Python packages, checked by their hashes, and this checkout, editable.
-# usage: PYTHON=... scripts/venv.sh demo|test, in the checkout's folder
+# usage: PYTHON=... scripts/venv.sh demo|check|test, in the checkout's folder
 #
 # .venv/setup-demo and .venv/setup-test hold the key of what was installed. With another key, such
 # as that of another checkout, or without any, .venv is made again.
 set -eu
 
 case $1 in
-demo) lock=requirements.lock ;;
-test) lock=requirements-dev.lock ;;
+demo) part=demo lock=requirements.lock ;;
+*) part=test lock=requirements-dev.lock ;;
 esac
 
 key=$({
@@ -30,16 +30,17 @@ pip() {
     exit 1
 }
 
-has "$1" && exit 0
-echo "Setting up .venv for make $1 ($("$PYTHON" --version)) ..."
+has $part && exit 0
 if ! has demo; then
+    [ ! -d .venv ] || echo "Removing .venv: it is of another Python, another folder or other locked packages."
     rm -rf .venv
     "$PYTHON" -m venv .venv
 fi
+echo "Installing Python packages into .venv ($("$PYTHON" --version)) ..."
 pip install --require-hashes -r "$lock"
 # The build backend is in the lock, too.
 pip install --no-deps --no-build-isolation -e .
 pip check
-for part in demo "$1"; do
-    echo "$key" >".venv/setup-$part"
+for each in demo $part; do
+    echo "$key" >".venv/setup-$each"
 done

@@ -38,7 +38,8 @@ os.environ["BOARDPROF_HISTORY"] = "off"
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 # What this machine's samples are like is no matter of theirs either, but of those that ask for it.
 os.environ["BOARDPROF_WARNINGS"] = "no"
-os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="boardprof-tests-")
+CONFIG_HOME = tempfile.TemporaryDirectory(prefix="boardprof-tests-")
+os.environ["XDG_CONFIG_HOME"] = CONFIG_HOME.name
 
 
 _LONGEST_FIRST = ("cli", "link", "docs", "protocol", "projects", "pytest_plugin")
@@ -187,13 +188,15 @@ def folder_lines(terminalreporter: pytest.TerminalReporter) -> list[str]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # outermost: what it writes comes last
 def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter,
+    terminalreporter: pytest.TerminalReporter, exitstatus: int
 ) -> Generator[None, None, None]:
     yield
     terminalreporter.section("time per folder", sep="-")
     for line in folder_lines(terminalreporter):
         terminalreporter.write_line(line)
-    skipped = terminalreporter.stats.get("skipped", [])
+    lines = skipped_lines(terminalreporter.stats.get("skipped", []))
+    if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):  # all others ended early
+        lines = lines or ["no test was skipped"]
     terminalreporter.section("skipped", sep="-")
-    for line in skipped_lines(skipped) or ["no test was skipped"]:
+    for line in lines or ["The run has ended early: most tests did not run."]:
         terminalreporter.write_line(line)

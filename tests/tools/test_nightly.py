@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -56,8 +57,22 @@ def test_fresh_runs_also_what_has_passed(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out.count("== soak") == 2
 
 
-def test_ctrl_c_ends_it_with_130_and_what_passed_before_is_kept(tmp_path: Path) -> None:
-    waits = ("-c", "import time; print('waits', flush=True); time.sleep(60)")
+WAITS = """
+import time
+try:
+    print("waits", flush=True)
+    time.sleep(60)
+finally:
+    time.sleep(1)
+    print("has ended", flush=True)
+"""
+
+
+@pytest.mark.parametrize("sent", [os.killpg, os.kill], ids=["terminal", "supervisor"])
+def test_ctrl_c_ends_the_part_then_it_with_130_and_what_passed_before_is_kept(
+    tmp_path: Path, sent: Callable[[int, int], None]
+) -> None:
+    waits = ("-c", WAITS)
     program = f"""
 import pathlib, sys
 from scripts import nightly
@@ -72,11 +87,12 @@ sys.exit(nightly.main([]))
         assert process.stdout is not None
         while process.stdout.readline() != "waits\n":
             assert process.poll() is None
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        sent(process.pid, signal.SIGINT)
         process.wait(timeout=30)
         lines = process.stdout.read().splitlines()
     assert process.returncode == 130
     assert lines == [
+        "has ended",
         "soak        0.0 min  passed",
         "Interrupted. The next run continues with the part that was interrupted.",
     ]
