@@ -198,5 +198,5 @@ def pytest_terminal_summary(
     if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):  # all others ended early
         lines = lines or ["no test was skipped"]
     terminalreporter.section("skipped", sep="-")
-    for line in lines or ["The run has ended early: most tests did not run."]:
+    for line in lines or ["The run ended early: not every test ran."]:
         terminalreporter.write_line(line)

@@ -140,6 +140,24 @@ def test_an_array_in_a_struct_is_changed_in_place_and_put_back(board: Board) -> 
     assert measured.sent_again == "pointers in structs lead to arrays that the function may change"
 
 
+def test_what_a_pointer_in_a_struct_may_write_is_put_back_though_a_parameter_is_const(
+    board: Board,
+) -> None:
+    def nodes() -> list[dict[str, Any]]:
+        return [{"next": "&first[1]"}, {"value": 40, "next": "&first[2]"}, {"value": 2}]
+
+    # The result of the last call: it found the values, not what the calls before had left.
+    assert board.measure("drain", nodes(), repeat=3).result == 42
+    drained = nodes()
+    assert board.functions.drain(drained) == 42
+    assert [node["value"] for node in drained] == [0, 0, 0]
+
+
+def test_a_text_in_a_struct_is_put_back(board: Board) -> None:
+    assert board.functions.first_word({"text": "four words"}) == 4
+    assert board.measure("first_word", {"text": "four words"}, repeat=3).result == 4
+
+
 def test_a_block_of_the_board_is_pointed_to(board: Board) -> None:
     block = board.memory.alloc(4)
     board.memory.write(block, bytes([1, 2, 3, 4]))

@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -187,6 +188,22 @@ def test_no_such_device_is_3() -> None:
         "error: Port /dev/ttyNONE7 does not exist.\n"
         "Try: plug in the board, and look under /dev/serial/by-id\n"
     )
+
+
+def test_an_empty_port_is_2() -> None:
+    done = boardprof("info", "-b", "linux", "-p", "")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: The port is empty.\nTry: give ")
+
+
+def test_a_folder_that_was_removed_is_2(tmp_path: Path) -> None:
+    (folder := tmp_path / "gone").mkdir()
+    program = f"rmdir {folder} && exec {sys.executable} -m boardprof show last"
+    done = subprocess.run(
+        ["sh", "-c", program], cwd=folder, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: The current folder was removed.\nTry: cd to another folder\n"
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "null"])

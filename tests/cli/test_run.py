@@ -94,6 +94,22 @@ def test_all_with_arguments_takes_the_functions_that_want_just_these() -> None:
     assert "note: count_calls is skipped: it takes () -> u32, without value\n" in done.err
 
 
+def test_all_measures_the_others_if_a_function_does_not_take_such_a_value(tmp_path: Path) -> None:
+    (tmp_path / "four.c").write_text(
+        "int aaa(const int *n) { return *n; }\n"
+        "int mid(int n) { return n; }\n"
+        "int small(signed char n) { return n; }\n"
+        "int zzz(int n) { return n + 1; }\n"
+    )
+    done = boardprof("run", f"{tmp_path / 'four.c'}:all", "n=200", "--repeat", "1")
+    assert (done.code, rows(done.out)) == (0, ["mid", "zzz"])
+    notes = [line for line in done.err.splitlines() if "is skipped" in line]
+    assert notes == [
+        "note: aaa is skipped: n=200 is not an array; the parameter's type is const i32*",
+        "note: small is skipped: n='200' of small is out of range: i8 is -128 to 127",
+    ]
+
+
 def test_a_function_that_cannot_be_called_is_refused_by_its_name() -> None:
     done = boardprof("run", f"{SCALARS}:sum_of")
     assert refused(done, "sum_of cannot be called over the wire: it takes a variable number of")
@@ -437,9 +453,10 @@ def test_a_function_that_never_stops_printing_is_ended_by_the_board(tmp_path: Pa
     requires_tool("qemu-system-arm", "qemu-system-arm")
     file = tmp_path / "prints.c"
     file.write_text(PRINTS_FOR_EVER)
-    done = boardprof("run", "-b", "qemu-cortex-m3", f"{file}:prints_for_ever", "--timeout", "0.8")
+    limits = ("--timeout", "0.4", "--wall-timeout", "90")  # a machine may need 20 s for these 0.4 s
+    done = boardprof("run", "-b", "qemu-cortex-m3", f"{file}:prints_for_ever", *limits)
     assert done.code == 6
-    assert "prints_for_ever did not end within 0.8 s of the board's clock" in done.err
+    assert "prints_for_ever did not end within 0.4 s of the board's clock" in done.err
 
 
 def test_a_closed_standard_output_is_no_failure(tmp_path: Path) -> None:

@@ -102,6 +102,8 @@ def test_bytes_that_are_no_text_are_4_with_their_number_and_in_hex() -> None:
         (b"\xff" * 4, "p sent 4 bytes in 2 s, but no frame and hardly any text: ff ff ff ff."),
         (b"\xff" * 16, f"hardly any text:{16 * ' ff'}."),
         (b"\xff" * 17, f"hardly any text:{16 * ' ff'} ...."),
+        (b"\xff" * 65_535, "p sent 65,535 bytes in 2 s, but no frame and hardly any text: "),
+        (b"\xff" * 65_536, "p sent at least 65,536 bytes in 2 s, but no frame and hardly any "),
         (b"a" * 8 + b"\x01" * 4, "did not answer HELLO for 2 s."),
         (b"a" * 8 + b"\x01" * 5, "p sent 13 bytes in 2 s, but no frame and hardly any text: "),
         (b"SSH-2.0-" + b"x" * 52, f"an SSH server: it said 'SSH-2.0-{52 * 'x'}'."),

@@ -202,7 +202,11 @@ class _Binder:
                 target = self._target(array, link)
                 array.targets.append(target)
                 found = target.array
-                if found is not None and found.name not in self._arrays:
+                if found is None:
+                    continue
+                if found.passing is Passing.IN and not link.pointer.const:
+                    found.passing = Passing.IN_OUT  # const for its parameter, not for this pointer
+                if found.name not in self._arrays:
                     self._arrays[found.name] = self.extras[found.name] = found
                     todo.append(found)
 

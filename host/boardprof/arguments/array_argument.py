@@ -56,13 +56,14 @@ class Target:
     value: object = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class ArrayArgument:
     """The argument for a pointer.
 
     Attributes:
         name: of the parameter.
-        passing: its direction.
+        passing: its direction. An array that is only sent is put back, too, once a pointer in a
+            struct is known through which the function may write it.
         shape_text: as Reports show it: ``int16[256]``.
         array: the caller's memory; None for a block and for NULL.
         wire: type of an element on the board, with the board's byte order.
@@ -127,7 +128,9 @@ class ArrayArgument:
             return array.copy()
         content = self._with_pointers(content)
         received = np.frombuffer(content, self.wire).reshape(array.shape)
-        if array.flags.c_contiguous and array.dtype == self.wire:
+        if not array.flags.writeable:
+            pass  # the function may write it through a pointer in a struct, but not the caller's
+        elif array.flags.c_contiguous and array.dtype == self.wire:
             # Byte by byte: the padding of a struct must be copied too.
             array.reshape(-1).view(np.uint8)[:] = np.frombuffer(content, np.uint8)
         else:
@@ -339,7 +342,7 @@ class _Where:
             wire,
             struct=struct,
             links=tuple(links),
-            origins=origins if passing is not Passing.IN else (),
+            origins=origins,
         )
 
     def check_single(self, array: Array) -> None:

@@ -7,6 +7,7 @@ functions. So ``--version`` and ``--help`` load click and little else.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 from collections.abc import Iterator, Mapping
@@ -145,6 +146,8 @@ def _exit_code(arguments: list[str] | None) -> int:
             told = UsageError(
                 f"{error.filename}: {error.strerror}.", hint="check this file and its permissions"
             )
+        elif error.errno == errno.ENOENT:  # no stream: only getcwd has no name to tell
+            told = UsageError("The current folder was removed.", hint="cd to another folder")
         echo_error(f"error: {told}")
         return told.exit_code
     return code if isinstance(code, int) else 0

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from boardprof.elf.binutils import Location
 from boardprof.errors import BoardprofError, BoardTimeoutError, DeviceTimeoutError, LinkError
+from boardprof.link.console import KEPT_BYTES
 from boardprof.link.error_replies import Locate, place_text
 from boardprof.transport.base import Emulator
 from boardprof_protocol.codes import ErrorCode
@@ -306,9 +307,10 @@ def no_welcome(
     strange = sum(not (char.isprintable() or char in "\t\n\r\x1b") for char in text)
     strange += text.count("\ufffd")  # printable, but it replaces bytes that are not text
     if len(heard) >= _LEAST and strange * 3 > len(text):
+        count = f"{len(heard):,}" if len(heard) < KEPT_BYTES else f"at least {KEPT_BYTES:,}"
         return LinkError(
-            f"{port} sent {len(heard)} bytes in {silence_s:g} s, but no frame and hardly any "
-            f"text: {_hex(heard)}.",
+            f"{port} sent {count} bytes in {silence_s:g} s, but no frame and hardly any text: "
+            f"{_hex(heard)}.",
             hint="set the board's baud rate with --baud (doctor --link tries several), or check "
             "whether this port speaks another protocol",
         )

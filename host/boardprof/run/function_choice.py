@@ -88,7 +88,15 @@ def _chosen(board: Board, plan: Plan, firmware: Firmware | None, on_note: Note) 
         own = board.functions[name].signature
         needed = [parameter for parameter, _ in own.parameters]
         if parameters_given(needed, plan.arguments) == {*needed}:
-            chosen.append(name)
+            try:  # one that does not take these values must not keep the others from being measured
+                board.functions[name].bind(
+                    (), plan.data.values(board.functions[name], board.memory.size)
+                )
+            except UsageError as error:
+                skipped[name] = error.message.removeprefix(f"{name}: ").rstrip(".")
+                hints += [error.hint] if error.hint else []
+            else:
+                chosen.append(name)
         else:
             missing = ", ".join(name for name in needed if name not in plan.arguments)
             unknown = ", ".join(name for name in plan.arguments if name not in needed)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from boardprof.board.board import Board
@@ -81,6 +81,7 @@ def record_events(
         UsageError: the firmware has no probes, or the plan names several functions.
         BoardprofError: as `boardprof.connect` and a call of the function, if no event had come.
     """
+    plan = replace(plan, data=plan.read_data())
     with board_of(plan, listener) as (board, firmware):
         names = chosen_functions(board, plan, firmware, listener.on_note) if wanted.calls else []
         if len(names) > 1:
@@ -116,7 +117,7 @@ def _call(
 ) -> None:
     function = board.functions[name]
     show = _Shown(recorder, listener)
-    values = plan.read_data().values(function, board.memory.size)
+    values = plan.data.values(function, board.memory.size)
     for done in range(wanted.calls):
         function(**values)
         recorder.read()

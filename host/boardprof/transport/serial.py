@@ -116,6 +116,8 @@ def connect_serial(device: str, baud: int, lines: ControlLines | None = None) ->
 def _open(device: str, baud: int, lines: ControlLines) -> DescriptorTransport:
     import serial  # not needed to show help or to run an emulated board
 
+    if not device:
+        raise UsageError("The port is empty.", hint=f"give {FORMS}")
     given, device = device, current_path(device)
     try:
         line = serial.Serial(None, baud, timeout=0, write_timeout=0, exclusive=True)

@@ -300,8 +300,9 @@ class _Arrays:
         """Return what the last call wrote."""
         outputs = self.placement.fetch()
         for argument, before in zip(self.arguments.arrays, self._before, strict=True):
-            if argument.array is not None and before is not None and argument.is_returned:
-                argument.array[...] = before
+            array = argument.array
+            if array is not None and argument.is_returned and array.flags.writeable:
+                array[...] = before
         return outputs
 
     def renew(self) -> None:
