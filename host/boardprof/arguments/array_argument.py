@@ -129,7 +129,7 @@ class ArrayArgument:
         content = self._with_pointers(content)
         received = np.frombuffer(content, self.wire).reshape(array.shape)
         if not array.flags.writeable:
-            pass  # the function may write it through a pointer in a struct, but not the caller's
+            pass  # written through a pointer in a struct; the caller's own stays as it is
         elif array.flags.c_contiguous and array.dtype == self.wire:
             # Byte by byte: the padding of a struct must be copied too.
             array.reshape(-1).view(np.uint8)[:] = np.frombuffer(content, np.uint8)
