@@ -119,7 +119,7 @@ Examples:
 @click.option("--console", is_flag=True, help="Show what the board prints.")
 @click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")
 def trace(target: str, values: tuple[str, ...], output: str | None, **options: Any) -> None:
-    """Record the probes of firmware (bp_trace.h) while it runs, and print its ranges.
+    """Record the probes of firmware (boardprof/bp_trace.h) while it runs, and print its ranges.
 
     TARGET and NAME=VALUE are a function to call, as for `boardprof run`. Without a TARGET, the
     board's own firmware runs, and --image names its ELF file.
