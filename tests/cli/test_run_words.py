@@ -175,10 +175,8 @@ def test_a_path_that_no_compiler_can_tell_of_is_refused(
 
 
 def test_an_argument_that_does_not_fit_names_its_function(tmp_path: Path) -> None:
-    (tmp_path / "s.c").write_text(
-        "int a(int x) { return x; }\nint b(const int *x) { return *x; }\n"
-    )
-    done = boardprof("run", "-b", "native", "s.c:all", "x=2", folder=tmp_path)
+    (tmp_path / "s.c").write_text("int b(const int *x) { return *x; }\n")
+    done = boardprof("run", "-b", "native", "s.c:b", "x=2", folder=tmp_path)
     assert done.code == 2
     assert "error: b: x=2 is not an array; the parameter's type is const i32*.\n" in done.err
 

@@ -9,6 +9,7 @@ import random
 import re
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import threading
@@ -61,11 +62,19 @@ def used_s(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def squares_s(count: int) -> float:
+    """Return the CPU seconds in which this machine adds squares now: one may be twice another."""
+    began_s = time.process_time()
+    sum(number * number for number in range(count))
+    return time.process_time() - began_s
+
+
 @pytest.mark.parametrize("count", [240, pytest.param(1000, marks=pytest.mark.nightly)])
 def test_short_jobs_reach_85_percent_of_the_ideal_time(tmp_path: Path, count: int) -> None:
     """Eight boards sleep for 0.1 s; what other programs take from the processors is subtracted.
 
-    It is the longest time that one thread of the fleet was ready and had no processor.
+    It is the longest time that one thread of the fleet was ready and had no processor. The CPU time
+    of a job is compared with that of 180,000 squares, which is some 10 ms.
     """
     with cluster(tmp_path) as made:
         workers = [
@@ -87,7 +96,7 @@ def test_short_jobs_reach_85_percent_of_the_ideal_time(tmp_path: Path, count: in
         waits = [now - waited.get(thread, 0.0) for thread, now in waited_s(*everyone).items()]
     assert ended == count
     print(f"{took_s:.2f} s, {used / (count - 16) * 1e3:.1f} ms a job, waited {max(waits):.2f} s")
-    assert used / (count - 16) <= 0.010
+    assert used / (count - 16) <= statistics.median(squares_s(180_000) for _ in range(5))
     assert took_s - max(waits) <= (count - 16) / 8 * 0.1 / 0.85
 
 
