@@ -70,7 +70,7 @@ docs: setup-test ## Build the documentation as a site, build/site; fail on a lin
 	@$(PYTHON_BIN)/python -m sphinx -q -E -W --keep-going -c docs/site -d build/site-cache . build/site
 	@echo "Open build/site/index.html; it needs no network and no server."
 
-faults: setup-test ## Print the fault matrix: every fault, at every position, on every board
+faults: setup-test ## Print the fault matrix: every fault, at every position, on each board that starts here
 	@$(PYTHON_BIN)/python -m tests.faults
 
 fuzz: setup-test ## Feed both receive paths whatever comes, for SECONDS=600 in all

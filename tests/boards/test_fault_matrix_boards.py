@@ -13,12 +13,13 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from boardprof.boards.board_lookup import board_spec, find_boards
 from boardprof_protocol.codes import FrameKind
 from tests.boards.conftest import NAMES, available, spec_of
 from tests.faults.boards import Target
 from tests.faults.cases import FAMILIES, STEPS, Family, thinned
 from tests.faults.events import EVENTS, event_outcomes
-from tests.faults.matrix import applies, frame_outcomes, side_outcomes
+from tests.faults.matrix import applies, frame_outcomes, side_outcomes, why_left_out
 from tests.faults.sessions import HOST_KILLED, SESSION_ROWS, TWO_HOSTS
 from tests.faults.step import Outcome, Step
 
@@ -31,8 +32,7 @@ THIN = [
     name
     for name in NAMES
     if name not in (*WHOLE, "linux")  # which tests/link/test_fault_matrix.py has
-    and spec_of(name).launch.simulator is None  # which cannot be reset while it runs
-    and spec_of(name).build.config.get("bulk")
+    and not why_left_out(spec_of(name))
 ]
 
 
@@ -47,6 +47,14 @@ def faults_by_frame(outcomes: list[Outcome]) -> dict[str, int]:
     """Return how many kinds of faults there were of each kind of frame."""
     kinds = Counter(frame for frame, _ in {(outcome.kind, outcome.fault) for outcome in outcomes})
     return dict(kinds)
+
+
+def test_the_whole_matrix_is_for_each_board_that_this_machine_can_start_and_reset() -> None:
+    tried = {name for name in find_boards() if not why_left_out(board_spec(name))}
+    assert tried == {"linux", *WHOLE, *THIN}
+    left_out = {"arduino-mega", "arduino-uno", "ibex-rtl"}  # simulators that are built here
+    left_out |= {"esp32-c3", "nrf52840dk", "nucleo-f446re", "nucleo-h743zi", "rpi-pico"}
+    assert tried == {*find_boards()} - left_out
 
 
 @MINUTES

@@ -14,7 +14,8 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
-from boardprof.boards.board_lookup import find_boards
+from boardprof.boards.board_file import BoardSpec
+from boardprof.boards.board_lookup import board_spec, find_boards
 from tests.faults.boards import Rig, Target
 from tests.faults.cases import FAMILIES, STEPS, Family, damage
 from tests.faults.events import EVENT_FAMILIES, EVENTS, event_outcomes
@@ -22,6 +23,7 @@ from tests.faults.sessions import HOST_KILLED, RESET, SESSION_ROWS, TWO_HOSTS, s
 from tests.faults.step import Outcome, Step
 
 __all__ = ["applies", "board_outcomes", "frame_outcomes", "main", "side_outcomes", "table"]
+__all__ += ["why_left_out"]
 
 _HURRY = 60.0
 _EVENT_POSITIONS = 200
@@ -55,6 +57,15 @@ def frame_outcomes(target: Target, tried: Iterable[tuple[Step, Sequence[Family]]
         return outcomes
     finally:
         rig.close()
+
+
+def why_left_out(spec: BoardSpec) -> str:
+    """Return why the matrix cannot be tried on a board; "" if it can."""
+    if spec.launch.kind == "serial":
+        return "it is a real board"
+    if spec.launch.simulator is not None:
+        return "its simulator cannot reset it while it runs"
+    return ""
 
 
 def side_outcomes(target: Target, row: str) -> list[Outcome]:
@@ -114,12 +125,15 @@ def _cell(row: str, outcomes: list[Outcome]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the matrix; return the exit status."""
     parser = argparse.ArgumentParser(description="Every fault at every position, on every board.")
-    parser.add_argument("boards", nargs="*", metavar="BOARD", help="default: all that can be had")
+    parser.add_argument("boards", nargs="*", metavar="BOARD", help="default: all that can be tried")
     parser.add_argument("--json", action="store_true", help="print all outcomes as JSON")
     options = parser.parse_args(arguments)
     begin = time.monotonic()
     outcomes = {}
     for name in options.boards or sorted(find_boards()):
+        if not options.boards and (why := why_left_out(board_spec(name))):
+            print(f"{name}: left out: {why}", file=sys.stderr, flush=True)
+            continue
         outcomes[name] = list(board_outcomes(name))
         print(f"{name}: {len(outcomes[name])} positions", file=sys.stderr, flush=True)
     every = [outcome for own in outcomes.values() for outcome in own]
