@@ -73,8 +73,8 @@ def squares_s(count: int) -> float:
 def test_short_jobs_reach_85_percent_of_the_ideal_time(tmp_path: Path, count: int) -> None:
     """Eight boards sleep for 0.1 s; what other programs take from the processors is subtracted.
 
-    It is the longest time that one thread of the fleet was ready and had no processor. The CPU time
-    of a job is compared with that of 180,000 squares, which is some 10 ms.
+    It is the longest time that one thread of the fleet was ready and had no processor. A job may
+    take 10 ms of CPU time, or as long as 180,000 squares where a slow machine needs more for them.
     """
     with cluster(tmp_path) as made:
         workers = [
@@ -96,7 +96,8 @@ def test_short_jobs_reach_85_percent_of_the_ideal_time(tmp_path: Path, count: in
         waits = [now - waited.get(thread, 0.0) for thread, now in waited_s(*everyone).items()]
     assert ended == count
     print(f"{took_s:.2f} s, {used / (count - 16) * 1e3:.1f} ms a job, waited {max(waits):.2f} s")
-    assert used / (count - 16) <= statistics.median(squares_s(180_000) for _ in range(5))
+    slow_s = statistics.median(squares_s(180_000) for _ in range(5))
+    assert used / (count - 16) <= max(0.010, slow_s)
     assert took_s - max(waits) <= (count - 16) / 8 * 0.1 / 0.85
 
 
