@@ -65,10 +65,11 @@ def passed(code: str) -> dict[str, float]:
     return dict(state["seconds"]) if state["code"] == code else {}
 
 
-def keep(code: str, seconds: dict[str, float]) -> None:
-    """Write down what has passed."""
+def keep(code: str, name: str, seconds: float) -> None:
+    """Write down that a part has passed, beside what another process has written meanwhile."""
     _STATE.parent.mkdir(exist_ok=True)
-    _STATE.write_text(json.dumps({"code": code, "seconds": seconds}), encoding="ascii")
+    state = {"code": code, "seconds": {**passed(code), name: seconds}}
+    _STATE.write_text(json.dumps(state), encoding="ascii")
 
 
 def run_part(name: str) -> tuple[float, int]:
@@ -113,8 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 continue
             seconds, status = run_part(name)
             if status == 0:
-                done[name] = seconds
-                keep(code, done)
+                keep(code, name, seconds)
             failed = failed or status != 0
             verdict = "passed" if status == 0 else f"FAILED (exit code {status})"
             lines.append(f"{name:8} {seconds / 60:6.1f} min  {verdict}")
