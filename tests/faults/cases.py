@@ -151,9 +151,16 @@ def frame_length(rig: Rig, step: Step) -> int:
 
 
 def damage(rig: Rig, family: Family, step: Step) -> Iterator[Outcome]:
-    """Try every position of one family on one kind of frame."""
+    """Try every position of one family on one kind of frame; twice where it took too long.
+
+    A hurried second is so short that a busy machine may leave an emulator's line without its turn
+    for longer. The host sends again and again then. That comes by chance, and not twice.
+    """
     for fault in family.faults(frame_length(rig, step)):
-        yield run_position(rig, family.name, step, fault)
+        outcome = run_position(rig, family.name, step, fault)
+        if outcome.wrong.startswith("took "):
+            outcome = run_position(rig, family.name, step, fault)
+        yield outcome
 
 
 def run_position(rig: Rig, name: str, step: Step, fault: Fault) -> Outcome:
