@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import msgpack
 
@@ -28,7 +29,7 @@ from boardprof_protocol.frame import Frame, encode_frame
 from boardprof_protocol.messages import HELLO
 from tests.faults.boards import SILENCE_S, Rig, differs
 from tests.faults.channels import CHANNEL_STEPS
-from tests.faults.step import Outcome, Step
+from tests.faults.step import Outcome, Step, again_if_late
 
 __all__ = ["FAMILIES", "STEPS", "Family", "damage", "run_position", "thinned"]
 
@@ -151,16 +152,9 @@ def frame_length(rig: Rig, step: Step) -> int:
 
 
 def damage(rig: Rig, family: Family, step: Step) -> Iterator[Outcome]:
-    """Try every position of one family on one kind of frame; twice where it took too long.
-
-    A hurried second is so short that a busy machine may leave an emulator's line without its turn
-    for longer. The host sends again and again then. That comes by chance, and not twice.
-    """
+    """Try every position of one family on one kind of frame."""
     for fault in family.faults(frame_length(rig, step)):
-        outcome = run_position(rig, family.name, step, fault)
-        if outcome.wrong.startswith("took "):
-            outcome = run_position(rig, family.name, step, fault)
-        yield outcome
+        yield again_if_late(partial(run_position, rig, family.name, step, fault))
 
 
 def run_position(rig: Rig, name: str, step: Step, fault: Fault) -> Outcome:
@@ -175,9 +169,9 @@ def run_position(rig: Rig, name: str, step: Step, fault: Fault) -> Outcome:
         wrong = f"{type(raised).__name__}: {raised}"
     if not wrong and rig.faults.pending:
         wrong = "no such frame came"
-    if not wrong and rig.clock() - begin > _LONGEST_S:
-        wrong = f"took {rig.clock() - begin:.0f} s"
-    return Outcome(name, step.name, str(fault), error, wrong)
+    took_s = rig.clock() - begin
+    late = f"took {took_s:.0f} s" if took_s > _LONGEST_S else ""
+    return Outcome(name, step.name, str(fault), error, wrong, late)
 
 
 def _afterwards(rig: Rig, fault: Fault) -> str:

@@ -143,6 +143,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         print(table(outcomes))
         print(f"\n{len(every)} positions in {time.monotonic() - begin:.0f} s.")
-    for outcome in (outcome for outcome in every if outcome.wrong):
-        print(f"{outcome.fault}, {outcome.kind}, {outcome.position}: {outcome.wrong}")
+        for name, outcome in ((name, each) for name, own in outcomes.items() for each in own):
+            place = f"{name}: {outcome.fault}, {outcome.kind}, {outcome.position}"
+            if outcome.wrong:
+                print(f"{place}: {outcome.wrong}")
+            elif outcome.late:
+                print(f"{place}: {outcome.late}, and was in time when it was tried again")
     return any(outcome.wrong for outcome in every)

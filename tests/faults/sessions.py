@@ -7,6 +7,7 @@ import contextlib
 import socket
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from boardprof.errors import BoardError, BoardprofError, DeviceError, DeviceResetError
 from boardprof.transport.faults import Duplicate, Fault, FlipBit, LateDuplicate, Lose, Truncate, Way
@@ -14,7 +15,7 @@ from boardprof_protocol.codes import FrameKind
 from tests.cli.command import FORKS
 from tests.faults.boards import Rig
 from tests.faults.host import MOMENTS, begin
-from tests.faults.step import Outcome
+from tests.faults.step import Outcome, again_if_late
 
 __all__ = ["HOST_KILLED", "READ_ONCE", "RESET", "SESSION_ROWS", "TWO_HOSTS", "side_faults"]
 
@@ -40,36 +41,23 @@ def side_faults(rig: Rig, row: str) -> Iterator[Outcome]:
     }[row](rig)
 
 
-def _tried(row: str, position: str, what: Callable[[], tuple[str, str]]) -> Outcome:
+def _tried(row: str, position: str, what: Callable[[], tuple[str, ...]]) -> Outcome:
+    """Return what came of a fault: the right error, what is wrong, and perhaps how late it is."""
     try:
-        error, wrong = what()
+        found = what()
     except BoardprofError as raised:
-        error, wrong = "", f"{type(raised).__name__}: {raised}"
-    return Outcome(row, "session", position, error, wrong)
+        found = ("", f"{type(raised).__name__}: {raised}")
+    return Outcome(row, "session", position, *found)
 
 
 def _resets(rig: Rig) -> Iterator[Outcome]:
     for function, arguments in (("spin", (_TURNS,)), ("tally", (3,)), ("pop", ())):
         for wait_s in (0.0, 0.05):
-            yield _tried(
-                RESET,
-                f"{wait_s:g} s into {function}",
-                lambda f=function, a=arguments, w=wait_s: _told_in_time(rig, f, a, w),  # type: ignore[misc]
-            )
+            reset = partial(_reset, rig, function, arguments, wait_s)
+            yield again_if_late(partial(_tried, RESET, f"{wait_s:g} s into {function}", reset))
 
 
-def _told_in_time(
-    rig: Rig, function: str, arguments: tuple[int, ...], wait_s: float
-) -> tuple[str, str]:
-    """Try it again where it took long: this machine may have stood still, but not twice."""
-    error, wrong = _reset(rig, function, arguments, wait_s)
-    if not wrong.startswith("took "):
-        return error, wrong
-    wrong = rig.resume()
-    return (error, wrong) if wrong else _reset(rig, function, arguments, wait_s)
-
-
-def _reset(rig: Rig, function: str, arguments: tuple[int, ...], wait_s: float) -> tuple[str, str]:
+def _reset(rig: Rig, function: str, arguments: tuple[int, ...], wait_s: float) -> tuple[str, ...]:
     """Reset the board when the CALL has left; its answer, if there is one, gets lost."""
     done_s = 0.0
 
@@ -86,7 +74,7 @@ def _reset(rig: Rig, function: str, arguments: tuple[int, ...], wait_s: float) -
         took_s = rig.clock() - done_s
         rig.was_reset()
         late = f"took {took_s:.2f} s" if took_s > _TIME_OUT_S else ""
-        return type(error).__name__, late or rig.resume() or rig.pop()
+        return type(error).__name__, rig.resume() or rig.pop(), late
     return "", "the call was answered"
 
 

@@ -10,12 +10,13 @@ import pytest
 
 from boardprof.transport.faults import Duplicate
 from boardprof_protocol.codes import FrameKind
+from tests.faults import cases
 from tests.faults.boards import Rig, Target
 from tests.faults.cases import FAMILIES, STEPS, run_position
 from tests.faults.events import EVENTS, event_outcomes
 from tests.faults.matrix import frame_outcomes, side_outcomes, table
 from tests.faults.sessions import HOST_KILLED, READ_ONCE, RESET, SESSION_ROWS, TWO_HOSTS
-from tests.faults.step import Outcome, Step
+from tests.faults.step import Outcome, Step, again_if_late
 
 # SPEC.md 2: 11 bytes beside the body, a byte of COBS, two delimiters; and the body.
 LENGTHS = {
@@ -122,6 +123,35 @@ def test_a_call_that_ran_once_too_often_would_be_seen(target: Target) -> None:
     rig.board.functions["tally"](1)  # once more than was noted
     assert "is right" in run_position(rig, "duplicated frame", call, Duplicate()).wrong
     rig.close()
+
+
+def test_a_fault_that_is_late_once_is_survived_and_told() -> None:
+    late = Outcome("bit flip", "CALL", "FlipBit(bit=0)", late="took 735 s")
+    attempts = iter([late, Outcome("bit flip", "CALL", "FlipBit(bit=0)")])
+    assert again_if_late(lambda: next(attempts)) == late
+    assert next(attempts, None) is None
+
+
+def test_a_fault_that_is_late_twice_is_wrong() -> None:
+    attempts = iter([Outcome("reset", "session", "pop", late=f"took {i} s") for i in (3, 4, 0)])
+    found = again_if_late(lambda: next(attempts))
+    assert (found.wrong, found.late) == ("took 4 s", "took 3 s")
+    assert len(list(attempts)) == 1
+
+
+def test_what_is_wrong_is_not_tried_again() -> None:
+    attempts = iter([Outcome("bit flip", "CALL", "0", wrong="2", late="took 700 s")] * 2)
+    assert again_if_late(lambda: next(attempts)).wrong == "2"
+    assert len(list(attempts)) == 1
+
+
+def test_a_position_that_always_takes_too_long_is_not_survived(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cases, "_LONGEST_S", 0.001)
+    found = frame_outcomes(target, [(STEPS[0], FAMILIES)])
+    assert len(found) == 1
+    assert found[0].wrong.startswith("took ")
 
 
 def test_the_table_has_a_row_a_fault_and_tells_answers_from_errors() -> None:
