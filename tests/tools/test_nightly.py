@@ -57,6 +57,21 @@ def test_fresh_runs_also_what_has_passed(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out.count("== soak") == 2
 
 
+def test_what_another_run_has_passed_meanwhile_is_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    meanwhile = f"""
+import pathlib
+from scripts import nightly
+nightly._STATE = pathlib.Path({str(tmp_path / "nightly.json")!r})
+nightly.PARTS = {{"fuzz": {PASSES!r}}}
+raise SystemExit(nightly.main(["fuzz"]))
+"""
+    monkeypatch.setattr(nightly, "PARTS", {"soak": ("-c", meanwhile)})
+    assert nightly.main([]) == 0
+    assert set(nightly.passed(nightly.fingerprint())) == {"fuzz", "soak"}
+
+
 WAITS = """
 import time
 try:
