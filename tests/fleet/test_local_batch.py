@@ -24,6 +24,7 @@ from boardprof.fleet.lease import lease_of, local_leases
 from boardprof.fleet.quarantine import Quarantine, keep_quarantine, quarantine_of
 from boardprof.fleet.results_folder import ResultsFolder
 from boardprof.fleet.work import Work, built, data_of, fault_of, perform
+from boardprof.metrics import Duration
 from boardprof.stats.warnings import warnings
 from tests.fleet.cluster import until
 from tests.fleet.stand_in import crash, exclusive, flaky, long_nap, nap, sick_twice, silent
@@ -71,7 +72,11 @@ def test_results_come_in_the_order_of_the_jobs_with_their_reports(folder: Path) 
         report = result.report
         assert report is not None
         assert [row["Name"] for row in report.calls] == [name, name]
-        assert result.medians[name]["Duration (us)"] > 0
+        first, second = (row["Duration (us)"] for row in report.calls)
+        assert isinstance(first, Duration)
+        assert isinstance(second, Duration)
+        middle_us = (first.microseconds + second.microseconds) / 2
+        assert result.medians[name]["Duration (us)"] == pytest.approx(middle_us, abs=1e-9)
         assert list(result.warnings) == [str(each) for each in warnings(report)]
         assert any("2 samples" in text for text in result.warnings), result.warnings
         assert result.board == "local:native.0"
