@@ -308,6 +308,7 @@ def test_a_running_core_is_sampled_in_its_calls(running: tuple[str, Path, str]) 
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(600)
 def test_a_report_keeps_what_a_probe_has_sampled(running: tuple[str, Path, str]) -> None:
     port, source, monitor = running
     report = source.with_name("report.json")
@@ -315,6 +316,7 @@ def test_a_report_keeps_what_a_probe_has_sampled(running: tuple[str, Path, str])
         done = boardprof(
             *("run", "-b", "qemu-cortex-m4", "-p", port, f"{source}:steps", "--repeat", "2"),
             *("--hotspots", "--sampled", "--probe", servers["tcl"], "--json", report),
+            timeout_s=300.0,
         )
     assert done.code == 0, done.err
     assert "sampled by DWT PCSR, not counted" in boardprof("show", report, "--lines").out

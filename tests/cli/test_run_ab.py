@@ -157,7 +157,8 @@ def test_one_image_against_itself_alarms_at_most_3_times_in_300_with_a_busy_core
     try:
         options = ("--ab", "-O2|-O2", "--fail-if", "time:median>5%", "--metrics", "duration_time")
         command = ("run", "-q", "-b", "native", *TARGET, *options)
-        codes = [boardprof(*command, folder=project / "src").code for _ in range(300)]
+        place = project / "src"
+        codes = [boardprof(*command, folder=place, timeout_s=300.0).code for _ in range(300)]
     finally:
         busy.kill()
         busy.join(10.0)
