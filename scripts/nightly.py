@@ -28,7 +28,7 @@ _STATE = _ROOT / "build" / "nightly.json"
 _END_S = 60.0
 """Time that a part has to end after Ctrl-C."""
 
-_PYTEST = ("-m", "pytest", "-q", "-n", "4", "--dist", "loadscope", "-p", "no:cacheprovider")
+_PYTEST = ("-m", "pytest", "-v", "-n", "4", "--dist", "loadscope", "-p", "no:cacheprovider")
 
 PARTS: dict[str, tuple[str, ...]] = {
     "tests": (*_PYTEST, "-m", "nightly"),
