@@ -23,7 +23,7 @@ class Outcome:
         position: what was done to it.
         error: the typed error that was right, "" where the answer was.
         wrong: what was not right; "" when the fault was survived.
-        late: "took N s" where all was right but came too late; "" otherwise.
+        late: "took N s" where that was too long; "" otherwise.
     """
 
     fault: str

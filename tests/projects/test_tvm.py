@@ -105,7 +105,7 @@ def said(python: Path, *command: str) -> str:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(7500)
+@pytest.mark.timeout(3000)
 def test_tvm_makes_what_was_recorded(python: Path) -> None:
     program = (
         "import tvm; from tvm import te, tirx; from boardprof.tvm.lowering import tvms_c\n"
@@ -187,7 +187,7 @@ for refused in (
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(7500)
+@pytest.mark.timeout(3000)
 def test_arguments_of_a_search_are_checked_and_a_search_without_gain_returns_the_function(
     python: Path,
 ) -> None:
@@ -205,7 +205,7 @@ def test_arguments_of_a_search_are_checked_and_a_search_without_gain_returns_the
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(7500)
+@pytest.mark.timeout(3000)
 def test_a_network_is_measured_tuned_and_measured_again(python: Path, tmp_path: Path) -> None:
     """The example compares the outputs of each step with TVM's on this machine."""
     file = tmp_path / "network.c"
@@ -269,7 +269,7 @@ assert all(each.ok for each in found.trials)
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(7500)
+@pytest.mark.timeout(3000)
 def test_a_network_of_two_layers_is_tuned_by_tune_relax(python: Path) -> None:
     told = said(python, "-c", NETWORK)
     before, after = map(int, re.findall(r"^total (\d+)$", told, re.M))
@@ -318,6 +318,6 @@ print("largest difference", int(np.abs(output.astype(int) - expected.astype(int)
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(7500)
+@pytest.mark.timeout(3000)
 def test_a_quantised_layer_from_onnx_computes_what_onnx_says(python: Path) -> None:
     assert said(python, "-c", QUANTISED) == "largest difference 0\n"

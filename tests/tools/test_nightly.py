@@ -18,6 +18,17 @@ from tests.support import ROOT
 PASSES, FAILS = ("-c", "print('ran')"), ("-c", "raise SystemExit(3)")
 
 
+def other_run(folder: Path, parts: dict[str, tuple[str, ...]]) -> str:
+    """Return a program that runs ``parts`` with the same state as the test."""
+    return f"""
+import pathlib, sys
+from scripts import nightly
+nightly._STATE = pathlib.Path({str(folder / "nightly.json")!r})
+nightly.PARTS = {parts!r}
+sys.exit(nightly.main([]))
+"""
+
+
 @pytest.fixture(autouse=True)
 def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(nightly, "_STATE", tmp_path / "nightly.json")
@@ -60,14 +71,8 @@ def test_fresh_runs_also_what_has_passed(capsys: pytest.CaptureFixture[str]) -> 
 def test_what_another_run_has_passed_meanwhile_is_kept(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    meanwhile = f"""
-import pathlib
-from scripts import nightly
-nightly._STATE = pathlib.Path({str(tmp_path / "nightly.json")!r})
-nightly.PARTS = {{"fuzz": {PASSES!r}}}
-raise SystemExit(nightly.main(["fuzz"]))
-"""
-    monkeypatch.setattr(nightly, "PARTS", {"soak": ("-c", meanwhile)})
+    meanwhile = ("-c", other_run(tmp_path, {"fuzz": PASSES}))
+    monkeypatch.setattr(nightly, "PARTS", {"soak": meanwhile})
     assert nightly.main([]) == 0
     assert set(nightly.passed(nightly.fingerprint())) == {"fuzz", "soak"}
 
@@ -87,14 +92,7 @@ finally:
 def test_ctrl_c_ends_the_part_then_it_with_130_and_what_passed_before_is_kept(
     tmp_path: Path, sent: Callable[[int, int], None]
 ) -> None:
-    waits = ("-c", WAITS)
-    program = f"""
-import pathlib, sys
-from scripts import nightly
-nightly._STATE = pathlib.Path({str(tmp_path / "nightly.json")!r})
-nightly.PARTS = {{"soak": {PASSES!r}, "tests": {waits!r}}}
-sys.exit(nightly.main([]))
-"""
+    program = other_run(tmp_path, {"soak": PASSES, "tests": ("-c", WAITS)})
     command = [sys.executable, "-c", program]
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
