@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -31,6 +34,7 @@ from construct import (
     this,
 )
 
+from boardprof_protocol import collectors
 from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.layout import Counter, Field, Layout
 
@@ -137,6 +141,25 @@ def test_the_collectors_layouts_come_by_schema_id() -> None:
     assert ids["linux_faults"] == 5
     assert ids["linux_perf"] == 13
     assert ids["papi"] == 14
+
+
+@pytest.mark.parametrize(
+    ("name", "schema_id", "says"),
+    [
+        ("another", 2, r"layouts share a schema_id: \[2\]"),
+        ("cycles32", 10000, r"layouts share a name: \['cycles32'\]"),
+    ],
+)
+def test_two_collectors_with_one_schema_id_or_name_are_refused(
+    name: str, schema_id: int, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = ModuleType("boardprof_protocol.collectors.doubled")
+    module.LAYOUT = Layout(name, schema_id, 1, Struct("a" / Int8ul))  # type: ignore[attr-defined]
+    (tmp_path / "doubled.py").touch()
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(collectors, "__path__", [*collectors.__path__, str(tmp_path)])
+    with pytest.raises(ValueError, match=says):
+        collector_layouts.__wrapped__()
 
 
 def test_every_counter_is_read_from_fields_that_exist() -> None:
