@@ -33,6 +33,7 @@ ANNOUNCEMENT = "listening on "
 _LAST_PC = r"(?m)\bended at pc 0x([0-9a-f]+)$"
 _POLL_S = 0.005
 _TERMINATE_S = 2.0
+_KILL_S = 30.0
 _START_S = 60.0
 _BYTE_S = 0.001
 """An emulator sends the next byte of a frame sooner; what stays out for longer may never come."""
@@ -261,7 +262,9 @@ def _end(process: subprocess.Popen[bytes], lock: EmulatorLock | None, parent: in
             process.wait(_TERMINATE_S)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait(_TERMINATE_S)
+            # It will end, even if a stalled machine takes longer for that.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_KILL_S)
     if lock is not None:
         lock.ended()
 
