@@ -117,6 +117,34 @@ def test_a_child_that_ignores_the_signal_to_end_is_killed() -> None:
     assert not child.running
 
 
+# A process that its fork traces: PTRACE_SEIZE of ptrace(2), allowed by PR_SET_PTRACER of prctl(2).
+# When it is killed, its parent cannot reap it until the tracer has gone, which takes 6 s here.
+HELD = """
+import ctypes, os, time
+libc = ctypes.CDLL(None)
+libc.prctl(0x59616D61, ctypes.c_long(-1), 0, 0, 0)
+traced = os.getpid()
+if os.fork() == 0:
+    print("refused" if libc.ptrace(0x4206, traced, 0, 0) else "held", flush=True)
+    time.sleep(6)
+else:
+    time.sleep(60)
+"""
+
+
+def test_a_killed_child_that_takes_seconds_to_end_is_awaited() -> None:
+    child = ChildProcess([sys.executable, "-c", HELD], None)
+    deadline = time.monotonic() + 20
+    while not child.output():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    if child.output() == "refused\n":
+        child.close()
+        pytest.skip("this machine does not let a process trace another")
+    child.close()
+    assert not child.running
+
+
 @pytest.mark.parametrize("spawn", [spawn_and_accept, spawn_and_connect])
 def test_a_missing_program_is_named_with_its_package(spawn: Spawn) -> None:
     with pytest.raises(MissingToolError, match="qemu-system-none was not found on PATH") as caught:

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-from types import ModuleType
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -34,8 +32,7 @@ from construct import (
     this,
 )
 
-from boardprof_protocol import collectors
-from boardprof_protocol.collectors import collector_layouts
+from boardprof_protocol.collectors import collector_layouts, systick
 from boardprof_protocol.layout import Counter, Field, Layout
 
 
@@ -144,20 +141,16 @@ def test_the_collectors_layouts_come_by_schema_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "schema_id", "says"),
+    ("change", "says"),
     [
-        ("another", 2, r"layouts share a schema_id: \[2\]"),
-        ("cycles32", 10000, r"layouts share a name: \['cycles32'\]"),
+        ({"schema_id": 2}, r"layouts share a schema_id: \[2\]"),
+        ({"name": "cycles32"}, r"layouts share a name: \['cycles32'\]"),
     ],
 )
 def test_two_collectors_with_one_schema_id_or_name_are_refused(
-    name: str, schema_id: int, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    change: dict[str, Any], says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = ModuleType("boardprof_protocol.collectors.doubled")
-    module.LAYOUT = Layout(name, schema_id, 1, Struct("a" / Int8ul))  # type: ignore[attr-defined]
-    (tmp_path / "doubled.py").touch()
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(collectors, "__path__", [*collectors.__path__, str(tmp_path)])
+    monkeypatch.setattr(systick, "LAYOUT", replace(systick.LAYOUT, **change))
     with pytest.raises(ValueError, match=says):
         collector_layouts.__wrapped__()
 

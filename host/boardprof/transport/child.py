@@ -262,7 +262,7 @@ def _end(process: subprocess.Popen[bytes], lock: EmulatorLock | None, parent: in
             process.wait(_TERMINATE_S)
         except subprocess.TimeoutExpired:
             process.kill()
-            # It will end, even if a stalled machine takes longer for that.
+            # A stalled machine may take seconds; it ends in any case.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_KILL_S)
     if lock is not None:
