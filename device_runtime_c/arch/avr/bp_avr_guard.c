@@ -175,9 +175,9 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
 /* The C library's way to end a program, and GCC's for __builtin_trap(): it ends the guarded call.
  * Outside of one the core stops, as with the library's own abort. */
 _Noreturn void abort(void);
-_Noreturn void exit(int status) __attribute__((alias("abort")));
-_Noreturn void _exit(int status) __attribute__((alias("abort")));
-_Noreturn void _Exit(int status) __attribute__((alias("abort")));
+_Noreturn void exit(int status);
+_Noreturn void _exit(int status);
+_Noreturn void _Exit(int status);
 
 __attribute__((naked, used)) _Noreturn void abort(void) {
     __asm__ volatile("cli\n\t"
@@ -189,6 +189,18 @@ __attribute__((naked, used)) _Noreturn void abort(void) {
                      "%~jmp bp_guard_end" ::"i"(BP_FAULT_ABORT));
     __builtin_unreachable();
 }
+
+/* Jumps, so that the return address is still that of the call of exit. */
+#define BP_AVR_IS_ABORT(name)                                \
+    __attribute__((naked)) _Noreturn void name(int status) { \
+        (void)status;                                        \
+        __asm__ volatile("%~jmp abort" ::);                  \
+        __builtin_unreachable();                             \
+    }
+
+BP_AVR_IS_ABORT(exit)
+BP_AVR_IS_ABORT(_exit)
+BP_AVR_IS_ABORT(_Exit)
 
 #else
 

@@ -31,15 +31,6 @@ _SOURCES = _C | _CPP | _ASSEMBLER
 # A bare board does not unwind stacks, ask for types at run time, or run the handlers of `exit`.
 _BARE_CPP = ("-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-use-cxa-atexit")
 _KEEP = ("-fkeep-static-functions", "-fkeep-inline-functions")
-_WARNINGS = (
-    "-Wall",
-    "-Wextra",
-    "-Wconversion",
-    "-Wshadow",
-    "-Wmissing-prototypes",
-    "-pedantic",
-    "-Werror",
-)
 _MAIN = "bp_main.c"
 _FREESTANDING_ONLY = "bp_mem.c"
 _HEAP = "libc/bp_heap.c"
@@ -299,7 +290,7 @@ def agent_flags(spec: BoardSpec) -> Callable[[Path], tuple[str, ...]]:
     common = ("-Os", *spec.build.cflags, *DEBUG, *options)  # a board may prefer speed
     common += ("-ffreestanding",) if spec.build.freestanding else ()
     common += ("-fPIC",) if spec.build.shared else ()
-    c = (*common, "-std=c11", *_WARNINGS)
+    c = (*common, "-std=c11")
     return lambda path: c if path.suffix == ".c" else common
 
 

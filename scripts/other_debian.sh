@@ -1,0 +1,123 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Runs the README's two commands on another release of Debian, in a chroot made for it.
+# usage: scripts/other_debian.sh [COMMAND [ARGUMENT]...]
+#
+# Without a command it makes the chroot anew, clones the last commit into it, runs `make demo` and
+# `make test` there, prints how long each took, and removes the chroot if both pass. With a command it
+# runs only that, in the chroot that is there, and keeps it.
+#
+# RELEASE names the release: bookworm, trixie, noble or another that debootstrap knows. By default it is
+# the other one of bookworm and trixie.
+# MIRROR is where its packages are. By default the machine's own source of packages.
+#
+# All mounts and processes of the chroot are in namespaces of this script and end with it.
+set -eu
+cd "$(dirname "$0")/.."
+
+MISSING=7 # exit code: something must be installed first
+
+fail() {
+    status=$1
+    shift
+    printf '%s\n' "$@" >&2
+    exit "$status"
+}
+
+. /etc/os-release
+case ${VERSION_CODENAME:-} in
+trixie) other=bookworm ;;
+*) other=trixie ;;
+esac
+RELEASE=${RELEASE:-$other}
+folder=$PWD/build/other-debian/$RELEASE
+
+[ "$(id -u)" -eq 0 ] || fail $MISSING "make other-debian makes a chroot, which only root may do. Try: sudo make other-debian"
+command -v debootstrap >/dev/null || fail $MISSING "make other-debian needs debootstrap. Try: apt-get install debootstrap"
+
+# The namespaces are made once: this script then runs again within them.
+if [ "${IN_NAMESPACES:-}" != yes ]; then
+    [ $# -gt 0 ] || rm -rf "$folder"
+    status=0
+    IN_NAMESPACES=yes RELEASE=$RELEASE unshare --mount --propagation private --pid --fork --kill-child \
+        sh scripts/other_debian.sh "$@" || status=$?
+    [ $# -gt 0 ] || [ $status -ne 0 ] || rm -rf "$folder"
+    exit $status
+fi
+
+# The machine's sources of packages, as lines of sources.list for the other release.
+sources() {
+    apt-get indextargets --format "\$(REPO_URI) \$(RELEASE) \$(COMPONENT)" "Created-By: Packages" |
+        awk -v here="$VERSION_CODENAME" -v there="$RELEASE" \
+            'index($2, here) == 1 { print "deb", $1, there substr($2, length(here) + 1), $3 }'
+}
+
+# Files and folders that pip's configuration names, such as certificates and local indexes.
+pip_paths() {
+    python3 -m pip config list 2>/dev/null | grep -oE "(file://)?/[^ ',]+" | sed 's,^file://,,'
+}
+
+make_chroot() {
+    case $RELEASE in
+    bookworm | trixie) mirror=${MIRROR:-$(sources | awk '{ print $2; exit }')} ;;
+    *) mirror=${MIRROR:-} ;; # debootstrap knows where it is
+    esac
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    echo "Making a chroot of $RELEASE (log: $folder.log) ..."
+    # shellcheck disable=SC2086 # without a mirror there is no argument
+    debootstrap --variant=minbase --include=ca-certificates,git,make,python3,python3-venv \
+        "$RELEASE" "$folder" $mirror >"$folder.log" 2>&1 || fail 1 "$(tail -n 5 "$folder.log")" \
+        "debootstrap failed: see above, and all of it in $folder.log."
+    if [ -z "${MIRROR:-}" ] && [ -n "$(sources)" ]; then
+        sources >"$folder/etc/apt/sources.list"
+    fi
+    for name in apt.conf apt.conf.d auth.conf.d; do
+        [ ! -e "/etc/apt/$name" ] || cp -rL "/etc/apt/$name" "$folder/etc/apt/"
+    done
+    for path in /etc/pip.conf /etc/xdg/pip "$HOME/.config/pip" "$HOME/.pip" /usr/local/share/ca-certificates; do
+        copy=$folder$(echo "$path" | sed "s,^$HOME/,/root/,")
+        [ ! -e "$path" ] || { mkdir -p "$(dirname "$copy")" && cp -rLT "$path" "$copy"; }
+    done
+    chroot "$folder" update-ca-certificates >>"$folder.log" 2>&1
+    git clone --quiet "file://$PWD" "$folder/src"
+}
+
+# Mounts what a program expects, in the namespace alone.
+mount_all() {
+    mount -t proc proc "$folder/proc"
+    mount --rbind /sys "$folder/sys"
+    mount --rbind /dev "$folder/dev"
+    pip_paths | while read -r path; do
+        if [ -d "$path" ]; then
+            mkdir -p "$folder$path"
+            mount --bind -o ro "$path" "$folder$path"
+        fi
+    done
+}
+
+# usage: inside COMMAND [ARGUMENT]...; pip's settings come with the environment
+inside() {
+    chroot "$folder" env -C /src -u IN_NAMESPACES -u RELEASE -u MAKEFLAGS -u MAKELEVEL HOME=/root \
+        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"
+}
+
+# The clone is made last: a chroot without it was interrupted.
+[ -d "$folder/src/.git" ] || make_chroot
+mount_all
+if [ $# -gt 0 ]; then
+    inside "$@"
+    exit
+fi
+
+failed=
+for name in demo test; do
+    echo "== make $name on $RELEASE"
+    began=$(date +%s)
+    inside make "$name" || failed="$failed make $name"
+    took="${took:-}
+make $name on $RELEASE: $(($(date +%s) - began)) s"
+done
+echo "$took"
+[ -z "$failed" ] || fail 1 "Failed on $RELEASE:$failed. To look into it:" \
+    "RELEASE=$RELEASE scripts/other_debian.sh bash"
