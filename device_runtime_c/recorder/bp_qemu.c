@@ -11,18 +11,15 @@
  * QEMU executes it in a block of its own, which plugins do not see (accel/tcg/translate-all.c,
  * cpu_io_recompile, CF_MEMI_ONLY). It counts as the last one of the block before.
  *
- * The interface is that of include/qemu/qemu-plugin.h, declared here as far as it is used: version
- * 1 (QEMU 4.2 to 8.2), or from version 2 (QEMU 9), if BP_QEMU_API is 2. The latter was not run. */
+ * The interface is that of include/qemu/qemu-plugin.h, declared here as far as it is used, in
+ * version 1 (QEMU 4.2 to 8.2) and from version 2 (QEMU 9 and later). One plugin is for both: when
+ * it is loaded, it looks which functions this QEMU has. */
 
 #include "bp_recorder.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-#ifndef BP_QEMU_API
-#define BP_QEMU_API 1
-#endif
 
 /// QEMU's interface ///
 
@@ -55,28 +52,36 @@ struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
 
-extern int qemu_plugin_version;
-int qemu_plugin_version = BP_QEMU_API;
-int qemu_plugin_install(uint64_t id, const qemu_info_t *info, int argc, char **argv);
+/* Only in version 1. */
+__attribute__((weak)) void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *insn,
+                                                                      int op, void *to,
+                                                                      uint64_t amount);
 
-#if BP_QEMU_API == 1
-const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
-void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *insn, int op, void *to,
-                                                uint64_t amount);
-#else
+/* From version 2. */
 struct qemu_plugin_scoreboard;
 typedef struct {
     struct qemu_plugin_scoreboard *score;
     size_t offset;
 } qemu_plugin_u64;
 
-struct qemu_plugin_scoreboard *qemu_plugin_scoreboard_new(size_t bytes);
-void *qemu_plugin_scoreboard_find(struct qemu_plugin_scoreboard *score, unsigned int cpu);
-void qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(struct qemu_plugin_insn *insn, int op,
-                                                         qemu_plugin_u64 to, uint64_t amount);
-/* Version 2 returns a pointer and takes one argument; version 3 copies. */
+__attribute__((weak)) struct qemu_plugin_scoreboard *qemu_plugin_scoreboard_new(size_t bytes);
+__attribute__((weak)) void *qemu_plugin_scoreboard_find(struct qemu_plugin_scoreboard *score,
+                                                        unsigned int cpu);
+__attribute__((weak)) void
+qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(struct qemu_plugin_insn *insn, int op,
+                                                    qemu_plugin_u64 to, uint64_t amount);
+
+/* Versions 1 and 2 return a pointer and take one argument; version 3 copies. */
 size_t qemu_plugin_insn_data(const struct qemu_plugin_insn *insn, void *to, size_t bytes);
-#endif
+
+extern int qemu_plugin_version;
+int qemu_plugin_version = 1;
+int qemu_plugin_install(uint64_t id, const qemu_info_t *info, int argc, char **argv);
+
+/* QEMU reads the version after it has loaded the plugin. */
+__attribute__((constructor)) static void choose_version(void) {
+    qemu_plugin_version = qemu_plugin_scoreboard_new == NULL ? 1 : 2;
+}
 
 /// Instructions ///
 
@@ -275,32 +280,23 @@ enum { BP_RISCV32, BP_RISCV64, BP_ARM, BP_AARCH64 };
 static bp_recorder_t *bp_recorder;
 static int bp_isa;
 
-#if BP_QEMU_API == 1
-static uint64_t bp_stops; /* instructions that can stop, since the block began */
+/* Instructions that can stop, since the block began. */
+static uint64_t bp_stops;                          /* in version 1 */
+static struct qemu_plugin_scoreboard *bp_stops_of; /* from version 2, by CPU */
+static bool bp_copies;                             /* from version 3 */
 
 static uint64_t *stops_of(unsigned int cpu) {
-    (void)cpu;
-    return &bp_stops;
+    return bp_stops_of == NULL ? &bp_stops : qemu_plugin_scoreboard_find(bp_stops_of, cpu);
 }
 
 static void count_stop(struct qemu_plugin_insn *insn) {
-    qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, &bp_stops, 1);
-}
-
-static void copy_code(const struct qemu_plugin_insn *insn, void *to, size_t bytes) {
-    memcpy(to, qemu_plugin_insn_data(insn), bytes);
-}
-#else
-static struct qemu_plugin_scoreboard *bp_stops;
-static bool bp_copies; /* version 3 */
-
-static uint64_t *stops_of(unsigned int cpu) {
-    return qemu_plugin_scoreboard_find(bp_stops, cpu);
-}
-
-static void count_stop(struct qemu_plugin_insn *insn) {
-    qemu_plugin_u64 to = {.score = bp_stops};
-    qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, QEMU_PLUGIN_INLINE_ADD_U64, to, 1);
+    if (bp_stops_of == NULL) {
+        qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, &bp_stops, 1);
+    } else {
+        qemu_plugin_u64 to = {.score = bp_stops_of};
+        qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, QEMU_PLUGIN_INLINE_ADD_U64, to,
+                                                            1);
+    }
 }
 
 static void copy_code(const struct qemu_plugin_insn *insn, void *to, size_t bytes) {
@@ -312,7 +308,6 @@ static void copy_code(const struct qemu_plugin_insn *insn, void *to, size_t byte
         memcpy(to, ((before_t)data)(insn), bytes);
     }
 }
-#endif
 
 static void decode(bp_insn_t *insn, const struct qemu_plugin_insn *from) {
     uint8_t code[4] = {0};
@@ -403,10 +398,10 @@ int qemu_plugin_install(uint64_t id, const qemu_info_t *info, int argc, char **a
         fputs("boardprof recorder: needs plan=FILE, and nothing else\n", stderr);
         return 1;
     }
-#if BP_QEMU_API != 1
     bp_copies = info->version.cur >= 3;
-    bp_stops = qemu_plugin_scoreboard_new(sizeof(uint64_t));
-#endif
+    if (qemu_plugin_version >= 2) {
+        bp_stops_of = qemu_plugin_scoreboard_new(sizeof(uint64_t));
+    }
     bp_recorder = bp_recorder_open(argv[0] + sizeof plan - 1, NULL);
     if (bp_recorder == NULL) {
         return 1;

@@ -15,9 +15,9 @@
  *
  * No double counts under -icount: a device access that is not the last instruction of its block
  * makes QEMU abort the block and run that instruction again in a block of its own; but there QEMU
- * 7.2 instruments memory accesses only, so each instruction is reported once. A block cut short
- * by the instruction budget is left before its first instruction is reported. The tests beside
- * this file hold both. One CPU only: the counter is shared and not atomic.
+ * (7.2 and 10.0) instruments memory accesses only, so each instruction is reported once. A block
+ * cut short by the instruction budget is left before its first instruction is reported. The tests
+ * beside this file hold both. One CPU only: the counter is shared and not atomic.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
@@ -30,7 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- The part of QEMU's plugin interface that is used here, in version 1 (QEMU 7.2) ---- */
+/* ---- The part of QEMU's plugin interface that is used here, the same in versions 1 to 4 ---- */
 
 enum { QEMU_PLUGIN_CB_NO_REGS = 0 };
 
@@ -60,9 +60,17 @@ size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t idx);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
 
+/* QEMU has scoreboards from version 2, and takes no plugin of version 1 from then on. */
+__attribute__((weak)) void *qemu_plugin_scoreboard_new(size_t bytes);
+
 extern int qemu_plugin_version;
 int qemu_plugin_version = 1;
 int qemu_plugin_install(uint64_t id, const qemu_info_t *info, int argc, char **argv);
+
+/* QEMU reads the version after it has loaded the plugin. */
+__attribute__((constructor)) static void bp_choose_version(void) {
+    qemu_plugin_version = qemu_plugin_scoreboard_new == NULL ? 1 : 2;
+}
 
 /* ---- Counting ---- */
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -30,38 +28,17 @@ from boardprof.report.measurement import Measurement
 from boardprof.report.profile import Profile
 from boardprof.toolchain.simulator import build_simulator
 
-_VERSION_S = 10.0
-_NEW_INTERFACE = 9
-"""The first version of QEMU whose plugins have the second interface."""
-
-
-def _plugin(qemu: str) -> SimulatorSpec:
-    """Return how the plugin for a QEMU is built."""
-    return SimulatorSpec(
-        sources=("{runtime}/recorder/*.[ch]",),
-        command=(
-            *("gcc", "-std=c11", "-O2", "-flto", "-shared", "-fPIC"),
-            f"-DBP_QEMU_API={1 if _major(qemu) < _NEW_INTERFACE else 2}",
-            *("{runtime}/recorder/bp_qemu.c", "{runtime}/recorder/bp_recorder.c"),
-            *("-o", "{output}"),
-        ),
-        program="gcc",
-        package="gcc",
-    )
-
-
-def _major(qemu: str) -> int:
-    """Return the version of a QEMU, 0 if it does not tell."""
-    command = [qemu, "--version"]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=_VERSION_S
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return 0  # starting the board tells what is wrong
-    found = re.search(r"version (\d+)", done.stdout)
-    return int(found[1]) if found else 0
-
+_PLUGIN = SimulatorSpec(
+    sources=("{runtime}/recorder/*.[ch]",),
+    command=(
+        *("gcc", "-std=c11", "-O2", "-flto", "-shared", "-fPIC"),
+        *("{runtime}/recorder/bp_qemu.c", "{runtime}/recorder/bp_recorder.c"),
+        *("-o", "{output}"),
+    ),
+    program="gcc",
+    package="gcc",
+)
+"""How the recorder for QEMU is built."""
 
 _REFUSED = "Could not load plugin"
 """What QEMU says if it has no plugins, or an interface that the recorder does not know."""
@@ -71,7 +48,7 @@ def _refused(spec: BoardSpec, error: BoardError) -> BoardError:
     qemu = spec.launch.command[0]
     return BoardError(
         f"{qemu} does not load the recorder. {error.message}",
-        hint=f"install another version of {qemu}: QEMU 7.2 of Debian 12 is known to load it; or "
+        hint=f"install another version of {qemu}: 7.2 and 10.0 of Debian 12 and 13 load it; or "
         "sample the call instead (--sampled, or sampled=True)",
     )
 
@@ -148,9 +125,8 @@ class Emulator:
         values = {"plan": _in_options(self._plan), "image": "{image}", "port": "{port}"}
         options = spec.launch.record
         if any("{recorder}" in option for option in options):
-            plugin = _plugin(spec.launch.command[0])
             what = "the recorder for QEMU"
-            recorder = build_simulator(spec, plugin, what=what, on_note=self._on_note)
+            recorder = build_simulator(spec, _PLUGIN, what=what, on_note=self._on_note)
             values["recorder"] = _in_options(recorder)
         command = (*spec.launch.command, *filled(options, values))
         return replace(spec, launch=replace(spec.launch, command=command))
