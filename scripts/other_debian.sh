@@ -52,9 +52,10 @@ sources() {
             'index($2, here) == 1 { print "deb", $1, there substr($2, length(here) + 1), $3 }'
 }
 
-# Files and folders that pip's configuration names, such as certificates and local indexes.
-pip_paths() {
-    python3 -m pip config list 2>/dev/null | grep -oE "(file://)?/[^ ',]+" | sed 's,^file://,,'
+# Folders that pip's configuration names. The files of a local index lie beside its pages.
+pip_folders() {
+    python3 -m pip config list 2>/dev/null | grep -oE "(file://)?/[^ ',]+" |
+        sed -E 's,^file://(.*)/[^/]*$,\1,' | while read -r path; do [ ! -d "$path" ] || echo "$path"; done
 }
 
 make_chroot() {
@@ -88,11 +89,9 @@ mount_all() {
     mount -t proc proc "$folder/proc"
     mount --rbind /sys "$folder/sys"
     mount --rbind /dev "$folder/dev"
-    pip_paths | while read -r path; do
-        if [ -d "$path" ]; then
-            mkdir -p "$folder$path"
-            mount --bind -o ro "$path" "$folder$path"
-        fi
+    pip_folders | while read -r path; do
+        mkdir -p "$folder$path"
+        mount --bind -o ro "$path" "$folder$path"
     done
 }
 
