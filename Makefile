@@ -52,7 +52,7 @@ lint: setup-check ## Check style, types and English: ruff, mypy, clang-format, s
 	@$(PYTHON_BIN)/ruff format -q --check .
 	@$(PYTHON_BIN)/python scripts/english.py
 	@$(PYTHON_BIN)/mypy --no-error-summary
-	@clang-format --dry-run --Werror $(C_FILES)
+	@$(PYTHON_BIN)/clang-format --dry-run --Werror $(C_FILES)
 
 lint-c: setup-test ## Compile all C for every board with the compilers' warnings as errors
 	@echo "Checking the compilers' warnings ..."
@@ -104,7 +104,7 @@ boards-readme: setup-demo ## Write the list of boards in boards/README.md from t
 fmt: setup-check ## Format Python and C
 	@$(PYTHON_BIN)/ruff check -q --fix-only .
 	@$(PYTHON_BIN)/ruff format -q .
-	@clang-format -i $(C_FILES)
+	@$(PYTHON_BIN)/clang-format -i $(C_FILES)
 
 lock: setup-demo ## Resolve the lock files again, after a change of pyproject.toml (needs uv)
 	@PYTHON=$(PYTHON_BIN)/python sh scripts/lock.sh

@@ -17,7 +17,6 @@ aarch64=gcc-aarch64-linux-gnu aarch64cxx=g++-aarch64-linux-gnu
 [ "$(uname -m)" != aarch64 ] || aarch64=gcc aarch64cxx=g++
 check="$demo
 git:git
-clang-format:clang-format
 g++:g++"
 test="$check
 gcc-arm-none-eabi:arm-none-eabi-gcc

@@ -12,7 +12,7 @@
 #define BP_HZ 16000000u /* from the crystal */
 #define BP_MTIME 0x0200bff8u
 #define BP_MTIMECMP 0x02004000u
-#define BP_MTIME_OF(ms) ((uint64_t)(ms)*bp_mtime_in_1024_ms >> 10)
+#define BP_MTIME_OF(ms) ((uint64_t)(ms) * bp_mtime_in_1024_ms >> 10)
 #define BP_STACK_GUARD_BYTES 1024u
 #define BP_SAMPLE_USUAL 18u
 #define BP_SAMPLE_DITHER 488u

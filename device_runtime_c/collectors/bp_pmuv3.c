@@ -35,8 +35,7 @@ BP_PMU(1, 3)
 BP_PMU(2, 4)
 BP_PMU(3, 5)
 
-#define BP_SLOT(slot) \
-    { bp_slot_##slot, bp_source_##slot, bp_program_##slot }
+#define BP_SLOT(slot) {bp_slot_##slot, bp_source_##slot, bp_program_##slot}
 
 static const bp_pmu_t bp_pmu[BP_SLOTS] BP_ROM = {BP_SLOT(0), BP_SLOT(1), BP_SLOT(2), BP_SLOT(3)};
 

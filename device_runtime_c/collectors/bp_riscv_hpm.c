@@ -53,7 +53,7 @@ BP_HPM(5)
 BP_HPM(6)
 
 #define BP_SLOT(number) \
-    { bp_slot_##number, bp_source_##number, bp_program_##number, bp_width_##number }
+    {bp_slot_##number, bp_source_##number, bp_program_##number, bp_width_##number}
 
 static const bp_hpm_t bp_hpm[BP_SLOTS] BP_ROM = {BP_SLOT(3), BP_SLOT(4), BP_SLOT(5), BP_SLOT(6)};
 

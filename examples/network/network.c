@@ -63,7 +63,7 @@ static void pooling(void) {
 static void dense(void) {
     BP_RANGE(dense);
     const int8_t *features = &pooled[0][0][0];
-    for (int class = 0; class < CLASSES; class ++) {
+    for (int class = 0; class < CLASSES; class++) {
         int32_t sum = 0;
         for (int i = 0; i < FEATURES; i++) {
             sum += features[i] * weights[class][i];
@@ -75,7 +75,7 @@ static void dense(void) {
 static void decide(void) {
     BP_RANGE(decide);
     best = 0;
-    for (int class = 1; class < CLASSES; class ++) {
+    for (int class = 1; class < CLASSES; class++) {
         best = scores[class] > scores[best] ? class : best;
     }
 }
@@ -112,7 +112,7 @@ void network_setup(void) {
  * 2 if the decision is not the class with the highest score. */
 int network_check(void) {
     uint32_t checksum = 0;
-    for (int class = 0; class < CLASSES; class ++) {
+    for (int class = 0; class < CLASSES; class++) {
         checksum = checksum * 31u + (uint32_t)scores[class];
     }
     if (checksum != 0xfe3ad370u) {

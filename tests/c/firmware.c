@@ -128,7 +128,7 @@ static int32_t test_add(int32_t a, int32_t b) {
 
 static void test_add_thunk(bp_fn_t *fn, void *slots) {
     test_add_slots_t *s = slots;
-    s->result = ((int32_t(*)(int32_t, int32_t))fn)(s->a, s->b);
+    s->result = ((int32_t (*)(int32_t, int32_t))fn)(s->a, s->b);
 }
 
 static int test_add_unpack(bp_call_t *call, void *slots) {

@@ -19,9 +19,9 @@ enum {
     TEST_FINISH,
     TEST_STREAM,
     TEST_FIRST = 2 + (BP_CFG_ARENA ? 4 : 0) + (BP_CFG_BULK ? 3 : 0) + (BP_CFG_STREAM ? 1 : 0) +
-                 (BP_CFG_CLOCK ? 1 : 0) + (BP_CFG_GUARD ? 1 : 0) + (BP_CFG_STACK ? 1 : 0) +
-                 (BP_CFG_INTERRUPTS ? 1 : 0) +
-                 (BP_CFG_OPEN_WINDOWS ? 3 * (BP_CFG_INTERRUPTS > 1 ? 5 : 4) : 0),
+        (BP_CFG_CLOCK ? 1 : 0) + (BP_CFG_GUARD ? 1 : 0) + (BP_CFG_STACK ? 1 : 0) +
+        (BP_CFG_INTERRUPTS ? 1 : 0) +
+        (BP_CFG_OPEN_WINDOWS ? 3 * (BP_CFG_INTERRUPTS > 1 ? 5 : 4) : 0),
     TEST_COUNT = TEST_FIRST,
     TEST_ECHO,
     TEST_FILL,

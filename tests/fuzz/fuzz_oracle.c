@@ -45,9 +45,9 @@ bool fuzz_number(const uint8_t **at, const uint8_t *end, uint32_t *value) {
 
 /* Bytes of the item at `at`, 0: it is none that a board reads, or it is cut off. */
 static size_t fuzz_item(const uint8_t *at, const uint8_t *end) {
-    static const uint8_t behind[20] = {
-        [0x0] = 0, [0xa] = 4,  [0xb] = 8,  [0xc] = 1,  [0xd] = 2, [0xe] = 4,
-        [0xf] = 8, [0x10] = 1, [0x11] = 2, [0x12] = 4, [0x13] = 8};
+    static const uint8_t behind[20] = {[0x0] = 0,  [0xa] = 4,  [0xb] = 8, [0xc] = 1,
+                                       [0xd] = 2,  [0xe] = 4,  [0xf] = 8, [0x10] = 1,
+                                       [0x11] = 2, [0x12] = 4, [0x13] = 8};
     size_t left = (size_t)(end - at);
     uint8_t tag = left != 0 ? at[0] : 0xc1;
     size_t length = 0;

@@ -18,8 +18,7 @@ typedef struct {
     size_t offset;
 } bp_papi_symbol_t;
 
-#define BP_PAPI_SYMBOL(name) \
-    { "PAPI_" #name, offsetof(bp_papi_api_t, name) }
+#define BP_PAPI_SYMBOL(name) {"PAPI_" #name, offsetof(bp_papi_api_t, name)}
 
 static const bp_papi_symbol_t bp_papi_symbols[] = {
     BP_PAPI_SYMBOL(library_init),

@@ -19,13 +19,13 @@ typedef struct {
 } bp_perf_name_t;
 
 #define BP_HARDWARE(name, alias, config, description) \
-    { name, alias, description, PERF_TYPE_HARDWARE, PERF_COUNT_HW_##config, false, false }
+    {name, alias, description, PERF_TYPE_HARDWARE, PERF_COUNT_HW_##config, false, false}
 #define BP_SOFTWARE(name, alias, config, description) \
-    { name, alias, description, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_##config, false, false }
+    {name, alias, description, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_##config, false, false}
 #define BP_CLOCK(name, config, description) \
-    { name, NULL, description, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_##config, true, false }
+    {name, NULL, description, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_##config, true, false}
 #define BP_KERNEL(name, alias, config, description) \
-    { name, alias, description, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_##config, false, true }
+    {name, alias, description, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_##config, false, true}
 
 static const bp_perf_name_t bp_perf_names[] = {
     BP_HARDWARE("cycles", "cpu-cycles", CPU_CYCLES, "CPU cycles, at the clock's present rate"),

@@ -337,26 +337,26 @@ static inline uint32_t bp_integer_bits(uint32_t value) {
     return value;
 }
 /* Unsigned types of fewer bits than int stay unsigned; where int has 16 bits, so do longer ones. */
-#define BP_TRACE_KIND(value)             \
-    _Generic((value), float              \
-             : BP_PROBE_F32, double      \
-             : BP_PROBE_F32, signed char \
-             : BP_PROBE_I32, short       \
-             : BP_PROBE_I32, int         \
-             : BP_PROBE_I32, long        \
-             : BP_PROBE_I32, default     \
-             : BP_PROBE_U32)
+#define BP_TRACE_KIND(value)       \
+    _Generic((value),              \
+        float: BP_PROBE_F32,       \
+        double: BP_PROBE_F32,      \
+        signed char: BP_PROBE_I32, \
+        short: BP_PROBE_I32,       \
+        int: BP_PROBE_I32,         \
+        long: BP_PROBE_I32,        \
+        default: BP_PROBE_U32)
 #define BP_TRACE_BITS(value)                                                                       \
     (__extension__({                                                                               \
         _Static_assert(sizeof(value) <= 4, "BP_VALUE takes integers of up to 32 bits, and float"); \
-        _Generic((value), float                                                                    \
-                 : bp_float_bits, double                                                           \
-                 : bp_float_bits, signed char                                                      \
-                 : bp_signed_bits, short                                                           \
-                 : bp_signed_bits, int                                                             \
-                 : bp_signed_bits, long                                                            \
-                 : bp_signed_bits, default                                                         \
-                 : bp_integer_bits)(value);                                                        \
+        _Generic((value),                                                                          \
+            float: bp_float_bits,                                                                  \
+            double: bp_float_bits,                                                                 \
+            signed char: bp_signed_bits,                                                           \
+            short: bp_signed_bits,                                                                 \
+            int: bp_signed_bits,                                                                   \
+            long: bp_signed_bits,                                                                  \
+            default: bp_integer_bits)(value);                                                      \
     }))
 #endif
 
@@ -400,9 +400,9 @@ static inline uint32_t bp_integer_bits(uint32_t value) {
 
 /* A range from here to the end of the block, however that is left.
  * Example: `BP_RANGE(filter);` */
-#define BP_RANGE(name)                                                                           \
-    __attribute__((cleanup(bp_range_leave)))                                                     \
-    bp_range_t bp_range_of_##name = {BP_TRACE_ID(BP_PROBE_RANGE, name, 2), BP_TRACE_SLOT(name)}; \
+#define BP_RANGE(name)                                                         \
+    __attribute__((cleanup(bp_range_leave))) bp_range_t bp_range_of_##name = { \
+        BP_TRACE_ID(BP_PROBE_RANGE, name, 2), BP_TRACE_SLOT(name)};            \
     bp_range_enter(&bp_range_of_##name)
 
 typedef struct {
