@@ -16,7 +16,7 @@ static void bp_usage(FILE *out, const char *program) {
         out,
         "usage: %s [--listen HOST:PORT [--key-file PATH] | --pty | --stdio]\n"
         "  --listen HOST:PORT  serve TCP; PORT 0 takes any free one (default: 127.0.0.1:0).\n"
-        "                      Without a key only loopback is allowed\n"
+        "                      Without a key only this user (and root) may connect, on loopback\n"
         "  --key-file PATH     file with the key that hosts must have, readable by its owner\n"
         "                      alone; BOARDPROF_KEY in the environment may hold it instead\n"
         "  --pty               serve a pseudo-terminal\n"

@@ -333,7 +333,7 @@ def test_a_call_that_the_clock_interrupts_has_the_same_stack_each_time(board: Bo
 
 DEEP = """\
 int a_fine(int n) { return n + 1; }
-int chain(int n) {
+__attribute__((noinline)) int chain(int n) {
     volatile char bytes[32];
     for (int i = 0; i < 32; i++) bytes[i] = (char)n; /* or a frame could lie over the canary */
     return n == 0 ? 0 : chain(n - 1) + bytes[0];

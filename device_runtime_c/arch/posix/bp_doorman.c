@@ -19,6 +19,7 @@
 #include "bp_doorman.h"
 #include "bp_doorman_frame.h"
 #include "bp_listen.h"
+#include "bp_peer.h"
 #include "bp_posix.h"
 #include "bp_sealer.h"
 
@@ -223,6 +224,13 @@ static void bp_doorman_accept(void) {
         if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
             (void)poll(NULL, 0, BP_DOORMAN_GRACE_MS); /* out of descriptors: avoid a busy loop */
         }
+        return;
+    }
+    if (bp_doorman.key->length == 0 && !bp_peer_may_connect(fd)) {
+        static const char why[] = "boardprof: refused: another user's process. Give agent and host "
+                                  "a key: --key-file or BOARDPROF_KEY\n";
+        (void)send(fd, why, sizeof why - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        close(fd);
         return;
     }
     bp_guest_t *guest = bp_doorman_place();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where hosts connect. Any host that connects may write memory and run functions. So without a key
- * only this machine may connect, and the agent refuses to listen elsewhere. */
+ * only this user of this machine may connect (bp_peer.h), and the agent refuses to listen
+ * elsewhere. */
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* accept4 */
