@@ -37,7 +37,7 @@ def connect(
             process, or starts its emulator. If a board has both an emulator and ``[port]``, it is
             the real one at any port.
         image: the firmware to start; None builds the agent alone, without functions. With a port,
-            the firmware that runs there, for the source lines of faults.
+            the firmware that runs there, for types, source lines and sizes of stack frames.
         baud: of a serial port; None for the board's own rate.
         timeout_s: longest time of a call, and of each round of a measurement, in seconds of the
             board's clock. Then the board stops the call. None for 10 s. If the board does not
@@ -53,7 +53,8 @@ def connect(
             the clock is simulated if the other end of the port is an emulator of this machine, and
             in Reports with an emulator's cycles.
         on_console: gets each line that the board prints between its frames.
-        on_note: gets notes about slow steps, such as building the board's simulator.
+        on_note: gets notes about slow steps, such as building the board's simulator, and a note if
+            the image has no build id, so that it cannot be checked that the board runs it.
 
     Raises:
         UnknownNameError: no such board.
@@ -64,6 +65,7 @@ def connect(
         AuthenticationError: the agent asks for a key and no key is given, or the keys differ, or
             the agent has no key.
         BoardTimeoutError: the board does not answer.
+        BuildMismatchError: the board at the port runs another image.
         LinkError: the board has another protocol or other layouts.
         BuildError: the firmware or the board's simulator could not be built.
     """

@@ -272,8 +272,10 @@ def test_a_board_that_goes_on_with_the_old_build_is_told(tmp_path: Path) -> None
         done = made.flash("-p", made.port, FIR, "-O3")
         ran = made.run("run", "-b", made.board, "-p", made.port, "--flash", f"{FIR}:fir_q15", "-O3")
     assert (done.code, done.out) == (4, "")
-    assert f"error: {made.board} at {made.port} still runs build " in done.err
+    assert f"error: The board at {made.port} runs build " in done.err
+    assert "Try: check that the board boots from what was flashed" in done.err
     assert (ran.code, ran.out) == (4, "")
+    assert "Try: check that the board boots from what was flashed" in ran.err
 
 
 def test_a_tool_that_finds_no_board_is_shown_as_it_wrote_it(tmp_path: Path) -> None:

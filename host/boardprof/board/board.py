@@ -6,13 +6,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 from weakref import WeakSet
 
 from boardprof.arguments.dtypes import Dtypes
+from boardprof.board.check_build import check_build
 from boardprof.board.functions import (
     OBSERVERS,
     Functions,
@@ -27,7 +28,7 @@ from boardprof.decode.clock import ClockFit
 from boardprof.decode.dictionary import Dictionary
 from boardprof.decode.samples import check_layouts
 from boardprof.elf.anchors import anchored_symbols
-from boardprof.elf.binutils import definition
+from boardprof.elf.binutils import definition, locate
 from boardprof.elf.identity import compilers_of
 from boardprof.errors import BoardprofError, LinkError, UnknownNameError, UsageError
 from boardprof.link.bulk import Channels
@@ -154,9 +155,30 @@ class Board:
         """Add facts about functions that the board does not report: the members of structs."""
         self.sources.update((function.name, function) for function in functions)
 
-    def know_image(self, image: Path, *, is_of_this_host: bool) -> None:
-        """Set the board's image. ``is_of_this_host``: it uses a stack of this machine."""
+    def know_image(
+        self,
+        image: Path,
+        *,
+        is_of_this_host: bool,
+        built: bytes | None = None,
+        on_note: Callable[[str], None] | None = None,
+    ) -> None:
+        """Set the board's image, after a check that the board runs it.
+
+        Args:
+            image: its ELF file.
+            is_of_this_host: it uses a stack of this machine.
+            built: its build id, if it was built from the user's sources. If None, the file's is
+                read, except for a board that was started with it.
+            on_note: gets a note if neither the board nor the file shows what runs.
+
+        Raises:
+            BuildMismatchError: another image runs.
+        """
+        if built is not None or not self._is_started:
+            check_build(self.device, image, built, on_note)
         self.stack_check.know_image(image, is_of_this_host=is_of_this_host)
+        self.session.locate = cache(partial(locate, image))
         self.image = image
         self.compilers = compilers_of([image])
         self.stack_check.symbol_of = self.symbol_of

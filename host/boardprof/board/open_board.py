@@ -61,6 +61,7 @@ def open_board(
     port: str | None = None,
     *,
     image: str | Path | None = None,
+    built: bytes | None = None,
     baud: int | None = None,
     timeout_s: float | None = None,
     wall_timeout_s: float | None = None,
@@ -77,6 +78,7 @@ def open_board(
         spec: the board.
         port: as for `boardprof.connect`, like the following. None starts the image.
         image: the firmware. Without a port it is needed, or ``make_image``.
+        built: its build id, if it was built from the user's sources.
         baud: of a serial port.
         timeout_s: longest time of a call, on the board's clock.
         wall_timeout_s: the same in wall time.
@@ -84,7 +86,7 @@ def open_board(
         key_file: file with the key that the agent at a TCP port asks for.
         clock: kind of the board's clock, overriding its file.
         on_console: gets each line that the board prints.
-        on_note: gets notes about slow steps.
+        on_note: as for `connect`.
         make_image: builds the image to start, if ``image`` is None.
 
     Raises:
@@ -117,6 +119,7 @@ def open_board(
         spec,
         transport,
         image=image,
+        built=built,
         hello_s=hello_s,
         timeout_s=timeout_s,
         wall_timeout_s=wall_timeout_s,
@@ -124,6 +127,7 @@ def open_board(
         clock=clock,
         port=port,
         on_console=on_console,
+        on_note=on_note,
         is_of_this_host=port is None and spec.build.arch == "posix",
         is_started=port is None,
     )
@@ -144,6 +148,7 @@ def attach(
     transport: Transport,
     *,
     image: str | Path | None = None,
+    built: bytes | None = None,
     hello_s: float = _HELLO_TIMEOUT_S,
     timeout_s: float | None = None,
     wall_timeout_s: float | None = None,
@@ -151,6 +156,7 @@ def attach(
     clock: str | None = None,
     port: str | None = None,
     on_console: Callable[[str], None] | None = None,
+    on_note: Callable[[str], None] | None = None,
     is_of_this_host: bool = False,
     is_started: bool = False,
 ) -> Board:
@@ -162,7 +168,8 @@ def attach(
     claim = make_claim(takeover=takeover)
     session = Session(transport, timeout_s=hello_s, claim=claim, on_console=on_console)
     try:
-        session.locate = None if image is None else cache(partial(locate, Path(image)))
+        if image is not None and is_started:  # it may hang before it answers
+            session.locate = cache(partial(locate, Path(image)))
         welcome = _opened(session, spec, is_started=is_started)
         dictionary = fetch_dictionary(session, cache_root() / "dictionaries")
         spec = what_it_says(spec, dictionary.board)
@@ -183,7 +190,9 @@ def attach(
         layouts = layouts_for(spec.folder)
         board = Board(spec, session, welcome, dictionary, layouts, is_started=is_started)
         if image is not None:
-            board.know_image(Path(image), is_of_this_host=is_of_this_host)
+            board.know_image(
+                Path(image), is_of_this_host=is_of_this_host, built=built, on_note=on_note
+            )
         return board
     except BaseException:
         session.close()

@@ -199,7 +199,7 @@ def flash(
     on_command = echo_command if verbose else None
     image, build_id = _image(spec, paths, options, verbose)
     write(spec, image, port, output=_STDERR, on_command=on_command)
-    runs = None if port is None else _checked(spec, image, build_id, options)
+    runs = None if port is None else _checked(spec, image, options)
     if as_json:
         facts = {
             "schema_version": 1,
@@ -232,20 +232,10 @@ def _image(
     return firmware.image, firmware.build_id
 
 
-def _checked(
-    spec: BoardSpec, image: Path, build_id: bytes | None, options: Mapping[str, Any]
-) -> bytes:
+def _checked(spec: BoardSpec, image: Path, options: Mapping[str, Any]) -> bytes:
     """Return the build that the board runs; raise if it is not the one that was flashed."""
     from boardprof.connection import connect
-    from boardprof.errors import BuildMismatchError
+    from boardprof.firmware.flash import after_flash
 
-    with connect(spec, image=image, **taken_port_options(options)) as connected:
-        runs = connected.welcome.build_id
-    if build_id is not None and runs != build_id:
-        raise BuildMismatchError(
-            f"{spec.name} at {options['port']} still runs build {runs.hex()}; {image} is build "
-            f"{build_id.hex()}.",
-            hint="check that the board boots from what was flashed, that the tool or [flash] "
-            "reset in board.toml restarts it, and that the port belongs to this board",
-        )
-    return runs
+    with after_flash(), connect(spec, image=image, **taken_port_options(options)) as connected:
+        return connected.welcome.build_id

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from boardprof.boards.board_file import BoardSpec
 from boardprof.cfunction import CFunction
-from boardprof.errors import BuildError, BuildMismatchError
+from boardprof.errors import BuildError
 from boardprof.toolchain.tools import Tools
 from boardprof.writing import check_is_file, unwritable
 
@@ -77,7 +77,7 @@ class Firmware:
             clock: as for `boardprof.connect`.
             key_file: file with the key that the agent at a TCP port asks for.
             on_console: gets each line that the board prints.
-            on_note: gets notes about slow steps, such as building the board's simulator.
+            on_note: as for `boardprof.connect`.
 
         Raises:
             BuildMismatchError: another image runs at the port.
@@ -89,6 +89,7 @@ class Firmware:
             self.board if port is None else self.board.at_port(),
             port,
             image=self.image,
+            built=self.build_id,
             baud=baud,
             timeout_s=timeout_s,
             wall_timeout_s=wall_timeout_s,
@@ -98,14 +99,6 @@ class Firmware:
             on_console=on_console,
             on_note=on_note,
         )
-        if board.welcome.build_id != self.build_id:
-            board.close()
-            raise BuildMismatchError(
-                f"The board at {board.device.port} runs build {board.welcome.build_id.hex()}; "
-                f"these sources produce build {self.build_id.hex()}.",
-                hint="start or flash the board with these sources and flags, or connect without "
-                "sources to measure the image that it runs",
-            )
         board.flags = self.flags
         board.know(self.functions)
         board.libc, board.compilers = self.libc, self.compilers

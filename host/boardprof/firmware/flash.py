@@ -11,7 +11,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from boardprof.boards.board_file import BoardSpec
@@ -20,6 +20,7 @@ from boardprof.errors import (
     BoardError,
     BoardTimeoutError,
     BuildError,
+    BuildMismatchError,
     BusyError,
     MissingToolError,
     UsageError,
@@ -101,6 +102,19 @@ def flash(
             _run(spec, how, whole, output)
     with activity(f"waiting for {spec.name} to start"):
         _settle(how, port)
+
+
+@contextlib.contextmanager
+def after_flash() -> Iterator[None]:
+    """Let the error of a board that still runs another image say why flashing may not help."""
+    try:
+        yield
+    except BuildMismatchError as error:
+        error.hint = (
+            "check that the board boots from what was flashed, that the tool or [flash] reset in "
+            "board.toml restarts it, and that the port belongs to this board"
+        )
+        raise
 
 
 def _check_free(spec: BoardSpec, port: str | None) -> None:

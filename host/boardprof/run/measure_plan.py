@@ -144,9 +144,18 @@ def connected(spec: BoardSpec, plan: Plan, firmware: Firmware | None, listener: 
         "on_console": listener.on_console,
         "on_note": listener.on_note,
     }
-    if firmware is not None:
-        return firmware.open(plan.port, **options)
-    return connect(spec, plan.port, image=plan.image, **options)
+    with _after_flash(plan):
+        if firmware is not None:
+            return firmware.open(plan.port, **options)
+        return connect(spec, plan.port, image=plan.image, **options)
+
+
+def _after_flash(plan: Plan) -> AbstractContextManager[None]:
+    if not plan.flash:
+        return nullcontext()
+    from boardprof.firmware.flash import after_flash  # later: few runs flash
+
+    return after_flash()
 
 
 def _flash(spec: BoardSpec, plan: Plan, firmware: Firmware | None, listener: Listener) -> None:

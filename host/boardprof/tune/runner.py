@@ -36,7 +36,7 @@ from boardprof.errors import (
 from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.builder import link_objects
 from boardprof.firmware.firmware import Firmware
-from boardprof.firmware.flash import check_flashable, flash
+from boardprof.firmware.flash import after_flash, check_flashable, flash
 from boardprof.firmware.versions import VersionBuilder
 from boardprof.history.report_lookup import history_place, user_history
 from boardprof.metrics import metric_called
@@ -350,9 +350,10 @@ class Runner:
         path = image.image if isinstance(image, Firmware) else image
         if self._port is not None:
             flash(self.spec, path, self._port, on_command=self._verbose)
-        if isinstance(image, Firmware):
-            return image.open(self._port, **limits)
-        return connect(self.spec, self._port, image=path, **limits)
+        with after_flash():
+            if isinstance(image, Firmware):
+                return image.open(self._port, **limits)
+            return connect(self.spec, self._port, image=path, **limits)
 
     @staticmethod
     def _renewed(measuring: Measuring) -> bool:
