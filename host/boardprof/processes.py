@@ -85,6 +85,43 @@ def leased(
         os.close(handle)  # gives the lock back
 
 
+@contextlib.contextmanager
+def locked_folder(folder: Path, timeout_s: float, what: str) -> Iterator[None]:
+    """Hold a lock on a folder while a file in it is read and replaced.
+
+    The file itself cannot be locked, because another one replaces it. A file system that locks no
+    folders, as some on networks, goes without.
+
+    Args:
+        folder: an existing one.
+        timeout_s: how long to wait for another process.
+        what: the beginning of the error.
+
+    Raises:
+        BusyError: another process has the lock for longer.
+    """
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # writing the file will say why
+        yield
+        return
+    try:
+        try:
+            is_locked = lock_within(handle, timeout_s)
+        except OSError:
+            is_locked = True
+        if not is_locked:
+            holder = described(lock_holders(folder)) or "another process"
+            raise BusyError(
+                f"{what} has been locked by {holder} for more than {timeout_s:g} s.",
+                owner=holder,
+                hint="end that process, or wait for its end",
+            )
+        yield
+    finally:
+        os.close(handle)
+
+
 def held_leases(folder: Path) -> dict[str, str]:
     """Return what is leased, and the process that has it: ``{"native": "process 4242"}``."""
     found = {}

@@ -59,6 +59,45 @@ def test_two_runs_in_two_folders_write_the_same_bytes_and_a_change_is_one_line(
     assert (shown.code, "twice" in shown.out) == (0, True)
 
 
+def test_functions_with_different_arguments_share_a_file_and_have_each_their_own_gate(
+    tmp_path: Path,
+) -> None:
+    code = "int a(int n) { return n * 3; }\nint b(int m) { return m / 7; }\n"
+    (tmp_path / "f.c").write_text(code)
+    calls = [("native", "f.c:a", "n=5"), ("native", "f.c:b", "m=5")]
+    calls += [("native", "f.c:a", "n=6"), ("linux", "f.c:b", "m=5")]
+    told = ["1 row added", *(f"1 row added, {count} kept" for count in (1, 2, 3))]
+    run = ("run", "--metrics", "time", "--repeat", "2", "--no-warnings", "-b")
+    for call, text in zip(calls, told, strict=True):
+        done = boardprof(*run, *call, "--baseline", "base.json", folder=tmp_path)
+        assert (done.code, done.err) == (0, f"Baseline written to base.json: {text}\n")
+    content = json.loads((tmp_path / "base.json").read_text())
+    rows = [
+        (each["function"], each["arguments"], each["board"]) for each in content["measurements"]
+    ]
+    assert rows == [
+        ("a", "n=5", "native"),
+        ("a", "n=6", "native"),
+        ("b", "m=5", "linux"),
+        ("b", "m=5", "native"),
+    ]
+    body = "volatile char all[512]; for (int i = 0; i < 512; i++) all[i] = 1; return all[m] / 7;"
+    (tmp_path / "f.c").write_text(code.replace("return m / 7;", body))
+    gate = ("--against", "base.json", "--fail-if", "stack>256", "--fail-if-missing")
+    codes = [boardprof(*run, *call, *gate, folder=tmp_path).code for call in calls]
+    assert codes == [0, 1, 0, 1]
+
+
+def test_a_file_that_is_no_baseline_is_told_before_anything_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("keep me")
+    assert main(["run", "-b", "native", "x.c:f", "--baseline", str(file)]) == 2
+    assert f"error: {file}: this is not a baseline file.\n" in capsys.readouterr().err
+    assert file.read_text() == "keep me"
+
+
 def test_a_run_that_failed_writes_no_baseline(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -38,7 +38,7 @@ def test_a_session_writes_it_and_later_ones_are_held_against_it(suite: Suite) ->
     assert "base.json does not exist: --bp-update-baseline writes it" in missing.out
     made = suite.run(*BOARD, "--bp-update-baseline", *RULE)
     assert made.code == 0, made.out
-    assert "note: base.json was written" in made.out
+    assert "note: base.json was written: 2 rows added" in made.out
     assert labels(suite) == ["test_one.py::test_one", "test_two.py::test_two"]
     held = suite.run(*BOARD, *RULE, "--bp-require-baseline")
     assert held.code == 0, held.out
@@ -53,9 +53,11 @@ def test_a_session_writes_it_and_later_ones_are_held_against_it(suite: Suite) ->
 def test_an_update_of_some_tests_leaves_the_others(suite: Suite) -> None:
     assert suite.run(*BOARD, "--bp-update-baseline").code == 0
     suite.write("test_two.py", TEST.format(name="other", argument=9))
-    assert suite.run(*BOARD, "--bp-update-baseline", "-k", "one").code == 0
+    one = suite.run(*BOARD, "--bp-update-baseline", "-k", "one")
+    assert (one.code, ", 1 kept" in one.out) == (0, True)
     assert labels(suite) == ["test_one.py::test_one", "test_two.py::test_two"]
-    assert suite.run(*BOARD, "--bp-update-baseline").code == 0
+    whole = suite.run(*BOARD, "--bp-update-baseline")
+    assert (whole.code, ", 1 removed" in whole.out) == (0, True)
     assert labels(suite) == ["test_one.py::test_one", "test_two.py::test_other"]
 
 
@@ -67,6 +69,13 @@ def test_a_session_that_failed_leaves_it_as_it_was(suite: Suite) -> None:
     assert failed.code == 1
     assert "note: base.json was not written: the session failed" in failed.out
     assert (suite.folder / "base.json").read_bytes() == before
+
+
+def test_a_damaged_file_is_told_before_the_first_test(suite: Suite) -> None:
+    (suite.folder / "base.json").write_text('{"kind": "boardprof.baseline"')
+    ran = suite.run(*BOARD, "--bp-update-baseline")
+    assert (ran.code, "base.json: this is not JSON: " in ran.out) == (4, True)
+    assert (suite.folder / "base.json").read_text() == '{"kind": "boardprof.baseline"'
 
 
 @pytest.mark.parametrize(

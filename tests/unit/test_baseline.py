@@ -3,20 +3,25 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import multiprocessing
+import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from boardprof.comparison.compare import compare
-from boardprof.errors import ReportFileError
+from boardprof.errors import BusyError, ReportFileError, UsageError
 from boardprof.metrics import Count, Duration, Percent, Ratio
-from boardprof.render.baseline import render_baseline, updated_baseline
+from boardprof.render.baseline import render_baseline
+from boardprof.render.baseline_update import updated_baseline
 from boardprof.report.report import Report
 from boardprof.report.report_file import baseline_content, read_report, report_of_baseline
-from boardprof.run.saving import write_baseline
+from boardprof.run.saving import check_baseline_file, write_baseline
 from tests.unit.reports import HARDWARE, report_of
 
 WINDOWS = {
@@ -172,19 +177,184 @@ def test_noise_does_not_change_a_file_that_is_there(tmp_path: Path) -> None:
     assert written(901) == before
     slower = written(990)
     assert '"cycles": [\n     990,\n     991,' in slower
-    assert "iir" in written(900, "iir")
-    assert "fir" not in file.read_text()
 
 
-def test_what_was_not_measured_now_stays_where_that_is_asked_for() -> None:
-    report = both(report_of({"instructions": [5]}), report_of({"instructions": [6]}, name="iir"))
-    earlier = baseline_content(render_baseline(report))
-    now = report_of({"instructions": [7]})
-    kept = json.loads(updated_baseline(now, earlier, lambda label: True))
-    counts = [(each["function"], each["count"]["instructions"]) for each in kept["measurements"]]
-    assert counts == [("fir", 7), ("iir", 6)]
-    gone = json.loads(updated_baseline(now, earlier, lambda label: False))
-    assert [each["function"] for each in gone["measurements"]] == ["fir"]
+def rows_of(text: str) -> list[tuple[str, str, str, int]]:
+    return [
+        (each["function"], each["arguments"], each["board"], each["count"]["instructions"])
+        for each in json.loads(text)["measurements"]
+    ]
+
+
+def test_what_was_not_measured_now_stays_unless_it_was_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "base.json"
+
+    def write(count: int, *, keeps: bool = True, **more: Any) -> str:
+        report = report_of({"instructions": [count]}, **more)
+        return str(write_baseline(report, str(file), lambda label: keeps))
+
+    assert write(5) == "1 row added"
+    assert write(6, name="iir") == "1 row added, 1 kept"
+    assert write(8, shapes="n=128") == "1 row added, 2 kept"
+    assert write(9, device="other", facts=HARDWARE) == "1 row added, 3 kept"
+    assert rows_of(file.read_text()) == [
+        ("fir", "n=128", "board", 8),
+        ("fir", "n=64", "board", 5),
+        ("fir", "n=64", "other", 9),
+        ("iir", "n=64", "board", 6),
+    ]
+    assert write(7) == "1 row replaced, 3 kept"
+    before = file.read_bytes()
+    assert write(6, name="iir") == "1 row unchanged, 3 kept"
+    assert file.read_bytes() == before
+    two = both(report_of({"instructions": [7]}), report_of({"instructions": [1]}, name="new"))
+    update = updated_baseline(two, baseline_content(file.read_text()), lambda label: False)
+    assert str(update) == "1 row added, 1 unchanged, 3 removed"
+    assert rows_of(update.text) == [("fir", "n=64", "board", 7), ("new", "n=64", "board", 1)]
+
+
+OLD = {"compilers": ["GCC 12"]}
+
+
+@pytest.mark.parametrize(
+    ("new", "told"),
+    [
+        ({"facts": HARDWARE}, "board: the clock is simulated before, declared after."),
+        ({"measurement": {"compilers": ["GCC 13"]}}, "board: compiled by GCC 12 before, by GCC 13"),
+        (
+            {"name": "fir", "shapes": "n=1", "flags": "-O3"},
+            "board: fir is compiled with -O2 before",
+        ),
+        (
+            {"clocks": {"ticks": 2_000_000}},
+            "board: ticks has 1,000,000 Hz before, 2,000,000 Hz aft",
+        ),
+    ],
+)
+def test_rows_that_no_comparison_could_join_leave_the_file_as_it_was(
+    tmp_path: Path, new: dict[str, Any], told: str
+) -> None:
+    file = tmp_path / "base.json"
+    clocks = {"ticks": 1_000_000}
+    write_baseline(report_of({"ticks": [5]}, measurement=OLD, clocks=clocks), str(file))
+    before = file.read_bytes()
+    report = report_of(
+        {"ticks": [5]}, **{"name": "iir", "measurement": OLD, "clocks": clocks, **new}
+    )
+    with pytest.raises(UsageError) as raised:
+        write_baseline(report, str(file))
+    assert raised.value.message.startswith(
+        f"{file} has rows that this run did not measure again, and they were measured in another "
+        f"way: {told}"
+    )
+    assert raised.value.hint == (
+        f"write another file; or remove {file}, and measure its other rows again, too"
+    )
+    assert file.read_bytes() == before
+    again = report_of(
+        {"ticks": [5]}, **{"measurement": OLD, "clocks": clocks, **new, "name": "fir"}
+    )
+    if "shapes" not in new:  # nothing of the old way is left
+        assert str(write_baseline(again, str(file))) == "1 row replaced"
+
+
+def test_runs_with_other_metrics_have_a_file_with_the_counters_of_both(tmp_path: Path) -> None:
+    file = tmp_path / "base.json"
+    one = report_of({"cycles": [9]}, facts=HARDWARE, clocks={"cycles": 100_000_000})
+    more = {"cycles": 100_000_000, "ticks": 1_000_000}
+    two = report_of({"cycles": [9], "ticks": [1]}, name="iir", facts=HARDWARE, clocks=more)
+    for order in ([one, two], [two, one], [one, two, one, two]):
+        file.unlink(missing_ok=True)
+        for report in order:
+            write_baseline(report, str(file))
+        content = json.loads(file.read_text())
+        assert list(content["boards"]["board"]["counters"].items()) == [
+            ("cycles", 100_000_000),
+            ("ticks", 1_000_000),
+        ]
+
+
+def test_durations_of_another_clock_are_not_joined(tmp_path: Path) -> None:
+    file = tmp_path / "base.json"
+    time = {"Duration (us)": [Duration(9.0)]}
+    ticks = report_of({"ticks": [9], **time}, facts=HARDWARE, clocks={"ticks": 1_000_000})
+    more = {"cycles": 100_000_000, "ticks": 1_000_000}
+    cycles = report_of({"cycles": [9], **time}, name="iir", facts=HARDWARE, clocks=more)
+    write_baseline(ticks, str(file))
+    with pytest.raises(UsageError, match="some durations are from the clock ticks, others from cy"):
+        write_baseline(cycles, str(file))
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"{}\n", "this is not a baseline file."),
+        (b"<<<<<<< HEAD\n", "this is not a baseline file."),
+        (b"\xff\xfe", "this is not text (byte 0)."),
+        (b'{"kind": "boardprof.baseline", "version": 1', "this is not JSON: "),
+        (b'{"kind": "boardprof.baseline", "version": 1}', "boards: an object is needed."),
+        (b'{"kind": "boardprof.baseline", "version": 2}', "this is a baseline of version 2, "),
+    ],
+)
+def test_a_file_whose_rows_cannot_be_read_is_told_first_and_stays(
+    tmp_path: Path, content: bytes, told: str
+) -> None:
+    file = tmp_path / "base.json"
+    file.write_bytes(content)
+    for attempt in (check_baseline_file, partial(write_baseline, report_of({"cycles": [1]}))):
+        with pytest.raises(ReportFileError) as raised:
+            attempt(str(file))
+        assert raised.value.message.startswith(f"{file}: {told}")
+        assert raised.value.hint == (
+            f"restore {file}, for example from git; or remove it; or name another"
+        )
+    assert file.read_bytes() == content
+
+
+def test_an_empty_file_is_a_new_one(tmp_path: Path) -> None:
+    file = tmp_path / "base.json"
+    file.touch()
+    check_baseline_file(str(file))
+    assert str(write_baseline(report_of({"instructions": [1]}), str(file))) == "1 row added"
+
+
+def write_functions(file: str, process: int) -> None:
+    for n in range(5):
+        write_baseline(report_of({"instructions": [n]}, name=f"f{process}{n}"), file)
+
+
+def test_processes_that_write_at_the_same_time_lose_no_row(tmp_path: Path) -> None:
+    file = str(tmp_path / "base.json")
+    context = multiprocessing.get_context("fork")
+    started = [context.Process(target=write_functions, args=(file, p)) for p in range(4)]
+    for each in started:
+        each.start()
+    for each in started:
+        each.join(60.0)
+        assert each.exitcode == 0
+    content = json.loads(Path(file).read_text())
+    names = [each["function"] for each in content["measurements"]]
+    assert names == [f"f{process}{n}" for process in range(4) for n in range(5)]
+    assert [each.name for each in tmp_path.iterdir()] == ["base.json"]
+
+
+def test_a_process_that_does_not_end_writing_is_waited_for_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("boardprof.run.saving._WRITE_S", 0.2)
+    file = tmp_path / "base.json"
+    holder = os.open(tmp_path, os.O_RDONLY)
+    try:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        with pytest.raises(BusyError) as raised:
+            write_baseline(report_of({"instructions": [1]}), str(file))
+    finally:
+        os.close(holder)
+    assert raised.value.message == (
+        f"{file} cannot be written: {tmp_path} has been locked by this program (pid {os.getpid()}) "
+        "for more than 0.2 s."
+    )
+    assert not file.exists()
 
 
 @pytest.mark.parametrize(
@@ -239,4 +409,4 @@ def test_it_keeps_what_tells_the_contents_of_arrays() -> None:
         assert row.verdict == verdict
     earlier = json.loads(written)
     updated = updated_baseline(with_inputs(1200, "0000000b"), earlier, lambda label: False)
-    assert '   "inputs": "0000000b",\n' in updated
+    assert '   "inputs": "0000000b",\n' in updated.text

@@ -158,7 +158,7 @@ class Against:
                 return []
             before, after = self._names
             self._comparison = self._gate.compared(
-                self._before,
+                self._part_about(report),
                 report,
                 before_name=before,
                 after_name=after,
@@ -169,6 +169,17 @@ class Against:
         except BoardprofError as error:
             return [error]
         return []
+
+    def _part_about(self, report: Report) -> Report:
+        """Return the part of the other Report that a run of one named function is compared with."""
+        from boardprof.comparison.part import part_of_calls
+        from boardprof.run.plan import ALL
+        from boardprof.run.target import split_target
+
+        assert self._before is not None
+        if split_target(self._target)[1] == ALL:
+            return self._before
+        return part_of_calls(self._before, report) or self._before  # the error lists its rows
 
     def _find_baseline(self, report: Report) -> None:
         """Look up the newest clean run of the branch that is like a Report, if one is meant."""

@@ -316,21 +316,32 @@ def baseline_option(command: Command) -> Command:
         "baseline_file",
         type=click.Path(dir_okay=False),
         metavar="FILE",
-        callback=writable,
-        help="Write a baseline file to commit. Unchanged results keep their lines.",
+        callback=_writable_baseline,
+        help="Write a baseline file to commit, or update its rows for what was measured. Other "
+        "rows and unchanged results keep their lines.",
     )(command)
 
 
 def writable(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
     """Check that the file of an option can be written, before anything is done."""
-    if value == STDOUT and option.name == "baseline_file":
-        raise UsageError(
-            "A baseline is a file to commit.", hint="--baseline FILE; --export baseline=- prints it"
-        )
     if value is not None and value != STDOUT:
         from boardprof.report.report_file import check_report_file
 
         check_report_file(value)
+    return value
+
+
+def _writable_baseline(
+    ctx: click.Context, option: click.Parameter, value: str | None
+) -> str | None:
+    if value == STDOUT:
+        raise UsageError(
+            "A baseline is a file to commit.", hint="--baseline FILE; --export baseline=- prints it"
+        )
+    if value is not None:
+        from boardprof.run.saving import check_baseline_file
+
+        check_baseline_file(value)
     return value
 
 

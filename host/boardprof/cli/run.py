@@ -362,8 +362,8 @@ def _write_baseline(report: Report, file: str | None, why: str) -> Iterator[Boar
     from boardprof.run.saving import write_baseline
 
     try:
-        write_baseline(report, file)
-        echo_written("Baseline", file)
+        made = write_baseline(report, file)
+        echo_written("Baseline", f"{file}: {made}")
     except BoardprofError as error:
         yield error
 

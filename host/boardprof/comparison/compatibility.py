@@ -414,7 +414,7 @@ def why_not(key: GroupKey, metric: str, old: Side, new: Side) -> str | None:
     if before.kind is not after.kind:
         names = before.kind.__name__, after.kind.__name__
         return f"it is a {names[0]} before, a {names[1]} after, which cannot be compared"
-    if before.hz and after.hz and abs(after.hz - before.hz) > _SAME_RATE * before.hz:
+    if not is_same_rate(before.hz or 0, after.hz or 0):
         return (
             f"its clock has {before.hz:,} Hz before, {after.hz:,} Hz after, so its steps are not "
             "compared; time is"
@@ -422,6 +422,11 @@ def why_not(key: GroupKey, metric: str, old: Side, new: Side) -> str | None:
     if metric == SHARE and not _is_same_mix(key.device, old.calls, new.calls):
         return "functions were called in other proportions before, and shares depend on that"
     return None
+
+
+def is_same_rate(before: int, after: int) -> bool:
+    """Tell whether two rates may be of one clock, measured twice; 0 is an unknown rate."""
+    return not before or not after or abs(after - before) <= _SAME_RATE * before
 
 
 def _is_same_mix(device: str, old: Mapping[GroupKey, int], new: Mapping[GroupKey, int]) -> bool:

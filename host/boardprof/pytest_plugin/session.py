@@ -170,12 +170,14 @@ class Session:
 
                 for name in options.boards:
                     board_spec(name)
-            files = [each for each in (options.json_file, options.new_baseline) if each is not None]
-            if files:
+            if options.json_file is not None:
                 from boardprof.report.report_file import check_report_file
 
-                for file in files:
-                    check_report_file(str(file))
+                check_report_file(str(options.json_file))
+            if options.new_baseline is not None:
+                from boardprof.run.saving import check_baseline_file
+
+                check_baseline_file(str(options.new_baseline))
             if options.exports:
                 from boardprof.exporters import read_exports
 
@@ -332,11 +334,11 @@ class Session:
             self.notes.append(f"{file.name} was not written: the session failed")
             return False
         try:
-            write_baseline(report, str(file), self._keeps)
+            made = write_baseline(report, str(file), self._keeps)
         except BoardprofError as error:
             self.errors.append(str(error))
             return False
-        self.notes.append(f"{file.name} was written")
+        self.notes.append(f"{file.name} was written: {made}")
         return True
 
     def _keeps(self, label: str) -> bool:

@@ -14,11 +14,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from boardprof.comparison.compare import compare
-from boardprof.comparison.comparison import ComparisonError, place_of
 from boardprof.comparison.compatibility import BoardFacts, comparable_flags, facts_of
 from boardprof.metrics import TAGS, Metric, raw_of
 from boardprof.report.calls import LEVELS, SHARES
@@ -27,94 +25,34 @@ from boardprof.report.report_file import (
     BASELINE_KIND,
     BASELINE_VERSION,
     COLD,
-    VALUES,
-    report_of_baseline,
 )
 from boardprof.stats.boards import Boards, Source
 from boardprof.stats.groups import GroupKey, GroupSummary, summaries
 
 Entry: TypeAlias = dict[str, Any]
 
-_UNCHANGED: Final = ("same", "noise", "within overhead")
 _IDENTITY: Final = ("function", "arguments", "label", "board", "device", "sweep", "hash")
 
 
 def render_baseline(report: Report) -> str:
     """Return a Report as the text of a baseline file."""
-    return _text(_content(report))
+    return baseline_text(baseline_of(report))
 
 
-def updated_baseline(
-    report: Report, earlier: Mapping[str, Any], keeps: Callable[[str], bool]
-) -> str:
-    """Return the text of a baseline file that replaces an earlier one.
-
-    An unchanged measurement keeps its old samples: noise is not a change.
-
-    Args:
-        report: what was measured.
-        earlier: content of the earlier file.
-        keeps: whether to keep an old measurement that was not repeated, by its label.
-
-    Raises:
-        ReportFileError: the earlier file is damaged.
-    """
-    content = _content(report)
-    same = _unchanged(report_of_baseline(earlier), report_of_baseline(content))
-    before = {_identity(each): each for each in earlier["measurements"]}
-    after = {_identity(each): each for each in content["measurements"]}
-    for key, entry in after.items():
-        old = before.get(key)
-        if old is not None and old.keys() == entry.keys() and _is_same(old, entry, same):
-            after[key] = old
-    kept = {
-        k: each for k, each in before.items() if k not in after and keeps(each.get("label", ""))
-    }
-    after |= kept
-    for board in {str(each.get("board", "")) for each in kept.values()} & earlier["boards"].keys():
-        content["boards"].setdefault(board, earlier["boards"][board])
-    content["measurements"] = [*after.values()]
-    return _text(content)
-
-
-def _text(content: dict[str, Any]) -> str:
+def baseline_text(content: dict[str, Any]) -> str:
+    """Return the text of a baseline file with this content."""
     content["boards"] = dict(sorted(content["boards"].items()))
-    content["measurements"] = sorted(content["measurements"], key=_identity)
+    content["measurements"] = sorted(content["measurements"], key=identity_of)
     return json.dumps(content, indent=1) + "\n"
 
 
-def _identity(entry: Entry) -> tuple[str, ...]:
+def identity_of(entry: Entry) -> tuple[str, ...]:
+    """Return what tells a row of a baseline from all others."""
     return tuple(str(entry.get(key, "")) for key in _IDENTITY)
 
 
-def _unchanged(before: Report, after: Report) -> set[tuple[str, ...]]:
-    """Return the places of the rows without a change, see `place_of`."""
-    try:
-        rows = compare(before, after).rows
-    except ComparisonError:
-        return set()
-    return {
-        place_of(row)
-        for row in rows
-        if row.verdict in _UNCHANGED and not (row.is_emulated and row.is_cold_apart)
-    }
-
-
-def _is_same(old: Entry, new: Entry, same: set[tuple[str, ...]]) -> bool:
-    """Tell whether two measurements differ only by noise; ``same`` as `_unchanged` returns it."""
-    facts = ("samples", "calls", "flags", "compilers", "inputs")
-    if any(old.get(key) != new.get(key) for key in facts):
-        return False
-    names = (new.get(key, "") for key in ("function", "label", "arguments"))
-    group = (*names, new.get("device", new.get("board", "")), new.get("sweep", ""))
-    return all(
-        old.get(tag, {}).keys() == new.get(tag, {}).keys()
-        and all((*group, metric) in same for metric in new.get(tag, {}))
-        for tag in VALUES
-    )
-
-
-def _content(report: Report) -> dict[str, Any]:
+def baseline_of(report: Report) -> dict[str, Any]:
+    """Return the content of a baseline file."""
     boards = Boards(report)
     groups: dict[GroupKey, list[GroupSummary]] = {}
     for each in _chosen(summaries(report)):

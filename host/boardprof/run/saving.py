@@ -10,20 +10,31 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+from boardprof.comparison.comparison import ComparisonError
 from boardprof.errors import BoardprofError, ReportFileError, UsageError
 from boardprof.firmware.sources import find_sources, language
 from boardprof.history.project import git_output, has_branch, project_of, repository_path
 from boardprof.history.report_lookup import history_place, is_named, user_history
 from boardprof.history.run import GitState, HistoryError, RunId, check_name
-from boardprof.render.baseline import render_baseline, updated_baseline
+from boardprof.processes import locked_folder
+from boardprof.render.baseline_update import BaselineUpdate, updated_baseline
 from boardprof.report.report import Report
-from boardprof.report.report_file import baseline_content, is_baseline, write_text
+from boardprof.report.report_file import (
+    baseline_content,
+    check_report_file,
+    is_baseline,
+    report_of_baseline,
+    write_text,
+)
 
 _STATUS = ("status", "--porcelain=v2", "--branch", "--untracked-files=no")
 _NO_BRANCH = "(detached)"
 _NO_COMMIT = "(initial)"
 _COMPILED = {"c", "c++", "assembler"}
+_WRITE_S = 10.0
+"""How long other processes may take to write a baseline file in the same folder."""
 
 
 def check_save_name(name: str | None, folder: str | Path = ".") -> None:
@@ -195,30 +206,78 @@ def _work_tree(folder: Path) -> Path | None:
     return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), None)
 
 
+def check_baseline_file(file: str) -> None:
+    """Check before anything is measured that `write_baseline` can write a file.
+
+    Raises:
+        ReportFileError: there is a file that is not a baseline, or is damaged.
+        UsageError: as `check_report_file`.
+    """
+    check_report_file(file)
+    _earlier(file)
+
+
 def write_baseline(
-    report: Report, file: str, keeps: Callable[[str], bool] = lambda label: False
-) -> None:
-    """Write a baseline file. In an existing one, unchanged results keep their lines.
+    report: Report, file: str, keeps: Callable[[str], bool] = lambda label: True
+) -> BaselineUpdate:
+    """Write a baseline file, or join a Report with the one that is there.
+
+    Unchanged results keep their lines. The file is written completely or not at all. If several
+    processes write it at the same time, it has the rows of all.
 
     Args:
         report: what was measured.
-        file: to be written; another kind of file is replaced.
+        file: to be written.
         keeps: tells by its label whether to keep a measurement of the file that was not repeated.
 
     Raises:
-        ReportFileError: the file is a damaged baseline.
-        UsageError, StorageError: it cannot be written.
+        ReportFileError: there is a file that is not a baseline, or is damaged.
+        BusyError: another process does not finish writing in the same folder.
+        UsageError, StorageError: it cannot be written, or its other rows were measured in another
+            way. It is left as it was.
+    """
+    folder = Path(file).resolve().parent
+    with locked_folder(folder, _WRITE_S, f"{file} cannot be written: {folder}"):
+        try:
+            made = updated_baseline(report, _earlier(file), keeps)
+        except ComparisonError as error:
+            raise UsageError(
+                f"{file} has rows that this run did not measure again, and they were measured in "
+                f"another way: {error.message}",
+                hint=f"write another file; or remove {file}, and measure its other rows again, too",
+            ) from error
+        write_text(made.text, file)
+        return made
+
+
+def _earlier(file: str) -> dict[str, Any] | None:
+    """Return the content of a baseline file; None if it is absent or empty.
+
+    Raises:
+        ReportFileError: it is not a baseline, or is damaged.
     """
     path = Path(file)
+    if not path.is_file():  # a pipe or a device is only written
+        return None
     try:
-        earlier = path.read_text(encoding="utf-8") if path.is_file() else ""
-    except (OSError, UnicodeDecodeError):
-        earlier = ""
-    if not is_baseline(earlier):
-        text = render_baseline(report)
-    else:
-        try:
-            text = updated_baseline(report, baseline_content(earlier), keeps)
-        except ReportFileError as error:
-            raise ReportFileError(f"{file}: {error.message}", hint=f"remove {file}") from error
-    write_text(text, file)
+        text = path.read_text(encoding="utf-8")
+        if not text.strip():
+            return None
+        if not is_baseline(text):
+            raise ReportFileError("this is not a baseline file.")
+        content = baseline_content(text)
+        report_of_baseline(content)
+    except UnicodeDecodeError as error:
+        raise _unusable(file, f"this is not text (byte {error.start}).") from error
+    except OSError as error:
+        raise _unusable(file, f"it cannot be read: {error.strerror}.") from error
+    except ReportFileError as error:
+        raise _unusable(file, error.message) from error
+    return content
+
+
+def _unusable(file: str, why: str) -> ReportFileError:
+    return ReportFileError(
+        f"{file}: {why}",
+        hint=f"restore {file}, for example from git; or remove it; or name another",
+    )
