@@ -56,8 +56,8 @@ bool bp_peer_may_connect(int fd) {
         char local[BP_PEER_ADDRESS], remote[BP_PEER_ADDRESS];
         unsigned user;
         unsigned long inode;
-        int found = sscanf(line, "%*s %47s %47s %*s %*s %*s %*s %u %*s %lu", local, remote, &user,
-                           &inode);
+        int found =
+            sscanf(line, "%*s %47s %47s %*s %*s %*s %*s %u %*s %lu", local, remote, &user, &inode);
         if (found == 4 && strcmp(local, theirs) == 0 && strcmp(remote, ours) == 0) {
             /* A socket that its process has closed has no inode, and says user 0 whoever it was. */
             may = inode != 0 && (user == 0 || user == geteuid());
