@@ -2,13 +2,17 @@
 /* QEMU TCG plugin: counts the instructions a function executes, as a truth that owes nothing to
  * the code under test.
  *
- *   -plugin insn_count.so,entry=0xADDR,...,stop=0xLO:0xHI,...,out=FILE
+ *   -plugin insn_count.so,entry=0xADDR,...,stop=0xLO:0xHI,...,out=FILE[,nested=yes]
  *
  * An activation begins with the instruction at an `entry`, which is counted, and ends at the first
  * instruction inside a `stop` range (half open: the caller, a thunk, a measuring loop), which is
  * not. Everything executed in between counts: callees, recursion, other entries, interrupt and
  * trap handlers. Each activation appends "0xENTRY COUNT\n" to FILE in one unbuffered write, which
  * outlives a killed QEMU; an activation that is never stopped writes nothing.
+ *
+ * With nested=yes, entries and stops are pairs that nest, such as the instructions that turn
+ * interrupts off and on. An activation then ends when as many stops as entries have been executed.
+ * The stops within it count.
  *
  * Executed is not retired: an instruction that traps has begun and counts once, and once more if
  * the handler returns to it. A Thumb instruction whose IT condition fails counts too.
@@ -74,7 +78,7 @@ __attribute__((constructor)) static void bp_choose_version(void) {
 
 /* ---- Counting ---- */
 
-enum { BP_RANGES_MAX = 64 };
+enum { BP_RANGES_MAX = 128 };
 
 typedef struct {
     uint64_t lo;
@@ -90,13 +94,17 @@ static int bp_out = -1;
 static uint64_t bp_executed;        /* instructions outside the stop ranges, since reset */
 static uint64_t bp_executed_before; /* the same when the activation began */
 static const uint64_t *bp_active;   /* entry of the activation, or NULL */
+static bool bp_nests;
+static unsigned bp_depth; /* entries without their stops */
 
 static void bp_on_entry(unsigned int cpu, void *entry) {
     (void)cpu;
     if (bp_active == NULL) {
         bp_active = entry;
         bp_executed_before = bp_executed;
+        bp_depth = 0;
     }
+    bp_depth++;
     bp_executed++;
 }
 
@@ -104,6 +112,10 @@ static void bp_on_stop(unsigned int cpu, void *unused) {
     (void)cpu;
     (void)unused;
     if (bp_active == NULL) {
+        return;
+    }
+    if (bp_nests && --bp_depth != 0) {
+        bp_executed++;
         return;
     }
     if (dprintf(bp_out, "0x%" PRIx64 " %" PRIu64 "\n", *bp_active,
@@ -210,7 +222,11 @@ static const char *bp_parse_option(const char *option) {
     if (strncmp(option, "out=", 4) == 0) {
         return bp_open_out(option + 4);
     }
-    return "unknown option, use entry=, stop= and out=";
+    if (strcmp(option, "nested=yes") == 0) {
+        bp_nests = true;
+        return NULL;
+    }
+    return "unknown option, use entry=, stop=, out= and nested=yes";
 }
 
 static const char *bp_check_options(const qemu_info_t *info) {

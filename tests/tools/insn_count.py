@@ -43,7 +43,12 @@ def build_plugin() -> Path:
 
 
 def plugin_argument(
-    plugin: Path, entries: Sequence[int], stops: Sequence[tuple[int, int]], out: Path
+    plugin: Path,
+    entries: Sequence[int],
+    stops: Sequence[tuple[int, int]],
+    out: Path,
+    *,
+    nested: bool = False,
 ) -> list[str]:
     """Write QEMU's arguments that load the plugin.
 
@@ -52,12 +57,14 @@ def plugin_argument(
         entries: address of the first instruction of each function; a Thumb bit is ignored.
         stops: half-open address ranges of code whose execution ends a count, Thumb bit ignored.
         out: file that gets the counts; QEMU truncates it.
+        nested: whether entries and stops are pairs that nest, and the outermost pair counts.
     """
     options = [f"entry={entry:#x}" for entry in entries]
     options += [f"stop={lo:#x}:{hi:#x}" for lo, hi in stops]
     # QEMU's option syntax: a comma inside a value is written twice.
     paths = [str(path).replace(",", ",,") for path in (plugin, out)]
-    return ["-plugin", ",".join([paths[0], *options, f"out={paths[1]}"])]
+    options += [f"out={paths[1]}", *(["nested=yes"] if nested else [])]
+    return ["-plugin", ",".join([paths[0], *options])]
 
 
 def read_counts(path: Path, start: int = 0) -> dict[int, list[int]]:

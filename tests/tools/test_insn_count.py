@@ -214,6 +214,19 @@ def test_an_entry_at_the_end_of_a_stop_range_is_outside_it(plugin: Path, tmp_pat
     assert read_counts(out) == {straight: [5, 5, 8]}  # 8: also what `nested` does after its call
 
 
+@pytest.mark.parametrize(("nested", "count"), [(False, 16), (True, 25)])
+def test_nested_pairs_end_with_the_stop_of_the_outermost(
+    plugin: Path, tmp_path: Path, nested: bool, count: int
+) -> None:
+    """A function of depth 3 that calls itself: 3 x 5 + 1 up to its first return, 26 in all."""
+    elf = build(RV32, tmp_path)
+    out = tmp_path / "counts"
+    recurse, end = symbol_range(elf, "recurse")
+    argument = plugin_argument(plugin, [recurse], [(end - 2, end)], out, nested=nested)
+    kill_when_counted(emulate(RV32, elf, ICOUNT, argument), out, lines=1)
+    assert read_counts(out) == {recurse: [count]}
+
+
 def test_a_symbol_range_is_half_open_and_has_no_thumb_bit(tmp_path: Path) -> None:
     elf = build(CORTEX_M3, tmp_path)
     assert symbol_range(elf, "straight") == (0x28, 0x34)
