@@ -107,6 +107,8 @@ void bp_task_remove(const void *task);
 extern uint64_t test_trap_pc, test_trap_address;
 extern volatile uint32_t bp_tracing;
 extern uintptr_t test_locks;
+extern uint32_t test_interrupted;
+void test_interrupts(bool on);
 extern uint32_t bp_trace_words[];
 void test_mark(void);
 void test_value(int32_t value);

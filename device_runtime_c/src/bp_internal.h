@@ -333,7 +333,9 @@ typedef struct {
 
 extern bp_trace_ring_t bp_trace_ring[BP_CFG_TRACE_CORES];
 extern uint32_t bp_trace_words[BP_CFG_TRACE_CORES][BP_TRACE_WORDS];
-extern bp_slot_t *bp_slots; /* in use: the one that was entered last, or NULL */
+
+/* The slots in use: return the first, or NULL, and store the last. */
+bp_slot_t *bp_slots_now(bp_slot_t **last);
 
 /* The agent's lock; that of probes may be refused where there are threads. */
 #ifdef BP_ARCH_HAS_THREADS
@@ -347,17 +349,15 @@ bp_trace_time_t bp_trace_time(void);
 static inline uint32_t bp_trace_now(void) {
     return (uint32_t)bp_trace_time();
 }
-void bp_trace_set(uint32_t what);
 #define BP_TRACE_WHAT ((uint32_t)BP_TRACE_EVENTS | (uint32_t)BP_TRACE_STATISTICS)
-#if BP_CFG_TRACE_HEAP
-void bp_trace_begin(uint32_t what); /* the first of the events says what memory is live */
-#else
-#define bp_trace_begin(what) bp_trace_set((bp_tracing | (what)) & BP_TRACE_WHAT)
-#endif
+/* End to record one thing and begin another. The first event may say what memory is live. */
+void bp_trace_switch(uint32_t off, uint32_t on);
 uint32_t bp_trace_mix(uint32_t word, uint32_t value);
 uint32_t bp_trace_place(const bp_trace_ring_t *ring);
-void bp_slots_clear(void);
-void bp_slots_age(void); /* leave out passes before the clock wraps; at least every 2^29 ticks */
+
+/* Clear all slots, or else leave out passes that are about to be too long for a clock of 32 bits.
+ * The latter is due every 2^29 ticks. */
+void bp_slots_update(bool clears);
 
 /* Move records from the rings to the stream, as far as there is room. */
 void bp_trace_drain(void);

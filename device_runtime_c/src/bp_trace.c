@@ -33,12 +33,8 @@ volatile uint32_t bp_tracing;
 #define BP_INLINE __attribute__((always_inline)) static inline
 
 /* Statistics alone set the sign, so that a range finds out with one comparison. */
-BP_INLINE void bp_trace_set_inlined(uint32_t what) {
+BP_INLINE void bp_trace_set(uint32_t what) {
     bp_tracing = what == BP_TRACE_STATISTICS ? what | 0x80000000u : what;
-}
-
-void bp_trace_set(uint32_t what) {
-    bp_trace_set_inlined(what);
 }
 
 bp_trace_ring_t bp_trace_ring[BP_CFG_TRACE_CORES] BP_TRACE_KEPT;
@@ -272,7 +268,7 @@ BP_INLINE uint32_t *bp_trace_make_room(bp_trace_ring_t *ring, uint32_t more) {
         ring->pending = pending + 1;
         ring->dropped++;
         if (BP_RARE(ring->mode == BP_TRACE_STOP)) {
-            bp_trace_set_inlined(bp_tracing & (uint32_t)BP_TRACE_STATISTICS);
+            bp_trace_set(bp_tracing & (uint32_t)BP_TRACE_STATISTICS);
         }
         return NULL;
     }
@@ -528,17 +524,22 @@ void bp_heap_replaced(const void *old, size_t old_held, const void *block, size_
     bp_arch_unlock(before);
 }
 
-void bp_trace_begin(uint32_t what) {
+#endif
+
+/// What is recorded ///
+
+/* With the lock, since a probe that finds no room may stop the recording of events. */
+void bp_trace_switch(uint32_t off, uint32_t on) {
     uintptr_t before = bp_arch_lock_always();
-    bp_trace_set((bp_tracing | what) & BP_TRACE_WHAT);
-    if ((what & (uint32_t)BP_TRACE_EVENTS) != 0) {
+    bp_trace_set(((bp_tracing & ~off) | on) & BP_TRACE_WHAT);
+#if BP_CFG_TRACE_HEAP
+    if ((on & (uint32_t)BP_TRACE_EVENTS) != 0) {
         bp_trace_more(BP_TRACE_LIVE, bp_live_blocks);
         bp_trace_more(BP_TRACE_SIZE, (uint32_t)bp_live_bytes);
     }
+#endif
     bp_arch_unlock(before);
 }
-
-#endif
 
 /// Statistics ///
 
@@ -574,16 +575,16 @@ __attribute__((noinline)) static void bp_slot_clear(bp_slot_t *slot) {
     slot->closed = slot;
 }
 
-void bp_slots_clear(void) {
+/* The `next` of all but the last one never changes again, so a list may be walked without a lock.
+ * Ranges that are entered meanwhile come after the last one. */
+bp_slot_t *bp_slots_now(bp_slot_t **last) {
     uintptr_t before = bp_arch_lock_always();
-    bp_slot_t *slot = bp_slots;
-    if (slot != NULL) {
-        do {
-            slot = slot->next;
-            bp_slot_clear(slot);
-        } while (slot != bp_slots);
+    bp_slot_t *first = *last = bp_slots;
+    if (first != NULL) {
+        first = first->next;
     }
     bp_arch_unlock(before);
+    return first;
 }
 
 __attribute__((noinline)) static void bp_slot_register_locked(bp_slot_t *slot, uintptr_t id) {
@@ -707,13 +708,15 @@ __attribute__((noinline)) static void bp_slot_too_long(bp_slot_t *slot, uintptr_
     bp_arch_unlock(before);
 }
 
-/* With a clock of 32 bits a pass must be left out before the clock wraps. */
-void bp_slots_age(void) {
-    bp_slot_t *last = bp_slots;
-    for (bp_slot_t *slot = last != NULL ? last->next : NULL; slot != NULL;
+/* One slot at a time, since there may be a thousand. */
+void bp_slots_update(bool clears) {
+    bp_slot_t *last;
+    for (bp_slot_t *slot = bp_slots_now(&last); slot != NULL;
          slot = slot != last ? slot->next : NULL) {
         uintptr_t before = bp_arch_lock_always();
-        if (slot->closed == NULL && (bp_trace_clock() - slot->start) >> 31 != 0) {
+        if (clears) {
+            bp_slot_clear(slot);
+        } else if (slot->closed == NULL && (bp_trace_clock() - slot->start) >> 31 != 0) {
             slot->closed = BP_OVERLAPPING;
             slot->depth = 1;
             bp_slot_leave_out(slot);

@@ -47,7 +47,7 @@ static void bp_trace_look_again(void) {
     uint32_t now = bp_trace_now();
     if (now - bp_trace_look.clock >= BP_TOLD_AT_LEAST_EVERY) {
         bp_trace_look.clock = now;
-        bp_slots_age();
+        bp_slots_update(false);
     }
 }
 
@@ -226,27 +226,37 @@ static uint32_t bp_build_check(const bp_trace_ring_t *ring, uint32_t names) {
     return check;
 }
 
+/* Begin a ring from nothing. Probes may run meanwhile: a task may have seen that recording is on
+ * before it was interrupted. They find no room until the ring is ready, and are not counted. So
+ * interrupts are off only for the few words that probes change, however large the ring is.
+ *
+ * A reader never looks at words that were not written. Only the check of a ring that is overwritten
+ * is of all words, so only such a ring is cleared. */
 static void bp_ring_start(bp_trace_ring_t *ring, uint32_t *words, uint8_t mode) {
-    bool overwrites = mode == BP_TRACE_OVERWRITE;
-    uint32_t names = bp_names_check(); /* now, since interrupts wait from here on */
     uintptr_t before = bp_arch_lock_always();
-    __builtin_memset(words, 0, (size_t)BP_TRACE_WORDS * 4);
-    bp_trace_time_t now = bp_trace_time();
-    *ring = (bp_trace_ring_t){
-        .begin = words,
-        .at = words,
-        .read = words,
-        /* If cores have own clocks, the first record is looked after: SYNC comes before it. */
-        .end = overwrites || BP_TRACE_OWN_CLOCKS ? words : words + BP_TRACE_WORDS - 1,
-        .last = now,
-        .told = (uint32_t)now,
-        .mode = mode,
-    };
+    ring->mode = BP_TRACE_DROP;
+    ring->begin = ring->at = ring->end = words;
+    ring->read = words + 1; /* a lap behind, and in the way */
+    bp_arch_unlock(before);
+    bool overwrites = mode == BP_TRACE_OVERWRITE;
+    if (overwrites) {
+        __builtin_memset(words, 0, (size_t)BP_TRACE_WORDS * 4);
+    }
     for (uint_fast8_t i = 0; i < sizeof ring->build_id; i++) {
         ring->build_id[i] = BP_ROM_GET(bp_firmware.build_id[i]);
     }
-    ring->check = bp_build_check(ring, names);
-    ring->check += bp_trace_place(ring);
+    uint32_t check = bp_build_check(ring, bp_names_check());
+    before = bp_arch_lock_always();
+    bp_trace_time_t now = bp_trace_time();
+    ring->read = words;
+    /* If cores have own clocks, the first record is looked after: SYNC comes before it. */
+    ring->end = overwrites || BP_TRACE_OWN_CLOCKS ? words : words + BP_TRACE_WORDS - 1;
+    ring->last = now;
+    ring->told = (uint32_t)now;
+    ring->before = ring->dropped = ring->pending = 0;
+    ring->mode = mode;
+    ring->ended = false;
+    ring->check = check + bp_trace_place(ring);
     bp_arch_unlock(before);
 }
 
@@ -262,7 +272,7 @@ int bp_trace_start(bp_call_t *call) {
     if (!may || !bp_trace_clock_init()) {
         return bp_fail(call, BP_ERR_UNSUPPORTED, 0);
     }
-    bp_trace_set(bp_tracing & ~what & BP_TRACE_WHAT);
+    bp_trace_switch(what, 0);
     uint32_t began = bp_trace_now();
     if ((what & (uint32_t)BP_TRACE_EVENTS) != 0) {
 #ifdef BP_ARCH_HAS_THREADS
@@ -275,11 +285,11 @@ int bp_trace_start(bp_call_t *call) {
         began = (uint32_t)bp_trace_ring[0].last;
     }
     if ((what & (uint32_t)BP_TRACE_STATISTICS) != 0) {
-        bp_slots_clear();
+        bp_slots_update(true);
         bp_trace_look_begin();
     }
     bp_ret_uint(call, began);
-    bp_trace_begin(what);
+    bp_trace_switch(0, what);
 #if BP_CFG_TASKS
     if ((what & (uint32_t)BP_TRACE_EVENTS) != 0) {
         bp_trace_task();
@@ -293,7 +303,7 @@ int bp_trace_stop(bp_call_t *call) {
     uint32_t what = bp_arg_u32(call);
     if (bp_arg_end(call) == 0) {
         bp_trace_look_again();
-        bp_trace_set(bp_tracing & ~what & BP_TRACE_WHAT);
+        bp_trace_switch(what, 0);
         for (uint8_t core = 0; core < BP_CFG_TRACE_CORES; core++) {
             bp_trace_ring[core].ended = true;
         }
@@ -311,10 +321,8 @@ int bp_trace_slots(bp_call_t *call) {
     }
     uint32_t count = 0;
     uint32_t room = (uint32_t)(call->out_end - call->out - 3) / BP_TRACE_SLOT_LEN;
-    uintptr_t lock = bp_arch_lock_always();
-    const bp_slot_t *last = bp_slots;
-    const bp_slot_t *slot = last != NULL ? last->next : NULL;
-    bp_arch_unlock(lock);
+    bp_slot_t *last;
+    const bp_slot_t *slot = bp_slots_now(&last);
     const bp_slot_t *first = NULL;
     while (slot != NULL && count < room) {
         if (skip != 0) {
@@ -444,7 +452,7 @@ int bp_trace_kept(bp_call_t *call) {
     if (bp_arg_end(call) != 0) {
         return call->err;
     }
-    bp_trace_set(bp_tracing & (uint32_t)BP_TRACE_STATISTICS);
+    bp_trace_switch(BP_TRACE_EVENTS, 0);
     const bp_trace_ring_t *ring = &bp_trace_ring[core];
     if (!bp_is_kept(ring, bp_trace_words[core])) {
         bp_ret_nil(call);

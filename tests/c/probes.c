@@ -20,6 +20,8 @@ int test_lock;
 #else
 uintptr_t test_locks;
 #endif
+void (*test_unlocked)(void);
+uint32_t test_interrupted;
 
 void test_mark(void) {
     BP_MARK(tick);
@@ -49,6 +51,19 @@ void test_alloc(uint32_t block, uint32_t bytes) {
 /* Here, so that it has a number of a byte. */
 void test_number(uint32_t value) {
     BP_VALUE(number, value);
+}
+
+/* An event of its own. It may have found that recording is on before the host stopped that. It does
+ * not interrupt itself. With several cores it is never called, but the numbers of names are the
+ * same then. */
+static void test_interrupt(void) {
+    test_unlocked = NULL;
+    bp_trace_value(BP_TRACE_ID(BP_PROBE_U32, number, 1), test_interrupted++);
+    test_unlocked = test_interrupt;
+}
+
+void test_interrupts(bool on) {
+    test_unlocked = on ? test_interrupt : NULL;
 }
 
 /* 250 names, so that the later ones have numbers above 255. */

@@ -4,6 +4,8 @@
 #ifndef TEST_PROBES_H
 #define TEST_PROBES_H
 
+#include <stdbool.h>
+
 #include "boardprof/bp_trace.h"
 
 void test_mark(void);
@@ -20,6 +22,7 @@ void test_wide_value(uint32_t value);
 void test_wide_range(void);
 void test_events(uint32_t first, uint32_t count);
 void test_core_events(uint32_t core, uint32_t first, uint32_t count, uint64_t *times);
+void test_interrupts(bool on); /* an event as soon as a lock ends, from now on */
 uint8_t *test_ring(uint32_t core);
 size_t test_ring_bytes(void);
 

@@ -446,6 +446,81 @@ def test_a_second_start_begins_from_nothing(
     assert (block.sequence, block.dropped, block.records) == (0, 0, (2 << 8 | number("tick"),))
 
 
+@pytest.mark.parametrize("before", [DROP, STOPS, OVERWRITE])
+@pytest.mark.parametrize("mode", [DROP, STOPS])
+def test_a_start_while_a_recording_is_on_leaves_nothing_of_it(
+    board: MemoryBoard, number: Callable[[str], int], before: int, mode: int
+) -> None:
+    board.call(START, EVENTS, before)
+    for i in range(40):
+        at(board, 1000 + 0x1000000 * i).test_value(i)
+    at(board, 5000)
+    assert board.call(START, EVENTS, mode) == 5000
+    at(board, 5005).test_value(1000)
+    at(board, 5012).test_value(1001)
+    at(board, 5021).test_mark()
+    level, tick = number("level"), number("tick")
+    [block] = Reader(board).read()
+    assert block.records == (5 << 8 | level, 1000, 7 << 8 | level, 1001, 9 << 8 | tick)
+    assert (block.sequence, block.dropped, block.last) == (0, 0, 5021)
+    assert board.call(KEPT, 0) is None
+
+
+@pytest.mark.parametrize("before", [DROP, STOPS, OVERWRITE])
+def test_a_ring_to_be_overwritten_has_nothing_of_a_recording_that_was_on(
+    board: MemoryBoard, number: Callable[[str], int], before: int
+) -> None:
+    board.call(START, EVENTS, before)
+    for i in range(40):
+        at(board, 1000 + i).test_value(i)
+    at(board, 5000)
+    assert board.call(START, EVENTS, OVERWRITE) == 5000
+    at(board, 5005).test_value(1000)
+    at(board, 5012).test_mark()
+    kept = board.call(KEPT, 0)
+    assert struct.unpack("<IIII8s", kept) == (64, 4, 4, 5012, bytes(range(1, 9)))
+    words = struct.unpack("<64I", b"".join(board.call(READ, 0, i, 16) for i in range(0, 64, 16)))
+    assert words == (5 << 8 | number("level"), 1000, 7 << 8 | number("tick"), 0, *(60 * [0]))
+
+
+@pytest.mark.parametrize("mode", [DROP, STOPS])
+def test_events_of_interrupts_while_a_recording_begins_are_in_it_once_the_ring_is_ready(
+    board: MemoryBoard, number: Callable[[str], int], mode: int
+) -> None:
+    """They come as soon as interrupts are on again. Events 0 and 1 come before the ring is ready:
+    as the earlier recording ends, and before the ring has room."""
+    board.call(START, EVENTS, STOPS)
+    board.lib.test_events(0, 20)
+    at(board, 7000)
+    board.lib.test_interrupted = 0
+    board.lib.test_interrupts(True)
+    assert board.call(START, EVENTS, mode) == 7000
+    board.lib.test_interrupts(False)
+    reader = Reader(board)
+    each = number("number")
+    [block] = reader.read()
+    assert block.records == (each, 2, each, 3)
+    assert (block.sequence, block.dropped) == (0, 0)
+    assert board.call(INFO)[5] == EVENTS
+    assert board.lib.test_locks == 0
+
+
+def test_events_of_interrupts_while_a_ring_is_cleared_do_not_make_its_check_wrong(
+    board: MemoryBoard, number: Callable[[str], int]
+) -> None:
+    board.call(START, EVENTS, OVERWRITE)
+    board.lib.test_events(0, 40)
+    at(board, 7000)
+    board.lib.test_interrupted = 0
+    board.lib.test_interrupts(True)
+    assert board.call(START, EVENTS, OVERWRITE) == 7000
+    board.lib.test_interrupts(False)
+    kept = board.call(KEPT, 0)
+    assert struct.unpack("<IIII8s", kept) == (64, 4, 4, 7000, bytes(range(1, 9)))
+    each = number("number")
+    assert struct.unpack("<6I", board.call(READ, 0, 0, 6)) == (each, 2, each, 3, 0, 0)
+
+
 def test_a_stop_before_any_start_sends_nothing_of_what_the_ring_happens_to_hold(
     libraries: Libraries,
 ) -> None:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tests/c/test_agent.c under AddressSanitizer and UndefinedBehaviorSanitizer."""
+"""tests/c/test_agent.c and test_probes.c under AddressSanitizer and UndefinedBehaviorSanitizer."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -48,16 +49,26 @@ CONFIGS = {
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_the_agent_reads_and_writes_its_own_memory_only(name: str) -> None:
+    program = sanitized(CONFIGS[name], "test_agent.c")
+    for seed in ("1", "2"):
+        assert re.fullmatch(r"\d+ calls, MTU \d+\n", run([program, seed]))
+
+
+def test_a_recording_that_begins_among_interrupts_has_no_event_of_an_earlier_one() -> None:
+    """The ring is large, so that interrupts come while it is cleared."""
+    program = sanitized({**CHANNELS, "BP_CFG_TRACE": 1 << 20}, "probes.c", "test_probes.c")
+    assert run([program]) == "90 recordings\n"
+
+
+def sanitized(config: dict[str, int], *files: str) -> Path:
+    """Compile the agent and a test's program with both sanitizers."""
     cc = requires_tool("gcc", "gcc")
     sources = [*agent_sources(), AGENT / "collectors" / "bp_cycles_instret.c"]
     sources += [AGENT / "collectors" / "bp_ticks.c"]
-    if CONFIGS[name].get("BP_CFG_INTERRUPTS", 0) > 1:
+    if config.get("BP_CFG_INTERRUPTS", 0) > 1:
         sources.append(AGENT / "collectors" / "bp_interrupts.c")
-    sources += [C_TESTS / file for file in ("port_memory.c", "firmware.c", "test_agent.c")]
+    sources += [C_TESTS / file for file in ("port_memory.c", "firmware.c", *files)]
     includes = [f"-I{AGENT / 'include'}", f"-I{AGENT / 'src'}", f"-I{C_TESTS / 'arch'}"]
     sanitize = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", "-O1"]
-    config = defines(CONFIGS[name])
-    command = [cc, *WARNINGS, *sanitize, *config, *includes, *sources]
-    program = built_once(command, "test_agent")
-    for seed in ("1", "2"):
-        assert re.fullmatch(r"\d+ calls, MTU \d+\n", run([program, seed]))
+    command = [cc, *WARNINGS, *sanitize, *defines(config), *includes, *sources]
+    return built_once(command, files[-1].removesuffix(".c"))

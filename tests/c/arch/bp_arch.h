@@ -5,6 +5,7 @@
 #define BP_ARCH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #if BP_CFG_TRACE_CORES > 1
@@ -116,12 +117,22 @@ static inline void bp_arch_unlock(uintptr_t before) {
 /* How deep locks nest; a test looks that they all end. */
 extern uintptr_t test_locks;
 
+/* Called, if a test has set it, whenever interrupts are on again. */
+extern void (*test_unlocked)(void);
+
 static inline uintptr_t bp_arch_lock(void) {
-    return test_locks++;
+    uintptr_t before = test_locks++;
+    __asm__ volatile("" ::: "memory");
+    return before;
 }
 
 static inline void bp_arch_unlock(uintptr_t before) {
+    __asm__ volatile("" ::: "memory");
     test_locks = before;
+    __asm__ volatile("" ::: "memory");
+    if (before == 0 && test_unlocked != NULL) {
+        test_unlocked();
+    }
 }
 
 #endif
