@@ -6,26 +6,36 @@ The plugin of tests/tools counts them: nothing of the agent takes part in the co
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from boardprof.boards.board_file import BoardSpec
 from boardprof.boards.board_lookup import board_spec
+from boardprof.elf.binutils import disassembly, objdump_of
+from boardprof.elf.symbol_table import symbol_table
 from boardprof.errors import MissingToolError
 from boardprof.firmware.builder import build
 from tests.tools.insn_count import build_plugin, plugin_argument, read_counts, symbol_range
 
 _DEADLINE_S = 60.0
 
+_RISCV = "*(volatile uint32_t *)0x00100000u = 0x5555;"
+_CORTEX_M = "*(volatile uint32_t *)0xe000ed0cu = 0x05fa0004;"
 END = {
-    "qemu-rv32": "*(volatile uint32_t *)0x00100000u = 0x5555;",
-    "qemu-cortex-m4": "*(volatile uint32_t *)0xe000ed0cu = 0x05fa0004;",
+    "qemu-rv32": _RISCV,
+    "qemu-rv64": _RISCV,
+    "qemu-cortex-m4": _CORTEX_M,
+    "microbit": _CORTEX_M,
+    "qemu-cortex-a53": '__asm__ volatile("ldr w0, =0x84000008\\n hvc 0" ::: "x0");',
 }
-"""C that ends the emulator: a word to QEMU's test device; a reset (AIRCR), with -no-reboot."""
+"""C that ends the emulator: a word to QEMU's test device; a reset (AIRCR), with -no-reboot; PSCI's
+SYSTEM_OFF."""
 
 
 class BenchmarkError(Exception):
@@ -62,22 +72,7 @@ def counted(
         InsnCountError: the plugin cannot be built, or its output makes no sense.
         BenchmarkError: the emulator failed, or a function was not called.
     """
-    with TemporaryDirectory(prefix="boardprof-bench-") as name:
-        scratch = Path(name).resolve()
-        spec = board_spec(board)
-        shutil.copytree(spec.folder, scratch / "board")
-        sources = {"bench_main.c": text, **(files or {})}
-        for file, content in sources.items():
-            (scratch / "board" / file).write_text(content, encoding="utf-8")
-        changed = replace(
-            spec.build,
-            collectors=collectors,
-            sources=(*spec.build.sources, *(file for file in sources if file.endswith(".c"))),
-            own_main=True,
-            cflags=(*spec.build.cflags, level),
-            config={**spec.build.config, **(config or {})},
-        )
-        image = build(replace(spec, folder=scratch / "board", build=changed)).image
+    with _built(board, text, level, collectors, config, files or {}) as (spec, image, scratch):
         inspect(image)
         entries = {symbol: symbol_range(image, symbol)[0] for symbol in symbols}
         stops = [symbol_range(image, caller) for caller in callers]
@@ -88,6 +83,76 @@ def counted(
     if missing:
         raise BenchmarkError(f"{', '.join(missing)} did not run")
     return {symbol: counts[entry] for symbol, entry in entries.items()}
+
+
+_MASKS = re.compile(
+    r"csrr?ci?\t(?:\w+,)?mstatus,8|cpsid\ti|msr\tdaifset, #0x3", re.ASCII | re.IGNORECASE
+)
+_RESTORES = re.compile(
+    r"csrw\tmstatus,\w+|msr\tprimask, \w+|msr\tdaif, \w+", re.ASCII | re.IGNORECASE
+)
+"""Instructions of bp_arch_lock and bp_arch_unlock, as objdump prints them."""
+
+
+def masked(
+    board: str, text: str, level: str, config: Mapping[str, int] | None = None
+) -> dict[str, int]:
+    """Run a ``main`` and return how many instructions ran with interrupts off, at most.
+
+    Args:
+        board: as for `counted`, as the others are.
+        text: the source of ``main``.
+        level: of optimization.
+        config: options of the agent.
+
+    Returns:
+        The most of each function that turned them off, up to the instruction that turned them on.
+
+    Raises:
+        As `counted`.
+    """
+    with _built(board, text, level, (), config, {}) as (spec, image, scratch):
+        code = disassembly(image, objdump_of(spec.build.cc))
+        masks = [address for address, each in code.items() if _MASKS.match(each)]
+        restores = [address for address, each in code.items() if _RESTORES.match(each)]
+        stops = [(address, address + 2) for address in restores]
+        out = scratch / "counts"
+        _emulate(spec, image, plugin_argument(build_plugin(), masks, stops, out, nested=True))
+        counts, functions = read_counts(out), symbol_table(image)
+    found: dict[str, int] = {}
+    for address, each in counts.items():
+        function = functions.at(address)
+        name = function.name.partition(".")[0] if function else f"{address:#x}"
+        found[name] = max(found.get(name, 0), *each)
+    return found
+
+
+@contextmanager
+def _built(
+    board: str,
+    text: str,
+    level: str,
+    collectors: tuple[str, ...],
+    config: Mapping[str, int] | None,
+    files: Mapping[str, str],
+) -> Iterator[tuple[BoardSpec, Path, Path]]:
+    """Build a ``main`` for a board; yield the board, the image, and a folder for further files."""
+    with TemporaryDirectory(prefix="boardprof-bench-") as name:
+        scratch = Path(name).resolve()
+        spec = board_spec(board)
+        shutil.copytree(spec.folder, scratch / "board")
+        sources = {"bench_main.c": text, **files}
+        for file, content in sources.items():
+            (scratch / "board" / file).write_text(content, encoding="utf-8")
+        changed = replace(
+            spec.build,
+            collectors=collectors,
+            sources=(*spec.build.sources, *(file for file in sources if file.endswith(".c"))),
+            own_main=True,
+            cflags=(*spec.build.cflags, level),
+            config={**spec.build.config, **(config or {})},
+        )
+        yield spec, build(replace(spec, folder=scratch / "board", build=changed)).image, scratch
 
 
 def _emulate(spec: BoardSpec, image: Path, plugin: Sequence[str]) -> None:

@@ -3,14 +3,16 @@
 
 A probe is counted as its user pays it, in instructions: a function with the probe, minus the same
 function without it. Flash and RAM are those of the code that records, without what talks with the
-host. Run from the repository: ``python benchmarks/probes.py``. Ends with 1 when a probe is over its
-budget, and with 7 when something cannot be built or run.
+host. The emulator also counts how many instructions run with interrupts off, with a ring of 1 MiB
+where the board has room. Run from the repository: ``python benchmarks/probes.py``. Ends with 1 when
+a probe is over its budget, and with 7 when something cannot be built or run.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -19,15 +21,24 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.executed import END, BenchmarkError, counted
+from benchmarks.executed import END, BenchmarkError, counted, masked
 from boardprof.elf.object_file import images, read_image, symbols
 from boardprof.errors import BoardprofError
 from boardprof.resources import runtime_dir
 from tests.tools.insn_count import InsnCountError
 
-__all__ = ["BUDGETS", "count_barectf", "count_probes", "main"]
+__all__ = ["BUDGETS", "MASKED_BOARDS", "count_barectf", "count_masked", "count_probes", "main"]
 
 BOARDS = {"rv32": "qemu-rv32", "m4": "qemu-cortex-m4"}
+
+MASKED_BOARDS = {
+    "rv32": ("qemu-rv32", {"trace": 1 << 20, "trace_clock": 2}),
+    "rv64": ("qemu-rv64", {"trace": 1 << 20, "trace_clock": 2}),
+    "m0": ("microbit", {"trace": 2048, "arena": 1024}),
+    "m4": ("qemu-cortex-m4", {"trace": 1 << 20, "trace_clock": 0}),
+    "a53": ("qemu-cortex-a53", {"trace": 1 << 20, "trace_clock": 2}),
+}
+"""Board of each core, and the options of its agent. microbit has 16 KiB of RAM."""
 
 BUDGETS = {
     "event_u32_rv32": 36,
@@ -41,8 +52,10 @@ BUDGETS = {
     "events_flash_m4": 1228,
     "tracer_ram_rv32": 64,
     "tracer_ram_m4": 64,
+    **{f"masked_{what}_{core}": 80 for what in ("event", "agent") for core in BOARDS},
 }
-"""Most instructions of a probe; of both probes of a range with statistics. Most bytes."""
+"""Most instructions of a probe; of both probes of a range with statistics; with interrupts off.
+Most bytes."""
 
 _CLOCKS = {"rv32": 2, "m4": 0}
 """minstret; DWT CYCCNT, which QEMU reads as 0: that is as many instructions."""
@@ -142,10 +155,20 @@ _SYMBOLS = (
     *("begin_statistics", "end_statistics"),
 )
 
+_MASKED_MAIN = Path(__file__).with_name("probes_masked.c")
+_MASKED = {
+    "event": re.compile(r"bp_trace_(mark|value|task)|bp_(range|slot)_\w+"),
+    "memory": re.compile(r"bp_trace_alloc|bp_heap_\w+|bp_trace_switch"),
+    "calibration": re.compile(r"bp_trace_calibrate"),
+    "task_table": re.compile(r"bp_task_\w+"),
+}
+"""Functions that turn interrupts off, by what they do it for. All others are the agent's own work,
+such as to start, to send and to read statistics."""
+
 _OF_RANGES = ("bp_range_", "bp_slot_", "bp_slots_")
 _OF_EVENTS = (
     *("bp_trace_mark", "bp_trace_value", "bp_trace_unusual", "bp_trace_rare", "bp_trace_alloc"),
-    *("bp_trace_overwrite", "bp_trace_set", "bp_trace_time", "bp_trace_mix", "bp_trace_place"),
+    *("bp_trace_overwrite", "bp_trace_switch", "bp_trace_time", "bp_trace_mix", "bp_trace_place"),
 )
 _VARIABLES = ("bp_trace_ring", "bp_tracing", "bp_slots")
 """Symbols of src/bp_trace.c. The functions of a range record its events, too."""
@@ -276,6 +299,37 @@ def count_probes(core: str) -> dict[str, int]:
     }
 
 
+def count_masked(core: str) -> dict[str, int]:
+    """Count the instructions with interrupts off on a core of `MASKED_BOARDS`, at most.
+
+    ``masked_event`` is of events that say nothing unusual: their numbers are below 256, and the
+    ring is not overwritten. All others are of all cases.
+
+    Raises:
+        As `benchmarks.executed.masked`.
+    """
+    board, config = MASKED_BOARDS[core]
+    code = _MASKED_MAIN.read_text(encoding="ascii")
+    head = f'#include "{runtime_dir() / "src" / "bp_internal.h"}"\n#define END {END[board]}\n'
+    options = {**config, "trace_heap": 1, "tasks": 8}
+    usual, worst = (
+        _by_purpose(masked(board, f"{head}#define WORST {each}\n{code}", "-O2", options))
+        for each in (0, 1)
+    )
+    found = {"event": usual["event"], "event_worst": max(usual["event"], worst["event"])}
+    found |= {each: max(usual[each], worst[each]) for each in worst if each != "event"}
+    return {f"masked_{name}_{core}": count for name, count in found.items()}
+
+
+def _by_purpose(found: Mapping[str, int]) -> dict[str, int]:
+    most = dict.fromkeys((*_MASKED, "agent"), 0)
+    for function, count in found.items():
+        purposes = (name for name, each in _MASKED.items() if each.fullmatch(function))
+        purpose = next(purposes, "agent")
+        most[purpose] = max(most[purpose], count)
+    return most
+
+
 def _bytes_of(image: Path) -> dict[str, int]:
     """Return what the functions and variables of bp_trace.c take, but for the ring's words."""
     [read] = images(image)
@@ -354,6 +408,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for core in BOARDS:
             found |= count_probes(core)
             found[f"barectf_{core}"] = count_barectf(core, barectf_python())
+        for core in MASKED_BOARDS:
+            found |= count_masked(core)
     except BoardprofError as error:
         print(f"probes: {error}", file=sys.stderr)
         return error.exit_code

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What probes take: instructions, counted by the emulator with the code of their user; bytes."""
+"""What probes take: instructions, counted by the emulator with the code of their user, and with
+interrupts off; bytes."""
 
 from __future__ import annotations
 
 import pytest
 
-from benchmarks.probes import count_probes
+from benchmarks.probes import MASKED_BOARDS, count_masked, count_probes
 from tests.boards.conftest import available
 
 MOST = {
@@ -28,3 +29,26 @@ def test_a_probe_takes_few_instructions_and_the_tracer_little_memory(core: str) 
     over = {name: found[name] for name, most in MOST[core].items() if found[name] > most}
     assert over == {}
     assert min(found[name] for name in MOST[core]) >= 2  # a load and a branch
+
+
+MASKED = ("event", "event_worst", "memory", "calibration", "task_table", "agent")
+MOST_MASKED = {
+    "rv32": (67, 169, 328, 340, 194, 36),
+    "rv64": (71, 178, 347, 360, 195, 35),
+    "m0": (129, 221, 628, 584, 374, 76),
+    "m4": (71, 154, 324, 321, 304, 36),
+    "a53": (66, 145, 310, 325, 202, 35),
+}
+"""Instructions with interrupts off, as in docs/probes.md."""
+
+
+@pytest.mark.parametrize("core", MOST_MASKED)
+def test_interrupts_are_never_off_for_longer_than_documented_however_large_the_ring(
+    core: str,
+) -> None:
+    available(MASKED_BOARDS[core][0])
+    found = count_masked(core)
+    most = {f"masked_{name}_{core}": n for name, n in zip(MASKED, MOST_MASKED[core], strict=True)}
+    assert found.keys() == most.keys()
+    assert {name: count for name, count in found.items() if count > most[name]} == {}
+    assert {name: count for name, count in found.items() if count < most[name] // 2} == {}
