@@ -203,12 +203,12 @@ class Board:
         """Read the functions of the image once; without debug information, nothing is known."""
         if self.image is None or self._has_read_image:
             return
-        self._has_read_image = True
         from boardprof.elf.functions import functions  # later: reading takes a while
 
         with contextlib.suppress(BoardprofError):  # such as an image without symbols
             known = functions([self.image])
-            self.know(each for each in known if each.name not in self.sources)
+            self.know([each for each in known if each.name not in self.sources])
+        self._has_read_image = True  # last: another thread may ask meanwhile
 
     @property
     def calls(self) -> int | None:
@@ -324,31 +324,31 @@ class Board:
         if not isinstance(named, Mapping | None):
             raise UsageError(f"named={named!r:.60} is not a dict of arguments by name.")
         arguments = remote.bind(args, named or {})
-        sampling = Sampling(
-            self.offer.passes(metrics),
-            rounds,
-            may_drop=metric_names(metrics) in (None, [ALL]),
-            may_shorten=may_shorten and rounds.warmup > 0,
-            cold=cold,
-            mask_interrupts=mask_interrupts,
-            on_progress=on_progress,
-            on_note=on_note,
-        )
-
-        def measure() -> Measurement:
-            calls_before = self.calls
-            found = measure_function(
-                self.link,
-                self.memory,
-                self.stack_check,
-                remote,
-                arguments,
-                sampling,
-                on_transfer,
-            )
-            return self.described(found, calls_before)
-
         with self.session.turn(function):
+            sampling = Sampling(
+                self.offer.passes(metrics),
+                rounds,
+                may_drop=metric_names(metrics) in (None, [ALL]),
+                may_shorten=may_shorten and rounds.warmup > 0,
+                cold=cold,
+                mask_interrupts=mask_interrupts,
+                on_progress=on_progress,
+                on_note=on_note,
+            )
+
+            def measure() -> Measurement:
+                calls_before = self.calls
+                found = measure_function(
+                    self.link,
+                    self.memory,
+                    self.stack_check,
+                    remote,
+                    arguments,
+                    sampling,
+                    on_transfer,
+                )
+                return self.described(found, calls_before)
+
             if OBSERVERS:
                 call = HostCall(self, remote, arguments=arguments, rounds=rounds)
                 return observe_measurement(call, measure)
@@ -403,9 +403,10 @@ class Board:
             return self._sampled(remote, arguments, rounds, seed, probe, on_samples)
         if probe is not None:
             raise UsageError("A debug probe takes samples.", hint="sampled=True")
-        if self._recording is None:
-            self._recording = self._record()
-        return self._recording.profile(function, *args, named=named, warmup=warmup)
+        with self.session.turn(function):  # the recorder is one for all threads, too
+            if self._recording is None:
+                self._recording = self._record()
+            return self._recording.profile(function, *args, named=named, warmup=warmup)
 
     def _sampled(
         self,
@@ -514,7 +515,8 @@ class Board:
             FrameError: the reply is not a list of events.
             LinkError, BoardTimeoutError: see `Session.call`.
         """
-        return listed_metrics(self.offer)
+        with self.session.turn("the list of metrics"):
+            return listed_metrics(self.offer)
 
     def correlate_clock(self, exchanges: int = 16) -> ClockFit:
         """Relate the board's tick counter to ``time.monotonic()``, with the uncertainty.
@@ -529,7 +531,8 @@ class Board:
         """
         check_range("exchanges", exchanges, 2, 1000)
         clock = clock_probe(self.link)
-        clock.ask(exchanges)
+        with self.session.turn("the clock"):
+            clock.ask(exchanges)
         fit = clock.fit()
         if fit is None:
             raise LinkError(
@@ -622,7 +625,10 @@ class Board:
         return self.session.console
 
     def close(self) -> None:
-        """End the session, and the emulators that were started for it."""
+        """End the session, and the emulators that were started for it.
+
+        A call of another thread ends with a `LinkError`.
+        """
         if self._recording is not None:
             self._recording.close()
         self.session.close()

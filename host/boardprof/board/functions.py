@@ -365,8 +365,9 @@ def observe_measurement(call: HostCall, measure: Callable[[], Measurement]) -> M
 
 def prepare_observers(board: Board) -> None:
     """Prepare all observers for a board; see `Observer.prepare`."""
-    for observer in _observers():
-        observer.prepare(board)
+    with board.session.turn("the profiler"):  # as around `Observer.watch`
+        for observer in _observers():
+            observer.prepare(board)
 
 
 @contextlib.contextmanager

@@ -98,8 +98,9 @@ class Memory:
     def free(self, block: Block) -> None:
         """Free a block; its handle is invalid from now on."""
         _check_block(block)
-        self._held.pop(block.handle, None)
-        self._call("bp.free", block.handle)
+        with self._session.turn("bp.free"):
+            self._held.pop(block.handle, None)
+            self._call("bp.free", block.handle)
 
     def holds(self, block: Block) -> bool:
         """Return whether a block is from `alloc` of this session, and not freed."""
@@ -176,7 +177,7 @@ class Memory:
     @property
     def held_bytes(self) -> int:
         """Bytes of all blocks that are not freed, each rounded up to 16."""
-        return sum(-(-block.size // 16) * 16 for block in self._held.values())
+        return sum(-(-block.size // 16) * 16 for block in [*self._held.values()])
 
     def release(self, blocks: Iterable[Block], *, now: bool) -> None:
         """Free blocks now, or before the next `alloc`.
@@ -222,15 +223,15 @@ class Memory:
         """
         content = _content(data)
         _check_range(block, offset, len(content))
-        if self._is_bulk("bp.upload", len(content), self._write_chunk):
-            with self._session.turn("bp.upload"):
+        with self._session.turn("bp.write"):
+            if self._is_bulk("bp.upload", len(content), self._write_chunk):
                 self._channels.upload(block.handle, offset, content, on_progress)
-            return
-        for begin in range(0, len(content), self._write_chunk):
-            chunk = content[begin : begin + self._write_chunk]
-            self._call("bp.write", block.handle, offset + begin, chunk)
-            if on_progress is not None:
-                on_progress(begin + len(chunk), len(content))
+                return
+            for begin in range(0, len(content), self._write_chunk):
+                chunk = content[begin : begin + self._write_chunk]
+                self._call("bp.write", block.handle, offset + begin, chunk)
+                if on_progress is not None:
+                    on_progress(begin + len(chunk), len(content))
 
     def _is_bulk(self, opener: str, size: int, chunk: int) -> bool:
         return size > _FEW_FRAMES * chunk and self._channels.offers(opener)
@@ -255,19 +256,19 @@ class Memory:
             _check_range(block, offset, 0)
             size = block.size - offset
         _check_range(block, offset, size)
-        if self._is_bulk("bp.download", size, self._read_chunk):
-            with self._session.turn("bp.download"):
+        with self._session.turn("bp.read"):
+            if self._is_bulk("bp.download", size, self._read_chunk):
                 return self._channels.download(block.handle, offset, size, on_progress)
-        chunks = []
-        for begin in range(0, size, self._read_chunk):
-            length = min(self._read_chunk, size - begin)
-            chunk = self._call("bp.read", block.handle, offset + begin, length)
-            if not isinstance(chunk, bytes) or len(chunk) != length:
-                raise FrameError(f"bp.read returned {chunk!r:.60}, not {length} bytes.")
-            chunks.append(chunk)
-            if on_progress is not None:
-                on_progress(begin + length, size)
-        return b"".join(chunks)
+            chunks = []
+            for begin in range(0, size, self._read_chunk):
+                length = min(self._read_chunk, size - begin)
+                chunk = self._call("bp.read", block.handle, offset + begin, length)
+                if not isinstance(chunk, bytes) or len(chunk) != length:
+                    raise FrameError(f"bp.read returned {chunk!r:.60}, not {length} bytes.")
+                chunks.append(chunk)
+                if on_progress is not None:
+                    on_progress(begin + length, size)
+            return b"".join(chunks)
 
     def _call(self, name: str, *values: int | bytes) -> object:
         function = self._dictionary.function(name)

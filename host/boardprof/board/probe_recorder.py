@@ -48,6 +48,9 @@ _SLOTS, _CALIBRATE = "bp.trace_slots", "bp.trace_calibrate"
 _KEPT, _READ = "bp.trace_kept", "bp.trace_read"
 _TASKS = "bp.trace_tasks"
 
+_RECORDING = "a recording of probes"
+"""What a thread holds the board for, for messages."""
+
 _WORDS_AT_ONCE = 32
 """They fit the reply of every agent that has probes."""
 
@@ -251,6 +254,11 @@ class ProbeRecorder:
 
     def __enter__(self) -> Self:
         """Measure what probes cost, and begin to record."""
+        with self._session.turn(_RECORDING):
+            self._begin()
+        return self
+
+    def _begin(self) -> None:
         if self._streams:
             self._stream = self._open_stream()
             self._tasks = self.tasks()
@@ -265,7 +273,6 @@ class ProbeRecorder:
         if self._streams and self._cores == 1:
             # Without it, the time up to the board's first block would not be known.
             self._content += empty_block(0, self.began, ticks or 0)
-        return self
 
     def _per_tick(self, before: tuple[int, int | None, int | None]) -> float:
         """Return at most how much the trace clock counts in one tick of the port's counter."""
@@ -349,6 +356,11 @@ class ProbeRecorder:
 
         In mode ``overwrite`` the board goes on.
         """
+        with self._session.turn(_RECORDING):
+            self._stop()
+        return self.recording()
+
+    def _stop(self) -> None:
         if self._runs and self._mode != TraceMode.OVERWRITE:
             match self._call(_STOP, int(self._what)):
                 case int(stopped) if 0 <= stopped < WRAP:
@@ -363,7 +375,6 @@ class ProbeRecorder:
             self._stream.close()
             self._stream = None
             self._tasks = self.tasks()
-        return self.recording()
 
     def tasks(self) -> tuple[Task, ...]:
         """Return the tasks that the firmware has named so far; empty if it names none."""
@@ -491,16 +502,17 @@ class ProbeRecorder:
         Raises:
             UsageError: no ring has any, or another image has recorded them.
         """
-        content = self._kept_content()
-        if not content:
-            raise UsageError(
-                f"{self._facts.board} has kept no events: its rings are empty, or damaged.",
-                hint="start recording with: boardprof trace --mode overwrite",
-            )
-        self._calibrate()
-        # What it has left is not worth keeping.
-        self._call(_START, int(TraceFlag.EVENTS), int(TraceMode.DROP))
-        self._call(_STOP, int(TraceFlag.EVENTS))
+        with self._session.turn(_RECORDING):
+            content = self._kept_content()
+            if not content:
+                raise UsageError(
+                    f"{self._facts.board} has kept no events: its rings are empty, or damaged.",
+                    hint="start recording with: boardprof trace --mode overwrite",
+                )
+            self._calibrate()
+            # What it has left is not worth keeping.
+            self._call(_START, int(TraceFlag.EVENTS), int(TraceMode.DROP))
+            self._call(_STOP, int(TraceFlag.EVENTS))
         self._content[:] = content
         return self.recording()
 
@@ -553,6 +565,10 @@ class ProbeRecorder:
         Raises:
             UsageError: a pass may have taken so long that the trace clock has wrapped.
         """
+        with self._session.turn(_RECORDING):
+            return self._statistics()
+
+    def _statistics(self) -> tuple[Slot, ...]:
         record = np.dtype(TRACE_SLOT.dtype)
         ranges = {each.number for each in self._names.of_kind(ProbeKind.RANGE)}
         found: dict[int, Slot] = {}

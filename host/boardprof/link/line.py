@@ -40,6 +40,12 @@ _LAST_WORDS_S = 0.25
 _PRINTS_S = 1.0
 """A board that printed within this time counts as still printing."""
 
+_WATCH_S = 0.1
+"""Longest time until a wait notices that another thread cancels the call or closes the line."""
+
+_CLOSE_S = 2.0
+"""Seconds that closing waits for another thread's call to end."""
+
 _LOOK_S = 0.01
 """Seconds that a hanging board runs between two reads of its pc."""
 
@@ -73,7 +79,8 @@ class Line:
         client: the state machine.
         clock: seconds that only grow; the transport waits by the same clock.
         is_board: whether a board has answered: its silence is its own then, not the line's.
-        cancelled: ends the call under way as soon as the board lets it.
+        cancelled: ends the call under way, or the next one of the same turn, as soon as the board
+            lets it.
         limit_s: after which the board itself ends a call, on its clock. None if it does not.
         surely_s: wall seconds after which a board that lives has ended a call by that limit.
         wall_s: longest silence, in wall time. None to derive it from the other limit.
@@ -108,44 +115,6 @@ class Line:
 
     # -- requests ---------------------------------------------------------------------------
 
-    def exchange(
-        self,
-        kind: FrameKind,
-        sequence: int,
-        body: bytes,
-        on_progress: OnProgress | None,
-        name: str,
-        silence_s: float,
-    ) -> Answer:
-        """Send a request and return what ends it.
-
-        Args:
-            kind: of the request's frame.
-            sequence: its number.
-            body: of the frame.
-            on_progress: see `OnProgress`.
-            name: for messages.
-            silence_s: longest silence of the board. PROGRESS ends a silence if more is done than
-                before.
-
-        Raises:
-            UsageError: another thread does not end its work, a callback of a call makes another
-                call, or the line belongs to the parent process (fork).
-            BoardTimeoutError: silence.
-            DeviceTimeoutError: silence of an emulator in which the function hangs; it has ended.
-            BusyError: another host has taken the board over.
-            DeviceEndedError: the program that is the board has ended.
-            LinkError: the line is gone.
-        """
-        self._take_line(name, silence_s)
-        try:
-            return self.ask(kind, sequence, body, name, silence_s, on_progress)
-        except BaseException as error:
-            self._give_up(error, name)
-            raise
-        finally:
-            self._release_line()
-
     def ask(
         self,
         kind: FrameKind,
@@ -155,8 +124,22 @@ class Line:
         silence_s: float,
         on_progress: OnProgress | None = None,
     ) -> Answer:
-        """Do the same for a caller that already has the line: within `held`."""
-        self.cancelled = False
+        """Send a request and return what ends it; the caller has the line, by `take`.
+
+        Args:
+            kind: of the request's frame.
+            sequence: its number.
+            body: of the frame.
+            name: for messages.
+            silence_s: longest silence of the board. PROGRESS ends a silence if more is done than
+                before.
+            on_progress: see `OnProgress`.
+
+        Raises:
+            BoardTimeoutError: silence.
+            DeviceTimeoutError: silence of an emulator in which the function hangs; it has ended.
+            LinkError: the line is gone, or another thread has closed it.
+        """
         client = self.client
         encoded = client.encode(kind, sequence, body)
         begin = self.clock()
@@ -272,7 +255,9 @@ class Line:
 
     def _read(self, now: float, deadline: float) -> bytes:
         """Read until something is due, but not beyond ``deadline``."""
-        until = min(self.client.next_at_s, deadline, self._console.quiet_at_s)
+        if self.is_closed:
+            raise self._closed()
+        until = min(self.client.next_at_s, deadline, self._console.quiet_at_s, now + _WATCH_S)
         try:
             return self.transport.read(max(until - now, 0.0))
         except LinkError as error:
@@ -300,15 +285,43 @@ class Line:
 
     @contextlib.contextmanager
     def held(self, name: str, silence_s: float) -> Iterator[None]:
-        """Hold the line for more than one request; raises as `exchange`."""
-        self._take_line(name, silence_s)
+        """Take the line in a ``with``, for one request or more; raises as `take` and `give_up`."""
+        self.take(name, silence_s)
         try:
             yield
         except BaseException as error:
-            self._give_up(error, name)
+            self.give_up(error, name)
             raise
         finally:
-            self._release_line()
+            self.release()
+
+    def take(self, name: str, silence_s: float) -> None:
+        """Take the line for requests, or wait for the thread that has it; then `release` it.
+
+        Args:
+            name: for messages.
+            silence_s: longest silence of the board.
+
+        Raises:
+            UsageError: another thread does not end its work, a callback of a call makes another
+                call, or the line belongs to the parent process (fork).
+            LinkError: the line is closed.
+        """
+        self._begin_turn(name, silence_s)
+        if self._is_busy or self.is_closed:
+            self._threads.release()
+            if self.is_closed:
+                raise self._closed()
+            raise UsageError(
+                f"{name} was called while another call on {self.transport.name} is under way.",
+                hint="call the board after that call, not within its on_progress",
+            )
+        self._is_busy = True
+
+    def release(self) -> None:
+        """Undo `take`."""
+        self._is_busy = False
+        self._threads.release()
 
     @contextlib.contextmanager
     def turn_of_thread(self, name: str, silence_s: float) -> Iterator[None]:
@@ -317,12 +330,16 @@ class Line:
         Raises:
             UsageError: another thread does not end its work, or the line belongs to the parent.
         """
-        self._check_process(name)
-        self._threads.acquire(name, silence_s)
+        self._begin_turn(name, silence_s)
         try:
             yield
         finally:
             self._threads.release()
+
+    def _begin_turn(self, name: str, silence_s: float) -> None:
+        self._check_process(name)
+        if self._threads.acquire(name, silence_s):
+            self.cancelled = False
 
     def _check_process(self, name: str) -> None:
         if os.getpid() != self._process:
@@ -332,23 +349,13 @@ class Line:
                 hint="connect after the fork, in the process that uses the board",
             )
 
-    def _take_line(self, name: str, silence_s: float) -> None:
-        self._check_process(name)
-        self._threads.acquire(name, silence_s)
-        if self._is_busy:
-            self._threads.release()
-            raise UsageError(
-                f"{name} was called while another call on {self.transport.name} is under way.",
-                hint="call the board after that call, not within its on_progress",
-            )
-        self._is_busy = True
+    def give_up(self, error: BaseException, name: str) -> None:
+        """End what is under way; replace an error of the line by a more specific one, if any.
 
-    def _release_line(self) -> None:
-        self._is_busy = False
-        self._threads.release()
-
-    def _give_up(self, error: BaseException, name: str) -> None:
-        """End what is under way; replace an error of the line by a more specific one, if any."""
+        Raises:
+            BusyError: another host has taken the board over.
+            DeviceEndedError: the program that is the board has ended.
+        """
         if isinstance(error, KeyboardInterrupt):
             self._break_off()
         self.client.forget()
@@ -440,16 +447,28 @@ class Line:
             self.transport.read(_LOOK_S)
 
     def close(self) -> None:
-        """Let go of the line; in a forked process nothing happens, since it is the parent's."""
+        """Let go of the line; in a forked process nothing happens, since it is the parent's.
+
+        A call of another thread ends with a `LinkError`.
+        """
         if self.is_closed:
             return
         self.is_closed = True
         if os.getpid() != self._process:
             return
-        self._take_console(self.clock(), everything=True)
-        self._console.follow(self.clock())
-        self._console.flush()
-        self.transport.close()
+        has_line = self._threads.acquire_within(_CLOSE_S)  # not if that thread is in a callback
+        try:
+            if has_line:
+                self._take_console(self.clock(), everything=True)
+                self._console.follow(self.clock())
+                self._console.flush()
+            self.transport.close()
+        finally:
+            if has_line:
+                self._threads.release()
+
+    def _closed(self) -> LinkError:
+        return LinkError(f"{self.transport.name} is closed", hint="connect again")
 
 
 def _progress(name: str, event: Frame) -> tuple[int, int]:

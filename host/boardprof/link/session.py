@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from boardprof.errors import BoardprofError, BoardTimeoutError, LinkError, UsageError
+from boardprof.errors import BoardprofError, BoardTimeoutError, LinkError, RpcError, UsageError
 from boardprof.link.channel import Receiver, Upload
 from boardprof.link.error_replies import Locate, refusal, unpack_reply
 from boardprof.link.handshake import (
@@ -26,7 +26,7 @@ from boardprof.link.handshake import (
 from boardprof.link.line import Answer, Line, OnProgress
 from boardprof.link.rpc import Channel, RpcClient
 from boardprof.transport.base import Transport
-from boardprof_protocol.codes import BuiltIn, FrameKind
+from boardprof_protocol.codes import BuiltIn, ErrorCode, FrameKind
 from boardprof_protocol.frame import body_capacity
 
 _WHY_S = 2.0
@@ -110,7 +110,8 @@ class Session:
         """
         nonce = self._random_bits(32)
         hello = hello_body(nonce) + self._claim
-        answer = self._line.exchange(FrameKind.HELLO, nonce, hello, None, "HELLO", self.timeout_s)
+        with self._line.held("HELLO", self.timeout_s):
+            answer = self._line.ask(FrameKind.HELLO, nonce, hello, "HELLO", self.timeout_s)
         if answer.kind == FrameKind.BUSY:
             raise in_use(self.transport.name, answer.body)
         self.welcome = read_welcome(self.transport.name, answer.body)
@@ -158,8 +159,8 @@ class Session:
 
     def value(self, function_id: int, arguments: bytes, count: int, name: str) -> object:
         """Call one of the user's functions as `call` does; return the value alone."""
-        self.calls += 1
-        return unpack_reply(name, self._result(function_id, arguments, count, name).body)
+        answer = self._result(function_id, arguments, count, name, runs=1)
+        return unpack_reply(name, answer.body)
 
     def invoke(self, function_id: int, name: str, *arguments: object) -> Any:
         """Call one of the agent's own, with arguments that are not packed yet."""
@@ -174,8 +175,13 @@ class Session:
         name: str,
         on_progress: OnProgress | None = None,
         timeout_s: float | None = None,
+        *,
+        runs: int = 0,
     ) -> Answer:
-        """Return the RESULT of a call, or raise the error that ended it."""
+        """Return the RESULT of a call, or raise the error that ended it.
+
+        ``runs``: how many of the user's functions it runs.
+        """
         body = _call_body(function_id, arguments, count)
         if count > _MOST_ARGUMENTS or len(body) > self._body_room:
             raise UsageError(
@@ -183,14 +189,26 @@ class Session:
                 f"{self._body_room}.",
                 hint="pass large data through board.memory",
             )
-        self._sequence = sequence = (self._sequence + 1) & 0xFFFFFFFF
         silence_s = self.timeout_s if timeout_s is None else timeout_s
-        answer = self._line.exchange(FrameKind.CALL, sequence, body, on_progress, name, silence_s)
-        if answer.kind == FrameKind.RESULT:
-            return answer
-        if answer.kind == FrameKind.NO_SESSION:
-            raise self._forgotten(name)
-        raise refusal(name, answer.body, self.locate)
+        line = self._line
+        line.take(name, silence_s)  # as `Line.held`, which costs a null call 1 us
+        try:
+            self.calls += runs
+            self._sequence = sequence = (self._sequence + 1) & 0xFFFFFFFF
+            answer = line.ask(FrameKind.CALL, sequence, body, name, silence_s, on_progress)
+            if answer.kind == FrameKind.RESULT:
+                return answer
+            if answer.kind == FrameKind.NO_SESSION:
+                raise self._forgotten(name)
+            refused = refusal(name, answer.body, self.locate)
+            if isinstance(refused, RpcError) and refused.code == ErrorCode.CANCELLED:
+                line.cancelled = False
+            raise refused
+        except BaseException as error:
+            line.give_up(error, name)
+            raise
+        finally:
+            line.release()
 
     def _forgotten(self, name: str) -> BoardprofError:
         """Ask the board why it has lost the session (SPEC.md 3.4); return what that means.
@@ -256,8 +274,10 @@ class Session:
     def cancel(self) -> None:
         """Ask the board to cancel the call under way: it then ends as RpcError, CANCELLED.
 
-        For an `on_progress` that wants no more, or another thread. Only measurements can be broken
-        off, and only between their rounds; other calls, and older agents, go on to their end.
+        For an `on_progress` that wants no more, or another thread, which does not wait for its
+        turn. Only measurements can be broken off, and only between their rounds; other calls, and
+        older agents, go on to their end. Between two requests of one turn, the next one is
+        cancelled. Without a turn under way, nothing happens.
         """
         self._line.cancelled = True
 
@@ -355,5 +375,5 @@ class Session:
         return self._line.console
 
     def close(self) -> None:
-        """Release the line."""
+        """Release the line. A call of another thread ends with a `LinkError`."""
         self._line.close()

@@ -38,7 +38,8 @@ class Stream:
         self.timeout_s = timeout_s
         self._channels = channels
         self._session = session
-        self._receiver = channels.stream()
+        with session.turn("a stream"):
+            self._receiver = channels.stream()
         self._is_open = True
 
     def read(self, timeout_s: float | None = None) -> bytes:
@@ -50,10 +51,11 @@ class Stream:
         Raises:
             LinkError: the connection is lost.
         """
-        if self._is_open and not self._receiver.waiting:
-            wait_s = self.timeout_s if timeout_s is None else timeout_s
-            self._session.listen(wait_s, lambda: self._receiver.waiting > 0, "a stream's read")
-        return self._receiver.take()
+        with self._session.turn("a stream's read"):
+            if self._is_open and not self._receiver.waiting:
+                wait_s = self.timeout_s if timeout_s is None else timeout_s
+                self._session.listen(wait_s, lambda: self._receiver.waiting > 0, "a stream's read")
+            return self._receiver.take()
 
     def __iter__(self) -> Iterator[bytes]:
         """Yield data until none arrives for the stream's `timeout_s` or it is closed."""
@@ -66,9 +68,12 @@ class Stream:
         Raises:
             FrameError: the data differs from what the board sent.
         """
-        if not self._is_open:
-            return
-        self._is_open = False
+        with self._session.turn("a stream"):
+            if self._is_open:
+                self._is_open = False
+                self._finish()
+
+    def _finish(self) -> None:
         receiver = self._receiver
         try:
             # Bounded: a source that goes on by itself would keep us here.

@@ -156,18 +156,23 @@ class Programmable:
         reasons = {event: self.unsupported(event) for event in events}
         refused = {event: why for event, why in reasons.items() if why is not None}
         asked = [event for event in events if event not in refused]
-        answers = self._call("select", [self._code(event) for event in asked])
-        if not isinstance(answers, list) or len(answers) != len(asked):
-            raise FrameError(f"{self.collector.name}.select returned {answers!r:.80}.")
-        found = [_answered(event, answer) for event, answer in zip(asked, answers, strict=True)]
-        refused |= {info.name: why for info, why in found if why}
-        return self._named([info for info, _ in found], refused)
+        with self._session.turn(self.collector.name):  # so that `current` is what the board counts
+            answers = self._call("select", [self._code(event) for event in asked])
+            if not isinstance(answers, list) or len(answers) != len(asked):
+                raise FrameError(f"{self.collector.name}.select returned {answers!r:.80}.")
+            found = [_answered(event, answer) for event, answer in zip(asked, answers, strict=True)]
+            refused |= {info.name: why for info, why in found if why}
+            return self._named([info for info, _ in found], refused)
 
     def by_itself(self) -> Slots:
         """Program the slots with their own default, if they have one.
 
         Events that another collector counts anyway are left out; they can be selected by name.
         """
+        with self._session.turn(self.collector.name):
+            return self._by_itself()
+
+    def _by_itself(self) -> Slots:
         self._call("init", [])
         first = sum(len(c.counters) for c in self._dictionary.collectors[: self.collector.index])
         infos: list[CounterInfo] = []

@@ -29,7 +29,7 @@ class Window:
         print(m.metrics, m.blob)
 
     The counts are raw: they include the agent's handling of the calls between start and stop.
-    Windows nest.
+    Windows nest. In a ``with``, they have the calls of one thread, because others wait.
 
     Attributes:
         blob: the blob as the board sent it; empty until the window is closed.
@@ -55,6 +55,7 @@ class Window:
         self._slots: Slots | None = None
         self._number: int | None = None
         self._began_s = 0.0
+        self._turn = contextlib.ExitStack()
 
     def init(self) -> None:
         """Initialise the collector's counters again, as the agent did when it started."""
@@ -111,8 +112,12 @@ class Window:
         return self._link.session.invoke(function.id, function.name, *numbers)
 
     def __enter__(self) -> Self:
-        """Open the window."""
-        self.start()
+        """Open the window; until it is closed, other threads wait for the board."""
+        with contextlib.ExitStack() as stack:
+            turn = self._link.session.turn(f"a window of {self._collector.name}")
+            stack.enter_context(turn)
+            self.start()
+            self._turn = stack.pop_all()
         return self
 
     def __exit__(
@@ -125,11 +130,12 @@ class Window:
 
         A board that no longer answers is not asked: that would be another wait for each window.
         """
-        if error is None:
-            self.stop()
-        elif self._number is not None and still_answers(error):
-            with contextlib.suppress(BoardprofError):
+        with self._turn:
+            if error is None:
                 self.stop()
+            elif self._number is not None and still_answers(error):
+                with contextlib.suppress(BoardprofError):
+                    self.stop()
 
 
 class Collectors(Mapping[str, Window]):

@@ -157,8 +157,8 @@ class ProgramArrays:
         """Find which arrays are the same; nothing is sent yet.
 
         Raises:
-            UsageError: arrays overlap without being the same; one that is written on a board is
-                taken on another; or a board's arena is too small for all of its arrays.
+            UsageError: arrays overlap without being the same; or one that is written on a board is
+                taken on another.
         """
         self._boards: dict[Board, _Placed] = {}
         for index, call in enumerate(calls):
@@ -171,21 +171,23 @@ class ProgramArrays:
         for placed in self._boards.values():
             _check_overlaps(placed.arguments.values())
         _check_crossing([placed.arguments for placed in self._boards.values()])
-        for board, placed in self._boards.items():
-            bound = Arguments(_PROGRAM, tuple(placed.arguments.values()), "")
-            placed.placement = Placement(board.memory, bound)
-            # from the host: the board would restore a copy before each call
-            placed.placement.sends_again = True
         self._stack = ExitStack()
         self._is_fresh = False
 
     def __enter__(self) -> Self:
-        """Reserve the blocks and send the arrays."""
+        """Reserve the blocks and send the arrays.
+
+        Raises:
+            UsageError: a board's arena is too small for all of its arrays.
+        """
         with ExitStack() as stack:
             for board in sorted(self._boards, key=id):  # so two threads do not wait for each other
                 stack.enter_context(board.session.turn(_PROGRAM))
-            for placed in self._boards.values():
-                assert placed.placement is not None
+            for board, placed in self._boards.items():
+                bound = Arguments(_PROGRAM, tuple(placed.arguments.values()), "")
+                placed.placement = Placement(board.memory, bound)
+                # from the host: the board would restore a copy before each call
+                placed.placement.sends_again = True
                 stack.enter_context(placed.placement)
             self._stack = stack.pop_all()
         self._pack()
