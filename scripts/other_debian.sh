@@ -7,9 +7,8 @@
 # `make test` there, prints how long each took, and removes the chroot if both pass. With a command it
 # runs only that, in the chroot that is there, and keeps it.
 #
-# RELEASE names the release: bookworm, trixie, noble or another that debootstrap knows. By default it is
-# the other one of bookworm and trixie.
-# MIRROR is where its packages are. By default the machine's own source of packages.
+# RELEASE names the release: by default the other one of bookworm and trixie, whose packages come from where
+# this machine has its own; or another one that debootstrap knows, such as sid, or noble of Ubuntu.
 #
 # All mounts and processes of the chroot are in namespaces of this script and end with it.
 set -eu
@@ -60,19 +59,18 @@ pip_folders() {
 
 make_chroot() {
     case $RELEASE in
-    bookworm | trixie) mirror=${MIRROR:-$(sources | awk '{ print $2; exit }')} ;;
-    *) mirror=${MIRROR:-} ;; # debootstrap knows where it is
+    bookworm | trixie) mirror=$(sources | awk '{ print $2; exit }') components=main ;;
+    *) mirror= components=main,universe ;; # debootstrap knows where they are
     esac
     rm -rf "$folder"
     mkdir -p "$folder"
     echo "Making a chroot of $RELEASE (log: $folder.log) ..."
     # shellcheck disable=SC2086 # without a mirror there is no argument
-    debootstrap --variant=minbase --include=ca-certificates,git,make,python3,python3-venv \
+    debootstrap --variant=minbase --components=$components \
+        --include=ca-certificates,git,make,python3,python3-venv \
         "$RELEASE" "$folder" $mirror >"$folder.log" 2>&1 || fail 1 "$(tail -n 5 "$folder.log")" \
         "debootstrap failed: see above, and all of it in $folder.log."
-    if [ -z "${MIRROR:-}" ] && [ -n "$(sources)" ]; then
-        sources >"$folder/etc/apt/sources.list"
-    fi
+    [ -z "$mirror" ] || sources >"$folder/etc/apt/sources.list"
     for name in apt.conf apt.conf.d auth.conf.d; do
         [ ! -e "/etc/apt/$name" ] || cp -rL "/etc/apt/$name" "$folder/etc/apt/"
     done
@@ -96,9 +94,12 @@ mount_all() {
 }
 
 # usage: inside COMMAND [ARGUMENT]...; pip's settings come with the environment
+# The root is changed by pivot_root: in a chroot, no program may make a user namespace.
 inside() {
-    chroot "$folder" env -C /src -u IN_NAMESPACES -u RELEASE -u MAKEFLAGS -u MAKELEVEL HOME=/root \
-        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"
+    unshare --mount --propagation private sh -c '
+        mount --rbind "$0" "$0" && cd "$0" && pivot_root . . && umount --lazy . && cd /src && exec env \
+            -u IN_NAMESPACES -u RELEASE -u MAKEFLAGS -u MAKELEVEL HOME=/root \
+            PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"' "$folder" "$@"
 }
 
 # The clone is made last: a chroot without it was interrupted.

@@ -39,12 +39,14 @@ clang:clang
 chromium:chromium
 chromium-driver:chromedriver
 cmake:cmake
+iproute2:ip
 libelf-dev:libelf.h
 papi-tools:papi_avail
 libsimavr-dev:simavr/sim_avr.h
 verilator:verilator
 ninja-build:ninja
 openocd:openocd
+openssh-client:ssh
 postgresql:initdb
 rustc:rustc
 libclang-rt-dev:libfuzzer
