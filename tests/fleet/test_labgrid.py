@@ -168,3 +168,15 @@ def test_without_labgrids_command_the_error_says_how_to_name_it(
     with pytest.raises(MissingToolError) as caught, lease_of(BOARD)(BOARD, 1.0):
         pass
     assert "BOARDPROF_LABGRID_CLIENT=/path/to/labgrid-client" in str(caught.value)
+
+
+def test_the_port_of_a_place_at_an_ipv6_address_has_brackets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command answers as labgrid's ``show`` does for such a host."""
+    command = tmp_path / "client"
+    command.write_text("#!/bin/sh\necho \"{'host': 'fd00::7', 'port': 4321, 'protocol': 'raw'}\"\n")
+    command.chmod(0o755)
+    monkeypatch.setenv(CLIENT_VARIABLE, str(command))
+    with lease_of(BOARD)(BOARD, 10.0) as port:
+        assert port == "socket://[fd00::7]:4321"

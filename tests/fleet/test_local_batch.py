@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -216,7 +217,7 @@ def test_a_board_whose_emulator_is_missing_is_the_boards_fault(
     (result,) = Fleet().map(wanted)
     assert (result.errors[0].message.partition("\n")[0], result.errors[0].exit_code) == (told, 7)
     done = subprocess.run(
-        [sys.executable, "-m", "boardprof", "worker", "tcp://127.0.0.1:1", "-b", "qemu-rv32"],
+        [sys.executable, "-m", "boardprof", "worker", "tls://127.0.0.1:1", "-b", "qemu-rv32"],
         capture_output=True,
         text=True,
         timeout=60,
@@ -395,7 +396,35 @@ def test_a_line_of_something_else_is_an_error_that_names_it(tmp_path: Path) -> N
         ResultsFolder("")
 
 
+def test_a_folder_that_another_user_made_where_all_users_can_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As root, another user owns it; other users cannot give it away, and are another one here."""
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="boardprof-tests-") as folder:
+        with ResultsFolder(folder):
+            pass
+        if os.geteuid() == 0:
+            os.chown(folder, 65534, 65534)
+        else:
+            monkeypatch.setattr(os, "geteuid", lambda: 65534)
+        with pytest.raises(UsageError, match=f"The folder {folder} belongs to another user"):
+            ResultsFolder(folder)
+
+
 # -- processes and leases -----------------------------------------------------------------------
+
+
+def test_a_jobs_process_imports_nothing_from_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In /tmp, another user can put files there."""
+    (tmp_path / "pickle.py").write_text("import os\nos._exit(7)\n")
+    monkeypatch.chdir(tmp_path)
+    process = JobProcess()
+    try:
+        assert process.run(os.getcwd, timeout_s=20.0) == str(tmp_path)
+    finally:
+        process.close()
 
 
 def test_a_jobs_process_goes_on_after_an_error_and_starts_again_after_its_death() -> None:
@@ -557,9 +586,9 @@ sys.exit(main(sys.argv[1:]))
 @pytest.mark.parametrize(
     "words",
     [
-        ["worker", "tcp://127.0.0.1:1", "-b", "native"],
-        ["fleet", "status", "--scheduler", "tcp://127.0.0.1:1"],
-        ["fleet", "run", "jobs.toml", "--scheduler", "tcp://127.0.0.1:1"],
+        ["worker", "tls://127.0.0.1:1", "-b", "native"],
+        ["fleet", "status", "--scheduler", "tls://127.0.0.1:1"],
+        ["fleet", "run", "jobs.toml", "--scheduler", "tls://127.0.0.1:1"],
         ["fleet", "scheduler"],
     ],
 )

@@ -102,7 +102,8 @@ class JobProcess:
         ours, theirs = Pipe()
         # A new session: Ctrl-C reaches us, and we end the process.
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM.format(theirs.fileno())],
+            # -P: the current folder may be /tmp, and have a pickle.py of another user.
+            [sys.executable, "-P", "-c", _PROGRAM.format(theirs.fileno())],
             stdin=subprocess.PIPE,
             pass_fds=[theirs.fileno()],
             start_new_session=True,

@@ -200,7 +200,8 @@ class _Client:
                 hint=f"`labgrid-client -p {self._place} show` shows its resources",
             )
         scheme = "socket" if found.get("protocol") == "raw" else "rfc2217"
-        return f"{scheme}://{found['host']}:{found['port']}"
+        host = f"[{found['host']}]" if ":" in found["host"] else found["host"]
+        return f"{scheme}://{host}:{found['port']}"
 
     def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
         try:

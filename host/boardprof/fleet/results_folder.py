@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -44,7 +45,9 @@ class ResultsFolder:
         self.path = Path(path)
         self._index = self.path / _INDEX
         try:
-            (self.path / _REPORTS).mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(parents=True, exist_ok=True)
+            _check_owner(self.path)
+            (self.path / _REPORTS).mkdir(exist_ok=True)
             self._handle = os.open(self._index, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
             raise unwritable(path, error) from error
@@ -118,3 +121,18 @@ class ResultsFolder:
         os.ftruncate(self._handle, whole)
         os.lseek(self._handle, whole, os.SEEK_SET)
         return found
+
+
+def _check_owner(folder: Path) -> None:
+    """Refuse a folder that another user made where everybody may make one, such as in /tmp.
+
+    Its files could be links to ours. The kernel has the same rule for files (proc_sys_fs(5)).
+    """
+    own, around = folder.lstat(), folder.absolute().parent.stat()
+    for_everybody = stat.S_ISVTX | stat.S_IWOTH
+    is_shared = around.st_mode & for_everybody == for_everybody
+    if is_shared and own.st_uid not in (os.geteuid(), around.st_uid):
+        raise UsageError(
+            f"The folder {folder} belongs to another user.",
+            hint="name a folder of your own: --results FOLDER",
+        )
