@@ -129,7 +129,7 @@ COMMANDS: dict[str, list[str]] = {
         "tune -b DIR/linux DIR/odd.c:two --param N=1,2 --trials 2 --minimise flash --sampler grid",
     ],
     "fleet": ["fleet run DIR/missing.toml", "fleet run DIR/jobs.toml", "fleet status"],
-    "worker": ["worker DIR/scheduler -b linux", "worker tcp://127.0.0.1:1 -b NAME"],
+    "worker": ["worker DIR/scheduler -b linux", "worker tls://127.0.0.1:1 -b NAME"],
     "boards": ["boards"],
     "devices": ["devices PORT", "devices NAMELESS", "devices BUSY"],
     "info": ["info -p PORT -b linux", "info -p NAMELESS", "info -p NAMELESS -b linux --json"],

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.fleet.network import LAB, Network
-from tests.support import ROOT, run
+from tests.support import ROOT, requires_tool, run
 
 DEADLINE_S = 60.0
 
@@ -35,20 +35,20 @@ class Cluster:
     """
 
     def __init__(
-        self, folder: Path, variables: Mapping[str, str], network: Network | None = None
+        self, folder: Path, variables: Mapping[str, str], network: Network | None, host: str
     ) -> None:
         self._folder, self._variables, self.network = folder, variables, network
+        self._host = host if network is None else LAB
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.address = ""
 
     def open(self) -> None:
         """Start the scheduler; again at the same address if it has ended."""
-        host = "127.0.0.1" if self.network is None else LAB
         port = self.address.rpartition(":")[2] or "0"
-        options = ("--host", host, "--port", port, "--silence", "5s")
+        options = ("--host", self._host, "--port", port, "--silence", "5s")
         self.start("scheduler", "fleet", "scheduler", *options)
         until(lambda: "scheduler at" in self.said("scheduler"), "the scheduler's start")
-        found = re.search(r"t(cp|ls)://[\d.]+:\d+", self.said("scheduler"))
+        found = re.search(r"tls://\S+:\d+", self.said("scheduler"))
         assert found is not None
         self.address = found[0]
 
@@ -125,11 +125,26 @@ class Cluster:
 
 @contextmanager
 def cluster(
-    folder: Path, variables: Mapping[str, str] | None = None, network: Network | None = None
+    folder: Path,
+    variables: Mapping[str, str] | None = None,
+    network: Network | None = None,
+    host: str = "127.0.0.1",
 ) -> Iterator[Cluster]:
-    made = Cluster(folder, variables or {}, network)
+    made = Cluster(folder, variables or {}, network, host)
     try:
         made.open()
         yield made
     finally:
         made.close()
+
+
+def certified(folder: Path, name: str) -> dict[str, str]:
+    """Make a certificate that is its own authority; return dask's settings for it."""
+    key, certificate = str(folder / f"{name}.key"), str(folder / f"{name}.pem")
+    requires_tool("openssl", "openssl")
+    options = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=x -days 2"
+    run(["openssl", *options.split(), "-keyout", key, "-out", certificate])
+    settings = {"CA_FILE": certificate}
+    for part in ("SCHEDULER", "WORKER", "CLIENT"):
+        settings |= {f"{part}__KEY": key, f"{part}__CERT": certificate}
+    return {f"DASK_DISTRIBUTED__COMM__TLS__{name}": value for name, value in settings.items()}

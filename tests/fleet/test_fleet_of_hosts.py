@@ -25,14 +25,12 @@ import numpy.typing as npt
 import pytest
 
 from boardprof.boards.board_lookup import board_spec
-from boardprof.errors import UsageError
 from boardprof.fleet import Fleet, Job, Limits, Result, Rules
-from boardprof.fleet.dask_worker import check_address, run_scheduler
 from boardprof.fleet.work import built
-from tests.fleet.cluster import DEADLINE_S, Cluster, cluster, until
+from tests.fleet.cluster import DEADLINE_S, Cluster, certified, cluster, until
 from tests.fleet.network import network
 from tests.fleet.stand_in import long_nap, nap, silent
-from tests.support import children_of, requires_tool, run
+from tests.support import children_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -431,9 +429,11 @@ def test_a_worker_whose_network_comes_up_after_its_start_returns_its_results(
 
 UNREACHABLE = """
 import sys
-from functools import partial
 import distributed
-distributed.Worker = partial(distributed.Worker, contact_address="tcp://127.0.0.1:1")
+class Far(distributed.Worker):
+    def __init__(self, *args, **options):
+        super().__init__(*args, contact_address="tls://127.0.0.1:1", **options)
+distributed.Worker = Far
 from boardprof.cli import main
 sys.exit(main())
 """
@@ -453,23 +453,11 @@ def test_a_worker_that_its_scheduler_cannot_connect_to_fails_its_own_jobs_only(
         *others, lost = fleet.map([*good, Job("f.c", "f")])
         assert [each.errors for each in others] == [()] * 8
         assert lost.state == "failed"
-        told = "The scheduler cannot fetch a result from its worker at tcp://127.0.0.1:1"
+        told = "The scheduler cannot fetch a result from its worker at tls://127.0.0.1:1"
         assert lost.errors[0].message.startswith(told)
 
 
 # -- status and addresses -----------------------------------------------------------------------
-
-
-def listeners(process: int) -> set[str]:
-    """Return the addresses at which a process listens, as hexadecimal IPv4 (proc_net_tcp(5))."""
-    links = [os.readlink(link) for link in Path(f"/proc/{process}/fd").iterdir()]
-    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    listening = "0A"
-    return {
-        row[1].partition(":")[0]
-        for row in rows
-        if row[3] == listening and f"socket:[{row[9]}]" in links
-    }
 
 
 @pytest.fixture(scope="module")
@@ -503,7 +491,7 @@ def test_status_lists_hosts_boards_and_what_they_work_on(small: Cluster) -> None
     assert [each.state for each in fleet.map([Job("f.c", "a")])] == ["failed"]
     until(lambda: "linux a: free; 1 ended" in small.status(), "the worker's report")
     lines = small.status().splitlines()  # of all hosts: other tests may have left theirs
-    (ant,) = (i for i, line in enumerate(lines) if line.startswith("ant at tcp://127.0.0.1:"))
+    (ant,) = (i for i, line in enumerate(lines) if line.startswith("ant at tls://127.0.0.1:"))
     assert list(takewhile(lambda line: line.startswith(" "), lines[ant + 1 :])) == [
         "  linux a: free; 1 ended; last error: The board does not answer.",
         "  native ant:native.0: free; 0 ended",
@@ -528,50 +516,6 @@ def test_a_quarantine_is_known_to_the_next_batch_and_outlives_its_worker(small: 
     for result in Fleet(small.address, perform=nap, rules=Rules(wait_s=0.5)).map(wanted):
         expected = "No board has been in service for 0.5 s. c: 1 quarantined"
         assert result.errors[0].message.startswith(expected)
-
-
-def test_scheduler_and_worker_listen_to_this_machine_only(small: Cluster) -> None:
-    for name in ("scheduler", "ant"):
-        assert listeners(small.process(name).pid) == {"0100007F"}
-
-
-def certified(folder: Path, name: str) -> dict[str, str]:
-    """Make a certificate that is its own authority; return dask's settings for it."""
-    key, certificate = str(folder / f"{name}.key"), str(folder / f"{name}.pem")
-    requires_tool("openssl", "openssl")
-    options = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=x -days 2"
-    run(["openssl", *options.split(), "-keyout", key, "-out", certificate])
-    settings = {"CA_FILE": certificate}
-    for part in ("SCHEDULER", "WORKER", "CLIENT"):
-        settings |= {f"{part}__KEY": key, f"{part}__CERT": certificate}
-    return {f"DASK_DISTRIBUTED__COMM__TLS__{name}": value for name, value in settings.items()}
-
-
-def test_with_tls_only_holders_of_a_certificate_can_connect(tmp_path: Path) -> None:
-    own, others = certified(tmp_path, "own"), certified(tmp_path, "others")
-    with cluster(tmp_path, own) as made:
-        assert made.address.startswith("tls://")
-        made.worker("ant", "native")
-        made.await_workers("ant")
-        command = [sys.executable, "-m", "boardprof", "fleet", "status", "--scheduler"]
-
-        def asked(variables: dict[str, str]) -> tuple[int, str]:
-            done = subprocess.run(
-                [*command, made.address],
-                env={**os.environ, **variables},
-                capture_output=True,
-                text=True,
-                timeout=100,
-                check=False,
-            )
-            return done.returncode, done.stdout + done.stderr
-
-        code, told = asked(own)
-        assert (code, "native ant:native.0: free" in told) == (0, True), told
-        code, told = asked({})
-        assert (code, "this machine has no certificate" in told) == (2, True), told
-        code, told = asked(others)
-        assert (code, "cannot be reached" in told) == (3, True), told
 
 
 def test_a_port_in_use_is_an_error_that_names_it(small: Cluster) -> None:
@@ -616,25 +560,3 @@ def test_a_batch_and_a_worker_say_that_the_scheduler_is_gone_and_go_on_when_it_i
         again = made.start("again", *words, "--results", str(tmp_path / "results"))
         assert again.wait(60.0) == 0
         assert made.said("again").count('"was_known":true') == 3
-
-
-def test_a_scheduler_that_others_could_reach_needs_tls() -> None:
-    with pytest.raises(UsageError, match=r"A scheduler at 0\.0\.0\.0 needs TLS"):
-        run_scheduler("0.0.0.0", 0, 30.0, print)
-
-
-@pytest.mark.parametrize("address", ["tcp://10.0.0.7:8786", "tcp://lab:8786"])
-def test_an_address_of_another_machine_needs_tls(address: str) -> None:
-    with pytest.raises(UsageError, match="would not be encrypted"):
-        check_address(address)
-
-
-@pytest.mark.parametrize("address", ["lab:8786", "http://lab:8786", "127.0.0.1:8786"])
-def test_an_address_has_a_scheme(address: str) -> None:
-    with pytest.raises(UsageError, match="is not the address of a scheduler"):
-        check_address(address)
-
-
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "tcp://[::1]:1", "tls://lab:8786"])
-def test_an_address_here_or_with_tls_is_accepted(address: str) -> None:
-    check_address(address)

@@ -36,8 +36,8 @@ _EXAMPLES = """
 \b
 Examples:
   boardprof fleet run jobs.toml
-  boardprof fleet run jobs.toml --scheduler tcp://127.0.0.1:8786
-  boardprof fleet status --scheduler tcp://127.0.0.1:8786
+  boardprof fleet run jobs.toml --scheduler tls://127.0.0.1:8786
+  boardprof fleet status --scheduler tls://127.0.0.1:8786
   boardprof fleet scheduler --port 8786
 """
 
@@ -72,7 +72,7 @@ _scheduler_option = click.option(
     "--scheduler",
     envvar="BOARDPROF_SCHEDULER",
     metavar="ADDRESS",
-    help="Scheduler of the fleet, e.g. tcp://127.0.0.1:8786. [default: the boards of this machine]",
+    help="Scheduler of the fleet, e.g. tls://127.0.0.1:8786. [default: the boards of this machine]",
 )
 
 
@@ -246,7 +246,8 @@ def status(scheduler: str | None, as_json: bool) -> None:
 def scheduler(host: str, port: int, silence_s: float) -> None:
     """Run the scheduler of a fleet until it is interrupted.
 
-    Beyond loopback, it needs dask's TLS settings.
+    Only programs of the same user on this machine can connect. Other users and other machines need
+    certificates, which dask's settings name.
     """
     from boardprof.fleet.dask_worker import run_scheduler
 

@@ -198,7 +198,7 @@ _SHOWN = 5
     "--fleet",
     metavar="ADDRESS",
     help="Measure on all boards of this kind at once: those of a scheduler, e.g. "
-    "tcp://127.0.0.1:8786, or with `here` an emulator on each core of this machine.",
+    "tls://127.0.0.1:8786, or with `here` an emulator on each core of this machine.",
 )
 @build_options
 @file_option("json", "all trials as JSON")

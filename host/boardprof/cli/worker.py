@@ -14,7 +14,7 @@ from boardprof.errors import UsageError
 _EXAMPLES = """
 \b
 Examples:
-  boardprof worker tcp://127.0.0.1:8786 -b KIND -b KIND
+  boardprof worker tls://127.0.0.1:8786 -b KIND -b KIND
   boardprof worker tls://lab:8786 -b 'KIND=/dev/ttyACM0#066BFF51'
   boardprof worker tls://lab:8786 -b KIND=labgrid:bench-3
 """
@@ -34,8 +34,9 @@ Examples:
 def worker(scheduler: str, boards: tuple[str, ...], name: str | None) -> None:
     """Offer the boards of this machine to the fleet of a scheduler.
 
-    SCHEDULER is an address such as tcp://127.0.0.1:8786. The worker runs until it is interrupted.
-    Anyone who can connect to the scheduler can run any program here as this user.
+    SCHEDULER is an address such as tls://127.0.0.1:8786. The worker runs until it is interrupted.
+    Anyone who can connect to the scheduler can run any program here as this user. On one machine,
+    that is only this user.
 
     Needs dask: pip install 'boardprof[fleet]'.
     """

@@ -20,14 +20,13 @@ from boardprof.fleet.boards import FleetBoard
 from boardprof.fleet.dask_worker import (
     FACTS,
     call_on_board,
-    check_address,
     kind_resource,
-    security_of,
     serial_resource,
 )
 from boardprof.fleet.extra import distributed
 from boardprof.fleet.provider import Ended, Function, Joined, Left, Post
 from boardprof.fleet.quarantine import Quarantine
+from boardprof.fleet.security import check_address, host_and_port, security_of
 
 _CONNECT_S = 10.0
 _ANSWER_S = 30.0
@@ -44,16 +43,16 @@ class DaskProvider:
         """Connect to a scheduler.
 
         Args:
-            scheduler: its address. With ``tls://``, certificates are those of dask's settings.
+            scheduler: its address, ``tls://HOST:PORT``.
 
         Raises:
             MissingExtraError: ``boardprof[fleet]`` is not installed.
-            UsageError: the scheduler is on another machine and its address is not ``tls://``, or
-                there is no certificate.
+            UsageError: it is not an address for TLS, or there is no certificate.
             BoardError: it cannot be reached.
         """
-        check_address(scheduler)
-        self._scheduler = scheduler
+        self._scheduler = check_address(scheduler)
+        host, _ = host_and_port(scheduler)
+        self._security = security_of("client", host, self._scheduler)
         self._client = self._connected()
         self._boards: set[FleetBoard] = set()
         self._followed: dict[int, tuple[FleetBoard, Future[None]]] = {}
@@ -174,13 +173,12 @@ class DaskProvider:
                     self._post(Joined(board))
 
     def _connected(self) -> Any:
-        security = security_of(self._scheduler, "client")
         try:
             return distributed().Client(
                 self._scheduler,
                 timeout=_CONNECT_S,
                 set_as_default=False,
-                security=security,
+                security=self._security,
                 name="boardprof",
             )
         except Exception as error:  # dask raises many kinds
@@ -189,7 +187,7 @@ class DaskProvider:
     def _unreachable(self, error: Exception) -> BoardError:
         return BoardError(
             f"The scheduler {self._scheduler} cannot be reached: {error}",
-            hint="start it with `boardprof fleet scheduler`, and check its address",
+            hint="check its address, and that it runs; on one machine, it must have the same user",
         )
 
 

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import ipaddress
 import socket
 import tempfile
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
-from urllib.parse import urlsplit
 
 from boardprof.errors import BoardError, BusyError, UsageError
 from boardprof.fleet.boards import FleetBoard
@@ -26,16 +25,23 @@ from boardprof.fleet.extra import distributed
 from boardprof.fleet.job_process import JobProcess
 from boardprof.fleet.provider import Ended, called
 from boardprof.fleet.quarantine import quarantine_of
+from boardprof.fleet.security import (
+    bracketed,
+    check_address,
+    host_and_port,
+    security_of,
+    shown,
+)
 
 FACTS = "boardprof"
 """Name of the boards' facts among a worker's metrics."""
 
 _PAUSE_S = 1.0
 _CONNECT_S = 30.0
+_TRY_S = 10.0
 _LEAST_SILENCE_S = 5.0
-_LOCAL = ("localhost", "")
 _PAGES = "127.0.0.1:0"
-"""Where dask's pages about its health are; they are not encrypted."""
+"""Where dask's pages about itself would be, if a version of dask calls their server otherwise."""
 
 
 class _Place:
@@ -101,43 +107,6 @@ def call_on_board(
     return ended
 
 
-def check_address(address: str) -> None:
-    """Check that a connection to a scheduler stays on this machine, or is encrypted.
-
-    Raises:
-        UsageError: neither.
-    """
-    parts = urlsplit(address)
-    if parts.scheme not in ("tcp", "tls"):
-        raise UsageError(f"{address} is not the address of a scheduler.", hint="tcp://HOST:PORT")
-    if parts.scheme == "tcp" and not _is_loopback(parts.hostname or ""):
-        raise UsageError(
-            f"{address} is on another machine, and the connection would not be encrypted. Who can "
-            "connect to a scheduler can run any program on its workers.",
-            hint="tls://HOST:PORT, with dask's certificates; docs/fleet.md shows how",
-        )
-
-
-def security_of(scheduler: str, role: str) -> Any:
-    """Return dask's security settings for a connection to a scheduler.
-
-    Args:
-        scheduler: its address.
-        role: ``client`` or ``worker``.
-
-    Raises:
-        MissingExtraError: ``boardprof[fleet]`` is not installed.
-        UsageError: the address is for TLS, and this machine has no certificate.
-    """
-    found = distributed().Security()
-    if scheduler.startswith("tls:") and not getattr(found, f"tls_{role}_cert"):
-        raise UsageError(
-            f"{scheduler} needs TLS, and this machine has no certificate for it.",
-            hint=f"name it in dask's settings, distributed.comm.tls.{role}; see docs/fleet.md",
-        )
-    return found
-
-
 def _own_address(scheduler: str) -> str:
     """Return the address of this machine on its way to a scheduler.
 
@@ -146,24 +115,22 @@ def _own_address(scheduler: str) -> str:
     Raises:
         OSError: there is no way, or the scheduler's name is unknown.
     """
-    parts = urlsplit(scheduler)
-    found = socket.getaddrinfo(parts.hostname or "localhost", parts.port, type=socket.SOCK_DGRAM)
-    failed = OSError(f"{parts.hostname} has no address")
+    host, port = host_and_port(scheduler)
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
+    failed = OSError(f"{host} has no address")
     for family, kind, _, _, place in found:
         try:
             with socket.socket(family, kind) as way:
                 way.connect(place)  # this sends nothing
-                return str(way.getsockname()[0])
+                return bracketed(way.getsockname()[0])
         except OSError as error:
             failed = error
     raise failed
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return host in _LOCAL or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+def _without_pages(kind: Any) -> Any:
+    """Return dask's class without its HTTP server, which any user of this machine could ask."""
+    return type(kind.__name__, (kind,), {"start_http_server": lambda *_, **__: None})
 
 
 def run_worker(
@@ -179,11 +146,10 @@ def run_worker(
 
     Raises:
         MissingExtraError: ``boardprof[fleet]`` is not installed.
-        UsageError: the scheduler is on another machine and its address is not ``tls://``, or there
-            is no certificate.
+        UsageError: it is not an address for TLS, or there is no certificate.
     """
-    check_address(scheduler)
-    security = security_of(scheduler, "worker")
+    scheduler = check_address(scheduler)
+    security = security_of("worker", host_and_port(scheduler)[0], scheduler)
     _places.update({board.serial: _Place(board) for board in boards})
     try:
         asyncio.run(_serve(scheduler, security, boards, name, on_note))
@@ -207,15 +173,17 @@ async def _serve(
     told_why = ""
     while True:
         try:
+            host = _own_address(scheduler)
+            await _try_connection(scheduler, security)
             with tempfile.TemporaryDirectory(prefix="boardprof-worker-") as folder:
-                worker = dask.Worker(
+                worker = _without_pages(dask.Worker)(
                     scheduler,
                     name=name,
                     nthreads=len(boards),
                     resources=resources,
                     security=security,
                     local_directory=folder,
-                    host=_own_address(scheduler),
+                    host=host,
                     death_timeout=_CONNECT_S,  # its own address may be another one then
                     dashboard=False,
                     dashboard_address=_PAGES,
@@ -233,6 +201,16 @@ async def _serve(
         await asyncio.sleep(_PAUSE_S)
 
 
+async def _try_connection(scheduler: str, security: Any) -> None:
+    """Connect once, because dask's worker would not say why it cannot.
+
+    Raises:
+        OSError: with the reason.
+    """
+    arguments = security.get_connection_args("worker")
+    (await distributed().comm.connect(scheduler, _TRY_S, **arguments)).abort()
+
+
 def run_scheduler(host: str, port: int, silence_s: float, on_start: Callable[[str], None]) -> None:
     """Run dask's scheduler until interrupted.
 
@@ -244,7 +222,7 @@ def run_scheduler(host: str, port: int, silence_s: float, on_start: Callable[[st
 
     Raises:
         MissingExtraError: ``boardprof[fleet]`` is not installed.
-        UsageError: others could reach it and TLS is not configured, or the silence is too short.
+        UsageError: others could connect and there is no certificate, or the silence is too short.
         BusyError: the port is in use.
         BoardError: the address cannot be used.
     """
@@ -253,18 +231,10 @@ def run_scheduler(host: str, port: int, silence_s: float, on_start: Callable[[st
             f"--silence {silence_s:g} is too short: hosts report about once a second.",
             hint=f"at least {_LEAST_SILENCE_S:g} s",
         )
-    dask = distributed()
-    security = dask.Security()
-    has_tls = bool(security.tls_ca_file and security.tls_scheduler_cert)
-    if not has_tls and not _is_loopback(host):
-        raise UsageError(
-            f"A scheduler at {host} needs TLS: who can connect to it can run any program on its "
-            "workers.",
-            hint="configure dask's TLS, see docs/fleet.md; or --host 127.0.0.1",
-        )
+    place = bracketed(host)
+    security = security_of("scheduler", place.strip("[]"), f"A scheduler at {shown(host)}")
     try:
-        protocol = "tls" if has_tls else "tcp"
-        asyncio.run(_schedule(dask, host, port, silence_s, security, protocol, on_start))
+        asyncio.run(_schedule(place, port, silence_s, security, on_start))
     except (OSError, RuntimeError) as error:  # dask wraps the first in the second
         cause = error if isinstance(error, OSError) else error.__cause__
         if not isinstance(cause, OSError):
@@ -275,26 +245,23 @@ def run_scheduler(host: str, port: int, silence_s: float, on_start: Callable[[st
                 owner="another program",
                 hint="give --port another number, or 0 for any free one",
             ) from error
-        raise BoardError(f"A scheduler cannot listen at {host}:{port}: {cause}.") from error
+        raise BoardError(f"A scheduler cannot listen at {place}:{port}: {cause}.") from error
 
 
 async def _schedule(
-    dask: Any,
-    host: str,
-    port: int,
-    silence_s: float,
-    security: Any,
-    protocol: str,
-    on_start: Callable[[str], None],
+    host: str, port: int, silence_s: float, security: Any, on_start: Callable[[str], None]
 ) -> None:
     import dask.config as settings
 
-    with settings.set({"distributed.scheduler.worker-ttl": f"{silence_s}s"}):
-        scheduler = dask.Scheduler(
+    with (
+        settings.set({"distributed.scheduler.worker-ttl": f"{silence_s}s"}),
+        warnings.catch_warnings(action="ignore", category=FutureWarning),  # dask's, of ``::``
+    ):
+        scheduler = _without_pages(distributed().Scheduler)(
             host=host,
             port=port,
             security=security,
-            protocol=f"{protocol}://",
+            protocol="tls://",
             dashboard=False,
             dashboard_address=_PAGES,
         )

@@ -88,7 +88,7 @@ class Fleet:
         """Choose the boards; nothing is started yet.
 
         Args:
-            scheduler: address of dask's scheduler, such as ``tcp://127.0.0.1:8786``. None for the
+            scheduler: address of dask's scheduler, such as ``tls://127.0.0.1:8786``. None for the
                 boards of this machine.
             boards: of this machine, as for ``boardprof worker --board``. If empty, those that the
                 jobs name and that need no port.
