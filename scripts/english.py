@@ -85,10 +85,24 @@ def prose_of_python(source: str) -> str:
     begins = [*accumulate(map(len, io.StringIO(source)), initial=0)]
     spans = [
         (begins[token.start[0] - 1] + token.start[1], begins[token.end[0] - 1] + token.end[1])
-        for token in tokenize.generate_tokens(io.StringIO(source).readline)
-        if token.type in (tokenize.COMMENT, tokenize.STRING)
+        for token in _texts(source)
     ]
     return _only(source, spans)
+
+
+def _texts(source: str) -> Iterator[tokenize.TokenInfo]:
+    """Yield comments and strings; Python 3.12 and later have several tokens for an f-string."""
+    begins: list[tokenize.TokenInfo] = []
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        kind = tokenize.tok_name[token.type]
+        if kind == "FSTRING_START":
+            begins.append(token)
+        elif kind == "FSTRING_END":
+            begin = begins.pop()
+            token = token._replace(start=begin.start)
+            kind = "STRING"
+        if kind in ("COMMENT", "STRING") and not begins:
+            yield token
 
 
 def prose_of_c(source: str) -> str:

@@ -75,10 +75,10 @@ make_chroot() {
         [ ! -e "/etc/apt/$name" ] || cp -rL "/etc/apt/$name" "$folder/etc/apt/"
     done
     for path in /etc/pip.conf /etc/xdg/pip "$HOME/.config/pip" "$HOME/.pip" /usr/local/share/ca-certificates; do
-        copy=$folder$(echo "$path" | sed "s,^$HOME/,/root/,")
-        [ ! -e "$path" ] || { mkdir -p "$(dirname "$copy")" && cp -rLT "$path" "$copy"; }
+        [ ! -e "$path" ] || { mkdir -p "$(dirname "$folder$path")" && cp -rLT "$path" "$folder$path"; }
     done
     chroot "$folder" update-ca-certificates >>"$folder.log" 2>&1
+    mkdir -p "$folder$HOME"
     git clone --quiet "file://$PWD" "$folder/src"
 }
 
@@ -98,7 +98,7 @@ mount_all() {
 inside() {
     unshare --mount --propagation private sh -c '
         mount --rbind "$0" "$0" && cd "$0" && pivot_root . . && umount --lazy . && cd /src && exec env \
-            -u IN_NAMESPACES -u RELEASE -u MAKEFLAGS -u MAKELEVEL HOME=/root \
+            -u IN_NAMESPACES -u RELEASE -u MAKEFLAGS -u MAKELEVEL \
             PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"' "$folder" "$@"
 }
 

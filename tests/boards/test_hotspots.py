@@ -383,7 +383,7 @@ def test_a_qemu_that_refuses_the_plugin_is_told_with_the_version_that_takes_it(
             board.hotspots("f", 1)
         assert "only a minimum version of 5" in caught.value.message
         assert caught.value.hint is not None
-        assert "QEMU 7.2" in caught.value.hint
+        assert "7.2 and 10.0 of Debian 12 and 13" in caught.value.hint
         assert board.functions.f(1) == 2
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -139,15 +140,19 @@ def test_for_the_rest_the_error_shows_a_wrapper_that_compiles_and_runs(tmp_path:
 def test_a_function_that_gcc_5_merged_with_an_equal_one_is_told_how_it_can_be_called(
     tmp_path: Path,
 ) -> None:
-    requires_tool("avr-gcc", "gcc-avr")  # 5.4
+    gcc = requires_tool("avr-gcc", "gcc-avr")
     source = tmp_path / "same.c"
     source.write_text(
         "short f(short x) { return x * 3 + 1; }\nshort g(short x) { return x * 3 + 1; }\n"
     )
     avr = ("-b", "arduino-uno", *FEW[2:])
-    done = boardprof("run", *avr, f"{source}:f", "x=3")
-    assert done.code == 2
-    assert "Try: --cflags -fno-ipa-icf, if the function equals another" in done.err
+    done = boardprof("run", *avr, f"{source}:f", "x=3", "--expect", "10")
+    version = subprocess.run([gcc, "-dumpversion"], capture_output=True, text=True, timeout=30)
+    if version.stdout.startswith("5."):  # of Debian 12; later ones merge them in another way
+        assert done.code == 2
+        assert "Try: --cflags -fno-ipa-icf, if the function equals another" in done.err
+    else:
+        assert done.code == 0, done.err
     done = boardprof(
         "run", *avr, f"{source}:f", "x=3", "--cflags", "-fno-ipa-icf", "--expect", "10"
     )

@@ -182,13 +182,17 @@ def test_tests_that_build_one_function_with_other_flags_have_each_their_own_base
     assert again.code == 0, again.out
     on_riscv.write(
         "square.c",
-        "int square(int x);\nint square(int x) {\n    int y = x;\n    return y * x;\n}\n",
+        "int square(int x);\nint square(int x) {\n#ifndef __OPTIMIZE__\n"
+        '    __asm__ volatile("nop");\n#endif\n    return x * x;\n}\n',
     )
     after = on_riscv.run("--bp-compare", "main")
     assert after.code == 1, after.out
     assert "1 failed, 1 passed" in after.out  # only without optimization is it slower
-    assert "\nregression: +30.00 % instructions, 10 to 13 (instructions:max>0)\n" in after.out
-    assert "FAILED test_square.py::test_unoptimized - Failed: regression: +30.00 % " in after.out
+    told = r"\nregression: (\+[\d.]+ %) instructions, (\d+) to (\d+) \(instructions:max>0\)\n"
+    found = re.search(told, after.out)
+    assert found is not None, after.out
+    assert int(found[3]) == int(found[2]) + 1
+    assert f"FAILED test_square.py::test_unoptimized - Failed: regression: {found[1]}" in after.out
 
 
 @pytest.mark.board("qemu-rv32")

@@ -17,12 +17,12 @@ from tests.support import requires_compiler, requires_tool
 from tests.unit.building import build, folder_of
 
 FILES = {
-    "part.h": 'static int part(void) { int z = "x"; return z; }\n',
+    "part.h": "static int part(void) { signed char z = 1000; return z; }\n",
     "code.c": """\
 #include "part.h"
-int fine(int a) { char *p = 5; return a + part() + (p != 0); }
-int wrong(int b) { float *q = &b; return undefined_thing + q[0]; }
-int worse(int b) { return missing(b) +; }
+int fine(int a) { return a + part() + (1 << 40); }
+int wrong(int b) { signed char q = 1000; return undefined_thing + q; }
+int worse(int b) { signed char q = 1000; return q +; }
 """,
 }
 

@@ -89,6 +89,8 @@ def cli(ctx: click.Context, profile: str | None, config: str | None) -> None:
     boardprof.toml or [tool.boardprof] of pyproject.toml, or in the environment: BOARDPROF_REPEAT is
     --repeat. --profile and --config can be set in the environment only.
     """
+    if ctx.invoked_subcommand == "runtime":
+        return  # a Makefile asks it, whose variables may have the names of settings
     check_variables(os.environ, cli, ctx)
     apply_settings(ctx, config, profile)
 
