@@ -443,7 +443,9 @@ def test_statistics_are_read_whoever_polls(poll: str, make: Made, called: dict[s
     assert called["filter"] < slots[1].least < called["filter"] + 100
 
 
-def test_an_interrupt_that_alone_polls_sends_a_trace(make: Made, called: dict[str, int]) -> None:
+def test_an_interrupt_that_alone_polls_sends_a_trace(
+    make: Made, called: dict[str, int], around: int
+) -> None:
     with connect(RV32, image=make(RV32, "TICK")) as board:
         traced = record(board, *N.values(), words=1_000)
     ranges, mine = traced.line.ranges, traced.of("filter")

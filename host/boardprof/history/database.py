@@ -124,7 +124,7 @@ def _open_to_read(path: Path, timeout_s: float) -> sqlite3.Connection:
             raise
         # If nobody can make a log, none is needed: nothing changes on a read-only disk.
         return _open(f"{uri}?mode=ro&immutable=1", timeout_s)
-    except sqlite3.Error:
+    except BaseException:  # also a message of SQLite that quotes damaged bytes
         file.close()
         raise
     return file
