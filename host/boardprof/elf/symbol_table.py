@@ -20,7 +20,7 @@ _EXECUTABLE = 4  # SHF_EXECINSTR
 _NOTYPE, _FUNC = 0, 2  # st_info
 _LOCAL, _GLOBAL = 0, 1
 _UNNAMED = (".L", "$", "L0\x01")
-"""Labels of the compiler, the assembler's marks of code and data (AAELF, 5.5.5), and its own label."""
+"""Labels of compilers and assemblers, and marks of code and data (AAELF, 5.5.5)."""
 
 _LAYOUTS = {  # ELF, "Symbol Table"
     32: [("name", "u4"), ("value", "u4"), ("size", "u4"), ("info", "u1"), ("other", "u1"),
