@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: bench boards-readme check clean demo docs faults fmt fuzz gen gen-check help lint lint-c lock mutants
-.PHONY: nightly setup setup-check setup-demo setup-test size soak test
+.PHONY: nightly other-debian setup setup-check setup-demo setup-test size soak test
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ test: setup-test gen-check lint lint-c size ## Run all checks and all tests, the
 
 nightly: setup-test ## Run what is too long for a change: full matrices, fuzzing, soak, mutants; resumes
 	@$(PYTHON_BIN)/python scripts/nightly.py
+
+other-debian: ## Run make demo and make test on the other one of Debian 12 and 13, in a root of its own (as root)
+	@sh scripts/other_debian.sh
 
 lint: setup-check ## Check style, types and English: ruff, mypy, clang-format, scripts/english.py
 	@echo "Checking style and types ..."

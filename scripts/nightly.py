@@ -28,16 +28,18 @@ _STATE = _ROOT / "build" / "nightly.json"
 _END_S = 60.0
 """Time that a part has to end after Ctrl-C."""
 
-_PYTEST = ("-m", "pytest", "-v", "-n", "4", "--dist", "loadscope", "-p", "no:cacheprovider")
+_PYTHON = sys.executable
+_PYTEST = ("pytest", "-v", "-n", "4", "--dist", "loadscope", "-p", "no:cacheprovider")
 
 PARTS: dict[str, tuple[str, ...]] = {
-    "tests": (*_PYTEST, "-m", "nightly"),
-    "faults": ("-m", "tests.faults"),
-    "mutants": ("scripts/mutants.py",),
-    "fuzz": ("-m", "tests.fuzz.run", "3600"),
-    "soak": ("scripts/soak.py",),
+    "tests": (_PYTHON, "-m", *_PYTEST, "-m", "nightly"),
+    "debian": ("sh", "scripts/other_debian.sh"),
+    "faults": (_PYTHON, "-m", "tests.faults"),
+    "mutants": (_PYTHON, "scripts/mutants.py"),
+    "fuzz": (_PYTHON, "-m", "tests.fuzz.run", "3600"),
+    "soak": (_PYTHON, "scripts/soak.py"),
 }
-"""What runs, in this order, as arguments of Python."""
+"""The commands that run, in this order."""
 
 
 def fingerprint() -> str:
@@ -81,7 +83,7 @@ def run_part(name: str) -> tuple[float, int]:
     print(f"== {name}", flush=True)
     began_s = time.monotonic()
     # In a group of its own, so that it gets one signal, whoever sent it to whom.
-    part = subprocess.Popen([sys.executable, *PARTS[name]], cwd=_ROOT, start_new_session=True)
+    part = subprocess.Popen(PARTS[name], cwd=_ROOT, start_new_session=True)
     try:
         status = part.wait()
         return time.monotonic() - began_s, status

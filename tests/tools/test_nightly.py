@@ -15,7 +15,8 @@ import pytest
 from scripts import nightly
 from tests.support import ROOT
 
-PASSES, FAILS = ("-c", "print('ran')"), ("-c", "raise SystemExit(3)")
+PASSES = (sys.executable, "-c", "print('ran')")
+FAILS = (sys.executable, "-c", "raise SystemExit(3)")
 
 
 def other_run(folder: Path, parts: dict[str, tuple[str, ...]]) -> str:
@@ -71,7 +72,7 @@ def test_fresh_runs_also_what_has_passed(capsys: pytest.CaptureFixture[str]) -> 
 def test_what_another_run_has_passed_meanwhile_is_kept(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    meanwhile = ("-c", other_run(tmp_path, {"fuzz": PASSES}))
+    meanwhile = (sys.executable, "-c", other_run(tmp_path, {"fuzz": PASSES}))
     monkeypatch.setattr(nightly, "PARTS", {"soak": meanwhile})
     assert nightly.main([]) == 0
     assert set(nightly.passed(nightly.fingerprint())) == {"fuzz", "soak"}
@@ -92,7 +93,7 @@ finally:
 def test_ctrl_c_ends_the_part_then_it_with_130_and_what_passed_before_is_kept(
     tmp_path: Path, sent: Callable[[int, int], None]
 ) -> None:
-    program = other_run(tmp_path, {"soak": PASSES, "tests": ("-c", WAITS)})
+    program = other_run(tmp_path, {"soak": PASSES, "tests": (sys.executable, "-c", WAITS)})
     command = [sys.executable, "-c", program]
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
