@@ -20,7 +20,7 @@ from boardprof.boards.board_lookup import board_spec, find_boards
 from boardprof.errors import BoardprofError
 from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.builder import build
-from scripts.size_compile import PORTABLE, compile_agent
+from scripts.size_compile import PORTABLE, STRICT, compile_agent
 
 __all__ = ["main"]
 
@@ -30,22 +30,11 @@ _SMALL = _ROOT / "tests" / "boards" / "fixtures" / "small"
 _ROOM_FOR_WORKLOADS = 32768
 """A board with an arena as large as this has RAM for the ten workloads."""
 
-# A user's build has none of these: a compiler that we have not seen may warn of anything.
-_STRICT = (
-    "-Wall",
-    "-Wextra",
-    "-Wconversion",
-    "-Wshadow",
-    "-Wmissing-prototypes",
-    "-pedantic",
-    "-Werror",
-)
-
 
 def compile_board(name: str) -> None:
     """Compile the agent for a board, and functions that it has room for."""
     spec = board_spec(name)
-    strict = replace(spec, build=replace(spec.build, cflags=(*spec.build.cflags, *_STRICT)))
+    strict = replace(spec, build=replace(spec.build, cflags=(*spec.build.cflags, *STRICT)))
     room = spec.build.config.get("arena", 0) >= _ROOM_FOR_WORKLOADS
     build(strict, [_WORKLOADS if room else _SMALL], BuildOptions("-O2 -std=c11"))
 

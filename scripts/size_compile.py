@@ -15,11 +15,10 @@ from boardprof.toolchain.compile_unit import Unit
 from boardprof.toolchain.compiler import Compiler
 from scripts.size_build import OPTIONS
 
-__all__ = ["PORTABLE", "Portable", "compile_agent"]
+__all__ = ["PORTABLE", "STRICT", "Portable", "compile_agent"]
 
 _FLAGS = ("-Os", "-ffreestanding")
-_C_FLAGS = (
-    "-std=c11",
+STRICT = (
     "-Wall",
     "-Wextra",
     "-Wconversion",
@@ -28,6 +27,7 @@ _C_FLAGS = (
     "-pedantic",
     "-Werror",
 )
+"""A user's build has none of these: a compiler that we have not seen may warn of anything."""
 
 
 @dataclass(frozen=True)
@@ -91,5 +91,10 @@ def _units(target: Portable, config: Mapping[str, int]) -> Iterator[Unit]:
         includes += (folder,)
     options = tuple(f"-DBP_CFG_{key.upper()}={value}" for key, value in config.items())
     for file in files:
-        flags = (*_FLAGS, *target.cflags, *options, *(_C_FLAGS if file.suffix == ".c" else ()))
+        flags = (
+            *_FLAGS,
+            *target.cflags,
+            *options,
+            *(("-std=c11", *STRICT) if file.suffix == ".c" else ()),
+        )
         yield Unit(runtime, str(file.relative_to(runtime)), flags, includes)
