@@ -12,8 +12,8 @@
 #define BP_HZ 16000000u /* from the crystal */
 #define BP_MTIME 0x0200bff8u
 #define BP_MTIMECMP 0x02004000u
-/* Never too short: the current tick is not a whole one, and the product is rounded down. 0 is no
- * limit. */
+/* Never too short: the current tick is not a whole one, and the product is rounded down. 0 means
+ * without a limit. */
 #define BP_MTIME_OF(ms) ((ms) == 0 ? 0 : ((uint64_t)(ms) * bp_mtime_in_1024_ms >> 10) + 2)
 #define BP_STACK_GUARD_BYTES 1024u
 #define BP_SAMPLE_USUAL 18u

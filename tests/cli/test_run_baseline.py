@@ -59,6 +59,22 @@ def test_two_runs_in_two_folders_write_the_same_bytes_and_a_change_is_one_line(
     assert (shown.code, "twice" in shown.out) == (0, True)
 
 
+@pytest.mark.slow
+def test_a_run_that_did_not_measure_a_metric_of_the_file_does_not_replace_its_row(
+    tmp_path: Path,
+) -> None:
+    requires_tool("qemu-system-riscv32", "qemu-system-misc")
+    requires_tool("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf")
+    (tmp_path / "work.c").write_text(WORK)
+    run = ("run", "-q", "-b", "qemu-rv32", "work.c:twice", "n=3", "--baseline", "base.json")
+    assert boardprof(*run, folder=tmp_path).code == 0
+    before = (tmp_path / "base.json").read_bytes()
+    done = boardprof(*run, "--metrics", "ticks", folder=tmp_path)
+    assert done.code == 2
+    assert "The baseline has instructions of twice, which this run did not measure." in done.err
+    assert (tmp_path / "base.json").read_bytes() == before
+
+
 def test_functions_with_different_arguments_share_a_file_and_have_each_their_own_gate(
     tmp_path: Path,
 ) -> None:

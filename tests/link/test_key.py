@@ -803,3 +803,13 @@ def test_an_agent_serves_ipv6_loopback(tmp_path: Path) -> None:
                 assert board.functions.rest(0) == 0
         finally:
             process.kill()
+
+
+def test_a_host_that_an_agent_refuses_as_another_users_is_told_so() -> None:
+    def refuse(line: socket.socket) -> None:
+        line.sendall(b"boardprof: refused: another user's process. Give agent and host a key\n")
+
+    with peer(refuse) as port:
+        with pytest.raises(AuthenticationError, match="belongs to another user") as caught:
+            connect("linux", port)
+        assert caught.value.exit_code == 3

@@ -118,7 +118,8 @@ def security_of(role: str, host: str, what: str) -> Any:
         raise UsageError(
             f"{what} needs TLS, and this machine has no certificate for it. {_ANY_PROGRAM}",
             hint=f"name it in dask's settings, distributed.comm.tls.{role}, see docs/fleet.md; "
-            "without such settings, only 127.0.0.1 can be used",
+            "without such settings, only addresses of this machine's loopback can be used, such as "
+            "127.0.0.1; an empty address means all addresses",
         )
     return found
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from boardprof.comparison.compare import compare
 from boardprof.comparison.comparison import ComparisonError, place_of
 from boardprof.comparison.compatibility import BoardFacts, check_same, facts_of, is_same_rate
+from boardprof.errors import UsageError
 from boardprof.metrics import TAGS, Duration
 from boardprof.render.baseline import Entry, baseline_of, baseline_text, identity_of
 from boardprof.report.calls import DURATION
@@ -64,6 +65,7 @@ def updated_baseline(
     Raises:
         ReportFileError: the earlier file is damaged.
         ComparisonError: a kept measurement was made with other settings of its board.
+        UsageError: a repeated measurement lacks a metric that the earlier one has.
     """
     content = baseline_of(report)
     after = {identity_of(each): each for each in content["measurements"]}
@@ -76,6 +78,8 @@ def updated_baseline(
     }
     _join_boards(content, earlier["boards"], [*kept.values()])
     repeated = after.keys() & before.keys()
+    for key in repeated:
+        _check_metrics(before[key], after[key])
     unchanged = {key for key in repeated if _is_same(before[key], after[key], same)}
     content["measurements"] = [
         *(before[key] if key in unchanged else each for key, each in after.items()),
@@ -170,6 +174,15 @@ def _unchanged(before: Report, after: Report) -> set[tuple[str, ...]]:
         for row in rows
         if row.verdict in _UNCHANGED and not (row.is_emulated and row.is_cold_apart)
     }
+
+
+def _check_metrics(old: Entry, new: Entry) -> None:
+    """Check that no metric of a row is lost: a gate on it would then pass, whatever it costs."""
+    if lost := sorted({n for tag in VALUES for n in old.get(tag, {}).keys() - new.get(tag, {})}):
+        raise UsageError(
+            f"The baseline has {', '.join(lost)} of {_title(new)}, which this run did not measure.",
+            hint="measure them, too (--metrics), or remove the row from the file first",
+        )
 
 
 def _is_same(old: Entry, new: Entry, same: set[tuple[str, ...]]) -> bool:

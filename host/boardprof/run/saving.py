@@ -236,7 +236,7 @@ def write_baseline(
         UsageError, StorageError: it cannot be written, or its other rows were measured in another
             way. It is left as it was.
     """
-    folder = Path(file).resolve().parent
+    folder = Path(os.path.realpath(file)).parent
     with locked_folder(folder, _WRITE_S, f"{file} cannot be written: {folder}"):
         try:
             made = updated_baseline(report, _earlier(file), keeps)

@@ -31,6 +31,9 @@ KEY_VARIABLE = "BOARDPROF_KEY"
 GREETING = b"boardprof-key-1 "
 """What each line of the handshake begins with; the agent's first line is the first of all."""
 
+REFUSAL = b"boardprof: refused: another user's process"
+"""What an agent without a key says first to hosts of other users."""
+
 _KEY_MIN, _KEY_MAX = 16, 1024
 _NONCE = 16
 _MAC = 32
@@ -286,7 +289,7 @@ def _field(line: bytes, size: int) -> bytes | None:
 
 
 class _WithoutKey:
-    """A transport that notices when its first bytes ask for a key."""
+    """A transport that notices when its first bytes ask for a key, or refuse this user."""
 
     def __init__(self, inner: Transport) -> None:
         self.name = inner.name
@@ -303,9 +306,18 @@ class _WithoutKey:
         self._seen += data
         if self._seen.startswith(GREETING):
             raise self._asked()
-        if not GREETING.startswith(self._seen):
+        if self._seen.startswith(REFUSAL):
+            raise self._refused()
+        if not GREETING.startswith(self._seen) and not REFUSAL.startswith(self._seen):
             self.read = self._inner.read  # from now on nothing stands in the way
         return data
+
+    def _refused(self) -> BoardprofError:
+        return AuthenticationError(
+            f"The agent at {self.name} belongs to another user of this machine and has no key.",
+            hint=f"start the agent with a key, and give it here, too (--key-file, {KEY_VARIABLE}); "
+            "or use an agent of your own",
+        )
 
     def _asked(self) -> BoardprofError:
         return AuthenticationError(
