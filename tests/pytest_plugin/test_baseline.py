@@ -61,6 +61,20 @@ def test_an_update_of_some_tests_leaves_the_others(suite: Suite) -> None:
     assert labels(suite) == ["test_one.py::test_one", "test_two.py::test_other"]
 
 
+def test_an_update_leaves_the_rows_of_the_command(suite: Suite) -> None:
+    assert suite.run(*BOARD, "--bp-update-baseline").code == 0
+    file = suite.folder / "base.json"
+    content = json.loads(file.read_text())
+    row = {**content["measurements"][0], "function": "measured_by_run"}
+    del row["label"]
+    content["measurements"].append(row)
+    file.write_text(json.dumps(content))
+    again = suite.run(*BOARD, "--bp-update-baseline")
+    assert (again.code, ", 1 kept" in again.out) == (0, True), again.out
+    names = [each["function"] for each in json.loads(file.read_text())["measurements"]]
+    assert sorted(names) == ["measured_by_run", "square", "square"]
+
+
 def test_a_session_that_failed_leaves_it_as_it_was(suite: Suite) -> None:
     assert suite.run(*BOARD, "--bp-update-baseline").code == 0
     before = (suite.folder / "base.json").read_bytes()

@@ -343,7 +343,8 @@ class Session:
 
     def _keeps(self, label: str) -> bool:
         """Tell whether to keep a measurement of the baseline that was not repeated."""
-        return not self._is_asked_for(label) or unnumbered(label) in self.skipped
+        is_of_a_test = bool(label)  # what the command wrote has none
+        return not (is_of_a_test and self._is_asked_for(label)) or unnumbered(label) in self.skipped
 
     def close(self) -> None:
         """End what was started."""
