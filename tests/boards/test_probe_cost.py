@@ -33,13 +33,13 @@ def test_a_probe_takes_few_instructions_and_the_tracer_little_memory(core: str) 
 
 MASKED = ("event", "event_worst", "memory", "calibration", "task_table", "agent")
 MOST_MASKED = {
-    "rv32": (67, 169, 328, 340, 194, 36),
-    "rv64": (71, 178, 347, 360, 195, 35),
-    "m0": (129, 221, 628, 584, 374, 76),
-    "m4": (71, 154, 324, 321, 304, 36),
+    "rv32": (68, 169, 336, 343, 194, 36),
+    "rv64": (73, 182, 362, 372, 195, 35),
+    "m0": (131, 221, 628, 584, 374, 76),
+    "m4": (71, 154, 324, 321, 304, 37),
     "a53": (66, 145, 310, 325, 202, 35),
 }
-"""Instructions with interrupts off, as in docs/probes.md."""
+"""Instructions with interrupts off, as in docs/probes.md: the most of GCC 12.2 and 14.2."""
 
 
 @pytest.mark.parametrize("core", MOST_MASKED)
