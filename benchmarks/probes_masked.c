@@ -146,6 +146,10 @@ static void tasks(void) {
 }
 
 int main(void) {
+#ifdef __aarch64__
+    bp_port_init(); /* the MMU: without it, all memory is a device's and takes no unaligned access
+                     */
+#endif
     tasks();
     for (uint8_t mode = 0; mode <= (WORST ? BP_TRACE_OVERWRITE : BP_TRACE_STOP); mode++) {
         for (uint8_t what = 1; what <= 3; what++) {
