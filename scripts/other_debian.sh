@@ -8,7 +8,7 @@
 # runs only that, in the chroot that is there, and keeps it.
 #
 # RELEASE names the release: by default the other one of bookworm and trixie, whose packages come from where
-# this machine has its own; or another one that debootstrap knows, such as sid, or noble of Ubuntu.
+# this machine has its own, if it is a Debian; or another one that debootstrap knows, such as sid, or noble of Ubuntu.
 #
 # All mounts and processes of the chroot are in namespaces of this script and end with it.
 set -eu
@@ -58,9 +58,9 @@ pip_folders() {
 }
 
 make_chroot() {
-    case $RELEASE in
-    bookworm | trixie) mirror=$(sources | awk '{ print $2; exit }') components=main ;;
-    *) mirror= components=main,universe ;; # debootstrap knows where they are
+    mirror= components=main,universe # debootstrap knows where they are
+    case $ID:$RELEASE in
+    debian:bookworm | debian:trixie) mirror=$(sources | awk '{ print $2; exit }') components=main ;;
     esac
     rm -rf "$folder"
     mkdir -p "$folder"
