@@ -20,8 +20,13 @@ from typing import Any
 
 from boardprof.base.errors import UsageError
 from boardprof.base.writing import unwritable
-from boardprof.target.descriptions.board_file import BOARD_FILE, is_board_name, load_board
-from boardprof.target.descriptions.board_lookup import board_spec, find_boards
+from boardprof.target.descriptions.board import (
+    BOARD_FILE,
+    board_spec,
+    find_boards,
+    is_board_name,
+    load_board,
+)
 from boardprof_protocol.blob import encode_blob
 from boardprof_protocol.c_header import own_header
 from boardprof_protocol.collectors import collector_layouts

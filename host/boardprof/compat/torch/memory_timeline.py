@@ -14,7 +14,7 @@ from boardprof.compat.torch.board_probes import CallProbes
 from boardprof.compat.torch.events import FunctionEvent
 from boardprof.compat.torch.memory_change import Action, MemoryChange
 from boardprof.show.memory_table import WITHOUT_MEMORY
-from boardprof.target.elf.call_sites import call_sites_of_build
+from boardprof.target.elf.binutils import call_sites_of_build
 
 CATEGORIES = 8
 """Of torch. The last one is memory whose use is not known, as all memory of a board."""

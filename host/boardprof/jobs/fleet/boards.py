@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 
 from boardprof.base.errors import MissingToolError, UsageError
 from boardprof.jobs.fleet.quarantine import Quarantine
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import BoardSpec, board_spec
 
 LABGRID = "labgrid:"
 """Prefix of a port that is the name of a place in labgrid."""

@@ -179,7 +179,7 @@ def _can_be_started(kind: str, there: Collection[str]) -> bool:
         UsageError: it needs a port.
         MissingToolError: its emulator is not installed.
     """
-    from boardprof.target.descriptions.board_lookup import board_spec, find_boards
+    from boardprof.target.descriptions.board import board_spec, find_boards
 
     try:
         spec = board_spec(kind)

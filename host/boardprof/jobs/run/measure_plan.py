@@ -32,8 +32,7 @@ from boardprof.measure.session.board import Board
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import Profile
 from boardprof.target.build.firmware import Firmware
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import check_recordable
+from boardprof.target.descriptions.board import BoardSpec, check_recordable
 
 _OF_THE_BOARD = (BoardTimeoutError, DeviceEndedError, DeviceResetError)
 """After these errors a board does nothing more, or has forgotten the host."""

@@ -18,7 +18,7 @@ from boardprof.base.errors import DeviceError, FrameError, RpcError, UsageError,
 from boardprof.measure.hotspots.record import CALL, ELSEWHERE, OTHER, Record, RecordedPath
 from boardprof.measure.hotspots.symbolizer import profile_of
 from boardprof.results.report.profile import Profile, SampledCalls
-from boardprof.target.descriptions.board_lookup import board_spec, find_boards
+from boardprof.target.descriptions.board import board_spec, find_boards
 from boardprof.target.elf.binutils import disassembly, objdump_of
 from boardprof.target.elf.symbol_table import CodeRange, SymbolTable, symbol_table
 from boardprof.wire.decode.dictionary import Dictionary, FunctionInfo

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from boardprof.base.errors import DecodeError
@@ -19,7 +18,7 @@ from boardprof.results.report.profile import (
     Site,
     Symbol,
 )
-from boardprof.target.elf.binutils import demangled, frames_at
+from boardprof.target.elf.binutils import Location, demangled, frames_at
 from boardprof.target.elf.symbol_table import SymbolTable
 
 _LONGEST_SOURCE = 1_000_000
@@ -56,17 +55,18 @@ def profile_of(
     """
     addresses = sorted({address for _, address in record.counts} | {c.site for c in record.calls})
     entries = dict.fromkeys(path.entry for path in record.paths if path.entry)
-    frames = frames_at(image, [at for at in (*addresses, *entries) if at < ELSEWHERE])
-    mangled = {frame.function for each in frames.values() for frame in each}
+    found_at = frames_at(image, [at for at in (*addresses, *entries) if at < ELSEWHERE])
+    mangled = {each.function or "" for frames in found_at.values() for each in frames}
     symbols_of = [code.name for code in table.functions]
     names = demangled([*mangled, *symbols_of, *(name.partition(".")[0] for name in symbols_of)])
 
-    def in_source(address: int, frame: Frame) -> Frame:
+    def in_source(address: int, place: Location) -> Frame:
         code = table.at(address)
         own = "" if code is None else code.name.partition(".")[0]
-        return replace(frame, function=names[frame.function] or names.get(own, own))
+        name = names[place.function or ""] or names.get(own, own)
+        return Frame(name, place.path, place.line)
 
-    frames = {a: tuple(in_source(a, frame) for frame in each) for a, each in frames.items()}
+    frames = {a: tuple(in_source(a, each) for each in found) for a, found in found_at.items()}
     symbols: dict[int, int] = {}
 
     def symbol_of(address: int) -> int:

@@ -24,7 +24,7 @@ from boardprof.measure.sampling.selection import (
     unsupported_counters,
 )
 from boardprof.results.report.calls import STACK
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo, Dictionary
 from boardprof.wire.link.session import Session
 from boardprof_protocol.layout import Layout

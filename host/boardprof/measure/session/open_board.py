@@ -19,8 +19,9 @@ from boardprof.base.processes import commands_behind, port_holders
 from boardprof.base.progress import activity
 from boardprof.measure.session.board import Board
 from boardprof.measure.session.fetch_dictionary import fetch_dictionary
-from boardprof.target.descriptions.board_file import BOARD_FILE, BoardSpec
-from boardprof.target.descriptions.board_lookup import (
+from boardprof.target.descriptions.board import (
+    BOARD_FILE,
+    BoardSpec,
     board_spec,
     find_boards,
     what_it_says,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from boardprof.base.errors import BuildError, MissingToolError
 from boardprof.target.build.sources import Libc
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 
 _MOST = 8  # symbols that are named one by one
 _UNITS = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}

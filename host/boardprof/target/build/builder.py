@@ -57,7 +57,7 @@ from boardprof.target.build.symbol_renaming import (
     with_own_memory,
 )
 from boardprof.target.cfunction import CFunction, HiddenFunction
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.elf.identity import check_machine, compilers_of
 from boardprof.target.toolchain.cache import Cache, digest, prune
 from boardprof.target.toolchain.compile_unit import Unit

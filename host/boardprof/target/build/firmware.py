@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from boardprof.base.errors import BuildError
 from boardprof.base.writing import check_is_file, unwritable
 from boardprof.target.cfunction import CFunction
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.toolchain.tools import Tools
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from boardprof.base.errors import (
     UsageError,
 )
 from boardprof.base.progress import activity
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.descriptions.launch import DEFAULT_BAUD, FlashSpec, filled
 from boardprof.target.toolchain.cache import Cache
 from boardprof.target.toolchain.compiler import Compiler

@@ -35,7 +35,7 @@ from boardprof.target.cfunction import (
     function_from_json,
     function_to_json,
 )
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.descriptions.build_and_guard import agent_options
 from boardprof.target.elf.object_file import global_functions, images, local_functions, read_image
 from boardprof.target.toolchain.cache import Cache, FileHashes, digest

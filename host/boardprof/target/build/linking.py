@@ -24,7 +24,7 @@ from boardprof.target.build.build_options import UserFlags, linker_files
 from boardprof.target.build.sources import HEAP_FUNCTIONS, Libc, has_heap, libc_units
 from boardprof.target.build.symbol_renaming import with_own_memory
 from boardprof.target.cfunction import CFunction
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.descriptions.build_and_guard import agent_options
 from boardprof.target.elf.object_file import global_names, images, is_library, read_image
 from boardprof.target.toolchain.cache import Cache, digest

@@ -12,7 +12,7 @@ from pathlib import Path
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.resources import runtime_dir
 from boardprof.target.build.build_options import UserFlags
-from boardprof.target.descriptions.board_file import BOARD_FILE, BoardSpec
+from boardprof.target.descriptions.board import BOARD_FILE, BoardSpec
 from boardprof.target.toolchain.cache import FileHashes
 from boardprof.target.toolchain.compile_unit import Unit, is_tracked
 from boardprof.target.toolchain.compiler import Compiler

@@ -30,7 +30,7 @@ from boardprof.target.build.sources import (
 )
 from boardprof.target.build.symbol_renaming import edited
 from boardprof.target.cfunction import CFunction
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.elf.functions import functions
 from boardprof.target.elf.identity import check_machine
 from boardprof.target.toolchain.cache import Cache, digest

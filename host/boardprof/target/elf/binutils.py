@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from boardprof.base.errors import BuildError, MissingToolError
-from boardprof.results.report.profile import Frame
+from boardprof.base.errors import BuildError, MissingToolError, UsageError
+from boardprof.target.elf.identity import build_id_of
 from boardprof.target.elf.object_file import code_address, functions_in, read_if_possible
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _line_at(image: Path, pc: int) -> tuple[str, int]:
     return (found["path"], int(found["line"])) if found else ("", 0)
 
 
-def frames_at(image: Path, addresses: Iterable[int]) -> dict[int, tuple[Frame, ...]]:
+def frames_at(image: Path, addresses: Iterable[int]) -> dict[int, tuple[Location, ...]]:
     """Return the frames of each address, the innermost inlined function first.
 
     Names of C++ functions are mangled, without what the compiler adds to those of clones. An
@@ -195,8 +195,8 @@ def frames_at(image: Path, addresses: Iterable[int]) -> dict[int, tuple[Frame, .
         raise BuildError(f"{_ADDR2LINE} took more than {_TIMEOUT_S:g} s.") from error
     if done.returncode != 0:
         raise BuildError(f"{_ADDR2LINE} cannot read {image}: {done.stderr.strip()}")
-    found: dict[int, list[Frame]] = {}
-    frames: list[Frame] = []
+    found: dict[int, list[Location]] = {}
+    frames: list[Location] = []
     lines = iter(done.stdout.splitlines())
     for line in lines:
         if line.startswith("0x"):
@@ -206,12 +206,62 @@ def frames_at(image: Path, addresses: Iterable[int]) -> dict[int, tuple[Frame, .
     return {address: tuple(inner) for address, inner in found.items()}
 
 
-def _frame(function: str, place: str) -> Frame:
+def _frame(function: str, place: str) -> Location:
     if function.startswith(MANGLED):
         function = function.partition(".")[0]
     elif function.startswith("$"):  # the assembler's mark of code (AAELF, 5.5.5)
         function = ""
     match = re.fullmatch(_PLACE, place)
     if match is None or match["path"] == "??":
-        return Frame(function, "", 0)
-    return Frame(function, posixpath.normpath(match["path"]), int(match["line"]))
+        return Location("", 0, function or None)
+    return Location(posixpath.normpath(match["path"]), int(match["line"]), function or None)
+
+
+# -- calls ---------------------------------------------------------------------------------------
+
+
+def call_sites_of_build(image: str, build_id: str, returns: Iterable[int]) -> dict[int, str]:
+    """Return `call_sites` of the image that ran, if it is still there.
+
+    Args:
+        image: its file; "" if not known.
+        build_id: 16 hexadecimal digits.
+        returns: as for `call_sites`.
+
+    Raises:
+        UsageError: the image is not known, or it is another one.
+        BoardprofError: as `call_sites`.
+    """
+    if not image:
+        raise UsageError("No image is known.", hint="--image ELF, when the firmware is recorded")
+    # It may have been built again.
+    if not Path(image).is_file() or (build_id_of(Path(image)) or b"").hex() != build_id:
+        raise UsageError(f"{image} is not the image that ran.")
+    return call_sites(Path(image), returns)
+
+
+def call_sites(image: Path, returns: Iterable[int]) -> dict[int, str]:
+    """Return ``file.c:12 (function)`` by return address; those that are not known are left out.
+
+    The functions of a C library may have no lines.
+
+    Args:
+        image: an ELF file with debug information.
+        returns: addresses as in the file, wherever it was loaded. On Arm, bit 0 marks Thumb code.
+
+    Raises:
+        MissingToolError: addr2line is not installed.
+        BuildError: it cannot read the image.
+    """
+    # A call ends one byte before the address to which it returns; with Thumb's bit, two.
+    inside = {address: (address & ~1) - 1 for address in returns if address > 1}
+    frames = frames_at(image, inside.values())
+    found = {a: frames[at][0] for a, at in inside.items() if frames.get(at)}
+    names = demangled(frame.function for frame in found.values() if frame.function)
+
+    def text(frame: Location) -> str:
+        place = f"{posixpath.basename(frame.path)}:{frame.line}" if frame.line else ""
+        function = f"({names[frame.function]})" if frame.function else ""
+        return f"{place} {function}".strip()
+
+    return {address: text(frame) for address, frame in found.items() if text(frame)}

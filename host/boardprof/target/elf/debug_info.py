@@ -18,15 +18,16 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from elftools.construct import UBInt16, ULInt16
 from elftools.dwarf.die import DIE
 from elftools.dwarf.dwarfinfo import DebugSectionDescriptor, DWARFInfo
+from elftools.dwarf.structs import DWARFStructs
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import Section
 
-from boardprof.target.elf.small_addresses import know_small_addresses
 from boardprof.target.elf.symbol_table import symbol_array
 
 _DEBUG = (".debug_", ".zdebug_")
@@ -232,3 +233,36 @@ def _completed(die: DIE) -> Iterator[DIE]:
             return
         die = die.get_DIE_from_attribute("DW_AT_specification")
         yield die
+
+
+# -- addresses of two bytes ----------------------------------------------------------------------
+
+
+_VERSIONS = (2, 3, 4, 5)
+_SIZE = 2
+
+
+class _SmallStructs(DWARFStructs):
+    """The layouts of debug information with addresses of two bytes."""
+
+    @property
+    def Dwarf_target_addr(self) -> Any:  # pyelftools has this name
+        return ULInt16 if self.little_endian else UBInt16
+
+    @Dwarf_target_addr.setter
+    def Dwarf_target_addr(self, _: Any) -> None:
+        """Keep the type: pyelftools would set one of eight bytes."""
+
+
+def know_small_addresses() -> None:
+    """Let pyelftools read units with addresses of two bytes; it keeps its layouts in a cache."""
+    for little_endian in (True, False):
+        for version in _VERSIONS:
+            key = (little_endian, 32, _SIZE, version)
+            if key in DWARFStructs._structs_cache:
+                return
+            made: Any = object.__new__(_SmallStructs)
+            made.little_endian, made.dwarf_format = little_endian, 32
+            made.address_size, made.dwarf_version = _SIZE, version
+            made._create_structs()
+            DWARFStructs._structs_cache[key] = made

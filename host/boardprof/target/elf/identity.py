@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from boardprof.base.errors import BuildError, UsageError
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.elf.object_file import (
     ELF_MAGIC,
     MAGIC,

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from boardprof.target.elf.object_file import read_if_possible
+from boardprof.target.elf.object_file import OBJECT, Symbol, code_address, read_if_possible, symbols
 
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
@@ -126,3 +126,48 @@ def _ranges(symbols: Sequence[_Symbol], ends: Mapping[int, int]) -> Iterator[Cod
         end = ends[symbol.section]
         high = end if following is None else min(following, end)
         yield CodeRange(low, min(low + symbol.size, high) if symbol.size else high, symbol.name)
+
+
+_ANCHORS = {1: "bp_firmware", 2: "bp_agent"}
+
+
+def anchored_symbols(image: Path) -> Callable[[int, int], str | None]:
+    """Return a function from an anchor and a distance to ``table+8``; None if no symbol is there.
+
+    The image is read at the first call.
+    """
+    known: dict[str, int] = {}
+    ranges: list[tuple[int, int, str]] = []
+
+    def read() -> None:
+        for address, symbol in (
+            read_if_possible(
+                image,
+                lambda elf: [
+                    (code_address(elf, each) if each.is_function else each.value, each)
+                    for each in symbols(elf)
+                    if each.is_in_section and (each.kind == OBJECT or each.is_function)
+                ],
+            )
+            or []
+        ):
+            known[symbol.name] = address
+            ranges.append((address, _end(address, symbol), symbol.name))
+
+    def symbol_at(anchor: int, distance: int) -> str | None:
+        if not known:
+            read()
+        start = known.get(_ANCHORS.get(anchor, ""))
+        if start is None:
+            return None
+        address = start + distance
+        for low, high, name in ranges:
+            if low <= address < high:
+                return name if low == address else f"{name}+{address - low}"
+        return None
+
+    return symbol_at
+
+
+def _end(address: int, symbol: Symbol) -> int:
+    return address + symbol.size

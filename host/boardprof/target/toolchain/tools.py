@@ -17,7 +17,7 @@ from typing import Any
 
 from boardprof.base.errors import BuildError, StorageError
 from boardprof.base.writing import no_room
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 
 _TIMEOUT_S = 300.0
 _SHOW = "--verbose shows the command"

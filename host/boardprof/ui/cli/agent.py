@@ -47,7 +47,7 @@ def serve(
     address that it prints.
     """
     from boardprof.target.build.builder import serve_agent
-    from boardprof.target.descriptions.board_lookup import board_spec
+    from boardprof.target.descriptions.board import board_spec
 
     if board is None:
         raise UsageError("Which board should the agent serve?", hint="give -b BOARD")
@@ -94,8 +94,7 @@ def arduino(folder: str, defines: tuple[str, ...]) -> None:
     FOLDER is the library's own, such as ~/Arduino/libraries/boardprof. The library has an example,
     Measure. The options that `glue` needs are printed.
     """
-    from boardprof.target.build.arduino_library import write_arduino_library
-    from boardprof.target.build.project import agent_config
+    from boardprof.target.build.project import agent_config, write_arduino_library
 
     options = write_arduino_library(Path(folder), agent_config(defines))
     words = " ".join(f"-D BP_CFG_{name.upper()}={value}" for name, value in options.items())

@@ -21,7 +21,7 @@ from boardprof.ui.cli.output import echo_console, echo_json, echo_lines, echo_no
 
 if TYPE_CHECKING:
     from boardprof.measure.session.board import Board
-    from boardprof.target.descriptions.board_file import BoardSpec
+    from boardprof.target.descriptions.board import BoardSpec
 
 
 _MARKS = {"run": "", "built": " (built, not run)", "none": ""}
@@ -32,8 +32,7 @@ _MARKS = {"run": "", "built": " (built, not run)", "none": ""}
 @width_option
 def boards(as_json: bool) -> None:
     """List the boards and what each one lacks on this machine."""
-    from boardprof.target.descriptions.board_file import load_board
-    from boardprof.target.descriptions.board_lookup import find_boards
+    from boardprof.target.descriptions.board import find_boards, load_board
     from boardprof.target.toolchain.tools import missing_text
 
     specs = [load_board(folder, with_counts=False) for folder in find_boards().values()]

@@ -22,7 +22,7 @@ from boardprof.ui.cli.output import echo, echo_command, echo_json
 if TYPE_CHECKING:
     from boardprof.target.build.build_options import BuildOptions
     from boardprof.target.cfunction import CFunction
-    from boardprof.target.descriptions.board_file import BoardSpec
+    from boardprof.target.descriptions.board import BoardSpec
 
 
 Command = Callable[..., Any]
@@ -132,7 +132,7 @@ def build(
     from boardprof.target.build.builder import build as build_firmware
     from boardprof.target.build.firmware import image_sizes, write_image
     from boardprof.target.cfunction import signature
-    from boardprof.target.descriptions.board_lookup import board_spec, default_board
+    from boardprof.target.descriptions.board import board_spec, default_board
 
     spec = default_board() if board is None else board_spec(board)
     code, on_command = taken_build_options(options), echo_command if verbose else None
@@ -189,7 +189,7 @@ def flash(
     """
     from boardprof.target.build.flash import check_flashable
     from boardprof.target.build.flash import flash as write
-    from boardprof.target.descriptions.board_lookup import board_spec
+    from boardprof.target.descriptions.board import board_spec
 
     if board is None:
         raise UsageError("Which board should be flashed?", hint="give -b BOARD")

@@ -93,7 +93,7 @@ def _found(paths: list[Path], board: str | None, complete: bool, **options: Any)
 def _compiled(sources: list[Path], board: str | None, complete: bool, **options: Any) -> _Functions:
     from boardprof.target.build.builder import source_functions
     from boardprof.target.build.functions import unoffered
-    from boardprof.target.descriptions.board_lookup import board_spec, default_board
+    from boardprof.target.descriptions.board import board_spec, default_board
 
     spec = board_spec(board) if board else default_board()
     if not sources:

@@ -18,8 +18,8 @@ from boardprof.jobs.run.target import split_target
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.report import Report
-from boardprof.target.arguments.copies import copied_arguments
-from boardprof.target.descriptions.board_lookup import board_spec, default_board
+from boardprof.target.arguments.passing import copied_arguments
+from boardprof.target.descriptions.board import board_spec, default_board
 from boardprof.ui.pytest_plugin.gate import Gate, Verdict
 from boardprof.ui.pytest_plugin.item import numbered
 from boardprof.ui.pytest_plugin.measured import Measured

@@ -14,8 +14,7 @@ from boardprof.base.processes import leased
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
 from boardprof.target.build.build_options import BuildOptions
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import board_spec, default_board
+from boardprof.target.descriptions.board import BoardSpec, board_spec, default_board
 from boardprof.target.toolchain.cache import cache_root
 from boardprof.ui.pytest_plugin.options import Options
 
