@@ -91,12 +91,7 @@ def place_text(name: str, offset: int) -> str:
 def copied_arguments(
     args: Sequence[object], named: Mapping[str, object] | None
 ) -> tuple[tuple[object, ...], dict[str, object]]:
-    """Return arguments whose arrays are copies. An array that is given twice stays one.
-
-    Args:
-        args: by position; see `array_argument` for the values of pointers.
-        named: by parameter name.
-    """
+    """Return arguments whose arrays are copies. An array that is given twice stays one."""
     known: dict[int, object] = {}
 
     def fresh(value: object) -> object:

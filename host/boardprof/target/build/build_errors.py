@@ -51,10 +51,7 @@ _NOT_OF_C = {"charconv", "chrono", "complex", "condition_variable"}
 def explain(output: str, spec: BoardSpec, keepers: Sequence[str] = ()) -> str | None:
     """Return what went wrong in a link. None if the linker's message is not understood.
 
-    Args:
-        output: what the linker printed, in English, with ``--print-memory-usage``.
-        spec: the board.
-        keepers: names of static functions, which other files cannot call.
+    ``output``: what the linker printed, in English, with ``--print-memory-usage``.
     """
     sentences = [*_sizes(output, spec), *_undefined(output, spec, keepers)]
     for symbol, first in dict.fromkeys(re.findall(_TWICE, output)):
@@ -147,13 +144,7 @@ def _undefined(output: str, spec: BoardSpec, keepers: Sequence[str]) -> Iterator
 
 
 def missing_header(spec: BoardSpec, error: BuildError, libc: Libc | None) -> BuildError | None:
-    """Return a better error if a header of a library that is not installed is missing.
-
-    Args:
-        spec: the board.
-        error: the compiler's error.
-        libc: the C library, if it is installed.
-    """
+    """Return a better error if a header of a library that is not installed is missing."""
     found = re.search(_MISSING_CXX, str(error))
     if found is not None and spec.build.freestanding:
         return _missing_cxx_header(spec, error, found[1])

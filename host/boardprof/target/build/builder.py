@@ -85,19 +85,10 @@ def build(
 ) -> Firmware:
     """Build firmware for a board; whatever is in the cache is not built again.
 
-    Args:
-        spec: the board.
-        sources: the user's C, C++ and assembler files, folders of them, objects and libraries.
-        options: how; further sources come after ``sources``. With ``-flto`` the build id depends
-            on the folder.
-        verbose: gets each command before it runs, and compilers' warnings.
-        on_functions: gets the user's functions once their code is compiled, which may be long
-            before the image is linked; an exception in it ends the build.
-
-    Raises:
-        UsageError: a source does not exist, or a define is invalid.
-        MissingToolError: the board's compiler, or its C library, is not installed.
-        BuildError: something does not compile or link, with the compiler's own text.
+    ``options``: how; further sources come after ``sources``. With ``-flto`` the build id depends
+    on the folder.
+    ``on_functions``: gets the user's functions once their code is compiled, which may be long
+    before the image is linked; an exception in it ends the build.
     """
     return _Build(spec, sources, options, verbose).run(on_functions)
 
@@ -108,14 +99,7 @@ def source_functions(
     options: BuildOptions = _DEFAULT,
     verbose: Callable[[str], None] | None = None,
 ) -> tuple[list[CFunction], list[HiddenFunction]]:
-    """Compile sources as `build` does, and link nothing.
-
-    Returns:
-        Their functions, and those that are hidden.
-
-    Raises:
-        BoardprofError: as `build`.
-    """
+    """Compile sources as `build` does, and link nothing."""
     return _Build(spec, sources, options, verbose).functions()
 
 
@@ -132,17 +116,8 @@ def link_objects(
 
     Their global names must not be those of functions that the agent calls.
 
-    Args:
-        spec: the board.
-        objects: the user's; each was made by this board's compiler.
-        functions: of the objects.
-        options: of the link. Libraries among the sources are linked whole.
-        cplusplus: whether there is C++ among the sources.
-        verbose: gets each command before it runs.
-
-    Raises:
-        MissingToolError: the board's compiler, or its C library, is not installed.
-        BuildError: they do not link, with the linker's own text.
+    ``objects``: the user's; each was made by this board's compiler.
+    ``options``: of the link. Libraries among the sources are linked whole.
     """
     libraries = [path for path in options.sources if Path(path).suffix == ".a"]
     options = replace(options, sources=())
@@ -162,16 +137,7 @@ def serve_agent(
 
     Does not return.
 
-    Args:
-        spec: the board.
-        sources: as for `build`.
-        options: as for `build`.
-        listen: ``HOST:PORT`` to serve. None for a pseudo-terminal.
-        key_file: see `boardprof.connect`.
-
-    Raises:
-        UsageError: the board is not such a program, or the key is not valid.
-        BoardprofError: as `build`.
+    ``listen``: ``HOST:PORT`` to serve. None for a pseudo-terminal.
     """
     if spec.launch.listen != "board":
         raise UsageError(
@@ -458,10 +424,7 @@ def _in_pool(
 
     Of several errors, that of the first unit is raised.
 
-    Args:
-        what: name of the work, for progress.
-        units: each with its compiler.
-        known: the objects that need not be compiled. None if this unit has no object.
+    ``known``: the objects that need not be compiled. None if this unit has no object.
     """
     # Here, because most builds compile nothing: pools of threads take a while to import.
     from concurrent.futures import Future, ThreadPoolExecutor, as_completed

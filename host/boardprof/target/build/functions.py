@@ -59,15 +59,7 @@ def read_functions(
     flags: UserFlags,
     sources: Sequence[Path],
 ) -> tuple[list[CFunction], list[HiddenFunction]]:
-    """Return the functions, with a reason if the board's agent cannot call them, and the hidden.
-
-    Args:
-        spec: the board.
-        cache: remembers the functions of objects.
-        objects: the user's.
-        flags: which static functions are made global.
-        sources: the sources of the objects, and the user's own objects.
-    """
+    """Return the functions, with a reason if the board's agent cannot call them, and the hidden."""
     names = [[made.path.name, made.sha256] for made in objects]
     place = ("functions", digest(2, _readers(), names, flags.keep) + ".json")
     known = cache.read(*place)
@@ -106,12 +98,7 @@ def _readers() -> list[str | None]:
 
 @dataclass(frozen=True)
 class Unoffered:
-    """The functions that no firmware offers.
-
-    Attributes:
-        static: functions that ``keep`` would make callable.
-        mains: the sources that define main.
-    """
+    """The functions that no firmware offers."""
 
     static: tuple[HiddenFunction, ...] = ()
     mains: tuple[Path, ...] = ()
@@ -126,16 +113,7 @@ def unoffered(
 ) -> Unoffered:
     """Compile C sources so that nothing is discarded; a source that fails is left out.
 
-    Args:
-        spec: the board.
-        sources: as for a build.
-        options: as for a build.
-        name: the only function of interest, which may be inline; None for all that are not inline.
-        verbose: gets each command before it runs.
-
-    Raises:
-        UsageError: a source does not exist.
-        MissingToolError: the board's compiler, or its C library, is not installed.
+    ``name``: the only function of interest, which may be inline; None for all that are not inline.
     """
     flags = user_flags(options)
     files = [
@@ -187,17 +165,7 @@ def check_kept(
 ) -> None:
     """Check that each function that the user wants to keep is there.
 
-    Args:
-        flags: the user's.
-        files: the sources.
-        offered: the functions that the sources offer now.
-        hidden: functions that they do not offer: name -> source.
-        brought: objects and libraries that were compiled elsewhere.
-
-    Raises:
-        UsageError: its file is not among the sources.
-        UnknownNameError: the function does not exist.
-        BuildError: it could not be kept.
+    ``hidden``: functions that they do not offer: name -> source.
     """
     for each in flags.keep:
         at, _, name = each.rpartition(":")

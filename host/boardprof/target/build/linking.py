@@ -72,12 +72,7 @@ class Linker:
     """How a board's images are linked.
 
     Attributes:
-        spec: the board.
-        compiler: drives the linker.
-        cache: remembers which images need the C library.
-        flags: the user's.
         libc: the C library, if the board has one that is linked on demand and may be used.
-        cplusplus: whether there is C++ among the sources.
         fallback: the last library, with the functions that a compiler calls on its own. Not used
             if there is a C library: a function's count must not depend on its neighbours.
         no_libc: how to get a C library, for a hint; None if the board has none.
@@ -99,18 +94,7 @@ class Linker:
         key: str,
         hidden: Mapping[str, str],
     ) -> tuple[Path, str | None]:
-        """Return the image, and the C library in it as `Firmware.libc` has it.
-
-        Args:
-            objects: the agent's and the user's, in the order of the link.
-            archives: the user's static libraries.
-            key: digest of all else that the image depends on.
-            hidden: static functions, for a hint: name -> source.
-
-        Raises:
-            UndefinedError: symbols are missing. The message is in plain words, then the linker's.
-            BuildError: it does not link for another reason; likewise.
-        """
+        """Return the image, and the C library in it as `Firmware.libc` has it."""
         made = [each.sha256 for each in (*objects, *archives)]
         place = ("libc", digest(made, key, self.flags.linker, self.libc and self.libc.version))
         if self.libc is None or self.cache.read(*place) is None:
@@ -246,20 +230,9 @@ def link_what_can_be(
 ) -> tuple[_T, list[CFunction], dict[str, str]]:
     """Link with as many functions as possible.
 
-    Args:
-        cache: remembers which functions had to be left out.
-        functions: the user's.
-        objects: the files that have them.
-        build_id: of the image.
-        link: links an image with a table of the functions that have no reason.
-
     Returns:
         The result of ``link``, the functions, and a map from each function left out to the symbol
         that it needs, such as ``times (for clock)`` if a library's ``clock`` needs it.
-
-    Raises:
-        UndefinedError: no function would be left, or the symbol is needed elsewhere.
-        BuildError: the link fails for another reason.
     """
     place = ("undefined", build_id.hex() + ".json")
     known = cache.read(*place)
@@ -332,18 +305,7 @@ def check_constructors(
     inputs: Sequence[Object],
     offered: Collection[str],
 ) -> None:
-    """Check that an image has no code to be run before main on a board that runs none.
-
-    Args:
-        spec: the board.
-        cache: remembers the images without such code.
-        image: in the cache.
-        inputs: the user's objects and libraries.
-        offered: functions that the image calls.
-
-    Raises:
-        BuildError: it has.
-    """
+    """Check that an image has no code to be run before main on a board that runs none."""
     place = ("constructors", image.parent.name)
     if not spec.build.freestanding or cache.read(*place) is not None:
         return

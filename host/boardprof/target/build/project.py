@@ -35,13 +35,7 @@ _MOST_COLLECTORS = 8
 def registered(objects: Sequence[Path], config: Mapping[str, int] | None = None) -> list[CFunction]:
     """Return the functions that ``objects`` register, by name.
 
-    Args:
-        objects: objects and static libraries, compiled with ``-g``, of any machine.
-        config: the agent's options that differ from the default, in lower case, without BP_CFG_.
-
-    Raises:
-        BuildError: no function is registered; or one is missing, or cannot be called.
-        UsageError: a file is not an object.
+    ``config``: the agent's options that differ from the default, in lower case, without BP_CFG_.
     """
     names = sorted({name for path in objects for name in _marks(path)})
     if not names:
@@ -83,16 +77,7 @@ def project_table(
     options and the collectors. It does not cover the rest of the project's link: other objects and
     libraries, the link script, flags of the link and of the agent's files.
 
-    Args:
-        board: the name that the firmware tells the host.
-        objects: those that `registered` was given.
-        found: from `registered`.
-        collectors: names as in ``bp_collector_<name>``, at most 8.
-        config: as for `registered`.
-        also: further objects and libraries that the build id covers.
-
-    Raises:
-        UsageError: a name is invalid; a file of ``also`` cannot be read.
+    ``also``: further objects and libraries that the build id covers.
     """
     if not _BOARD.fullmatch(board):
         raise UsageError(
@@ -128,11 +113,7 @@ def _agent() -> dict[str, str]:
 
 
 def agent_config(defines: Sequence[str]) -> dict[str, int]:
-    """Return the agent's options from macros: ``BP_CFG_MTU=512`` is ``{"mtu": 512}``.
-
-    Raises:
-        UsageError: one is not an option of ``bp_config.h``, or has no number.
-    """
+    """Return the agent's options from macros: ``BP_CFG_MTU=512`` is ``{"mtu": 512}``."""
     known = agent_options()
     config: dict[str, int] = {}
     for define in defines:
@@ -229,15 +210,7 @@ _GUARD = "#define BOARDPROF_BP_CONFIG_H\n"
 
 
 def write_arduino_library(folder: Path, config: Mapping[str, int]) -> dict[str, int]:
-    """Write the library and return its options.
-
-    Args:
-        folder: the library's own, which must not exist.
-        config: options of the agent in lower case, without BP_CFG_; `SIZES` has the others.
-
-    Raises:
-        UsageError: the folder exists or cannot be written.
-    """
+    """Write the library and return its options."""
     if folder.exists():
         raise UsageError(f"{folder} already exists.", hint="remove it, or give another folder")
     options = {**SIZES, **config}

@@ -64,12 +64,10 @@ class ClockSpec:
     """Where the board's clock frequency comes from: ``[clock]``.
 
     Attributes:
-        kind: "measured", "declared" or "simulated".
         time_scale: wall seconds that a second of the board's clock may take; the host's timeouts
             are longer by this factor.
         emulated: a cycle-accurate simulator plays the board: its clock is as good as the real one.
         reason: why ``kind`` was chosen, if neither board.toml nor the user chose it.
-        given: whether the user chose ``kind``.
     """
 
     kind: str
@@ -104,23 +102,12 @@ class BoardSpec:
     """One board: the content of its ``board.toml``.
 
     Attributes:
-        name: the folder's name.
-        folder: absolute.
-        summary: one line.
-        build: how its firmware is built.
-        launch: how it is reached.
-        clock: where its clock frequency comes from.
-        guard: which faults of a called function it survives.
         flash: how firmware is written to it; None if the host starts it, or if unknown.
         port: the real board, if the host otherwise starts an emulator of it; None if there is no
             real board, or no emulator.
-        family: group of boards, None if it has none.
-        default: whether it is the default board.
         status: what is tested with each change: "run", "built" or "none".
         unsupported: counter name -> why this board does not have it.
         events: programmable collector -> event -> its code.
-        derived: metrics that are computed from others.
-        doctor: work for the board's own counters.
     """
 
     name: str
@@ -156,9 +143,6 @@ class BoardSpec:
         """Return the board as emulated, if an emulator is at the other end of its line.
 
         An emulated board may run in an emulator with other options than its own.
-
-        Args:
-            commands: the command lines of the programs at the other end of the board's line.
         """
         found = next(((name, each) for each in commands if (name := emulator_name(each))), None)
         if found is None:
@@ -179,14 +163,8 @@ def is_board_name(name: str) -> bool:
 def load_board(folder: Path, *, with_counts: bool = True) -> BoardSpec:
     """Read ``folder``/board.toml.
 
-    Args:
-        folder: the board's.
-        with_counts: check that the counts it names exist. Their layouts take a while to load; a
-            list of boards can do without.
-
-    Raises:
-        UsageError: the file is missing or wrong; the message names the file, the line, the key and
-            what is allowed there.
+    ``with_counts``: check that the counts it names exist. Their layouts take a while to load; a
+    list of boards can do without.
     """
     folder = Path(folder).resolve()
     top = TomlTable(_parsed(folder), folder / BOARD_FILE)
@@ -280,9 +258,6 @@ def _without_meaning(command: Sequence[str]) -> dict[str, str]:
 
     QEMU counts instructions only if they drive its virtual clock (``-icount shift=N``). Otherwise
     such counters show the host's time (QEMU's documentation, "TCG Instruction Counting").
-
-    Args:
-        command: the emulator's; only QEMU's are understood.
     """
     if not command or not Path(command[0]).name.startswith(_QEMU):
         return {}
@@ -323,12 +298,7 @@ def find_boards() -> dict[str, Path]:
 
 
 def board_spec(name: str) -> BoardSpec:
-    """Read the board called ``name``; a name with a ``/`` is the path of a board's folder.
-
-    Raises:
-        UnknownNameError: the board does not exist.
-        UsageError: its ``board.toml`` is wrong.
-    """
+    """Read the board called ``name``; a name with a ``/`` is the path of a board's folder."""
     if os.sep in name:
         return load_board(Path(name).expanduser())
     try:
@@ -352,11 +322,7 @@ def _board_called(name: str) -> BoardSpec:
 
 
 def default_board() -> BoardSpec:
-    """Read the default board, which is one of boardprof's own.
-
-    Raises:
-        UsageError: not exactly one board has ``default = true``.
-    """
+    """Read the default board, which is one of boardprof's own."""
     specs = [load_board(folder, with_counts=False) for folder in _own_boards().values()]
     defaults = [spec for spec in specs if spec.default]
     if len(defaults) != 1:
@@ -384,13 +350,8 @@ def unnamed_board() -> BoardSpec:
 def what_it_says(spec: BoardSpec, name: str) -> BoardSpec:
     """Return the description of a board that has reported its name.
 
-    Args:
-        spec: the expected board, which is returned. For `unnamed_board` it is the known board of
-            that name; if there is none, only the name is added.
-        name: from the board's dictionary.
-
-    Raises:
-        UsageError: its ``board.toml`` is wrong.
+    ``spec``: the expected board, which is returned. For `unnamed_board` it is the known board of
+    that name; if there is none, only the name is added.
     """
     if spec.name:
         return spec
@@ -401,11 +362,7 @@ def what_it_says(spec: BoardSpec, name: str) -> BoardSpec:
 
 
 def check_recordable(spec: BoardSpec) -> None:
-    """Check that calls on a board can be recorded.
-
-    Raises:
-        UsageError: they cannot.
-    """
+    """Check that calls on a board can be recorded."""
     if spec.launch.record or spec.launch.recorder:
         return
     if spec.launch.kind == "serial":
@@ -428,11 +385,7 @@ def _own_boards() -> dict[str, Path]:
 
 
 def _folder(found: Any) -> Path:
-    """Return the folder that an entry point names.
-
-    Raises:
-        UsageError: it is not a board's.
-    """
+    """Return the folder that an entry point names."""
     folder = Path(found() if callable(found) else found).resolve()
     if not (folder / BOARD_FILE).is_file():
         raise UsageError(f"{folder} has no {BOARD_FILE}.")

@@ -56,12 +56,7 @@ def objdump_of(compiler: str) -> str:
 
 
 def disassembly(image: Path, objdump: str) -> dict[int, str]:
-    """Return the text of each instruction by its address; empty if ``objdump`` cannot be run.
-
-    Args:
-        image: an ELF file.
-        objdump: the program, see `objdump_of`.
-    """
+    """Return the text of each instruction by its address; empty if ``objdump`` cannot be run."""
     lines = _lines([objdump, "-d", "--no-show-raw-insn", str(image)])
     found = map(_INSTRUCTION.match, lines)
     return {int(each[1], 16): each[2].strip() for each in found if each is not None}
@@ -93,7 +88,6 @@ class Location:
     Attributes:
         path: of the file, as the compiler was given it; "" if only the function is known.
         line: counted from 1; 0 if not known.
-        function: its name, None if not known.
     """
 
     path: str
@@ -121,9 +115,7 @@ class Location:
 def locate(image: Path, pc: int) -> Location | None:
     """Return the place of ``pc`` in the sources, None if it is unknown.
 
-    Args:
-        image: an ELF file, best with ``-g``: a program, position-independent or not, or a library.
-        pc: an address as in the file, wherever the image was loaded.
+    ``pc``: an address as in the file, wherever the image was loaded.
     """
     function = read_if_possible(image, partial(_function_at, pc))
     path, line = _line_at(image, pc)
@@ -132,12 +124,7 @@ def locate(image: Path, pc: int) -> Location | None:
 
 @functools.cache
 def definition(image: Path, function: str) -> Location | None:
-    """Return where a function of an image begins, None if it is unknown.
-
-    Args:
-        image: as for `locate`.
-        function: its symbol.
-    """
+    """Return where a function of an image begins, None if it is unknown."""
     address = read_if_possible(image, partial(_address_of, function))
     return None if address is None else locate(image, address)
 
@@ -169,14 +156,6 @@ def frames_at(image: Path, addresses: Iterable[int]) -> dict[int, tuple[Location
 
     Names of C++ functions are mangled, without what the compiler adds to those of clones. An
     address without debug information has the frames that are known, maybe none with a line.
-
-    Args:
-        image: an ELF file, best with ``-g``.
-        addresses: as in the file.
-
-    Raises:
-        MissingToolError: addr2line is not installed.
-        BuildError: it fails.
     """
     wanted = list(dict.fromkeys(addresses))
     command = [_ADDR2LINE, "-a", "-i", "-f", "-e", str(image)]
@@ -221,17 +200,7 @@ def _frame(function: str, place: str) -> Location:
 
 
 def call_sites_of_build(image: str, build_id: str, returns: Iterable[int]) -> dict[int, str]:
-    """Return `call_sites` of the image that ran, if it is still there.
-
-    Args:
-        image: its file; "" if not known.
-        build_id: 16 hexadecimal digits.
-        returns: as for `call_sites`.
-
-    Raises:
-        UsageError: the image is not known, or it is another one.
-        BoardprofError: as `call_sites`.
-    """
+    """Return `call_sites` of the image that ran, if it is still there."""
     if not image:
         raise UsageError("No image is known.", hint="--image ELF, when the firmware is recorded")
     # It may have been built again.
@@ -245,13 +214,7 @@ def call_sites(image: Path, returns: Iterable[int]) -> dict[int, str]:
 
     The functions of a C library may have no lines.
 
-    Args:
-        image: an ELF file with debug information.
-        returns: addresses as in the file, wherever it was loaded. On Arm, bit 0 marks Thumb code.
-
-    Raises:
-        MissingToolError: addr2line is not installed.
-        BuildError: it cannot read the image.
+    ``returns``: addresses as in the file, wherever it was loaded. On Arm, bit 0 marks Thumb code.
     """
     # A call ends one byte before the address to which it returns; with Thumb's bit, two.
     inside = {address: (address & ~1) - 1 for address in returns if address > 1}

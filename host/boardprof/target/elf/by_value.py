@@ -25,12 +25,7 @@ _WORD = 4
 
 
 def cannot_pass(struct: Struct, machine: str) -> str | None:
-    """Return why a struct cannot be passed by value; None if it can.
-
-    Args:
-        struct: with its members.
-        machine: as pyelftools calls it.
-    """
+    """Return why a struct cannot be passed by value; None if it can."""
     if not struct.fields:
         return "whose members are not known"
     if not struct.size > 0:
@@ -40,11 +35,7 @@ def cannot_pass(struct: Struct, machine: str) -> str | None:
 
 
 def shows_alignment(struct: Struct) -> bool:
-    """Return whether no other alignment of a struct has the same layout: it has padding, or none.
-
-    Args:
-        struct: with its natural layout, see `cannot_pass`.
-    """
+    """Return whether no other alignment of a struct has the same layout."""
     if _alignment(struct, _WIDEST) <= _WORD:
         # DWARF has no bit-field without a name, which may have a larger type.
         return not struct.has_bits or struct.size % (2 * _WORD) != 0

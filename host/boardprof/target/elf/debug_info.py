@@ -139,7 +139,6 @@ class Resolved:
     """A type without its typedefs and qualifiers.
 
     Attributes:
-        die: the type itself. None for void.
         const: whether it was const, at any depth of typedefs.
         alias: the innermost typedef's name, "" if there was none.
     """

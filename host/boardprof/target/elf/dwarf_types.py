@@ -146,11 +146,7 @@ def members(die: DIE) -> Iterator[DIE]:
 
 
 class Types:
-    """The types of one function's parameters and result.
-
-    Attributes:
-        structs: the structs that pointers in other structs lead to, by name and size.
-    """
+    """The types of one function's parameters and result."""
 
     def __init__(self, *, has_abi_of_c: bool = True) -> None:
         """Begin without types; ``has_abi_of_c``: structs are passed by value as C does."""
@@ -413,9 +409,6 @@ def _offset(member: DIE) -> int | None:
 
 def _asked_alignment(die: DIE) -> int:
     """Return the largest alignment that is declared for an entry's type or a part of it.
-
-    Args:
-        die: of a parameter, a pointer, an array or a member.
 
     Returns:
         Bytes; 1 if nothing is declared.

@@ -42,8 +42,6 @@ class Image:
 
     Attributes:
         label: the file's name; for a member of a library, ``libfir.a(fir.o)``.
-        path: the file, as it was given.
-        content: the image.
         in_library: whether the linker takes it only when something else needs it.
     """
 
@@ -54,11 +52,7 @@ class Image:
 
 
 def images(path: Path) -> Iterator[Image]:
-    """Yield the ELF images in a file.
-
-    Raises:
-        UsageError: it is neither an ELF file nor a library with ELF files.
-    """
+    """Yield the ELF images in a file."""
     with path.open("rb") as file:
         magic = file.read(8)
     if magic in (MAGIC, THIN_MAGIC):
@@ -88,11 +82,7 @@ def _library(path: Path) -> Iterator[Image]:
 
 
 def read_image(image: Image, reader: Callable[[ELFFile], _T]) -> _T:
-    """Return the result of ``reader`` for an image.
-
-    Raises:
-        UsageError: the image is damaged.
-    """
+    """Return the result of ``reader`` for an image."""
     from elftools.elf.elffile import ELFFile
 
     try:
@@ -127,10 +117,6 @@ class Symbol(NamedTuple):
     Attributes:
         name: its name; a dynamic one may end in ``@@VERSION``.
         value: an address, or an offset in its section.
-        size: in bytes.
-        bind: `LOCAL`, `GLOBAL` or `WEAK`.
-        kind: such as `OBJECT`.
-        section: number of its section. 0 if it is undefined.
     """
 
     name: str
@@ -278,11 +264,7 @@ def is_library(path: Path) -> bool:
 
 
 def members(path: Path) -> Iterator[Member]:
-    """Yield the files of a library, in its order, without its tables.
-
-    Raises:
-        UsageError: it is damaged, or a thin archive, which has only the names of its files.
-    """
+    """Yield the files of a library, in its order, without its tables."""
     if path.read_bytes().startswith(THIN_MAGIC):
         raise UsageError(
             f"{path} is a thin archive: it contains the names of objects, not the objects.",
@@ -292,11 +274,7 @@ def members(path: Path) -> Iterator[Member]:
 
 
 def outside(path: Path) -> list[Path]:
-    """Return the files that a thin archive names; empty for any other library.
-
-    Raises:
-        UsageError: it is damaged.
-    """
+    """Return the files that a thin archive names; empty for any other library."""
     with path.open("rb") as file:
         if file.read(len(THIN_MAGIC)) != THIN_MAGIC:
             return []
@@ -307,9 +285,6 @@ def defining(path: Path) -> dict[str, Member]:
     """Return the member that defines each symbol, from the library's table of symbols.
 
     Empty for a library without a table. Missing files of a thin archive are left out.
-
-    Raises:
-        UsageError: it is damaged.
     """
     placed = dict(_placed(path))
     table = next((each.content for each in placed.values() if each.name == "/"), None)

@@ -35,7 +35,6 @@ class Need:
     """A symbol that a function needs and nothing defines.
 
     Attributes:
-        symbol: the missing symbol.
         through: the library's function that needs it and that the objects use; None if the
             objects need the symbol themselves.
     """
@@ -120,16 +119,7 @@ def _loaded_relocations(elf: ELFFile) -> Iterator[RelocationSection]:
 def functions_needing(
     objects: Sequence[Path], symbols: Collection[str], libraries: Sequence[Path] = ()
 ) -> dict[str, Need]:
-    """Return the global functions of ``objects`` that need one of ``symbols``, and which.
-
-    Args:
-        objects: ELF objects and static libraries.
-        symbols: names that nothing defines.
-        libraries: static libraries that come after the objects, in the order of the link.
-
-    Raises:
-        UsageError: a file is neither.
-    """
+    """Return the global functions of ``objects`` that need one of ``symbols``, and which."""
     references = _References(libraries)
     for image in (image for path in objects for image in images(path)):
         references.add(image)

@@ -32,12 +32,7 @@ class Subprogram:
     """A function that a unit defines.
 
     Attributes:
-        name: in the source.
-        symbol: its name for the linker.
-        source: the translation unit, as the compiler was given it.
-        external: whether other units may call it.
         language: "C", "C++", "Rust" or "".
-        die: its entry.
         line: of the name in ``source``; 0 if not known, or if it is in a file that is included.
     """
 
@@ -73,12 +68,7 @@ class NotCallable:
 
 
 def subprograms(info: DWARFInfo, languages: Container[str] | None = None) -> Iterator[Subprogram]:
-    """Yield the functions that are defined here, each once and under its name.
-
-    Args:
-        info: of one file.
-        languages: only these, as in `Subprogram`; None for all.
-    """
+    """Yield the functions that are defined here, each once and under its name."""
     for unit in info.iter_CUs():
         top = unit.get_top_DIE()
         if top.tag != "DW_TAG_compile_unit" or number(top, "DW_AT_language") in _ASSEMBLERS:
@@ -231,14 +221,7 @@ _EXTRA = "int value"
 
 
 def wrapper(name: str, die: DIE, by_pointer: frozenset[int], *, result_by_pointer: bool) -> str:
-    """Return the source of ``NAME_wrapper``; "" if a type has no name in C.
-
-    Args:
-        name: of the function, as in C.
-        die: its entry.
-        by_pointer: numbers of the parameters that cannot be passed as they are.
-        result_by_pointer: whether the result cannot be returned as it is.
-    """
+    """Return the source of ``NAME_wrapper``; "" if a type has no name in C."""
     parameters: list[str] = []
     values: list[str] = []
     is_variadic = False

@@ -36,7 +36,6 @@ class CodeRange:
 
     Attributes:
         low: address of its first byte, without the bit that marks Thumb code.
-        high: address after its last byte.
         name: of several names for the same code, the one that a user most likely knows.
     """
 

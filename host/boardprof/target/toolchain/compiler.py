@@ -37,8 +37,6 @@ class Object:
     """A compiled unit.
 
     Attributes:
-        path: of the file.
-        sha256: of its content, in hex.
         sources: the source and its headers, including the system's, except those below the
             compiler's own folder; empty for the agent, and for objects that others have compiled.
     """
@@ -74,11 +72,7 @@ class Compiler(Driver):
         self._hashes = FileHashes()
 
     def compile(self, unit: Unit) -> Object:
-        """Return the object of ``unit``, from the cache if it is there.
-
-        Raises:
-            BuildError: it does not compile; the message has the compiler's text.
-        """
+        """Return the object of ``unit``, from the cache if it is there."""
         return self.find(unit) or self._compile(unit)
 
     def stop(self) -> None:
@@ -117,21 +111,10 @@ class Compiler(Driver):
     ) -> Path:
         """Return the linked image, from the cache if it is there.
 
-        Args:
-            image: its file name.
-            objects: in the order of the link.
-            before: arguments before the objects, without paths of the machine.
-            after: arguments after the objects, without paths of the machine.
-            folder: where the linker runs.
-            key: digest of all else that the image depends on, such as link scripts.
-            scripts: linker scripts besides the board's own.
-            last: libraries after all that.
-            watched: the arguments name files that ``key`` may not cover. Such an image is linked
-                again if the linker cannot list the files that it reads.
-            folders: folders of further link scripts, which ``key`` covers.
-
-        Raises:
-            LinkFailure: it does not link; the message has the linker's text.
+        ``key``: digest of all else that the image depends on, such as link scripts.
+        ``watched``: the arguments name files that ``key`` may not cover. Such an image is linked
+        again if the linker cannot list the files that it reads.
+        ``folders``: folders of further link scripts, which ``key`` covers.
         """
         hashes = [made.sha256 for made in (*objects, *last)]
         place = digest(self._identity, image, hashes, before, after, key)
@@ -177,15 +160,7 @@ class Compiler(Driver):
         return Path(image)
 
     def edit(self, made: Object, *options: str) -> Object:
-        """Return a copy of an object, edited by the compiler's own ``objcopy``.
-
-        Args:
-            made: the object; without options it is returned as it is.
-            options: objcopy's.
-
-        Raises:
-            BuildError: objcopy fails.
-        """
+        """Return a copy of an object, edited by the compiler's own ``objcopy``."""
         if not options:
             return made
 
@@ -206,25 +181,12 @@ class Compiler(Driver):
         return option in self._cache.recall(told, *place)
 
     def convert(self, image: Path, form: str, converted: Path) -> None:
-        """Write an ELF image in another format of ``objcopy``, such as ``ihex``.
-
-        Raises:
-            BuildError: objcopy fails.
-        """
+        """Write an ELF image in another format of ``objcopy``, such as ``ihex``."""
         command = ["-O", form, str(image), str(converted)]
         self._binutil("objcopy", command, f"{image} cannot be converted")
 
     def merge(self, name: str, objects: Sequence[Object], flags: Sequence[str]) -> Object:
-        """Return one relocatable object made of several.
-
-        Args:
-            name: of its file.
-            objects: at least one.
-            flags: that choose the machine.
-
-        Raises:
-            BuildError: the linker fails, for example because two define the same symbol.
-        """
+        """Return one relocatable object made of several."""
 
         def merged(target: Path) -> None:
             files = [str(made.path) for made in objects]
@@ -236,11 +198,7 @@ class Compiler(Driver):
         return Object.of(self._cache.made(name, merged, *place))
 
     def library(self, name: str, made: Object) -> Object:
-        """Return a static library of one object.
-
-        Raises:
-            BuildError: ``ar`` fails.
-        """
+        """Return a static library of one object."""
 
         def written(target: Path) -> None:
             self._binutil("ar", ["rcsD", str(target), str(made.path)], f"{name} cannot be made")

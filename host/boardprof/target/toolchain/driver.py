@@ -25,27 +25,15 @@ _FOLDERS = "programs: ="  # in what -print-search-dirs prints (GCC manual, 3.20)
 
 
 class Driver:
-    """A compiler's program on this machine; its answers are kept in the cache.
-
-    Attributes:
-        version: what ``--version`` prints.
-    """
+    """A compiler's program on this machine; its answers are kept in the cache."""
 
     def __init__(
         self, cc: str, package: str, cache: Cache, report: Callable[[str], None] | None = None
     ) -> None:
         """Look up ``cc`` on PATH.
 
-        Args:
-            cc: the program's name.
-            package: the Debian package that has it.
-            cache: where results are kept.
-            report: gets each command line before it runs, and the warnings of commands that
-                succeed; one call at a time.
-
-        Raises:
-            MissingToolError: there is no ``cc``.
-            BuildError: it does not run.
+        ``report``: gets each command line before it runs, and the warnings of commands that
+        succeed; one call at a time.
         """
         found = shutil.which(cc)
         if found is None:
@@ -136,17 +124,9 @@ def _answers(cc: str, environment: Mapping[str, str | None], cache: Cache) -> tu
     compiler looks for its programs are unchanged. A program that does not contain its version may
     be a wrapper around a compiler that changes without it, so it is asked each time.
 
-    Args:
-        cc: the path of its program.
-        environment: all variables that can change the answers.
-        cache: where they are kept.
-
     Returns:
         What ``--version`` prints; and the compiler proper, assembler and linker as it names them: a
         path, or a name to be looked up on PATH; [] if it does not say.
-
-    Raises:
-        BuildError: it does not run.
     """
     real = os.path.realpath(cc)
     key = digest("answers", cc, real, file_state(real), dict(environment))

@@ -44,11 +44,7 @@ class ToolFailure(BuildError):
 
 
 class Tools:
-    """Runs programs; may be used from many threads.
-
-    Attributes:
-        commands: all that were run, in the order in which they began.
-    """
+    """Runs programs; may be used from many threads."""
 
     def __init__(self, report: Callable[[str], None] | None) -> None:
         """Report each command before it runs, and warnings of commands that succeed."""
@@ -81,20 +77,7 @@ class Tools:
         failure: str,
         **variables: str,
     ) -> str:
-        """Run a program in ``folder``; return what it prints on stdout.
-
-        Args:
-            program: its path or name.
-            arguments: of the program.
-            folder: where it runs.
-            failure: message if it fails, without the full stop.
-            variables: added to the environment.
-
-        Raises:
-            ToolFailure: it ends with an error.
-            BuildError: it does not end in time, or cannot be run.
-            StorageError: the disk is full.
-        """
+        """Run a program in ``folder``; return what it prints on stdout."""
         command = (program, *arguments)
         shown = f"cd {shlex.quote(str(folder))} && {shlex.join(command)}"
         with self._lock:
@@ -125,15 +108,7 @@ class Tools:
 
 
 def check_room(failure: str, words: str) -> None:
-    """Raise a better error if a program has failed because of a full disk.
-
-    Args:
-        failure: message, without the full stop.
-        words: what the program printed.
-
-    Raises:
-        StorageError: the disk is full.
-    """
+    """Raise a better error if a program has failed because of a full disk."""
     told = no_room(words)
     if told is not None:
         raise StorageError(
@@ -148,19 +123,7 @@ def ended(
     timeout_s: float,
     on_start: Callable[[subprocess.Popen[str]], None] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end; on a timeout end it with all that it has started.
-
-    Args:
-        command: its words.
-        folder: where it runs.
-        environment: all its variables.
-        timeout_s: how long it may take.
-        on_start: gets the program, which another thread may end.
-
-    Raises:
-        subprocess.TimeoutExpired: it took longer than ``timeout_s``.
-        OSError: it cannot be run.
-    """
+    """Run a program to its end; on a timeout end it with all that it has started."""
     process: subprocess.Popen[str] | None = None
     try:
         with later_interrupts():
