@@ -28,7 +28,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import Section
 
-from boardprof.target.elf.symbol_table import symbol_array
+from boardprof.target.elf.object_file import symbol_entries
 
 _DEBUG = (".debug_", ".zdebug_")
 _ADDEND_IN_PLACE = {"EM_XTENSA", "EM_SH"}
@@ -94,8 +94,8 @@ def _filled(
             continue
         base = part.bases[section["sh_info"]]
         size = 8 if content[base : base + 4] == _LONG_FORMAT else 4
-        table = symbol_array(elf, sections[section["sh_link"]])
-        symbols = list(zip(table["section"].tolist(), table["value"].tolist(), strict=True))
+        table = symbol_entries(elf, sections[section["sh_link"]])
+        symbols = [(target, value) for _, value, _, _, target in table]
         for offset, number, addend in _relocations(elf, section):
             target, value = symbols[number]
             if target not in debug:
