@@ -234,6 +234,59 @@ def _completed(die: DIE) -> Iterator[DIE]:
         yield die
 
 
+# -- arrays and aggregates ----------------------------------------------------------------------
+
+AGGREGATES = {
+    "DW_TAG_class_type": "class",
+    "DW_TAG_structure_type": "struct",
+    "DW_TAG_union_type": "union",
+}
+_NO_LENGTH = {-1, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF}  # upper bounds of an empty array
+_MOST_DIMENSIONS = 64
+
+
+def is_vector(die: DIE) -> bool:
+    """Tell whether an array is a value of a vector unit."""
+    return has(die, "DW_AT_GNU_vector")
+
+
+def dimensions(array: DIE) -> tuple[int, ...] | None:
+    """Return an array's own dimensions, 0 for an open one; None if computed."""
+    found: list[int] = []
+    for child in array.iter_children():
+        if child.tag != "DW_TAG_subrange_type":
+            continue
+        bound = "DW_AT_count" if has(child, "DW_AT_count") else "DW_AT_upper_bound"
+        value = number(child, bound)
+        if value is None and has(child, bound):
+            return None
+        if bound == "DW_AT_count":
+            found.append(value or 0)
+        else:
+            found.append(0 if value is None or value in _NO_LENGTH else value + 1)
+    return tuple(found)
+
+
+def element_of(of: Resolved) -> tuple[Resolved, tuple[int, ...] | None]:
+    """Return the element type of an array of arrays, and all dimensions; None if computed."""
+    shape: tuple[int, ...] | None = ()
+    for _ in range(_MOST_DIMENSIONS):
+        if of.die is None or of.die.tag != "DW_TAG_array_type" or is_vector(of.die):
+            return of, shape
+        own, inner = dimensions(of.die), resolved(of.die)
+        shape = None if shape is None or own is None else shape + own
+        of = Resolved(inner.die, of.const or inner.const, inner.alias)
+    raise ValueError("an array is an array of itself")
+
+
+def members(die: DIE) -> Iterator[DIE]:
+    """Yield the members in an aggregate's memory, including the bases of a class."""
+    for child in die.iter_children():
+        static = has(child, "DW_AT_external") or has(child, "DW_AT_declaration")
+        if child.tag in ("DW_TAG_inheritance", "DW_TAG_member") and not static:
+            yield child
+
+
 # -- addresses of two bytes ----------------------------------------------------------------------
 
 

@@ -11,7 +11,15 @@ from elftools.dwarf.die import DIE
 from elftools.dwarf.dwarfinfo import DWARFInfo
 
 from boardprof.target.cfunction import CType, Parameter, Struct
-from boardprof.target.elf.debug_info import declaration, has, number, resolved, text, type_chain
+from boardprof.target.elf.debug_info import (
+    declaration,
+    dimensions,
+    has,
+    number,
+    resolved,
+    text,
+    type_chain,
+)
 from boardprof.target.elf.dwarf_types import Types
 
 # GCC's flags for the debug level: -g, -g1, -ggdb3, -gdwarf-4; the last one counts.
@@ -304,8 +312,6 @@ def _declared(kind: DIE | None, name: str) -> str | None:
             return None
         return _declared(inner, f"{name}({', '.join(map(str, types)) or 'void'})")
     if tag == "DW_TAG_array_type":
-        from boardprof.target.elf.dwarf_types import dimensions
-
         sizes = dimensions(kind)
         return None if sizes is None else _declared(inner, name + "".join(f"[{n}]" for n in sizes))
     return None
