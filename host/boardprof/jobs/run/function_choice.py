@@ -11,8 +11,8 @@ from boardprof.jobs.run.plan import ALL, Plan
 from boardprof.measure.session.board import Board
 from boardprof.target.arguments.binding import referred
 from boardprof.target.arguments.signature import Signature, in_order, parse_signature
+from boardprof.target.build.build_errors import source_hint
 from boardprof.target.build.firmware import Firmware
-from boardprof.target.build.linking import source_hint
 from boardprof.target.cfunction import CHAR, CFunction, Struct, signature
 
 Note = Callable[[str], None]

@@ -26,8 +26,7 @@ from boardprof.target.toolchain.compile_unit import (
     parse_depfile,
     shadows,
 )
-from boardprof.target.toolchain.driver import SEARCHED, Driver
-from boardprof.target.toolchain.tools import ToolFailure, errors_first
+from boardprof.target.toolchain.tools import SEARCHED, Driver, ToolFailure, errors_first
 
 _ENGLISH = {"LC_ALL": "", "LC_MESSAGES": "C", "LANGUAGE": "C"}
 
