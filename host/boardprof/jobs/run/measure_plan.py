@@ -117,15 +117,11 @@ def firmware_of(spec: BoardSpec, plan: Plan, listener: Listener) -> Firmware | N
 
 
 def _built(spec: BoardSpec, path: Path, plan: Plan, listener: Listener) -> Firmware:
-    from boardprof.target.build.builder import build  # later: it knows all compilers
+    from boardprof.target.build.builder import begin_build  # later: it knows all compilers
 
-    firmware = build(
-        spec,
-        [path],
-        plan.code,
-        verbose=listener.on_command,
-        on_functions=lambda functions: check_early(functions, plan),
-    )
+    with begin_build(spec, [path], plan.code, verbose=listener.on_command) as (functions, finish):
+        check_early(functions, plan)
+        firmware = finish()
     if listener.on_sources is not None:
         listener.on_sources(firmware.sources)
     return firmware

@@ -7,18 +7,16 @@ The user's code needs no header of boardprof, and the agent needs no header of t
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
 from boardprof.base.errors import BuildError, UsageError
-from boardprof.base.progress import activity
 from boardprof.base.resources import runtime_dir
 from boardprof.target.build.build_errors import missing_header
 from boardprof.target.build.build_options import (
@@ -61,18 +59,13 @@ from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.elf.identity import check_machine, compilers_of
 from boardprof.target.toolchain.cache import Cache, digest, prune
 from boardprof.target.toolchain.compile_unit import Unit
-from boardprof.target.toolchain.compiler import Compiler, Object
+from boardprof.target.toolchain.compiler import Compiler, Object, compiling_in_pool
 from boardprof.wire.transport.keyed import read_key
 
 _DEFAULT = BuildOptions()
 
-OnFunctions = Callable[[Sequence[CFunction]], None]
-
 _Waiting = tuple[Callable[[], list[Object]], Callable[[], list[Object]]]
 """Two functions that wait for the user's objects and for the agent's, and return them."""
-
-_Wait = Callable[[int, int], list[Object]]
-"""Return the objects of the units from one number to before another, once they are there."""
 
 
 def build(
@@ -81,16 +74,29 @@ def build(
     options: BuildOptions = _DEFAULT,
     *,
     verbose: Callable[[str], None] | None = None,
-    on_functions: OnFunctions | None = None,
 ) -> Firmware:
     """Build firmware for a board; whatever is in the cache is not built again.
 
-    ``options``: how; further sources come after ``sources``. With ``-flto`` the build id depends
-    on the folder.
-    ``on_functions``: gets the user's functions once their code is compiled, which may be long
-    before the image is linked; an exception in it ends the build.
+    Further sources in ``options`` come after ``sources``. With ``-flto`` the build id depends on
+    the folder.
     """
-    return _Build(spec, sources, options, verbose).run(on_functions)
+    with begin_build(spec, sources, options, verbose=verbose) as (_, finish):
+        return finish()
+
+
+def begin_build(
+    spec: BoardSpec,
+    sources: Sequence[str | Path],
+    options: BuildOptions,
+    *,
+    verbose: Callable[[str], None] | None = None,
+) -> AbstractContextManager[tuple[list[CFunction], Callable[[], Firmware]]]:
+    """Begin a build; give the user's functions as soon as their code is compiled.
+
+    The second value finishes the build, which may take long. Use it with ``with``: an error in the
+    block ends the build.
+    """
+    return _Build(spec, sources, options, verbose).begin()
 
 
 def source_functions(
@@ -202,32 +208,37 @@ class _Build:
         cflags = None if self._libc is None else self._libc.cflags
         return [user_unit(self._spec, file, self._flags, cflags) for file in self._sources.files]
 
-    def run(self, on_functions: OnFunctions | None) -> Firmware:
+    @contextmanager
+    def begin(self) -> Iterator[tuple[list[CFunction], Callable[[], Firmware]]]:
         runtime, user = agent_units(self._spec), self._user_units()
-        brought = self._sources
-        with self._compiling(user, runtime) as (of_user, of_agent):
+        given = self._sources
+        with ExitStack() as compiling:
+            of_user, of_agent = compiling.enter_context(self._compiling(user, runtime))
             compiled = of_user()
-            if brought.objects or brought.archives:
+            if given.objects or given.archives:
                 own = (compiled or of_agent())[0].path
-                check_machine(self._spec, [*brought.objects, *brought.archives], own)
-            objects = [*compiled, *map(Object.of, brought.objects)]
+                check_machine(self._spec, [*given.objects, *given.archives], own)
+            objects = [*compiled, *map(Object.of, given.objects)]
             objects = edited(self._cc, objects, self._flags, self._kept(user))
-            archives = edited(self._cc, list(map(Object.of, brought.archives)), self._flags)
+            archives = edited(self._cc, list(map(Object.of, given.archives)), self._flags)
             functions, unseen = self._functions([*objects, *archives])
-            if on_functions is not None:
-                on_functions(functions)
-            agent = of_agent()
-        hidden = {name: source for name, source, _ in unseen}
-        elsewhere = [*brought.objects, *brought.archives]
-        check_kept(self._flags, brought.files, [fn.name for fn in functions], hidden, elsewhere)
-        firmware = self._linked(agent, objects, archives, functions, [*runtime, *user], hidden)
-        paths = [each.path for each in (*objects, *archives)]
-        return replace(
-            firmware,
-            compilers=compilers_of(paths),
-            flags=self._effective_flags(),
-            sources=_sources(compiled),
-        )
+            hidden = {name: source for name, source, _ in unseen}
+
+            def finish() -> Firmware:
+                agent = of_agent()
+                compiling.close()
+                names, elsewhere = [fn.name for fn in functions], [*given.objects, *given.archives]
+                check_kept(self._flags, given.files, names, hidden, elsewhere)
+                units = [*runtime, *user]
+                firmware = self._linked(agent, objects, archives, functions, units, hidden)
+                return replace(
+                    firmware,
+                    compilers=compilers_of([each.path for each in (*objects, *archives)]),
+                    flags=self._effective_flags(),
+                    sources=_sources(compiled),
+                )
+
+            yield functions, finish
 
     def link(self, objects: Sequence[Object], functions: Sequence[CFunction]) -> Firmware:
         """Link compiled objects, whose functions are known."""
@@ -354,7 +365,7 @@ class _Build:
             return
         what = f"compiling for {self._spec.name}"
         try:
-            with _in_pool(what, units, known) as wait:
+            with compiling_in_pool(what, units, known) as wait:
                 yield partial(wait, 0, len(user)), partial(wait, len(user), len(units))
         except BuildError as error:
             missing = missing_header(self._spec, error, self._libc)
@@ -362,8 +373,8 @@ class _Build:
 
     def _functions(self, objects: Sequence[Object]) -> tuple[list[CFunction], list[HiddenFunction]]:
         """Return the functions of the user's objects, and those that are hidden."""
-        brought = self._sources
-        sources = [*brought.files, *brought.objects, *brought.archives]
+        given = self._sources
+        sources = [*given.files, *given.objects, *given.archives]
         return read_functions(self._spec, self._cache, objects, self._flags, sources)
 
     def _build_id(
@@ -414,43 +425,3 @@ def cxx_of(spec: BoardSpec) -> tuple[str, str]:
         name = re.sub(r"clang(?=(-[\d.]+)?$)", "clang++", board.cc)
     own = "g++" if board.package.startswith("gcc") and name.startswith("g++") else board.package
     return name, board.cxx_package or own
-
-
-@contextmanager
-def _in_pool(
-    what: str, units: Sequence[tuple[Compiler, Unit]], known: Sequence[Object | None]
-) -> Iterator[_Wait]:
-    """Compile units on all processors, the first ones first, while the context lasts.
-
-    Of several errors, that of the first unit is raised.
-
-    ``known``: the objects that need not be compiled. None if this unit has no object.
-    """
-    # Here, because most builds compile nothing: pools of threads take a while to import.
-    from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-
-    done = itertools.count(1)
-    with activity(what, len(units)) as step, ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = [
-            Future[Object]() if made else pool.submit(compiler.compile, unit)
-            for (compiler, unit), made in zip(units, known, strict=True)
-        ]
-        for job, made in zip(jobs, known, strict=True):
-            if made is not None:
-                job.set_result(made)
-
-        def wait(first: int, end: int) -> list[Object]:
-            for job in as_completed(jobs[first:end]):
-                if job.exception() is not None:
-                    break
-                step(next(done))
-            return [job.result() for job in jobs[first:end]]
-
-        try:
-            yield wait
-        except BaseException as error:
-            pool.shutdown(wait=False, cancel_futures=True)
-            if isinstance(error, KeyboardInterrupt):  # a compiler may take minutes
-                for cc, _ in units:
-                    cc.stop()
-            raise

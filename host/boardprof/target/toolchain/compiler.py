@@ -9,14 +9,17 @@ headers still have the recorded contents. Objects are stored under the digest of
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from boardprof.base.errors import BuildError
+from boardprof.base.progress import activity
 from boardprof.target.toolchain.cache import Cache, FileHashes, digest, file_state, read_text
 from boardprof.target.toolchain.compile_unit import (
     Record,
@@ -282,6 +285,47 @@ class Compiler(Driver):
             text = record.to_json()
             self._cache.write(text, "units", key, f"{digest(text)}.json")
         return Object(kept, record.sha256, self._sources(unit, record))
+
+
+@contextmanager
+def compiling_in_pool(
+    what: str, units: Sequence[tuple[Compiler, Unit]], known: Sequence[Object | None]
+) -> Iterator[Callable[[int, int], list[Object]]]:
+    """Compile units on all processors, the first ones first, while the context lasts.
+
+    Give a function that waits for the units from one number to before another, and returns their
+    objects. Of several errors, that of the first unit is raised.
+
+    ``known``: the objects that need not be compiled. None if this unit has no object.
+    """
+    # Here, because most builds compile nothing: pools of threads take a while to import.
+    from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+
+    done = itertools.count(1)
+    with activity(what, len(units)) as step, ThreadPoolExecutor(os.cpu_count()) as pool:
+        jobs = [
+            Future[Object]() if made else pool.submit(compiler.compile, unit)
+            for (compiler, unit), made in zip(units, known, strict=True)
+        ]
+        for job, made in zip(jobs, known, strict=True):
+            if made is not None:
+                job.set_result(made)
+
+        def wait(first: int, end: int) -> list[Object]:
+            for job in as_completed(jobs[first:end]):
+                if job.exception() is not None:
+                    break
+                step(next(done))
+            return [job.result() for job in jobs[first:end]]
+
+        try:
+            yield wait
+        except BaseException as error:
+            pool.shutdown(wait=False, cancel_futures=True)
+            if isinstance(error, KeyboardInterrupt):  # a compiler may take minutes
+                for cc, _ in units:
+                    cc.stop()
+            raise
 
 
 def _searched() -> list[str]:
