@@ -157,9 +157,9 @@ def _check_hidden(plan: Plan, firmware: Firmware | None) -> None:
     """Check that a function is not main and can be called from outside its file."""
     if firmware is None:
         return
-    from boardprof.target.build.functions import unoffered  # later: only errors need it
+    from boardprof.target.build.functions import discarded_functions  # later: only errors need it
 
-    found = unoffered(firmware.board, plan.files[:1], plan.code, plan.function)
+    found = discarded_functions(firmware.board, plan.files[:1], plan.code, plan.function)
     name, sources = plan.function, [source for _, source, _ in found.static]
     if sources or name in firmware.hidden:
         kept = name if len(sources) == 1 else f"{sources[0]}:{name}" if sources else None
@@ -180,9 +180,9 @@ def _check_hidden(plan: Plan, firmware: Firmware | None) -> None:
 
 def _why_nothing(plan: Plan, firmware: Firmware) -> tuple[list[str], str, str | None]:
     """Explain why sources offer no function: their static ones, the reason if known, a hint."""
-    from boardprof.target.build.functions import unoffered  # later: only errors need it
+    from boardprof.target.build.functions import discarded_functions  # later: only errors need it
 
-    found = unoffered(firmware.board, plan.files[:1], plan.code)
+    found = discarded_functions(firmware.board, plan.files[:1], plan.code)
     static = sorted({*firmware.hidden, *(name for name, _, _ in found.static)})
     if static:
         more = f" and {len(static) - _MOST_LISTED} more" if len(static) > _MOST_LISTED else ""
@@ -229,9 +229,9 @@ def _is_static(name: str, plan: Plan, firmware: Firmware) -> bool:
     """Tell whether a function exists only as a static one, which compilers discard if unused."""
     if name in firmware.hidden:
         return True
-    from boardprof.target.build.functions import unoffered  # later: it may compile
+    from boardprof.target.build.functions import discarded_functions  # later: it may compile
 
-    return bool(unoffered(firmware.board, plan.files[:1], plan.code, name).static)
+    return bool(discarded_functions(firmware.board, plan.files[:1], plan.code, name).static)
 
 
 def _where(board: Board, plan: Plan) -> str:

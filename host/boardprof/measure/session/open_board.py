@@ -24,7 +24,7 @@ from boardprof.target.descriptions.board import (
     BoardSpec,
     board_spec,
     find_boards,
-    what_it_says,
+    with_reported_board,
 )
 from boardprof.target.descriptions.launch import DEFAULT_BAUD, filled
 from boardprof.target.elf.binutils import locate
@@ -173,7 +173,7 @@ def attach(
             session.locate = cache(partial(locate, Path(image)))
         welcome = _opened(session, spec, is_started=is_started)
         dictionary = fetch_dictionary(session, cache_root() / "dictionaries")
-        spec = what_it_says(spec, dictionary.board)
+        spec = with_reported_board(spec, dictionary.board)
         if dictionary.board != spec.name:
             why = ", the default without -b" if spec.default else ""
             raise BoardError(

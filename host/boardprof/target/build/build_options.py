@@ -280,7 +280,7 @@ def linker_files(flags: Sequence[str]) -> list[Path]:
     return list(found)
 
 
-def libraries_taken(flags: Sequence[str]) -> list[Path]:
+def linked_libraries(flags: Sequence[str]) -> list[Path]:
     """Return the static and shared libraries that the linker takes for these flags.
 
     Libraries that link scripts name and the system's C library are left out.

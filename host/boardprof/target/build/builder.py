@@ -23,7 +23,7 @@ from boardprof.target.build.build_options import (
     BuildOptions,
     digests,
     effective_flags,
-    libraries_taken,
+    linked_libraries,
     linker_files,
     user_flags,
     with_copies,
@@ -31,7 +31,7 @@ from boardprof.target.build.build_options import (
 from boardprof.target.build.firmware import Firmware
 from boardprof.target.build.functions import agent_mtu, check_kept, read_functions
 from boardprof.target.build.glue import table_source
-from boardprof.target.build.linking import Linker, check_constructors, link_what_can_be
+from boardprof.target.build.linking import Linker, check_constructors, link_without_missing
 from boardprof.target.build.sources import (
     RUNTIME,
     agent_flags,
@@ -49,10 +49,10 @@ from boardprof.target.build.symbol_renaming import (
     edited,
     fallback_library,
     names_to_change,
-    parts_of,
     renamed,
     renamed_libraries,
-    with_own_memory,
+    thin_members,
+    with_own_memcpy,
 )
 from boardprof.target.cfunction import CFunction, HiddenFunction
 from boardprof.target.descriptions.board import BoardSpec
@@ -264,14 +264,14 @@ class _Build:
         """
         fallback = fallback_library(self._cc, agent)
         if fallback is not None:
-            agent = with_own_memory(self._cc, agent)
+            agent = with_own_memcpy(self._cc, agent)
         inputs = {**link_inputs(self._spec), **digests(linker_files(self._flags.linker))}
         theirs = [*objects, *archives]
         build_id = self._build_id(units, [*agent, *theirs], inputs)
         named = theirs if named is None else named
         link = self._link_step(agent, objects, archives, fallback, inputs, hidden, build_id, named)
         paths = [each.path for each in theirs]
-        (image, libc), offered, missing = link_what_can_be(
+        (image, libc), offered, missing = link_without_missing(
             self._cache, functions, paths, build_id, link
         )
         called = [fn.symbol for fn in offered if fn.reason is None]
@@ -305,8 +305,8 @@ class _Build:
 
         The user's functions that have names of the agent's are renamed first.
         """
-        taken = libraries_taken(self._flags.linker)
-        every = [*named, *(part for path in taken for part in parts_of(path))]
+        taken = linked_libraries(self._flags.linker)
+        every = [*named, *(part for path in taken for part in thin_members(path))]
         names = names_to_change(self._cache, agent, every, self._flags.lto)
         copies = renamed_libraries(self._cc, self._cache, taken, names)
         flags = replace(self._flags, linker=with_copies(self._flags.linker, copies))

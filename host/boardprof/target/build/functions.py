@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The functions of the user's code: those that a firmware offers, and those that it cannot.
 
-A static function that nothing calls is not in the object: the compiler drops it silently.
-`unoffered` therefore compiles the sources once more, as ``--keep`` would, when an error is to be
+A static function that nothing calls is not in the object: the compiler drops it silently. So
+`discarded_functions` compiles the sources once more, as ``--keep`` would, when an error is to be
 explained or somebody asks for all. pyelftools is imported only when objects are read: that takes
 longer than a build from the cache.
 """
@@ -97,20 +97,20 @@ def _readers() -> list[str | None]:
 
 
 @dataclass(frozen=True)
-class Unoffered:
+class Discarded:
     """The functions that no firmware offers."""
 
     static: tuple[HiddenFunction, ...] = ()
     mains: tuple[Path, ...] = ()
 
 
-def unoffered(
+def discarded_functions(
     spec: BoardSpec,
     sources: Sequence[str | Path],
     options: BuildOptions,
     name: str | None = None,
     verbose: Callable[[str], None] | None = None,
-) -> Unoffered:
+) -> Discarded:
     """Compile C sources so that nothing is discarded; a source that fails is left out.
 
     ``name``: the only function of interest, which may be inline; None for all that are not inline.
@@ -122,7 +122,7 @@ def unoffered(
         if language(file) == "c" and (name is None or names_one_of(file.read_bytes(), [name]))
     ]
     if not files or flags.lto:
-        return Unoffered()
+        return Discarded()
     compiler = Compiler(spec.build.cc, spec.build.package, Cache(), verbose)
     libc = find_libc(spec, compiler)
     cflags = None if libc is None else libc.cflags
@@ -138,7 +138,7 @@ def unoffered(
         found, has_main = _read(made.path)
         static += [each for each in found if name is None or each.name == name]
         mains += [file] if has_main else []
-    return Unoffered(tuple(static), tuple(mains))
+    return Discarded(tuple(static), tuple(mains))
 
 
 def _read(path: Path) -> tuple[list[HiddenFunction], bool]:

@@ -25,7 +25,7 @@ from boardprof.target.build.build_errors import (
 )
 from boardprof.target.build.build_options import UserFlags
 from boardprof.target.build.sources import HEAP_FUNCTIONS, Libc, has_heap, libc_units
-from boardprof.target.build.symbol_renaming import with_own_memory
+from boardprof.target.build.symbol_renaming import with_own_memcpy
 from boardprof.target.cfunction import CFunction
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.elf.object_file import (
@@ -116,7 +116,7 @@ class Linker:
             assert board.libc is not None
             before += libc.before
             tie = [self.compiler.compile(unit) for unit in libc_units(self.spec, libc.cflags)]
-            objects = [*objects, *with_own_memory(self.compiler, tie)]
+            objects = [*objects, *with_own_memcpy(self.compiler, tie)]
         after = [*self.flags.linker, *board.ldflags]
         is_hosted = self.cplusplus and not board.freestanding
         after += ["-lstdc++"] if is_hosted and self.compiler.has_library("stdc++") else []
@@ -152,7 +152,7 @@ def _scripts(spec: BoardSpec) -> tuple[Path, ...]:
     return tuple(sorted((runtime_dir() / "libc" / str(spec.build.libc)).glob("*.ld")))
 
 
-def link_what_can_be(
+def link_without_missing(
     cache: Cache,
     functions: Sequence[CFunction],
     objects: Sequence[Path],

@@ -75,7 +75,7 @@ def renamed(
     return changed
 
 
-def parts_of(library: Path) -> list[Object]:
+def thin_members(library: Path) -> list[Object]:
     """Return a library; for a thin one, the objects that it names."""
     parts = [path for path in outside(library) if path.is_file()]
     return [Object.of(path) for path in parts or [library]]
@@ -92,7 +92,7 @@ def renamed_libraries(
             [new] = renamed(compiler, [made], names)
             if new != made:
                 copies[path] = new.path
-        elif clash := names_to_change(cache, [], parts_of(path), False, names):
+        elif clash := names_to_change(cache, [], thin_members(path), False, names):
             raise BuildError(
                 f"{path} defines {clash[0]}, which the agent also calls. The symbol can only be "
                 "renamed in a complete static library.",
@@ -124,7 +124,7 @@ def _names(path: Path) -> str:
     return json.dumps([sorted(defined), sorted(used)])
 
 
-def with_own_memory(compiler: Compiler, agent: Sequence[Object]) -> list[Object]:
+def with_own_memcpy(compiler: Compiler, agent: Sequence[Object]) -> list[Object]:
     """Return the agent's objects, which define and call ``bp_memcpy`` and the like."""
     return renamed(compiler, agent, _NAMES, "bp_")
 

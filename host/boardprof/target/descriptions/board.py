@@ -347,7 +347,7 @@ def unnamed_board() -> BoardSpec:
     )
 
 
-def what_it_says(spec: BoardSpec, name: str) -> BoardSpec:
+def with_reported_board(spec: BoardSpec, name: str) -> BoardSpec:
     """Return the description of a board that has reported its name.
 
     ``spec``: the expected board, which is returned. For `unnamed_board` it is the known board of

@@ -44,7 +44,7 @@ def debug_info(elf: ELFFile) -> DWARFInfo | None:
     if not elf.has_dwarf_info(strict=True):
         return None
     if elf["e_machine"] == "EM_MSP430":
-        know_small_addresses()
+        add_small_addresses()
     info = elf.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
     if elf["e_type"] != "ET_REL":
         return info
@@ -306,7 +306,7 @@ class _SmallStructs(DWARFStructs):
         """Keep the type: pyelftools would set one of eight bytes."""
 
 
-def know_small_addresses() -> None:
+def add_small_addresses() -> None:
     """Let pyelftools read units with addresses of two bytes; it keeps its layouts in a cache."""
     for little_endian in (True, False):
         for version in _VERSIONS:

@@ -77,7 +77,7 @@ def functions(
 
 
 def _defined_twice(name: str, one: Path, other: Path, kept: bool) -> BuildError:
-    first, second = _told_apart([one, other])
+    first, second = _distinct_names([one, other])
     hint = "make one of them static, rename it, or build only one of the files"
     if kept:
         hint = (
@@ -89,7 +89,7 @@ def _defined_twice(name: str, one: Path, other: Path, kept: bool) -> BuildError:
     )
 
 
-def _told_apart(paths: Sequence[Path]) -> list[str]:
+def _distinct_names(paths: Sequence[Path]) -> list[str]:
     """Return the last parts of each path, as many as make the paths distinct."""
     for count in range(1, max((len(path.parts) for path in paths), default=0)):
         names = [str(Path(*path.parts[-count:])) for path in paths]
