@@ -9,11 +9,11 @@ others can be measured.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from boardprof.base.errors import BuildError
 from boardprof.base.resources import runtime_dir
@@ -174,12 +174,13 @@ def link_without_missing(
     try:
         return link(functions), list(functions), {}
     except UndefinedError as error:
-        needing = {
-            name: need.symbol + (f" (for {need.through})" if need.through else "")
-            for name, need in functions_needing(objects, error.symbols, error.libraries).items()
+        needing = _functions_needing(error.symbols, objects, error.libraries)
+        missing = {
+            fn.name: needing[name]
+            for fn in functions
+            for name in (fn.check, fn.setup, fn.symbol)  # of several, the last is shown
+            if fn.reason is None and name in needing
         }
-        needs = {fn.name: _needs(fn, needing) for fn in functions if fn.reason is None}
-        missing = {name: symbol for name, symbol in needs.items() if symbol is not None}
         offered = [_without(fn, missing) for fn in functions]
         if not missing or all(fn.reason for fn in offered):
             if not missing or not error.uses:
@@ -188,12 +189,6 @@ def link_without_missing(
     linked = link(offered)
     cache.write(json.dumps(missing), *place)
     return linked, offered, missing
-
-
-def _needs(fn: CFunction, needing: dict[str, str]) -> str | None:
-    """Return the missing symbol that a function, its set-up or its check needs."""
-    hooks = (fn.symbol, fn.setup, fn.check)
-    return next((needing[name] for name in hooks if name in needing), None)
 
 
 def _without(fn: CFunction, missing: dict[str, str]) -> CFunction:
@@ -242,11 +237,8 @@ def _constructing(paths: Sequence[Path], offered: Collection[str]) -> list[str]:
 
 
 def _names_and_constructors(named: bool, elf: ELFFile) -> tuple[list[tuple[str, bool]], bool]:
-    return list(global_names(elf)) if named else [], _has_constructors(elf)
-
-
-def _has_constructors(elf: ELFFile) -> bool:
-    return any(
+    names = list(global_names(elf)) if named else []
+    return names, any(
         section.data_size and f"{section.name}.".startswith(f"{kind}.")
         for section in elf.iter_sections()
         for kind in _CONSTRUCTORS
@@ -261,19 +253,6 @@ def _has_constructors(elf: ELFFile) -> bool:
 
 _ALLOCATED = 2  # SHF_ALLOC
 _Section = tuple[int, int]  # which image, and the section's index in it
-
-
-@dataclass(frozen=True)
-class Need:
-    """A symbol that a function needs and nothing defines.
-
-    Attributes:
-        through: the library's function that needs it and that the objects use; None if the
-            objects need the symbol themselves.
-    """
-
-    symbol: str
-    through: str | None = None
 
 
 class _References:
@@ -296,8 +275,11 @@ class _References:
         read_image(image, partial(self._read, self._images))
         self._images += 1
 
-    def needed(self, function: str, symbols: Collection[str]) -> Need | None:
-        """Return the first of ``symbols`` that a function needs, itself or through others."""
+    def needed(self, function: str, symbols: Collection[str]) -> str | None:
+        """Return the first of ``symbols`` that a function needs, itself or through others.
+
+        If a library's function needs it, its name is added: ``times (for clock)``.
+        """
         start = self.functions[function]
         todo: list[tuple[_Section, str | None]] = [(start, None)]
         seen = {start}
@@ -305,7 +287,7 @@ class _References:
             section, through = todo.pop()
             for target in self._uses.get(section, ()):
                 if isinstance(target, str) and target in symbols:
-                    return Need(target, through)
+                    return f"{target} (for {through})" if through else target
                 found = self._section(target)
                 if found is not None and found not in seen:
                     seen.add(found)
@@ -330,7 +312,11 @@ class _References:
                 self._defined.setdefault(symbol.name, (number, symbol.section))
                 if symbol.is_function:
                     self.functions.setdefault(symbol.name, (number, symbol.section))
-        for section in _loaded_relocations(elf):
+        for section in elf.iter_sections():
+            if section["sh_type"] not in ("SHT_REL", "SHT_RELA"):
+                continue
+            if not elf.get_section(section["sh_info"])["sh_flags"] & _ALLOCATED:
+                continue  # relocations of debug information, of which there are many
             uses = self._uses.setdefault((number, section["sh_info"]), {})
             for relocation in section.iter_relocations():
                 symbol = table[relocation["r_info_sym"]]
@@ -340,18 +326,9 @@ class _References:
                 uses[(number, symbol.section) if own else symbol.name] = None
 
 
-def _loaded_relocations(elf: ELFFile) -> Iterator[Any]:
-    """Yield the relocations of code and data; those of debug information are many more."""
-    for section in elf.iter_sections():
-        if section["sh_type"] in ("SHT_REL", "SHT_RELA"):
-            flags: int = elf.get_section(section["sh_info"])["sh_flags"]
-            if flags & _ALLOCATED:
-                yield section
-
-
-def functions_needing(
-    objects: Sequence[Path], symbols: Collection[str], libraries: Sequence[Path] = ()
-) -> dict[str, Need]:
+def _functions_needing(
+    symbols: Collection[str], objects: Sequence[Path], libraries: Sequence[Path]
+) -> dict[str, str]:
     """Return the global functions of ``objects`` that need one of ``symbols``, and which."""
     references = _References(libraries)
     for image in (image for path in objects for image in images(path)):
