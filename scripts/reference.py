@@ -90,7 +90,7 @@ PYTHON: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("boardprof.results.stats.summary", "", "", ("Summary", "summarize")),
     ("boardprof.results.stats.warnings", "", "", ("Warning_", "warnings")),
     ("boardprof.results.stats.change_points", "", "", ("change_points", "Change")),
-    ("boardprof.results.comparison.compare", "Comparing", "", ("compare",)),
+    ("boardprof.results.history.run_comparison", "Comparing", "", ("compare",)),
     ("boardprof.results.comparison.comparison", "", "", ("Comparison", "Difference", "Unjudged")),
     ("boardprof.results.comparison.rule", "", "", ("Rule", "Usual", "parse_rule")),
     ("boardprof.results.history.store", "History", "", ("History",)),

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from boardprof.jobs.run.plan import Plan
     from boardprof.jobs.run.runner import Outcome
     from boardprof.results.comparison.comparison import Comparison
-    from boardprof.results.history.branch_baseline import BranchRuns
     from boardprof.results.history.report_lookup import Found
+    from boardprof.results.history.run_comparison import BranchRuns
     from boardprof.results.report.report import Report
     from boardprof.show.exporters import Export
 
@@ -67,7 +67,6 @@ class Against:
             bisects: the exit code is for ``git bisect run``.
             if_present: without such a run, nothing is compared.
         """
-        from boardprof.results.history.branch_baseline import BranchRuns
         from boardprof.results.history.project import repository_path
         from boardprof.results.history.report_lookup import (
             branch_meant,
@@ -75,6 +74,7 @@ class Against:
             find_run_if_present,
         )
         from boardprof.results.history.run import NothingKeptError
+        from boardprof.results.history.run_comparison import BranchRuns
 
         if ref.startswith("branch:") and repository_path(".") is None:
             raise UsageError(

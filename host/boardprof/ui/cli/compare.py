@@ -63,8 +63,8 @@ class Gate:
         earlier: Sequence[Report] | None = None,
     ) -> Comparison:
         """Compare two Reports; raises as `boardprof.compare`, and if a rule could check nothing."""
-        from boardprof.results.comparison.compare import compare
         from boardprof.results.comparison.comparison import ComparisonError
+        from boardprof.results.history.run_comparison import compare
 
         found = compare(
             before,

@@ -19,8 +19,8 @@ from boardprof.results.report.report import Report
 from boardprof.results.stats.groups import GroupSummary, summaries
 
 if TYPE_CHECKING:
-    from boardprof.results.history.branch_baseline import BranchRuns
     from boardprof.results.history.run import Run
+    from boardprof.results.history.run_comparison import BranchRuns
     from boardprof.ui.pytest_plugin.profiler import Other
 
 SPREAD_RUNS: Final = 20

@@ -23,8 +23,8 @@ from boardprof.ui.pytest_plugin.item import unnumbered
 from boardprof.ui.pytest_plugin.options import Options, read_options, renamed
 
 if TYPE_CHECKING:
-    from boardprof.results.history.branch_baseline import BranchRuns
     from boardprof.results.history.run import Run
+    from boardprof.results.history.run_comparison import BranchRuns
     from boardprof.results.report.measurement import Measurement
     from boardprof.results.report.report import Report
     from boardprof.ui.pytest_plugin.gate import Verdict
@@ -131,7 +131,7 @@ class Session:
             self._baseline = (found.label, found.report)
             self._run = found.run
             if (branch := branch_meant(ref, found)) is not None:
-                from boardprof.results.history.branch_baseline import BranchRuns
+                from boardprof.results.history.run_comparison import BranchRuns
 
                 self._branch = BranchRuns(branch, self._root)
         return self._baseline
