@@ -99,9 +99,8 @@ PYTHON: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
         "boardprof.ui.pytest_plugin.profiler",
         "pytest: the fixture `boardprof`",
         "The fixture is a `Profiler`; the fixture `board` is a connected `boardprof.Board`.",
-        ("Profiler",),
+        ("Profiler", "Measured"),
     ),
-    ("boardprof.ui.pytest_plugin.measured", "", "", ("Measured",)),
     (
         "boardprof.tune",
         "boardprof.tune: measuring candidates",

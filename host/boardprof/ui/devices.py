@@ -31,13 +31,8 @@ class Port:
     """A port and what answers there.
 
     Attributes:
-        port: device path or ``socket://HOST:PORT``.
         usb: vendor and product id, ``0483:374b``; "" if it is not a USB device.
-        serial: its serial number; "" if absent.
-        description: the device's own description.
         board: the board whose agent has answered; "" if no agent has.
-        agent: version of that agent.
-        build_id: of its firmware, 16 hexadecimal digits.
         state: ``free``, ``busy: ...``, ``silent: ...`` or another problem; one line.
     """
 
@@ -60,10 +55,6 @@ def find_devices(ports: Sequence[str], baud: int | None = None) -> list[Port]:
     """Ask at all ports at once which board is there, so that silent ones share one timeout.
 
     A port that another program has open is not touched: opening it could reset the board.
-
-    Args:
-        ports: device paths or ``socket://HOST:PORT``.
-        baud: of serial ports; None for the usual rate.
     """
     if not ports:
         return []

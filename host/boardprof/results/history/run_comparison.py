@@ -12,7 +12,6 @@ from boardprof.results.comparison.compare import compare as compare_reports
 from boardprof.results.comparison.comparison import Comparison, ComparisonError
 from boardprof.results.comparison.compatibility import comparable_flags
 from boardprof.results.comparison.rule import Rule, parse_rules
-from boardprof.results.history.choice import Choice
 from boardprof.results.history.report_lookup import (
     Found,
     branch_reports,
@@ -21,6 +20,7 @@ from boardprof.results.history.report_lookup import (
     user_history,
 )
 from boardprof.results.history.run import Run, RunId, contents_of
+from boardprof.results.history.run_table import Choice
 from boardprof.results.report.report import Report
 from boardprof.results.report.source_place import places_of
 
@@ -112,12 +112,7 @@ class BranchRuns:
     """The clean runs of a branch; each is read once."""
 
     def __init__(self, branch: str, folder: str | Path = ".") -> None:
-        """Read nothing yet.
-
-        Args:
-            branch: its name.
-            folder: the current folder, whose project counts.
-        """
+        """Read nothing yet."""
         self.branch = branch
         self._folder = folder
         self._runs: dict[Choice, list[Run]] = {}
@@ -140,17 +135,6 @@ class BranchRuns:
         Several jobs may measure other things on one branch. So of these runs, the one with most of
         the Report's rows is returned; of several such runs, one of the same target or without
         further rows, then one with the same inputs, and then the newest.
-
-        Args:
-            report: of the new run.
-            rules: that will be checked.
-            allow: mismatches to ignore, see `compare`.
-            target: what was measured, such as ``fir.c:fir``; "" if not known.
-            part: returns the part of a run that is compared; None if there is none.
-
-        Raises:
-            HistoryError: the history cannot be read.
-            RuleError: a rule does not parse.
         """
         parsed = parse_rules(rules)
         wanted = contents_of(report)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from boardprof.base.errors import UsageError
-from boardprof.ui.cli.build import build_options, taken_build_options
+from boardprof.ui.cli.build import build_options, parse_build_options
 from boardprof.ui.cli.group import Commands
 from boardprof.ui.cli.options import board_option, json_option, key_option
 from boardprof.ui.cli.output import echo, echo_data, echo_json
@@ -51,7 +51,7 @@ def serve(
 
     if board is None:
         raise UsageError("Which board should the agent serve?", hint="give -b BOARD")
-    code = taken_build_options(options)
+    code = parse_build_options(options)
     address = None if pty else listen
     serve_agent(board_spec(board), paths, code, listen=address, key_file=key_file)
 

@@ -13,8 +13,8 @@ from boardprof.ui.cli.options import (
     board_option,
     image_option,
     json_option,
+    parse_port_options,
     port_options,
-    taken_port_options,
     width_option,
 )
 from boardprof.ui.cli.output import echo_console, echo_json, echo_lines, echo_note, echo_page
@@ -131,7 +131,7 @@ def _connected(board: str | None, options: Mapping[str, Any]) -> Board:
     return connect(
         board,
         image=options["image"],
-        **taken_port_options(options),
+        **parse_port_options(options),
         on_console=echo_console if options.get("console") else None,
         on_note=echo_note,
     )

@@ -14,8 +14,8 @@ from boardprof.ui.cli.options import (
     board_option,
     json_option,
     output_option,
+    parse_port_options,
     port_options,
-    taken_port_options,
 )
 from boardprof.ui.cli.output import echo, echo_command, echo_json
 
@@ -100,7 +100,7 @@ def build_options(command: Command) -> Command:
     return compile_options(command)
 
 
-def taken_build_options(options: Mapping[str, Any]) -> BuildOptions:
+def parse_build_options(options: Mapping[str, Any]) -> BuildOptions:
     """Return what was given by `build_options` or `compile_options`."""
     from boardprof.target.build.build_options import BuildOptions
 
@@ -135,7 +135,7 @@ def build(
     from boardprof.target.descriptions.board_lookup import board_spec, default_board
 
     spec = default_board() if board is None else board_spec(board)
-    code, on_command = taken_build_options(options), echo_command if verbose else None
+    code, on_command = parse_build_options(options), echo_command if verbose else None
     firmware = build_firmware(spec, paths, code, verbose=on_command)
     target = write_image(firmware, output)
     sizes = image_sizes(firmware)
@@ -227,7 +227,7 @@ def _image(
     first = Path(paths[0])
     if len(paths) == 1 and is_program(first):
         return first, build_id_of(first)
-    code, on_command = taken_build_options(options), echo_command if verbose else None
+    code, on_command = parse_build_options(options), echo_command if verbose else None
     firmware = build(spec, paths, code, verbose=on_command)
     return firmware.image, firmware.build_id
 
@@ -237,5 +237,5 @@ def _checked(spec: BoardSpec, image: Path, options: Mapping[str, Any]) -> bytes:
     from boardprof.measure.connect import connect
     from boardprof.target.build.flash import after_flash
 
-    with after_flash(), connect(spec, image=image, **taken_port_options(options)) as connected:
+    with after_flash(), connect(spec, image=image, **parse_port_options(options)) as connected:
         return connected.welcome.build_id

@@ -225,11 +225,7 @@ _OF_BUILDS = frozenset(
 
 
 def check_variables(environment: Mapping[str, str], group: click.Group, ctx: click.Context) -> None:
-    """Check for misspelt variables. Names that resemble none of ours may belong to other programs.
-
-    Raises:
-        UsageError: one is.
-    """
+    """Refuse misspelt variables; names that resemble none of ours may be another program's."""
     ours = {name.removeprefix(PREFIX) for name in environment if name.startswith(PREFIX)}
     ours -= _BESIDE_OPTIONS | _OF_BUILDS
     if not ours:

@@ -29,15 +29,7 @@ Command = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Gate:
-    """The values of the gate options.
-
-    Attributes:
-        rules: a change must not break them.
-        alpha: level of the rank test.
-        allow: mismatches to ignore.
-        fail_if_missing: fail if a rule could not be checked.
-        spread_runs: earlier runs that limits in spreads come from, at most.
-    """
+    """The values of the gate options."""
 
     rules: tuple[str, ...]
     alpha: float
@@ -88,16 +80,7 @@ class Gate:
         return found
 
     def check(self, found: Comparison, *, may_wait: bool = False) -> None:
-        """Check that rules could judge something: a gate must not pass because it sees nothing.
-
-        Args:
-            found: the comparison.
-            may_wait: it may see nothing as long as the branch has too few runs for a spread. Only
-                for a run that is kept, since otherwise it would wait for ever.
-
-        Raises:
-            ComparisonError: no rule could judge any row, and that is not a failure anyway.
-        """
+        """Check that rules could judge something: a gate must not pass because it sees nothing."""
         from boardprof.results.comparison.comparison import ComparisonError
 
         waits = may_wait and found.awaits_runs
@@ -110,7 +93,7 @@ class Gate:
 
 
 def gate_options(command: Command) -> Command:
-    """Add the options; `taken_gate` returns their values."""
+    """Add the options; `parse_gate` returns their values."""
     for option in (
         click.option(
             "--fail-if-missing",
@@ -154,12 +137,8 @@ def gate_options(command: Command) -> Command:
     return command
 
 
-def taken_gate(options: Mapping[str, Any]) -> Gate:
-    """Return the given options.
-
-    Raises:
-        UsageError: ``--fail-if-missing`` is given without a rule.
-    """
+def parse_gate(options: Mapping[str, Any]) -> Gate:
+    """Return the given options."""
     if options["fail_if_missing"] and not options["rules"]:
         raise UsageError("--fail-if-missing needs a rule.", hint="--fail-if")
     names = ("rules", "alpha", "allow", "fail_if_missing", "spread_runs")
@@ -215,7 +194,7 @@ def compare(
     Exact counts, such as those of emulators, differ if the numbers differ. All other metrics differ
     if a rank test says so. Without --fail-if nothing counts as a regression.
     """
-    gate = taken_gate(options)
+    gate = parse_gate(options)
     from boardprof.results.report.report_file import write_text
     from boardprof.show.comparison_table import comparison_page
     from boardprof.show.exporters import read_exports

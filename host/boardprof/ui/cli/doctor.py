@@ -98,11 +98,7 @@ _PORTS = ("ttyACM*", "ttyUSB*", "ttyAMA*")
 
 
 def _environment(boards: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the relevant facts about this machine, as plain data for JSON.
-
-    Args:
-        boards: for each, ``name``, ``default`` and ``missing`` as in ``boardprof boards --json``.
-    """
+    """Return the relevant facts about this machine, as plain data for JSON."""
     import platform
 
     from boardprof.target.toolchain.cache import cache_root

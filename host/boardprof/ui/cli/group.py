@@ -33,13 +33,7 @@ class SectionedCommand(click.Command):
     """A command whose many options are grouped into sections in its help."""
 
     def __init__(self, *args: Any, sections: Mapping[str, str], **options: Any) -> None:
-        """Create the command.
-
-        Args:
-            *args: of `click.Command`.
-            sections: title -> names of options, separated by blanks; ``Help`` has all others.
-            **options: of `click.Command`.
-        """
+        """Create the command."""
         super().__init__(*args, **options)
         self.sections = sections
 

@@ -26,7 +26,7 @@ from boardprof.ui.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from boardprof.results.history.run import Record, Run
+    from boardprof.results.history.run import Run, StoredRun
     from boardprof.results.history.store import History
     from boardprof.show.layout import Page
 
@@ -180,10 +180,10 @@ def import_runs(files: Sequence[str]) -> None:
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
 def merge(files: Sequence[str]) -> None:
     """Add the runs of other history files (SQLite), as `import` does."""
-    from boardprof.results.history.database import may_exist
+    from boardprof.results.history.sqlite import may_exist
     from boardprof.results.history.store import History
 
-    def read(file: str) -> list[Record]:
+    def read(file: str) -> list[StoredRun]:
         if not may_exist(Path(file)):
             raise UsageError(f"The file {file} does not exist.", hint="`boardprof history path`")
         return [*History(Path(file)).records()]
@@ -191,7 +191,7 @@ def merge(files: Sequence[str]) -> None:
     _add(files, read)
 
 
-def _add(files: Sequence[str], read: Callable[[str], list[Record]]) -> None:
+def _add(files: Sequence[str], read: Callable[[str], list[StoredRun]]) -> None:
     """Add the runs of files; every file must be readable."""
     from boardprof.results.history.report_lookup import user_history
 

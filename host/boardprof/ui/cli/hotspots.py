@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.base.errors import DeviceError, UsageError
-from boardprof.ui.cli.build import build_options, taken_build_options
+from boardprof.ui.cli.build import build_options, parse_build_options
 from boardprof.ui.cli.group import SectionedCommand
 from boardprof.ui.cli.options import (
     STDOUT,
@@ -19,9 +19,9 @@ from boardprof.ui.cli.options import (
     complete_value,
     file_option,
     image_option,
+    parse_port_options,
     port_options,
     probe_option,
-    taken_port_options,
     width_option,
 )
 from boardprof.ui.cli.output import (
@@ -118,8 +118,8 @@ def hotspots(target: str, values: tuple[str, ...], board: str | None, **options:
         target=target,
         values=values,
         boards=(board,) if board else (),
-        code=taken_build_options(options),
-        **taken_port_options(options),
+        code=parse_build_options(options),
+        **parse_port_options(options),
         **{name: options[name] for name in ("image", "flash", "warmup", "sampled", "probe")},
         **{name: options[name] for name in ("samples", "seed") if options[name] is not None},
     )

@@ -27,17 +27,7 @@ _BESIDE_OPTIONS = {"project"}
 
 
 def apply_settings(ctx: click.Context, config: str | None, profile: str | None) -> None:
-    """Set the defaults of all commands below ``ctx`` from the files.
-
-    Args:
-        ctx: of the group.
-        config: a file to read instead of the project's and the user's.
-        profile: name of a profile in them.
-
-    Raises:
-        UsageError: a file cannot be read, or has a key or a value that no option takes.
-        UnknownNameError: no file has the profile.
-    """
+    """Set the defaults of all commands below ``ctx`` from the files."""
     from pathlib import Path
 
     from boardprof.base.settings import (

@@ -144,7 +144,7 @@ def port_options(command: Command) -> Command:
     return command
 
 
-def taken_port_options(options: Mapping[str, Any]) -> dict[str, Any]:
+def parse_port_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return what was given by `port_options`, named as `boardprof.connect` and a plan take it."""
     names = ("port", "baud", "timeout_s", "wall_timeout_s", "takeover", "clock", "key_file")
     found = {name: options[name] for name in names}
@@ -294,10 +294,6 @@ def file_option(form: str, what: str) -> Callable[[Command], Command]:
     """Return the decorator that adds ``--FORM FILE``; the command gets ``FORM_file``.
 
     Whether the file can be written is checked before anything is done.
-
-    Args:
-        form: ``json``, ``markdown``, ...
-        what: for the help: what is written, and in which form.
     """
     return click.option(
         f"--{form}",
@@ -348,14 +344,7 @@ def _writable_baseline(
 def output_option(
     help_text: str, *, prints: bool = False, folder: bool = False, hint: str = "-o FILE"
 ) -> Callable[[Command], Command]:
-    """Return the decorator that adds ``--output``; ``-`` stands for standard output.
-
-    Args:
-        help_text: of the option.
-        prints: whether the command prints if it gets None, as it does for ``-``.
-        folder: whether it may be a folder.
-        hint: what to write instead of ``-o -``, if the command does not print.
-    """
+    """Return the decorator that adds ``--output``; ``-`` stands for standard output."""
 
     def taken(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
         if value != STDOUT:

@@ -182,11 +182,7 @@ def echo_profile(
 
 
 def echo_profiles(report: Report, *, lines: bool = False, asm: bool = False) -> None:
-    """Print the profiles in a Report.
-
-    Raises:
-        UsageError: it has none.
-    """
+    """Print the profiles in a Report."""
     from boardprof.show.profile_tables import profiles_in, titles
 
     changed: dict[str, None] = {}
@@ -227,17 +223,7 @@ def echo_configuration(report: Report) -> None:
 
 
 def echo_report(report: Report, *, by_board: bool | None = None, aggregate: bool = True) -> None:
-    """Print a Report's table and a blank line.
-
-    Args:
-        report: what to print.
-        by_board: a group of columns for each board. None to decide: if there are several boards or
-            settings.
-        aggregate: one row a function, not one a sample.
-
-    Raises:
-        UsageError: ``by_board`` of single samples.
-    """
+    """Print a Report's table and a blank line."""
     from boardprof.show.table import report_page
 
     chosen = aggregate and report.has_several if by_board is None else by_board
@@ -273,10 +259,6 @@ def echo_warnings(report: Report, kinds: Collection[Kind] | None = None) -> None
     """Warn about unreliable samples of a Report, and suggest what to do.
 
     A hint that helps against several warnings is shown once.
-
-    Args:
-        report: the Report.
-        kinds: of warnings; None for all.
     """
     if _quiet:
         return
@@ -321,10 +303,6 @@ def progress_bar(*, measures: bool = False) -> Iterator[Show]:
     """Show the progress of long work while the context lasts: a bar, or lines in a log.
 
     It shows the activities of `boardprof.base.progress`, and yields the function that does so.
-
-    Args:
-        measures: load the drawing library at once, since loading it later would disturb what is
-            measured in this process.
     """
     bar: Bar | None = None
     shown: Show | None = None
@@ -360,11 +338,7 @@ def _lines() -> Show:
 
 @contextlib.contextmanager
 def stdout_of_boards(*, shown: bool) -> Iterator[None]:
-    """Separate the output of measured functions that run in this process from our own.
-
-    Args:
-        shown: it goes to stderr; otherwise it is discarded, like any board's console.
-    """
+    """Separate the output of measured functions that run in this process from our own."""
     if sys.stdout is not None:
         sys.stdout.flush()
     ours = os.dup(_STDOUT)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.base.errors import BoardprofError, UsageError
-from boardprof.ui.cli.against import Against, against_options, taken_against
-from boardprof.ui.cli.build import build_options, taken_build_options
+from boardprof.ui.cli.against import Against, against_options, parse_against
+from boardprof.ui.cli.build import build_options, parse_build_options
 from boardprof.ui.cli.exit_codes import INTERRUPTED
 from boardprof.ui.cli.group import SectionedCommand
 from boardprof.ui.cli.options import (
@@ -27,10 +27,10 @@ from boardprof.ui.cli.options import (
     complete_value,
     file_option,
     image_option,
+    parse_port_options,
     port_options,
     probe_option,
     table_option,
-    taken_port_options,
     warnings_option,
     width_option,
 )
@@ -223,7 +223,7 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
     from boardprof.show.exporters import read_exports
 
     check_save_name(options["save"])
-    against = taken_against(options)
+    against = parse_against(options, target)
     exports = read_exports(options["exports"], comparisons=None)
     against.check_exports(exports)
     printed = [each for each in exports if f"{each.file}" == STDOUT]
@@ -287,8 +287,8 @@ def _plan(
         values=values,
         boards=tuple(names),
         metrics=tuple(m.strip() for m in metrics.split(",") if m.strip()) if metrics else None,
-        code=taken_build_options(options),
-        **taken_port_options(options),
+        code=parse_build_options(options),
+        **parse_port_options(options),
         **{name: options[name] for name in as_given},
     )
 
@@ -300,7 +300,10 @@ def _measured(
     on_sources: Callable[[Sequence[Path]], None],
 ) -> Outcome:
     from boardprof.jobs.run.measure_plan import Listener
+    from boardprof.jobs.run.runner import run_plan
 
+    if against.has_turns:
+        from boardprof.jobs.run.alternating import run_in_turns, two_sides
     shows_console = options["verbose"] or options["console"]
     with progress_bar(measures=True) as on_progress, stdout_of_boards(shown=shows_console):
         listener = Listener(
@@ -311,7 +314,12 @@ def _measured(
             on_sources=on_sources,
             flash_output=_STDERR,
         )
-        return against.measure(plan, listener)
+        if not against.has_turns:
+            return run_plan(plan, listener)
+        with two_sides(plan, flags=against.flags, revision=against.revision) as (before, after):
+            found = run_in_turns(before, after, listener)
+    against.take_turns(found)
+    return found.outcome()
 
 
 def _write(
@@ -347,13 +355,7 @@ def _print(report: Report, export: Export) -> Iterator[BoardprofError]:
 
 
 def _write_baseline(report: Report, file: str | None, why: str) -> Iterator[BoardprofError]:
-    """Write the baseline if requested; yield why it could not be written.
-
-    Args:
-        report: of the run.
-        file: None if it was not asked for.
-        why: why the run cannot be a baseline, such as ``failed``; "" if it can.
-    """
+    """Write the baseline if requested; yield why it could not be written."""
     if file is None:
         return
     if why:

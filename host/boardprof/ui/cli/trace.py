@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.base.errors import UsageError
-from boardprof.ui.cli.build import build_options, taken_build_options
+from boardprof.ui.cli.build import build_options, parse_build_options
 from boardprof.ui.cli.group import SectionedCommand
 from boardprof.ui.cli.options import (
     Seconds,
@@ -21,8 +21,8 @@ from boardprof.ui.cli.options import (
     complete_value,
     image_option,
     output_option,
+    parse_port_options,
     port_options,
-    taken_port_options,
     width_option,
 )
 from boardprof.ui.cli.output import (
@@ -268,7 +268,7 @@ def _plan(target: str, values: tuple[str, ...], options: Mapping[str, Any]) -> P
 
     code: dict[str, Any] = {}
     if "optimize" in options:
-        code["code"] = taken_build_options(options)
+        code["code"] = parse_build_options(options)
     return Plan(
         target=target or "all",
         values=values,
@@ -276,7 +276,7 @@ def _plan(target: str, values: tuple[str, ...], options: Mapping[str, Any]) -> P
         image=options["image"],
         flash=options["flash"],
         **code,
-        **taken_port_options(options),
+        **parse_port_options(options),
     )
 
 
