@@ -42,8 +42,9 @@ _NAMES = (
 
 _MODULES = {
     **dict.fromkeys(("devices", "info", "metrics"), "boards"),
-    **dict.fromkeys(("glue", "runtime"), "agent"),
-    "flash": "build",
+    **dict.fromkeys(("build", "flash", "agent", "glue", "runtime", "new"), "firmware"),
+    "worker": "fleet",
+    "trend": "compare",
     **dict.fromkeys(("top", "dump"), "trace"),
     **dict.fromkeys(("export", "decode"), "show"),
 }

@@ -22,8 +22,13 @@ from boardprof.target.cfunction import (
     Struct,
     signature,
 )
-from boardprof.ui.cli.build import compile_options, parse_build_options
-from boardprof.ui.cli.options import board_option, json_option, width_option
+from boardprof.ui.cli.options import (
+    board_option,
+    compile_options,
+    json_option,
+    parse_build_options,
+    width_option,
+)
 from boardprof.ui.cli.output import echo_command, echo_json, echo_lines, echo_note
 
 _COMPILED = {".c", ".C", ".cc", ".cpp", ".cxx", ".S", ".s"}

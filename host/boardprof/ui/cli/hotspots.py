@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.base.errors import DeviceError, UsageError
-from boardprof.ui.cli.build import build_options, parse_build_options
 from boardprof.ui.cli.group import SectionedCommand
 from boardprof.ui.cli.options import (
     STDOUT,
     Whole,
     board_option,
+    build_options,
     complete_target,
     complete_value,
     file_option,
     image_option,
+    parse_build_options,
     parse_port_options,
     port_options,
     probe_option,

@@ -17,6 +17,8 @@ from boardprof.ui.cli.output import set_width
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from boardprof.target.build.build_options import BuildOptions
+
 
 LONGEST_S = 1_000_000
 """Largest value of an option for a time."""
@@ -279,6 +281,87 @@ def _function_names(file: str, start: str) -> list[str]:
         return []
     names = [*(fn.name for fn in found), "all"]
     return [name for name in names if name.startswith(start)]
+
+
+def compile_options(command: Command) -> Command:
+    """Add the options with which sources are compiled."""
+    for option in (
+        click.option(
+            "--keep",
+            multiple=True,
+            metavar="[FILE:]NAME",
+            help="Make a static or inlined function callable by compiling it out of line.",
+        ),
+        click.option(
+            "--cflags", metavar="FLAGS", default="", help="More compiler flags for the sources."
+        ),
+        click.option(
+            "-D",
+            "--define",
+            "defines",
+            multiple=True,
+            metavar="NAME[=VALUE]",
+            help="Define a macro for the sources.",
+        ),
+        click.option(
+            "-I",
+            "--include",
+            "includes",
+            multiple=True,
+            type=click.Path(),
+            metavar="DIR",
+            help="Folder for #include.",
+        ),
+        click.option(
+            "-O",
+            "--optimize",
+            default="2",
+            show_default=True,
+            metavar="LEVEL",
+            help="Optimisation of the user's code, as in -Os or -O3.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def build_options(command: Command) -> Command:
+    """Add the options of a build, those of `compile_options` included."""
+    for option in (
+        click.option(
+            "--libc",
+            type=click.Choice(["board", "none"]),
+            default="board",
+            show_default=True,
+            help="Use the board's C library if the code needs it, or never. With none, memcpy and "
+            "the like come from the agent.",
+        ),
+        click.option(
+            "--ldflags",
+            metavar="FLAGS",
+            default="",
+            help='Flags for the linker, e.g. "-L lib -lfoo".',
+        ),
+        click.option(
+            "--source",
+            "sources",
+            multiple=True,
+            type=click.Path(),
+            metavar="PATH",
+            help="Another C, C++ or assembler file, folder, object (.o) or library (.a).",
+        ),
+    ):
+        command = option(command)
+    return compile_options(command)
+
+
+def parse_build_options(options: Mapping[str, Any]) -> BuildOptions:
+    """Return what was given by `build_options` or `compile_options`."""
+    from boardprof.target.build.build_options import BuildOptions
+
+    names = ("sources", "includes", "defines", "cflags", "ldflags", "keep", "libc", "heap")
+    given = {name: options[name] for name in names if name in options}
+    return BuildOptions(optimize=f"-O{options['optimize']}", **given)
 
 
 STDOUT = "-"

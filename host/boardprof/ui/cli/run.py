@@ -14,7 +14,6 @@ import click
 
 from boardprof.base.errors import BoardprofError, UsageError
 from boardprof.ui.cli.against import Against, against_options, parse_against
-from boardprof.ui.cli.build import build_options, parse_build_options
 from boardprof.ui.cli.exit_codes import INTERRUPTED
 from boardprof.ui.cli.group import SectionedCommand
 from boardprof.ui.cli.options import (
@@ -22,11 +21,13 @@ from boardprof.ui.cli.options import (
     Real,
     Whole,
     baseline_option,
+    build_options,
     complete_board,
     complete_target,
     complete_value,
     file_option,
     image_option,
+    parse_build_options,
     parse_port_options,
     port_options,
     probe_option,

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.base.errors import UsageError
-from boardprof.ui.cli.build import build_options, parse_build_options
 from boardprof.ui.cli.group import SectionedCommand
 from boardprof.ui.cli.options import (
     Seconds,
     Whole,
     board_option,
+    build_options,
     complete_target,
     complete_value,
     image_option,
     output_option,
+    parse_build_options,
     parse_port_options,
     port_options,
     width_option,

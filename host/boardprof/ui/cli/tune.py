@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.base.errors import UsageError
-from boardprof.ui.cli.build import build_options, parse_build_options
 from boardprof.ui.cli.group import SectionedCommand
 from boardprof.ui.cli.options import (
     STDOUT,
@@ -21,10 +20,12 @@ from boardprof.ui.cli.options import (
     Seconds,
     Whole,
     board_option,
+    build_options,
     complete_file,
     complete_target,
     complete_value,
     file_option,
+    parse_build_options,
     width_option,
     writable,
 )
