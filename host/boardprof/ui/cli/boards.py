@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.ui.cli.options import (
-    Whole,
     board_option,
+    console_option,
     image_option,
     json_option,
+    number_option,
     parse_port_options,
     port_options,
     width_option,
@@ -73,7 +74,7 @@ def board_facts(spec: BoardSpec) -> dict[str, Any]:
 
 @click.command()
 @click.argument("ports", nargs=-1, metavar="[PORT]...")
-@click.option("--baud", type=Whole(min=1), metavar="N", help="Bits per second. [default: 115200]")
+@number_option("--baud", "Bits per second. [default: 115200]")
 @json_option
 @width_option
 def devices(ports: tuple[str, ...], baud: int | None, as_json: bool) -> None:
@@ -104,7 +105,7 @@ def devices(ports: tuple[str, ...], baud: int | None, as_json: bool) -> None:
 @board_option
 @port_options
 @image_option
-@click.option("--console", is_flag=True, help="Show what the board prints.")
+@console_option
 @json_option
 @width_option
 def info(board: str | None, as_json: bool, **options: Any) -> None:

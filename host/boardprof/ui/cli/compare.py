@@ -14,9 +14,11 @@ from boardprof.ui.cli.options import (
     STDOUT,
     Real,
     Whole,
+    board_filter_option,
     complete_run,
     file_option,
     json_option,
+    number_option,
     width_option,
 )
 from boardprof.ui.cli.output import echo_data, echo_json, echo_note, echo_page, echo_written
@@ -116,7 +118,7 @@ def gate_options(command: Command) -> Command:
             "--allow",
             multiple=True,
             type=click.Choice(["clock", "board", "compiler", "inputs"]),
-            help="Compare even if the runs differ in this.",
+            help="Compare although this setting differs.",
         ),
         click.option(
             "--spread-runs",
@@ -124,7 +126,7 @@ def gate_options(command: Command) -> Command:
             show_default=True,
             type=Whole(min=5),
             metavar="N",
-            help="Runs of the branch that set a limit in spreads, up to the one to compare with.",
+            help="How many earlier runs to compute the spread from.",
         ),
         click.option(
             "--alpha",
@@ -233,7 +235,7 @@ def compare(
 
 @click.command(short_help="Show a function over the last runs, and which commits changed it.")
 @click.argument("function")
-@click.option("-b", "--board", metavar="BOARD", help="Only runs on this board.")
+@board_filter_option
 @click.option(
     "--branch",
     metavar="NAME",
@@ -252,14 +254,7 @@ def compare(
     metavar="NAME",
     help="Show this metric. [default: the one that a comparison shows first]",
 )
-@click.option(
-    "--limit",
-    default=50,
-    show_default=True,
-    type=Whole(min=1),
-    metavar="N",
-    help="Read at most N runs.",
-)
+@number_option("--limit", "Read at most N runs.", default=50)
 @click.option(
     "--allow",
     multiple=True,

@@ -21,8 +21,9 @@ from boardprof.ui.cli.options import (
     parse_build_options,
     parse_port_options,
     port_options,
+    verbose_option,
 )
-from boardprof.ui.cli.output import echo, echo_command, echo_data, echo_json
+from boardprof.ui.cli.output import STDERR, echo, echo_command, echo_data, echo_json
 
 if TYPE_CHECKING:
     from boardprof.target.cfunction import CFunction
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 @output_option("Output file. [default: BOARD.elf in the current folder]")
 @build_options
 @json_option
-@click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")
+@verbose_option
 def build(
     paths: tuple[str, ...],
     board: str | None,
@@ -88,9 +89,6 @@ def _line(fn: CFunction) -> str:
     return f"{fn.name}: {fn.reason}" if fn.reason else f"{fn.name}{signature(fn)}"
 
 
-_STDERR = 2
-
-
 @click.command(short_help="Write firmware to a board and check that it runs.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @board_option
@@ -118,7 +116,7 @@ def flash(
     check_flashable(spec, port)  # before anything is built
     on_command = echo_command if verbose else None
     image, build_id = _image(spec, paths, options, verbose)
-    write(spec, image, port, output=_STDERR, on_command=on_command)
+    write(spec, image, port, output=STDERR, on_command=on_command)
     runs = None if port is None else _checked(spec, image, options)
     if as_json:
         facts = {
@@ -163,7 +161,7 @@ def _checked(spec: BoardSpec, image: Path, options: Mapping[str, Any]) -> bytes:
 
 @click.group(cls=Commands)
 def agent() -> None:
-    """Run the agent without a profiler."""
+    """Run the agent on this computer."""
 
 
 @agent.command(short_help="Build the agent with the functions in PATH and serve them.")

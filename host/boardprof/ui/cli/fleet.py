@@ -17,7 +17,14 @@ import click
 from boardprof.base.errors import UsageError
 from boardprof.ui.cli.exit_codes import shows_tracebacks
 from boardprof.ui.cli.group import Commands
-from boardprof.ui.cli.options import STDOUT, Seconds, file_option, json_option, width_option
+from boardprof.ui.cli.options import (
+    STDOUT,
+    Seconds,
+    file_option,
+    json_option,
+    save_option,
+    width_option,
+)
 from boardprof.ui.cli.output import (
     echo,
     echo_data,
@@ -110,9 +117,7 @@ _scheduler_option = click.option(
     help="Check boards in quarantine at once, instead of when their time is over.",
 )
 @file_option("json", "one Report of all jobs as JSON")
-@click.option(
-    "--save", metavar="NAME", help="Name the run in the history. [default: stored without a name]"
-)
+@save_option
 @width_option
 def run(jobs: str, **options: Any) -> int:
     """Run the jobs of JOBS, a TOML file.

@@ -27,6 +27,7 @@ from boardprof.ui.cli.options import (
     compile_options,
     json_option,
     parse_build_options,
+    verbose_option,
     width_option,
 )
 from boardprof.ui.cli.output import echo_command, echo_json, echo_lines, echo_note
@@ -56,7 +57,7 @@ class _Functions:
 )
 @json_option
 @width_option
-@click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")
+@verbose_option
 def functions(
     files: tuple[str, ...], board: str | None, complete: bool, as_json: bool, **options: Any
 ) -> None:

@@ -11,7 +11,7 @@ import click
 
 from boardprof.base.errors import UnknownNameError
 from boardprof.ui.cli.exit_codes import DEBUG, show_tracebacks
-from boardprof.ui.cli.option_defaults import environment_name
+from boardprof.ui.cli.option_defaults import environment_names
 from boardprof.ui.cli.options import complete_file
 from boardprof.ui.cli.output import forget_output, progress_bar, set_quiet
 
@@ -65,7 +65,7 @@ class Commands(click.Group):
             cmd.params += [_quiet_option(), _debug_option()]
         for parameter in cmd.params:
             if isinstance(parameter, click.Option) and parameter.envvar is None:
-                parameter.envvar = environment_name(parameter)
+                parameter.envvar = environment_names(parameter)
                 if "--verbose" in parameter.opts:
                     parameter.callback = _with_tracebacks
             elif _completes_nothing(parameter):

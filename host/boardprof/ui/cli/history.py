@@ -13,7 +13,14 @@ from click.core import ParameterSource
 
 from boardprof.base.errors import UsageError
 from boardprof.ui.cli.group import Commands
-from boardprof.ui.cli.options import Whole, complete_run, json_option, output_option, width_option
+from boardprof.ui.cli.options import (
+    board_filter_option,
+    complete_run,
+    json_option,
+    number_option,
+    output_option,
+    width_option,
+)
 from boardprof.ui.cli.output import (
     echo,
     echo_data,
@@ -32,16 +39,9 @@ if TYPE_CHECKING:
 
 
 @click.group(cls=Commands, invoke_without_command=True)
-@click.option("-b", "--board", metavar="BOARD", help="Only runs on this board.")
+@board_filter_option
 @click.option("--function", metavar="NAME", help="Only runs of this function.")
-@click.option(
-    "--limit",
-    default=20,
-    show_default=True,
-    type=Whole(min=0),
-    metavar="N",
-    help="Show at most N runs (0 shows all).",
-)
+@number_option("--limit", "Show at most N runs (0 shows all).", least=0, default=20)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one run per line.")
 @width_option
 @click.pass_context

@@ -17,6 +17,7 @@ from boardprof.base.printable import bounded, escaped
 from boardprof.base.progress import Show, shown_by
 
 if TYPE_CHECKING:
+    from boardprof.jobs.run.measure_plan import Listener
     from boardprof.results.comparison.comparison import Comparison
     from boardprof.results.report.profile import Profile
     from boardprof.results.report.report import Report
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from boardprof.ui.cli.progress_bar import Bar
 
 
-_STDOUT, _STDERR = 1, 2
+STDERR = 2
+_STDOUT = 1
 _TAB = "\t"
 _MOST_FUNCTIONS = 20
 _quiet = False
@@ -298,6 +300,27 @@ def _shown(text: str) -> str:
     return escaped(text, keep="\n\t")
 
 
+def run_listener(
+    options: Mapping[str, Any], on_progress: Show | None, **callbacks: Any
+) -> Listener:
+    """Return what shows the progress of a run, as ``--verbose`` and ``--console`` say."""
+    from boardprof.jobs.run.measure_plan import Listener
+
+    return Listener(
+        on_note=echo_note,
+        on_command=echo_command if options["verbose"] else None,
+        on_console=echo_console if shows_console(options) else None,
+        on_progress=on_progress,
+        flash_output=STDERR,
+        **callbacks,
+    )
+
+
+def shows_console(options: Mapping[str, Any]) -> bool:
+    """Tell whether to show what a board prints."""
+    return bool(options["verbose"] or options.get("console"))
+
+
 @contextlib.contextmanager
 def progress_bar(*, measures: bool = False) -> Iterator[Show]:
     """Show the progress of long work while the context lasts: a bar, or lines in a log.
@@ -342,7 +365,7 @@ def stdout_of_boards(*, shown: bool) -> Iterator[None]:
     if sys.stdout is not None:
         sys.stdout.flush()
     ours = os.dup(_STDOUT)
-    theirs = os.dup(_STDERR) if shown else os.open(os.devnull, os.O_WRONLY)
+    theirs = os.dup(STDERR) if shown else os.open(os.devnull, os.O_WRONLY)
     os.dup2(theirs, _STDOUT)
     os.close(theirs)
     try:
