@@ -26,7 +26,7 @@ from tests.unit.recordings import (
     STEP,
     SYSTICK,
     TASK,
-    ProbeRecording,
+    ProbeRun,
     block,
     event,
     recording,
@@ -42,7 +42,7 @@ NUMBERS = [CONTROL, CONTROL + 1, FILTER, FILTER + 1, SYSTICK, SYSTICK + 1, STEP,
 
 
 @st.composite
-def recordings(draw: st.DrawFn) -> ProbeRecording:
+def recordings(draw: st.DrawFn) -> ProbeRun:
     """Any events in any order, many of them at the same time."""
     blocks = []
     for core in range(draw(st.integers(1, 2))):
@@ -56,7 +56,7 @@ def recordings(draw: st.DrawFn) -> ProbeRecording:
 
 
 @given(recordings())
-def test_slices_nest_and_none_is_lost(made: ProbeRecording) -> None:
+def test_slices_nest_and_none_is_lost(made: ProbeRun) -> None:
     drawing = ProbeTracks(made)
     shown = {TrackKind.TASK: 0, TrackKind.INTERRUPT: 0, TrackKind.CORE: 0}
     for track in drawing.tracks:
@@ -83,7 +83,7 @@ def test_slices_nest_and_none_is_lost(made: ProbeRecording) -> None:
 
 
 @given(recordings())
-def test_what_runs_is_what_tasks_and_interrupts_took(made: ProbeRecording) -> None:
+def test_what_runs_is_what_tasks_and_interrupts_took(made: ProbeRun) -> None:
     drawing = ProbeTracks(made)
     for core, line in drawing.timelines.items():
         (own,) = [t for t in drawing.tracks if t.core == core and t.kind == TrackKind.CORE]
@@ -95,7 +95,7 @@ def test_what_runs_is_what_tasks_and_interrupts_took(made: ProbeRecording) -> No
 
 @given(recordings())
 @example(recording(block([event(3, CONTROL), event(2, CONTROL + 1)], 5)))
-def test_every_exporter_takes_it(made: ProbeRecording) -> None:
+def test_every_exporter_takes_it(made: ProbeRun) -> None:
     render_perfetto(made)
     render_probe_page(made)
     json.loads(render_probe_chrome(made))

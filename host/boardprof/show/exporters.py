@@ -20,7 +20,7 @@ from boardprof.base.writing import check_is_file, is_appended_to, unwritable
 
 if TYPE_CHECKING:
     from boardprof.results.comparison.comparison import Comparison
-    from boardprof.results.probes.recording import ProbeRecording
+    from boardprof.results.probes.run import ProbeRun
     from boardprof.results.report.report import Report
 
 __all__ = ["exporter_names", "find_exporter"]
@@ -61,7 +61,7 @@ _RECORDING = {
     "collapsed": "probe_stacks:render_probe_collapsed",
     "ctf": "ctf:render_ctf",
     "html": "probe_page:render_probe_page",
-    "memory": "memory_table:render_memory",
+    "memory": "probe_tables:render_memory",
     "perfetto": "perfetto:render_perfetto",
     "speedscope": "probe_stacks:render_probe_speedscope",
 }
@@ -216,7 +216,7 @@ def write_export(content: Report | Comparison, export: Export) -> None:
 
 
 def exported(
-    content: Report | Comparison | ProbeRecording, name: str, exporter: Callable[..., Any]
+    content: Report | Comparison | ProbeRun, name: str, exporter: Callable[..., Any]
 ) -> bytes | dict[str, bytes]:
     """Return the output of an exporter; of a recording, it may be a folder's files by name.
 

@@ -12,7 +12,7 @@ from datetime import datetime
 
 import numpy as np
 
-from boardprof.results.probes.recording import ProbeRecording
+from boardprof.results.probes.run import ProbeRun
 from boardprof.results.probes.timeline import Ints
 from boardprof.show.probe_tracks import (
     Counter,
@@ -43,20 +43,20 @@ _HEADS = [varint(_PACKET << 3 | 2) + varint(length) for length in range(128)]
 """What is before an event's packet, by its length; none is longer."""
 
 
-def render_perfetto(recording: ProbeRecording) -> bytes:
+def render_perfetto(run: ProbeRun) -> bytes:
     """Return a recording for ui.perfetto.dev and Perfetto's trace processor.
 
     Raises:
         UsageError: the recording has no events.
         DecodeError: it is damaged.
     """
-    check_events(recording)
-    drawing = ProbeTracks(recording)
+    check_events(run)
+    drawing = ProbeTracks(run)
     return b"".join(_packets(drawing))
 
 
 def _packets(drawing: ProbeTracks) -> Iterator[bytes]:
-    yield _packet(_clocks(drawing.recording.facts.time))
+    yield _packet(_clocks(drawing.run.facts.time))
     names = (
         message(2, number(1, i), text(2, name)) for i, name in enumerate(drawing.names, 1)
     )  # InternedData.event_names

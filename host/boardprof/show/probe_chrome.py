@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 
 from boardprof import __version__
-from boardprof.results.probes.recording import ProbeRecording
+from boardprof.results.probes.run import ProbeRun
 from boardprof.results.probes.timeline import Ints
 from boardprof.show.chrome_trace import json_text, microseconds, trace_text, track_names
 from boardprof.show.probe_tracks import (
@@ -22,7 +22,7 @@ from boardprof.show.probe_tracks import (
 )
 
 
-def render_probe_chrome(recording: ProbeRecording) -> str:
+def render_probe_chrome(run: ProbeRun) -> str:
     """Return a recording for chrome://tracing, ui.perfetto.dev and similar programs.
 
     A core is a process. Values that are infinite or NaN are left out, as JSON has none.
@@ -31,8 +31,8 @@ def render_probe_chrome(recording: ProbeRecording) -> str:
         UsageError: the recording has no events.
         DecodeError: it is damaged.
     """
-    check_events(recording)
-    drawing = ProbeTracks(recording)
+    check_events(run)
+    drawing = ProbeTracks(run)
     entries = _Entries(drawing)
     names = [line for core in drawing.timelines for line in entries.names_of(core)]
     for counter in drawing.counters:
@@ -40,7 +40,7 @@ def render_probe_chrome(recording: ProbeRecording) -> str:
     metadata = {
         "boardprof": __version__,
         "boardprof_time_base": drawing.unit_note or "time",
-        "boardprof_began": recording.facts.time,
+        "boardprof_began": run.facts.time,
     }
     return trace_text(chain(names, entries.in_order()), metadata=metadata)
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from boardprof.base.errors import UsageError
 from boardprof.base.printable import bounded
-from boardprof.results.probes.recording import ProbeRecording
+from boardprof.results.probes.run import ProbeRun
 from boardprof.show.flame_graph import frame_text, speedscope_text
 from boardprof.show.probe_tracks import (
     Lane,
@@ -20,14 +20,14 @@ from boardprof.show.probe_tracks import (
 )
 
 
-def render_probe_speedscope(recording: ProbeRecording) -> str:
+def render_probe_speedscope(run: ProbeRun) -> str:
     """Return a recording for speedscope: a profile for each track, in the order of time.
 
     Raises:
         UsageError: there is no complete pass of a range and no task.
         DecodeError: the recording is damaged.
     """
-    drawing = ProbeTracks(recording)
+    drawing = ProbeTracks(run)
     _check(drawing)
     frames = [{"name": bounded(name)} for name in drawing.names]
     profiles = [
@@ -41,7 +41,7 @@ def render_probe_speedscope(recording: ProbeRecording) -> str:
         }
         for title, lane in _lanes(drawing)
     ]
-    return speedscope_text(bounded(recording.facts.board), frames, profiles)
+    return speedscope_text(bounded(run.facts.board), frames, profiles)
 
 
 def _core(core: int) -> str:
@@ -61,10 +61,10 @@ def _check(drawing: ProbeTracks) -> None:
     Raises:
         UsageError: there is nothing.
     """
-    check_events(drawing.recording)
+    check_events(drawing.run)
     if not any(track.lanes for track in drawing.tracks):
         raise UsageError(
-            f"The recording of {drawing.recording.facts.board} has no complete pass of a range: "
+            f"The recording of {drawing.run.facts.board} has no complete pass of a range: "
             "there is nothing to draw.",
             hint="put BP_RANGE_BEGIN and BP_RANGE_END around code that runs while you record",
         )
@@ -82,7 +82,7 @@ def _edges(lane: Lane) -> list[dict[str, Any]]:
     ]
 
 
-def render_probe_collapsed(recording: ProbeRecording) -> str:
+def render_probe_collapsed(run: ProbeRun) -> str:
     """Return collapsed stacks: core, task or interrupt, then ranges, and the innermost one's ticks.
 
     What other tasks, interrupts and inner ranges took is not in them. So the sum is that of the
@@ -92,12 +92,12 @@ def render_probe_collapsed(recording: ProbeRecording) -> str:
         UsageError: there is no complete pass of a range and no task.
         DecodeError: the recording is damaged.
     """
-    drawing = ProbeTracks(recording)
+    drawing = ProbeTracks(run)
     _check(drawing)
     sums: dict[_Path, int] = {}
     for core, line in drawing.timelines.items():
         for task, ticks in line.task_ticks().items():
-            sums[_core(core), task_title(task, recording.tasks)] = ticks
+            sums[_core(core), task_title(task, run.tasks)] = ticks
     for track in drawing.tracks:
         base = (_core(track.core), track.title)
         for lane in track.lanes if track.kind != TrackKind.CORE else ():

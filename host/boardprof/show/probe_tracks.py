@@ -19,7 +19,7 @@ import numpy.typing as npt
 from boardprof.base.errors import UsageError
 from boardprof.results.probes.heap import Heap, heap_of
 from boardprof.results.probes.probe_names import VALUES, ProbeName
-from boardprof.results.probes.recording import ProbeRecording, Task, TraceClock, task_name
+from boardprof.results.probes.run import ProbeRun, Task, TraceClock, task_name
 from boardprof.results.probes.timeline import UNKNOWN_TASK, Ints, Passes, Timeline
 from boardprof_protocol.codes import ProbeKind, TraceId
 
@@ -126,14 +126,14 @@ class ProbeTracks:
     """What there is to draw. Times are ns, or ticks of a clock whose rate is not known.
 
     Attributes:
-        recording: what was recorded.
+        run: what was recorded.
         timelines: of its cores.
         names: of slices and marks.
         tracks: a core's own track first, then tasks, interrupts, and other code.
         counters: values, live memory, and dropped events.
     """
 
-    recording: ProbeRecording
+    run: ProbeRun
     timelines: dict[int, Timeline] = field(init=False)
     names: list[str] = field(init=False, default_factory=list)
     tracks: list[Track] = field(init=False, default_factory=list)
@@ -146,7 +146,7 @@ class ProbeTracks:
             DecodeError: it is damaged.
         """
         self._numbers: dict[str, int] = {}
-        self.timelines = self.recording.timelines()
+        self.timelines = self.run.timelines()
         for core, timeline in self.timelines.items():
             self.tracks += _Core(self, core, timeline).tracks()
             self.counters += self._values(core, timeline)
@@ -162,7 +162,7 @@ class ProbeTracks:
     @property
     def clock(self) -> TraceClock:
         """Of the events."""
-        return self.recording.clock
+        return self.run.clock
 
     @property
     def unit(self) -> str:
@@ -177,7 +177,7 @@ class ProbeTracks:
     def process(self, core: int) -> str:
         """Return the title of a core's tracks."""
         note = f" ({self.unit_note})" if self.unit_note else ""
-        return f"{self.recording.facts.board}, core {core}{note}"
+        return f"{self.run.facts.board}, core {core}{note}"
 
     @property
     def end(self) -> int:
@@ -220,15 +220,15 @@ def _numbers_of(name: ProbeName, value: npt.NDArray[np.uint32]) -> npt.NDArray[n
         return value.view(kinds.get(name.kind, np.dtype(np.uint32))).astype(np.float64)
 
 
-def check_events(recording: ProbeRecording) -> None:
+def check_events(run: ProbeRun) -> None:
     """Check that a recording has events, not statistics alone.
 
     Raises:
         UsageError: it has none.
     """
-    if not recording.content:
+    if not run.content:
         raise UsageError(
-            f"The recording of {recording.facts.board} has statistics and no events: "
+            f"The recording of {run.facts.board} has statistics and no events: "
             "there is nothing to draw.",
             hint="record without --no-events, or export html, table or csv",
         )
@@ -276,7 +276,7 @@ class _Core:
         return self._drawing.times(self._timeline.common(ticks))
 
     def _title(self, task: int) -> str:
-        return task_title(task, self._drawing.recording.tasks)
+        return task_title(task, self._drawing.run.tasks)
 
     def _track(
         self, kind: TrackKind, title: str, slices: list[Ints], marks: npt.NDArray[np.bool_]
