@@ -156,7 +156,7 @@ def render_memory(run: ProbeRun, places: Mapping[int, str] | None = None) -> str
     """Return the memory of a run by call site.
 
     Args:
-        run: of which there are events of memory.
+        run: whose events of memory are summed up.
         places: file and line of callers, by address. Others are shown by their address.
 
     Raises:
