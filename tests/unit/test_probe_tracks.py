@@ -11,10 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from boardprof.show.ctf import render_ctf
-from boardprof.show.perfetto import render_perfetto
-from boardprof.show.probe_chrome import render_probe_chrome
 from boardprof.show.probe_page import render_probe_page
-from boardprof.show.probe_stacks import render_probe_collapsed
+from boardprof.show.probe_traces import render_perfetto, render_probe_chrome, render_probe_collapsed
 from boardprof.show.probe_tracks import ProbeTracks, TrackKind, lanes_of
 from tests.unit.recordings import (
     CONTROL,

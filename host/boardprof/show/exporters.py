@@ -34,7 +34,7 @@ _REPORT = {
     "callgrind": "profile_files:render_callgrind",
     "chrome": "chrome_trace:render_chrome",
     "collapsed": "flame_graph:render_collapsed",
-    "csv": "csv:render_csv",
+    "csv": "rows:render_csv",
     "html": "html:render_html",
     "json": "json:render_json",
     "markdown": "markdown:render_markdown",
@@ -57,13 +57,13 @@ _COMPARISON = {
 """The same for Comparisons. ``summary`` is ``markdown`` under a name that no Report's has."""
 
 _RECORDING = {
-    "chrome": "probe_chrome:render_probe_chrome",
-    "collapsed": "probe_stacks:render_probe_collapsed",
+    "chrome": "probe_traces:render_probe_chrome",
+    "collapsed": "probe_traces:render_probe_collapsed",
     "ctf": "ctf:render_ctf",
     "html": "probe_page:render_probe_page",
     "memory": "probe_tables:render_memory",
-    "perfetto": "perfetto:render_perfetto",
-    "speedscope": "probe_stacks:render_probe_speedscope",
+    "perfetto": "probe_traces:render_perfetto",
+    "speedscope": "probe_traces:render_probe_speedscope",
 }
 """The same for recordings of probes."""
 
@@ -76,7 +76,7 @@ WITH_PLACES = frozenset({"html", "memory"})
 """Exporters of recordings that take file and line of calls, by return address (``places``)."""
 
 _OTHERS = {
-    "pandas": "data_frame:to_pandas",
+    "pandas": "rows:to_pandas",
     "parsed": "json:parse_json",
     "statistics": "table:render_statistics",
 }

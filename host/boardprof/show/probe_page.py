@@ -20,8 +20,7 @@ from boardprof.base.errors import UsageError
 from boardprof.base.printable import bounded
 from boardprof.results.probes.run import ProbeRun
 from boardprof.results.probes.timeline import Ints
-from boardprof.show.html_facts import isolated
-from boardprof.show.page_parts import asset, content_hash, inert, page_html
+from boardprof.show.page_parts import asset, content_hash, inert, isolated, page_html
 from boardprof.show.probe_tables import memory_page, probe_run_page
 from boardprof.show.probe_tracks import Counter, Lane, ProbeTracks, Track
 

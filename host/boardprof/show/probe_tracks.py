@@ -34,8 +34,6 @@ class Lane:
     """Slices that nest, in the order of their begins; of two that begin together the longer first.
 
     Attributes:
-        begin: times, as in `ProbeTracks`.
-        end: the same.
         name: number in `ProbeTracks.names`.
         parent: index of the slice around it, -1 if there is none.
         own: ticks of the trace clock that it had the core, what is nested in it included.
@@ -76,16 +74,7 @@ class TrackKind(Enum):
 
 @dataclass(frozen=True)
 class Track:
-    """A track.
-
-    Attributes:
-        core: its core.
-        kind: what it is of.
-        title: such as a task.
-        lanes: of its slices.
-        mark_time: times of marks.
-        mark_name: their names, numbers in `ProbeTracks.names`.
-    """
+    """Slices and marks of a core, a task or an interrupt; names are those of `ProbeTracks`."""
 
     core: int
     kind: TrackKind
@@ -95,21 +84,12 @@ class Track:
     mark_name: Ints
 
 
-def lane_title(track: Track, number: int) -> str:
-    """Return the title of a track's lane, counted from 0."""
-    return f"{track.title} ({number + 1})" if number else track.title
-
-
 @dataclass(frozen=True)
 class Counter:
-    """A number over time.
+    """A number over time: ``value`` after each change.
 
     Attributes:
-        core: its core.
-        title: its name.
-        unit: of its values; "" if not known.
-        time: of its changes.
-        value: after them.
+        unit: "" if not known.
         is_whole: whether all values are whole numbers.
     """
 
@@ -126,8 +106,6 @@ class ProbeTracks:
     """What there is to draw. Times are ns, or ticks of a clock whose rate is not known.
 
     Attributes:
-        run: what was recorded.
-        timelines: of its cores.
         names: of slices and marks.
         tracks: a core's own track first, then tasks, interrupts, and other code.
         counters: values, live memory, and dropped events.
@@ -140,7 +118,7 @@ class ProbeTracks:
     counters: list[Counter] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        """Put the recording's events on tracks.
+        """Put the run's events on tracks.
 
         Raises:
             DecodeError: it is damaged.
@@ -173,6 +151,14 @@ class ProbeTracks:
     def unit_note(self) -> str:
         """What programs must be told that think of all times as ns; "" if they are."""
         return "" if self.clock.hz else f"times are {self.clock.unit}, not ns"
+
+    def rows(self, core: int) -> Iterator[tuple[str, Lane | None, Track | None]]:
+        """Yield title and slices of each lane of a core, and the track whose marks are on it."""
+        for track in self.tracks:
+            if track.core == core:
+                yield track.title, next(iter(track.lanes), None), track
+                for number, lane in enumerate(track.lanes[1:], 2):
+                    yield f"{track.title} ({number})", lane, None
 
     def process(self, core: int) -> str:
         """Return the title of a core's tracks."""
