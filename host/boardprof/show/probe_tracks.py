@@ -21,6 +21,7 @@ from boardprof.results.probes.heap import Heap, heap_of
 from boardprof.results.probes.probe_names import VALUES, ProbeName
 from boardprof.results.probes.run import ProbeRun, Task, TraceClock, task_name
 from boardprof.results.probes.timeline import UNKNOWN_TASK, Ints, Passes, Timeline
+from boardprof.show.chrome_trace import nesting
 from boardprof_protocol.codes import ProbeKind, TraceId
 
 DROPPED = "events dropped"
@@ -378,7 +379,8 @@ def lanes_of(begin: Ints, end: Ints, name: Ints, own: Ints) -> tuple[Lane, ...]:
     """Distribute slices to as few lanes as possible, so that they nest in each of them."""
     order = np.lexsort((-end, begin))
     columns = [column[order] for column in (begin, end, name, own)]
-    lane, parent = _nesting(columns[0].tolist(), columns[1].tolist())
+    nested = nesting(columns[0].tolist(), columns[1].tolist())
+    lane, parent = (np.array(each, np.int64) for each in nested)
     found = []
     for number in range(int(lane.max(initial=-1)) + 1):
         mine = np.flatnonzero(lane == number)
@@ -387,28 +389,3 @@ def lanes_of(begin: Ints, end: Ints, name: Ints, own: Ints) -> tuple[Lane, ...]:
         b, e, n, o = (column[mine] for column in columns)
         found.append(Lane(b, e, n, new_index[parent[mine]], o))
     return tuple(found)
-
-
-def _nesting(begins: list[int], ends: list[int]) -> tuple[Ints, Ints]:
-    """Return for each slice its lane, and the slice around it; the order is that of a `Lane`."""
-    lanes: list[list[tuple[int, int]]] = []  # of each, the ends and indices of open slices
-    lane, parent = [0] * len(begins), [-1] * len(begins)
-    for index, (begin, end) in enumerate(zip(begins, ends, strict=True)):
-        number = 0
-        while number < len(lanes) and not _takes(lanes[number], begin, end):
-            number += 1
-        if number == len(lanes):
-            lanes.append([])
-        open_ones = lanes[number]
-        lane[index] = number
-        if open_ones:
-            parent[index] = open_ones[-1][1]
-        open_ones.append((end, index))
-    return np.array(lane, np.int64), np.array(parent, np.int64)
-
-
-def _takes(open_ones: list[tuple[int, int]], begin: int, end: int) -> bool:
-    """Tell whether a slice that begins after all others nests in the open ones; close some."""
-    while open_ones and open_ones[-1][0] <= begin:
-        open_ones.pop()
-    return not open_ones or end <= open_ones[-1][0]
