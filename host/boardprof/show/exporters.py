@@ -46,8 +46,8 @@ _REPORT = {
 """Name -> module of ``boardprof.show``, and its function; imported when it is asked for."""
 
 _COMPARISON = {
-    "github": "ci_comparison:render_github",
-    "gitlab": "ci_comparison:render_gitlab",
+    "github": "comparison_files:render_github",
+    "gitlab": "comparison_files:render_gitlab",
     "json": "comparison_files:comparison_json",
     "junit": "comparison_files:comparison_junit",
     "markdown": "markdown:comparison_markdown",
