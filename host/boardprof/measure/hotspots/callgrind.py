@@ -43,9 +43,7 @@ _CUT = "..."
 def callgrind_command(command: Sequence[str], dumps: Path) -> tuple[str, ...]:
     """Return the command that runs an agent under callgrind.
 
-    Args:
-        command: of the agent.
-        dumps: where its dumps begin; process and number are added.
+    Process and number are added to the path ``dumps``.
     """
     return (
         *("valgrind", "--quiet", "--demangle=no", "--tool=callgrind"),
@@ -62,19 +60,7 @@ def read_dump(
 ) -> tuple[Record, SymbolTable] | None:
     """Return what a dump has of a call of a function; None if it has no such call.
 
-    Args:
-        file: the dump.
-        function: that was called.
-        image: that ran.
-        table: its functions.
-        texts: of its instructions, by address.
-
-    Returns:
-        The record, and the functions that it is about. Those of shared libraries have one address
-        each, which no instruction of the image has.
-
-    Raises:
-        DecodeError: it is damaged, or contradicts itself.
+    Functions of shared libraries have one address each, which no instruction of the image has.
     """
     text = file.read_text(encoding="utf-8", errors="replace")
     if f"{function}'" not in text:
@@ -111,11 +97,7 @@ class _Dump:
         self._total = 0
 
     def take(self, line: str) -> None:
-        """Take the next line.
-
-        Raises:
-            ValueError: it is damaged.
-        """
+        """Take the next line."""
         if line.startswith("0x"):
             address, cost = line.split()
             self._take_cost(int(address, 16), int(cost))
@@ -182,11 +164,7 @@ class _Dump:
         return self._entries[name]
 
     def result(self) -> tuple[Record, SymbolTable]:
-        """Return the record and its functions.
-
-        Raises:
-            DecodeError: the costs do not add up to that of the calls.
-        """
+        """Return the record and its functions."""
         total = sum(self._own.values())
         if total != self._total:
             raise DecodeError(

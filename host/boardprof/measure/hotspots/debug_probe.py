@@ -52,23 +52,10 @@ _READ = """apply {{waits} {
 
 
 class DebugProbe:
-    """A connection to OpenOCD's Tcl server; `close` it.
-
-    Attributes:
-        address: of the server, ``HOST:PORT``.
-    """
+    """A connection to OpenOCD's Tcl server; `close` it."""
 
     def __init__(self, address: str, seed: int = 1) -> None:
-        """Connect.
-
-        Args:
-            address: of the server, ``HOST:PORT``.
-            seed: of the random times between two reads.
-
-        Raises:
-            UsageError: the address has another form.
-            BoardError: nothing listens there.
-        """
+        """Connect to ``HOST:PORT``; ``seed`` is that of the random times between two reads."""
         host, _, port = address.rpartition(":")
         if not host or not port.isdecimal() or int(port) > 0xFFFF:
             raise UsageError(
@@ -89,15 +76,7 @@ class DebugProbe:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def run(self, script: str, extra_s: float = 0.0) -> str:
-        """Run a Tcl script in OpenOCD and return its result.
-
-        Args:
-            script: the commands; its braces match.
-            extra_s: time that it takes on purpose, seconds.
-
-        Raises:
-            BoardError: the script failed, or there was no answer in time.
-        """
+        """Run a Tcl script that takes ``extra_s`` on purpose; return its result."""
         request = f"list [catch {{{script}}} boardprof_result] $boardprof_result"
         deadline_s = time.monotonic() + _ANSWER_S + extra_s
         answer = b""
@@ -132,19 +111,11 @@ class DebugProbe:
         return result
 
     def words(self, address: int, count: int) -> list[int]:
-        """Read words of 32 bits from the core's memory.
-
-        Raises:
-            BoardError: they cannot be read.
-        """
+        """Read words of 32 bits from the core's memory."""
         return self._numbers(self.run(f"read_memory {address:#x} 32 {count}"), count)
 
     def enable(self) -> None:
-        """Switch the core's DWT on; it stays on.
-
-        Raises:
-            BoardError: it cannot be reached.
-        """
+        """Switch the core's DWT on; it stays on."""
         self.run(
             f"write_memory {_DEMCR:#x} 32 [expr {{[read_memory {_DEMCR:#x} 32 1] | {_TRCENA:#x}}}]"
         )
@@ -154,9 +125,6 @@ class DebugProbe:
 
         Before each read is a random wait, exponentially distributed: on average twice as long as a
         read, at least 1 ms. So no loop of the core keeps pace with the reads (docs/decisions.md).
-
-        Raises:
-            BoardError: it cannot be read.
         """
         mean_s = max(2 * self._read_s, _LEAST_MEAN_S)
         count = max(1, int(_REQUEST_S / (mean_s + self._read_s)))

@@ -45,18 +45,7 @@ _COLLECTOR = 1  # mask of bp.measure: it must not be 0
 
 
 def check_board(probe: DebugProbe, image: Path, board: str, boot_id: int) -> None:
-    """Check that a debug probe reads the board that runs the session, and switch its DWT on.
-
-    Args:
-        probe: to check.
-        image: what the board runs.
-        board: its name.
-        boot_id: its number for this boot, from the session's beginning.
-
-    Raises:
-        BoardError: it is another board, or its core cannot be read.
-        UsageError: its core has no DWT_PCSR.
-    """
+    """Check that a debug probe reads the board that runs the session, and switch its DWT on."""
     machine, state = read_if_possible(image, _machine_and_state) or ("", None)
     if machine != "EM_ARM":
         raise UsageError(
@@ -87,22 +76,8 @@ def take_probe_samples(
 ) -> Samples:
     """Call a function while a debug probe reads the core's program counter.
 
-    Args:
-        probe: reads it; see `check_board`.
-        session: with the board.
-        placement: of the arguments; they are put back before each call.
-        function: to call.
-        table: the functions of the image, to tell the agent's.
-        wanted: number of samples, 1 or more. Requests are not broken off, so there may be more.
-        on_samples: called now and then.
-
-    Returns:
-        The samples. They are fewer than wanted if the function is too short to be hit.
-
-    Raises:
-        BoardError: the probe fails, its core is halted, or it has another image.
-        UsageError: its core has no DWT_PCSR.
-        BoardprofError: as a call of the function.
+    Requests are not broken off, so there may be more samples than ``wanted``. There are fewer if
+    the function is too short to be hit.
     """
     found, values = Samples(Counter(), _SOURCE), Counter[int]()
 

@@ -41,14 +41,7 @@ _VECTOR, _VECTORS, _VECTOR_BYTES, _VECTOR_COUNT = "bp_trap", "bp_vectors", 128, 
 def plan_text(table: SymbolTable, functions: Iterable[str], record: Path, image: Path) -> str:
     """Return the plan to record calls of functions.
 
-    Args:
-        table: the functions of the image.
-        functions: those to record; which the image does not have are left out.
-        record: where the record goes.
-        image: for the error.
-
-    Raises:
-        UsageError: the image has no symbols.
+    Functions that the image does not have are left out.
     """
     lines = ["boardprof-plan 1", f"record {record}"]
     lines += [f"enter {table.entries[name]:x}" for name in functions if name in table.entries]
@@ -106,24 +99,16 @@ class RecordedCalls:
 
 @dataclass
 class Record:
-    """One call.
+    """One call."""
 
-    Attributes:
-        columns: what is counted: ``instructions``, then others such as ``cycles``.
-        state: ``complete``, or ``incomplete`` and why.
-        total: of the call without interrupts.
-        paths: by number.
-        totals: entry of a function -> cost of it and all that it called.
-        calls: of one function by another.
-        counts: (path, address of an instruction) -> how often it was executed, and its cost.
-    """
-
-    columns: tuple[str, ...] = ()
-    state: str = ""
-    total: Cost = ()
+    columns: tuple[str, ...] = ()  # ``instructions``, then others such as ``cycles``
+    state: str = ""  # ``complete``, or ``incomplete`` and why
+    total: Cost = ()  # of the call without interrupts
     paths: list[RecordedPath] = field(default_factory=list)
+    # entry of a function -> cost with all that it called
     totals: dict[int, Cost] = field(default_factory=dict)
     calls: list[RecordedCalls] = field(default_factory=list)
+    # (path, instruction) -> executions and cost
     counts: dict[tuple[int, int], list[int]] = field(default_factory=dict)
 
     @property
@@ -133,11 +118,7 @@ class Record:
 
 
 def read_record(file: Path) -> Record:
-    """Read a record.
-
-    Raises:
-        DecodeError: it is missing or damaged.
-    """
+    """Read a record."""
     try:
         lines = file.read_text(encoding="ascii").splitlines()
     except (OSError, ValueError) as error:

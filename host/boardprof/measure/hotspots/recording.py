@@ -95,11 +95,7 @@ class Recorder(Protocol):
         """Forget what was recorded."""
 
     def record(self, function: str) -> tuple[Record, SymbolTable] | None:
-        """Return what was recorded of the last call, and its functions; None if nothing.
-
-        Raises:
-            DecodeError: it is damaged.
-        """
+        """Return what was recorded of the last call, and its functions; None if nothing."""
 
 
 class Emulator:
@@ -196,20 +192,7 @@ class Recording:
         sources: Iterable[Path] = (),
         on_note: Callable[[str], None] | None = None,
     ) -> None:
-        """Start the board.
-
-        Args:
-            spec: the board.
-            image: what it runs.
-            functions: that may be recorded: name -> name for the linker.
-            start: starts a board of this description with the image.
-            sources: files that the image was made of, whose text a profile keeps.
-            on_note: gets a note when the recorder is built.
-
-        Raises:
-            UsageError: no recorder knows such a board, or the image has no symbols.
-            BoardprofError: as ``start``.
-        """
+        """Start the board; ``functions`` may be recorded: name -> name for the linker."""
         check_recordable(spec)
         self._folder = contextlib.ExitStack()
         self._image = image
@@ -244,18 +227,7 @@ class Recording:
     ) -> Profile:
         """Record one call of a function.
 
-        Args:
-            function: its name.
-            args: its arguments. Arrays are not changed.
-            named: arguments by parameter name.
-            warmup: calls before it.
-
-        Returns:
-            Its profile; incomplete if a fault or a limit has ended the call.
-
-        Raises:
-            DecodeError: what was recorded is not what the board has counted.
-            BoardprofError: as `Board.measure`, if nothing was recorded.
+        Arrays are not changed. The profile is incomplete if a fault or a limit has ended the call.
         """
         if self._board is None:
             self._board = self._start(self._spec)

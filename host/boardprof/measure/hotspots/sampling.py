@@ -58,52 +58,31 @@ OnSamples = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class SampledBoard:
-    """A board whose agent takes samples.
-
-    Attributes:
-        name: of the board.
-        session: with it.
-        memory: its arena.
-        sampler: its bp.sample.
-        timer: that interrupts the function.
-        usual: about a third of the time between samples, in ticks of the timer.
-        pointer_size: bytes of a pointer.
-    """
+    """A board whose agent takes samples."""
 
     name: str
     session: Session
     memory: Memory
-    sampler: FunctionInfo
-    timer: str
-    usual: int
+    sampler: FunctionInfo  # its bp.sample
+    timer: str  # what interrupts the function
+    usual: int  # about a third of the time between samples, in ticks of the timer
     pointer_size: int
 
 
 @dataclass(frozen=True)
 class SampledImage:
-    """What a sampled board runs.
-
-    Attributes:
-        file: the image.
-        table: its functions.
-        compiler: that made it, whose objdump reads it.
-        sources: files that it was made of.
-    """
+    """What a sampled board runs."""
 
     file: Path
     table: SymbolTable
-    compiler: str
+    compiler: str  # its objdump reads the image
     sources: tuple[Path, ...]
 
 
 def sampled_image(
     file: Path, function: str, compiler: str, sources: Iterable[Path]
 ) -> SampledImage:
-    """Read the functions of an image.
-
-    Raises:
-        UsageError: it has no symbols.
-    """
+    """Read the functions of an image."""
     table = symbol_table(file)
     if function not in table.entries:
         raise UsageError(
@@ -115,21 +94,13 @@ def sampled_image(
 
 @dataclass
 class Samples:
-    """What samples have hit.
+    """What samples have hit."""
 
-    Attributes:
-        hits: program counter -> samples.
-        timer: that has interrupted the function, or what else has taken the samples.
-        calls: of the function.
-        outside: samples that hit the agent, or another task's stack.
-        unreadable: reads of a debug probe that have found no program counter.
-    """
-
-    hits: Counter[int]
-    timer: str
+    hits: Counter[int]  # by program counter
+    timer: str  # what interrupted the function, or else took the samples
     calls: int = 0
-    outside: int = 0
-    unreadable: int = 0
+    outside: int = 0  # samples that hit the agent, or another task's stack
+    unreadable: int = 0  # reads of a debug probe that found no program counter
 
     @property
     def count(self) -> int:
@@ -140,11 +111,7 @@ class Samples:
 def sampled_board(
     name: str, session: Session, memory: Memory, dictionary: Dictionary, pointer_size: int
 ) -> SampledBoard:
-    """Ask a board how it takes samples.
-
-    Raises:
-        UsageError: it takes none.
-    """
+    """Ask a board how it takes samples."""
     found = {each.name: each for each in dictionary.functions}
     if _SAMPLE not in found or _SAMPLING not in found:
         able = [each for each in find_boards() if board_spec(each).build.config.get("sampling")]
@@ -171,22 +138,8 @@ def take_samples(
 ) -> Samples:
     """Call a function until there are enough samples of it.
 
-    Args:
-        board: takes them.
-        placement: of the arguments; they are put back before each call.
-        function: to call.
-        table: the functions of the image, to tell the agent's.
-        wanted: number of samples, 1 or more. The last call is not broken off, so there may be more.
-        seed: of the random times between samples.
-        on_samples: called now and then.
-
-    Returns:
-        The samples. They are fewer than wanted if the function is too short to be hit.
-
-    Raises:
-        UsageError: the arena is full.
-        CheckFailedError: the function's own check says that its result is wrong.
-        BoardprofError: as a call of the function.
+    The last call is not broken off, so there may be more samples than ``wanted``. There are fewer
+    if the function is too short to be hit.
     """
     layout = sample_layout(board.pointer_size)
     record = np.dtype(layout.dtype)
@@ -261,20 +214,7 @@ def sampled_profile(
     wanted: int,
     seed: int,
 ) -> Profile:
-    """Return the profile that samples make.
-
-    Args:
-        samples: of a function.
-        board: where, by name.
-        function: its name.
-        image: what the board runs.
-        wanted: as for `take_samples`.
-        seed: likewise.
-
-    Raises:
-        DeviceError: no sample hit the call.
-        BuildError: the lines of the image cannot be looked up.
-    """
+    """Return the profile that samples make."""
     if not samples.count:
         raise DeviceError(
             f"No sample hit {function} on {board} in {samples.calls:,} calls: a call is too short.",

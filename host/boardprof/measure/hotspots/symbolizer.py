@@ -39,20 +39,8 @@ def profile_of(
 ) -> Profile:
     """Return the profile of a call.
 
-    Args:
-        record: of the call.
-        table: the functions of the image.
-        image: that ran.
-        function: that was called.
-        board: where.
-        counted: the Report's net counts of the same call, by column.
-        texts: of its instructions, by address.
-        sources: files that the image was made of.
-        sampled: how the samples were taken, if the record has samples.
-
-    Raises:
-        DecodeError: the record and the Report differ.
-        BuildError: the lines of the image cannot be looked up.
+    ``counted`` has the Report's net counts of the same call, by column; ``texts`` are those of
+    instructions, by address.
     """
     addresses = sorted({address for _, address in record.counts} | {c.site for c in record.calls})
     entries = dict.fromkeys(path.entry for path in record.paths if path.entry)

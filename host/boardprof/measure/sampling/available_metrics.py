@@ -35,37 +35,22 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Offer:
-    """The metrics that a board can count.
-
-    Attributes:
-        board: its name.
-        fixed: collectors whose counters cannot be programmed.
-        programmable: collectors whose slots can be programmed.
-        unsupported: counter of ``fixed`` -> why it is not available.
-        formulas: metrics that are computed from others: name -> its kind and the formula.
-        clock_kind: see `ClockSpec`.
-        parts: counter -> the part of the board that it belongs to, if that is not the CPU.
-    """
+    """The metrics that a board can count."""
 
     board: str
     fixed: tuple[CollectorInfo, ...]
     programmable: tuple[Programmable, ...]
-    unsupported: Mapping[str, str]
-    formulas: Mapping[str, tuple[str, Formula]]
+    unsupported: Mapping[str, str]  # counter of `fixed` -> why it is not available
+    formulas: Mapping[str, tuple[str, Formula]]  # metric -> its kind and formula
     clock_kind: str
+    # counter -> its part of the board, if that is not the CPU
     parts: Mapping[str, str] = field(default_factory=dict)
 
     def passes(self, metrics: str | Sequence[str] | None) -> tuple[Pass, ...]:
         """Return the passes that count ``metrics``, with the fixed counters in the first.
 
-        Args:
-            metrics: names of counters, events or formulas, as `metric_called` takes them, or one
-                name. None for the fixed
-                counters and the defaults of programmable ones; `ALL` for everything.
-
-        Raises:
-            UnknownNameError: the board has no such metric.
-            UsageError: the board has the metric but does not support it; or it is not a name.
+        ``metrics`` are names of counters, events or formulas, as `metric_called` takes them, or one
+        name. None stands for the fixed counters and the defaults of programmable ones.
         """
         slots = {p.collector.name: p.slots for p in self.programmable}
         names = metric_names(metrics)
@@ -137,10 +122,6 @@ class Offer:
         """Return the collector and event of a metric; None if it is a fixed counter.
 
         An event that the board knows by name is selected to find out, so its slots then count that.
-
-        Raises:
-            UnknownNameError: the board has no such metric.
-            UsageError: the board knows the metric but does not count it; the message says why.
         """
         if is_duration(name) or self._is_clock(name):
             return None
@@ -225,17 +206,7 @@ def _is_event(name: str, event: str) -> bool:
 def offer_of(
     spec: BoardSpec, session: Session, dictionary: Dictionary, layouts: Mapping[int, Layout]
 ) -> Offer:
-    """Find out which metrics a board can count.
-
-    Args:
-        spec: the board's description.
-        session: with the board.
-        dictionary: its functions and collectors.
-        layouts: of its collectors' blobs, by schema.
-
-    Raises:
-        UsageError: a formula of the board has the name of a counter.
-    """
+    """Find out which metrics a board can count."""
     programmable = programmable_collectors(
         session, dictionary, layouts, spec.events, unsupported=spec.unsupported
     )
@@ -289,28 +260,18 @@ def lack_text(name: str, error: UsageError) -> str:
 
 @dataclass(frozen=True)
 class ListedMetric:
-    """A metric that the board has, or could have.
+    """A metric that the board has, or could have."""
 
-    Attributes:
-        name: for ``metrics=``; empty if one entry represents many missing ones.
-        collector: the collector with this counter or event; None if it is computed by a formula.
-        description: for people: the register, the event's meaning, or the formula.
-        reason: why it is not available; None if it is available.
-    """
-
-    name: str
-    collector: str | None
-    description: str
-    reason: str | None
+    name: str  # for ``metrics=``; empty if one entry represents many missing ones
+    collector: str | None  # None if the metric is computed by a formula
+    description: str  # the register, the event's meaning, or the formula
+    reason: str | None  # why it is not available; None if it is
 
 
 def listed_metrics(offer: Offer) -> list[ListedMetric]:
     """Ask a board for all of its metrics; each event is selected to see whether it counts.
 
     Afterwards, programmable collectors count their default events again.
-
-    Raises:
-        FrameError: the reply is not a list of events.
     """
     found = [
         ListedMetric(k.name, c.name, k.source, offer.unsupported.get(k.name))

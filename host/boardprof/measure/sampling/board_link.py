@@ -30,15 +30,7 @@ TRIGGERED = 8
 
 @dataclass(frozen=True, eq=False)
 class BoardLink:
-    """A connected board, as seen by a measurement.
-
-    Attributes:
-        session: with the board.
-        dictionary: the board's functions and collectors.
-        layouts: of the collectors' blobs, by schema.
-        device: the facts about the board for Reports.
-        programmable: the collectors whose slots can be programmed.
-    """
+    """A connected board, as seen by a measurement."""
 
     session: Session
     dictionary: Dictionary
@@ -62,11 +54,7 @@ class BoardLink:
         return self.device.clock_kind != "simulated"
 
     def flags(self, *, mask: bool) -> MeasureFlag:
-        """Return the flags of windows, which are masked if ``mask`` is True.
-
-        Raises:
-            UsageError: the board cannot mask interrupts.
-        """
+        """Return the flags of windows, which are masked if ``mask`` is True."""
         if mask and self.interrupts is None:
             raise UsageError(
                 f"{self.device.name} cannot mask interrupts: its agent has no {_INTERRUPTS}.",
@@ -93,23 +81,15 @@ class BoardLink:
 
 @dataclass(frozen=True)
 class BoardInterrupts:
-    """The facts that a board reports about interrupts if it can mask them (SPEC.md 5.10).
+    """The facts that a board reports about interrupts if it can mask them (SPEC.md 5.10)."""
 
-    Attributes:
-        masks_guard: the guard's timer is masked as well, so nothing ends a hang in a masked window.
-        timer_us: time between two timer interrupts, in microseconds; 0 if unknown.
-        longest_us: longest masked window that the board's clocks survive, microseconds; 0 for any.
-        triggers: it can trigger an empty interrupt, to measure its cost outside of its hooks.
-        skips: the collectors whose counts leave hooked interrupts out: bit i is collector i.
-        bound_ns: maximum time of an interrupt outside of its hooks; 0 if not known.
-    """
-
-    masks_guard: bool
-    timer_us: int
-    longest_us: int
+    masks_guard: bool  # the guard's timer too, so nothing ends a hang in a masked window
+    timer_us: int  # time between two timer interrupts; 0 if not known
+    longest_us: int  # longest masked window that the board's clocks survive; 0 for any
+    # it can trigger an empty interrupt, to measure its cost outside its hooks
     triggers: bool = False
-    skips: int = 0
-    bound_ns: int = 0
+    skips: int = 0  # bit i: the counts of collector i leave hooked interrupts out
+    bound_ns: int = 0  # maximum time of an interrupt outside its hooks; 0 if not known
 
     @property
     def needs_trial(self) -> bool:
@@ -117,15 +97,7 @@ class BoardInterrupts:
         return self.masks_guard or self.longest_us > 0
 
     def check_window(self, what: str, readings: Mapping[str, Reading]) -> None:
-        """Check that a masked window as long as an unmasked one is not too long.
-
-        Args:
-            what: the function's name, for the error.
-            readings: of the unmasked window.
-
-        Raises:
-            UsageError: it is too long.
-        """
+        """Check that a masked window as long as an unmasked one is not too long."""
         seconds = window_s(readings)
         if self.longest_us and seconds is not None and seconds * 1e6 > self.longest_us:
             raise UsageError(
@@ -158,12 +130,7 @@ def _interrupts_of(session: Session, dictionary: Dictionary) -> BoardInterrupts 
 def calibrated_counters(known: BoardInterrupts | None, selection: Selection) -> list[str]:
     """Return the counters for which the cost of an interrupt outside its hooks can be measured.
 
-    Args:
-        known: the facts that the board reports about its interrupts.
-        selection: the collectors that run.
-
-    Returns:
-        Names; empty if the board cannot trigger an interrupt, or leaves none out of its counts.
+    There are none if the board cannot trigger an interrupt, or leaves none out of its counts.
     """
     if known is None or not known.triggers or HOOKED not in selection.counters:
         return []

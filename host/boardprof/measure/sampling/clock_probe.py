@@ -18,11 +18,7 @@ _EXCHANGES = 8
 
 
 class ClockProbe:
-    """Asks a board for its clock repeatedly, and fits a line to the answers.
-
-    Attributes:
-        offered: whether the agent has a clock to ask, and the clock is a real one.
-    """
+    """Asks a board for its clock repeatedly, and fits a line to the answers."""
 
     def __init__(
         self,
@@ -31,14 +27,7 @@ class ClockProbe:
         clock_kind: str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare; the board is not asked yet.
-
-        Args:
-            session: that has begun.
-            dictionary: the board's functions.
-            clock_kind: ``measured``, ``declared`` or ``simulated``.
-            clock: the host's, seconds.
-        """
+        """Prepare; the board is not asked yet."""
         self._session = session
         self._board = dictionary.board
         self._kind = clock_kind
@@ -46,6 +35,7 @@ class ClockProbe:
         self._function = next((f for f in dictionary.functions if f.name == _CLOCK), None)
         self._exchanges: list[Exchange] = []
         self._rate: tuple[int, int] = (0, 64)
+        # whether the agent has a clock to ask, and it is a real one
         self.offered = self._function is not None and clock_kind != "simulated"
 
     def follow(self) -> None:
@@ -54,11 +44,7 @@ class ClockProbe:
             self.ask(_EXCHANGES)
 
     def ask(self, times: int) -> None:
-        """Make ``times`` exchanges. An exchange with a retransmission does not count.
-
-        Raises:
-            UsageError: the board has no clock that can be asked, or its clock is simulated.
-        """
+        """Make ``times`` exchanges. An exchange with a retransmission does not count."""
         if self._kind == "simulated":
             raise UsageError(
                 f"The clock of {self._board} is simulated: it follows the emulator's own time and "

@@ -40,17 +40,11 @@ UNMASKED = MeasureFlag(0)
 
 @dataclass(frozen=True)
 class PackedCall:
-    """A function and its arguments, packed for the wire.
-
-    Attributes:
-        function: the board's entry of it.
-        content: the arguments in msgpack.
-        count: the number of arguments.
-    """
+    """A function and its arguments, packed for the wire."""
 
     function: FunctionInfo
-    content: bytes
-    count: int
+    content: bytes  # the arguments in msgpack
+    count: int  # number of arguments
 
     def execute(self, value: Value) -> object:
         """Make the call through `Session.value` or its replacement; return the result."""
@@ -59,33 +53,18 @@ class PackedCall:
 
 @dataclass(frozen=True)
 class Taken:
-    """The result of one request, or of several in a row.
+    """The result of one request, or of several in a row."""
 
-    Attributes:
-        samples: net of the cost of interrupts outside their hooks.
-        totals: from before the first to after the last sample, one for each request.
-        elapsed_s: wall time of the last request, seconds.
-        returned: whether the board has returned the function's result, as requested by
-            `MeasureFlag.RESULT`. Agents without open windows do not.
-        result: that result.
-    """
-
-    samples: tuple[Sample, ...]
+    samples: tuple[Sample, ...]  # net of the cost of interrupts outside their hooks
+    # from before the first to after the last sample, one for each request
     totals: tuple[Sample, ...]
-    elapsed_s: float
-    returned: bool
+    elapsed_s: float  # wall time of the last request
+    returned: bool  # whether the board has sent `result`; agents without open windows do not
     result: object
 
 
 class CountedPass:
-    """A set of counters that the board is programmed for.
-
-    Attributes:
-        link: to the board.
-        selection: the collectors that run, and the wanted counters.
-        flags: default flags of windows: whether interrupts are masked.
-        layouts: of the collectors' blobs, with the names of programmed events.
-    """
+    """A set of counters that the board is programmed for."""
 
     def __init__(
         self,
@@ -95,20 +74,13 @@ class CountedPass:
         flags: MeasureFlag,
         program: Callable[[Sequence[Programmable]], object],
     ) -> None:
-        """Take the pass that `PassQueue.next` programmed; the board is not called yet.
-
-        Args:
-            link: to the board.
-            slots: of the programmable collectors.
-            selection: the collectors that run.
-            flags: of the windows.
-            program: programs the slots again.
-        """
+        """Take the pass that `PassQueue.next` programmed; ``program`` programs its slots again."""
         self.link = link
         self.selection = selection
         self.flags = flags
         self._slots = slots
         self._program = program
+        # with the names of programmed events
         self.layouts: dict[int, Layout] = {
             **link.layouts,
             **{each.collector.schema_id: each.layout for each in slots},
@@ -134,11 +106,7 @@ class CountedPass:
         return known is not None and known.needs_trial
 
     def try_out(self, call: PackedCall) -> None:
-        """Check that the agent can run all collectors at once; the function is not called.
-
-        Raises:
-            RpcError: it cannot.
-        """
+        """Check that the agent can run all collectors at once; the function is not called."""
         self.take(call, 0, 1, flags=MeasureFlag.EMPTY)
 
     def calibrate(
@@ -152,18 +120,10 @@ class CountedPass:
         wanted: MeasureFlag = UNMASKED,
         on_done: Callable[[int], None] | None = None,
     ) -> Taken:
-        """Measure the empty function as ``call`` is measured, and once also an empty interrupt.
+        """Measure the overhead with an empty function, and the cost of an interrupt once.
 
-        The function itself is not called.
-
-        Args:
-            call: replaced by the empty function, which gets the same arguments.
-            number: calls in each window, >= 1.
-            warmup: windows before the samples.
-            samples: windows, >= 1.
-            prepare: see `take`.
-            wanted: additional flags.
-            on_done: see `take`.
+        The function of ``call`` is not called; the empty one gets its arguments. See `take` for
+        ``prepare`` and ``on_done``; ``wanted`` are additional flags.
         """
         is_first = self._costs is None
         flags = MeasureFlag.EMPTY | self.flags | wanted
@@ -205,15 +165,9 @@ class CountedPass:
         A board sends as many samples as its buffer holds. The others take more requests, each with
         one warm-up call, since the link's work in between has cooled the caches.
 
-        Args:
-            call: the function and its arguments.
-            warmup: calls before the first sample.
-            repeat: samples, >= 1.
-            number: calls in each sample, >= 1.
-            flags: of the windows; None for those of the pass.
-            prepare: called before each round, warm-up calls included. Each round is then a request
-                of its own, so that all begin after the same work of the link.
-            on_done: called with the number of rounds done.
+        ``prepare`` is called before each round, warm-up calls included. Each round is then a
+        request of its own, so that all begin after the same work of the link. ``on_done`` is called
+        with the number of rounds done.
         """
         flags = self.flags if flags is None else flags
         self.renew()
@@ -245,11 +199,7 @@ class CountedPass:
         return self._without_costs(found)
 
     def check_unmasked(self, call: PackedCall, taken: Taken) -> None:
-        """Check that masked windows as long as these unmasked ones are not too long.
-
-        Raises:
-            UsageError: the board's clock would miss wraps.
-        """
+        """Check that masked windows as long as these unmasked ones are not too long."""
         known = self.link.interrupts
         if self.flags & MeasureFlag.MASK and known is not None:
             for sample in taken.samples:
@@ -278,8 +228,7 @@ class CountedPass:
     def _interrupt_costs(self, call: PackedCall) -> dict[str, Fraction]:
         """Measure the cost of an interrupt outside its hooks, if the board can trigger one.
 
-        Returns:
-            Counter -> cost in its units; empty if not known, or if no interrupt is left out.
+        It is empty if the cost is not known, or if no interrupt is left out of the counts.
         """
         counters = calibrated_counters(self.link.interrupts, self.selection)
         if not counters:

@@ -45,39 +45,21 @@ _LONG_S = 0.5
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a function is sampled.
+    """How a function is sampled."""
 
-    Attributes:
-        passes: the counters of each run of all rounds, at least one.
-        rounds: how often the function is called in each pass.
-        may_drop: leave out events that the board refuses, with the reason.
-        may_shorten: take fewer rounds if a call takes long; needs a warm-up call.
-        cold: measure the first call of all apart, in the first pass.
-        mask_interrupts: let no interrupt run within the windows.
-        calibrations: windows around the empty function, at least one.
-        on_progress: called with (rounds done, total rounds).
-        on_note: called before what takes long, and if the rounds are fewer.
-    """
-
-    passes: Sequence[Pass]
+    passes: Sequence[Pass]  # at least one
     rounds: Rounds
-    may_drop: bool = False
-    may_shorten: bool = False
-    cold: bool = False
+    may_drop: bool = False  # leave out events that the board refuses, with the reason
+    may_shorten: bool = False  # take fewer rounds if a call takes long; needs a warm-up call
+    cold: bool = False  # measure the first call of all apart, in the first pass
     mask_interrupts: bool = False
-    calibrations: int = CALIBRATION_SAMPLES
+    calibrations: int = CALIBRATION_SAMPLES  # windows around the empty function
     on_progress: Progress | None = None
     on_note: OnNote | None = None
 
 
 class FunctionSampler:
-    """Measures a function in as many passes as it takes.
-
-    Attributes:
-        cold: the first call of all, once `windows` has run; None if it is not wanted.
-        rounds: how often the function is called in each pass. Fewer than asked for, once `windows`
-            has run, if that is allowed and a call takes long.
-    """
+    """Measures a function in as many passes as it takes."""
 
     def __init__(
         self,
@@ -86,18 +68,9 @@ class FunctionSampler:
         sampling: Sampling,
         prepare: Prepare | None = None,
     ) -> None:
-        """Prepare; the board is not called yet.
-
-        Args:
-            link: to the board.
-            call: the function and its arguments.
-            sampling: how it is sampled.
-            prepare: called before each round; see `CountedPass.take`.
-
-        Raises:
-            UsageError: the board cannot mask interrupts.
-        """
-        self.cold: Cold | None = None
+        """Prepare; the board is not called yet."""
+        self.cold: Cold | None = None  # the first call of all, once `windows` has run
+        # fewer than asked for once `windows` has run, if calls take long
         self.rounds = sampling.rounds
         self._link = link
         self._call = call
@@ -116,12 +89,7 @@ class FunctionSampler:
         self._elapsed_s = 0.0
 
     def windows(self) -> tuple[Windows, ...]:
-        """Run every pass.
-
-        Raises:
-            UsageError: the board refuses an event that was asked for by name.
-            CheckFailedError: the function's own check says that its result is wrong.
-        """
+        """Run every pass."""
         while (counted := self._passes.next(self._calibrate)) is not None:
             self._windows.append(self._measured(counted))
         return tuple(self._windows)
@@ -174,13 +142,10 @@ class FunctionSampler:
         return counted.windows([taken], calibration)
 
     def _shortened(self, counted: CountedPass) -> int:
-        """Time a call, and take fewer rounds if it is long.
+        """Time a call, and take fewer rounds if it is long; return the warm-up calls that are left.
 
         The timed call is needed anyway: it is the cold first call, or the first warm-up call. So a
         function with state is called as often as without this.
-
-        Returns:
-            The number of warm-up calls that are left.
         """
         is_warmup = self.cold is None
         if is_warmup:
@@ -236,19 +201,7 @@ def measure_function(
 ) -> Measurement:
     """Measure a function with the same arguments in each round, then call it once for its outputs.
 
-    Args:
-        link: to the board.
-        memory: of the board.
-        stack_check: has the frames of the board's functions.
-        function: the function.
-        arguments: of the function. The last call changes in/out arrays in place.
-        sampling: how it is sampled.
-        on_transfer: called while arrays go over the line.
-
-    Raises:
-        UsageError: the arrays do not fit the arena, or the board cannot mask interrupts.
-        DeviceFaultError: the function's frames do not fit the stack, or it trapped.
-        CheckFailedError: the function's own check says that its result is wrong.
+    The last call changes in/out arrays in place.
     """
     name, info, masked = function.info.name, function.info, sampling.mask_interrupts
     link.flags(mask=masked)  # refuses before arrays are sent

@@ -56,9 +56,7 @@ def unsupported_counters(
 ) -> dict[str, str]:
     """Return counter name -> why this board does not count it.
 
-    Args:
-        collectors: with the status that the board's own probe found.
-        known: reasons from board.toml, for cases that a probe cannot see.
+    ``known`` has reasons from board.toml, for cases that a probe cannot see.
     """
     reasons: dict[str, str] = {}
     for collector in collectors:
@@ -78,12 +76,7 @@ def select_metrics(
     metrics: str | Sequence[str] | None,
     clock_kind: str,
 ) -> Selection:
-    """Choose the collectors for one or several ``metrics``; None for all supported ones.
-
-    Raises:
-        UnknownNameError: the board has no such metric.
-        UsageError: the board has the metric but does not support it; or it is not a name.
-    """
+    """Choose the collectors for one or several ``metrics``; None for all supported ones."""
     metrics = metric_names(metrics)
     names = [counter.name for collector in collectors for counter in collector.counters]
     supported = [name for name in names if name not in unsupported]
@@ -107,11 +100,7 @@ def is_duration(metric: str) -> bool:
 
 
 def metric_names(metrics: object) -> list[str] | None:
-    """Return the names of metrics that a caller gives; None for all.
-
-    Raises:
-        UsageError: a value is not a name.
-    """
+    """Return the names of metrics that a caller gives; None for all."""
     if metrics is None:
         return None
     if isinstance(metrics, str):

@@ -61,11 +61,7 @@ _HOST_GUARD = 4096
 
 
 class StackCheck:
-    """The stack needs of one board's functions.
-
-    Attributes:
-        symbol_of: from a function's name to its name for the linker.
-    """
+    """The stack needs of one board's functions."""
 
     def __init__(self, board: str, names: Sequence[str]) -> None:
         """Take a board's name, for messages, and the names of its functions.
@@ -79,12 +75,7 @@ class StackCheck:
         self._is_of_this_host = False
 
     def know_image(self, image: Path, *, is_of_this_host: bool) -> None:
-        """Set the firmware that the board runs; it is read when needed.
-
-        Args:
-            image: its file.
-            is_of_this_host: the board is a program of this machine, and uses a stack of it.
-        """
+        """Set the firmware that the board runs; it is read when needed."""
         self._path, self._is_of_this_host = image, is_of_this_host
         self.__dict__.pop("_image", None)
 
@@ -92,9 +83,6 @@ class StackCheck:
         """Check that the function's frames fit into the stack.
 
         A chain of small frames is not refused: the board's guard catches it.
-
-        Raises:
-            DeviceFaultError: they do not fit; the function was not called.
         """
         need, room, guard = (
             self._need(function),

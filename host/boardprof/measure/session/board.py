@@ -101,16 +101,7 @@ class Board:
     ) -> None:
         """Wrap an open session; `connect` is the usual way.
 
-        Args:
-            spec: the board's description.
-            session: with the board.
-            welcome: the board's answer when the session began.
-            dictionary: its functions and collectors.
-            layouts: of its collectors' blobs.
-            is_started: the board was started for this session, which is its first.
-
-        Raises:
-            LayoutMismatchError: the board's blobs have other layouts than the host's.
+        ``is_started``: it was started for this session, which is its first.
         """
         check_layouts(spec.name, dictionary.collectors, layouts)
         OPEN_BOARDS.add(self)
@@ -165,15 +156,8 @@ class Board:
     ) -> None:
         """Set the board's image, after a check that the board runs it.
 
-        Args:
-            image: its ELF file.
-            is_of_this_host: it uses a stack of this machine.
-            built: its build id, if it was built from the user's sources. If None, the file's is
-                read, except for a board that was started with it.
-            on_note: gets a note if neither the board nor the file shows what runs.
-
-        Raises:
-            BuildMismatchError: another image runs.
+        ``built`` is its build id, if it was built from the user's sources. If None, the file's is
+        read, except for a board that was started with it.
         """
         if built is not None or not self._is_started:
             check_build(self.device, image, built, on_note)
@@ -299,25 +283,10 @@ class Board:
     ) -> Measurement:
         """Measure as `profile` does, and return the samples instead of a Report.
 
-        Args:
-            function: as for `profile`, like the other arguments.
-            args: its arguments.
-            metrics: names of metrics or counters.
-            warmup: calls before the first sample, >= 0.
-            repeat: samples, >= 1.
-            number: calls in each sample, >= 1.
-            may_shorten: take fewer samples, after one warm-up call, if a call takes more than 0.5 s
-                of wall time: two on an emulated board, else five, the fewest that a rank test can
-                judge. Without a warm-up call, this has no effect.
-            named: arguments by parameter name.
-            cold: also measure the function's first call.
-            mask_interrupts: let no interrupt run within the windows of samples.
-            on_progress: called with (rounds done, total rounds).
-            on_transfer: called while arrays go over the line.
-            on_note: called with notes on what takes long, and on what may change the numbers.
-
-        Raises:
-            BoardprofError: as `profile`.
+        With ``may_shorten``, take fewer samples, after one warm-up call, if a call takes more than
+        0.5 s of wall time: two on an emulated board, else five, the fewest that a rank test can
+        judge. Without a warm-up call, this has no effect. ``on_note`` is called with notes on what
+        takes long, and on what may change the numbers.
         """
         rounds = Rounds(warmup, repeat, number)
         remote = self.measurable(function)

@@ -19,15 +19,8 @@ def check_build(
 ) -> None:
     """Check the build id that a board reports.
 
-    Args:
-        device: the board.
-        image: the ELF file.
-        built: the build id of an image that was built from the user's sources; None to read it
-            from the file.
-        on_note: gets a note if the file does not show whether the board runs it.
-
-    Raises:
-        BuildMismatchError: another image runs.
+    ``built`` is the build id of an image built from the user's sources; None reads it from the
+    file.
     """
     runs, port = device.build_id, device.port
     found = f"The board at {port} runs build {runs}"

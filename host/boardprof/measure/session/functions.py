@@ -38,11 +38,7 @@ if TYPE_CHECKING:
 
 
 class RemoteFunction:
-    """A packed function of the board, callable with Python values.
-
-    Attributes:
-        info: its entry in the board's dictionary.
-    """
+    """A packed function of the board, callable with Python values."""
 
     def __init__(self, board: Board, info: FunctionInfo) -> None:
         """Wrap one entry of the dictionary of ``board``."""
@@ -93,16 +89,7 @@ class RemoteFunction:
         return value
 
     def result(self, value: object, placement: Placement, outputs: Mapping[str, Any]) -> object:
-        """Return what a call returned, as a Python value; a struct as a dict, a pointer as such.
-
-        Args:
-            value: what came over the wire.
-            placement: of the call's arrays.
-            outputs: the arrays that the call has written.
-
-        Raises:
-            FrameError: it is not of the declared type.
-        """
+        """Return what a call returned, as a Python value; a struct as a dict, a pointer as such."""
         self.signature.check_result(self.info.name, value)
         returns = self.signature.returns
         if returns is None:
@@ -145,11 +132,7 @@ class RemoteFunction:
 
     @property
     def signature(self) -> Signature:
-        """Its parameters and result.
-
-        Raises:
-            UsageError: this version of boardprof does not know the form of the signature.
-        """
+        """Its parameters and result."""
         if self._signature is None:
             self._signature = self._described(reads_image=False)
         return self._signature
@@ -273,32 +256,18 @@ class Functions:
 
 @dataclass(frozen=True, eq=False)
 class HostCall:
-    """A call that the host's program makes.
-
-    Attributes:
-        board: the called board.
-        function: the called function.
-        args: values by position, unless they are already bound.
-        named: values by parameter name, likewise.
-        arguments: the bound arguments; None if not bound yet.
-        rounds: how often a measurement calls it; None for a single call.
-        label: the caller's name for the call, such as a network's layer; None if it has none.
-    """
+    """A call that the host's program makes."""
 
     board: Board
     function: RemoteFunction
-    args: Sequence[object] = ()
+    args: Sequence[object] = ()  # unless they are already bound
     named: Mapping[str, object] = field(default_factory=dict)
     arguments: Arguments | None = None
-    rounds: Rounds | None = None
-    label: str | None = None
+    rounds: Rounds | None = None  # None for a single call
+    label: str | None = None  # the caller's name for the call, such as a network's layer
 
     def bound(self) -> Arguments:
-        """Return the arguments, bound now unless they are already.
-
-        Raises:
-            UsageError: they do not fit the function's signature.
-        """
+        """Return the arguments, bound now unless they are already."""
         return self.arguments or self.function.bind(self.args, self.named)
 
 
@@ -313,9 +282,7 @@ class Observation(Protocol):
 
         This is not used for a measurement, whose windows are the board's own.
 
-        Args:
-            value: makes the call, and returns its result.
-            is_plain: ``value`` does nothing else, so that a measured call may replace it.
+        ``is_plain``: ``value`` does nothing but the call, so that a measured call may replace it.
         """
 
     def end(self, measurement: Measurement | None, error: BaseException | None) -> None:
@@ -343,13 +310,7 @@ _IS_UNOBSERVED: ContextVar[bool] = ContextVar("boardprof_is_unobserved", default
 
 
 def observe(call: HostCall, run: Callable[[Value], object], value: Value) -> object:
-    """Make a call as the observers want it.
-
-    Args:
-        call: for the observers.
-        run: makes the call, through the function that it gets.
-        value: `Session.value`, which observers may replace.
-    """
+    """Make a call as the observers want it."""
     with watched(call) as (watching, _):
         for number, each in enumerate(reversed(watching)):
             value = each.through(value, is_plain=number == 0)

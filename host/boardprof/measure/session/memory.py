@@ -118,13 +118,7 @@ class Memory:
         return crc
 
     def point(self, block: Block, offset: int, reference: bytes) -> None:
-        """Let the board write a pointer into a block.
-
-        Args:
-            block: from `alloc`.
-            offset: of the pointer, in bytes.
-            reference: what it points to (SPEC.md 5.9).
-        """
+        """Let the board write a pointer into a block."""
         self._call("bp.point", block.handle, offset, reference)
 
     def unpoint(self, block: Block, offset: int) -> bytes:
@@ -135,11 +129,7 @@ class Memory:
         return reference
 
     def pointer(self, reference: bytes) -> BoardPointer | None:
-        """Return a pointer to memory outside of the arena; None for NULL.
-
-        Raises:
-            FrameError: it is not a reference to such memory.
-        """
+        """Return a pointer to memory outside of the arena; None for NULL."""
         if not reference:
             return None
         if len(reference) != _TOKEN.size:
@@ -182,9 +172,7 @@ class Memory:
     def release(self, blocks: Iterable[Block], *, now: bool) -> None:
         """Free blocks now, or before the next `alloc`.
 
-        Args:
-            blocks: from `alloc` or `new_block`.
-            now: False if the board may still be in a call, or cannot be reached.
+        ``now`` is False if the board may still be in a call, or cannot be reached.
         """
         for block in blocks:
             self._held.pop(block.handle, None)

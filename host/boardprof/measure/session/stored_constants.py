@@ -46,16 +46,10 @@ class StoredConstants:
         self._full_bytes: int | None = None  # held when there was no room
 
     def take(self, contents: Sequence[bytes], *, besides: int) -> list[Place] | None:
-        """Return places of these contents, which the board has now; `give_back` ends their use.
+        """Return places of these contents, which the board has now; None if there is no room.
 
-        Each has a place of its own, even if two are equal.
-
-        Args:
-            contents: one or more.
-            besides: bytes that the same call needs in the arena besides them.
-
-        Returns:
-            None if there is no room for them.
+        Each has a place of its own, even if two are equal; `give_back` ends their use. ``besides``
+        is the number of bytes that the same call needs in the arena besides them.
         """
         rooms = [-(-len(content) // _ALIGNMENT) * _ALIGNMENT for content in contents]
         free = self._memory.size - self._memory.held_bytes
