@@ -9,21 +9,14 @@ from dataclasses import dataclass, field, replace
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.formula import Formula
 from boardprof.base.metrics import metric_called
+from boardprof.measure.sampling.counted_pass import Selection
 from boardprof.measure.sampling.passes import Pass, split_into_passes
 from boardprof.measure.sampling.programmable import (
     Programmable,
     programmable_collectors,
     shown_name,
 )
-from boardprof.measure.sampling.selection import (
-    CLOCKS,
-    Selection,
-    is_duration,
-    metric_names,
-    select_metrics,
-    unsupported_counters,
-)
-from boardprof.results.report.calls import STACK
+from boardprof.results.report.calls import DURATION, STACK
 from boardprof.target.descriptions.board_file import BoardSpec
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo, Dictionary
 from boardprof.wire.link.session import Session
@@ -31,6 +24,9 @@ from boardprof_protocol.layout import Layout
 
 ALL = "all"
 """Value of ``metrics`` for every counter, and every event in the board's file."""
+
+CLOCKS = ("duration_time", "ticks")
+"""Counters whose time is the Duration."""
 
 
 @dataclass(frozen=True)
@@ -253,6 +249,99 @@ def lack_text(name: str, error: UsageError) -> str:
     if isinstance(error, UnknownNameError):
         return "it has no metric with that name"
     return error.message.partition(f"{name}: ")[2].removesuffix(".") or error.message
+
+
+# -- selection ----------------------------------------------------------------------------------
+
+
+def unsupported_counters(
+    collectors: Sequence[CollectorInfo], known: Mapping[str, str]
+) -> dict[str, str]:
+    """Return counter name -> why this board does not count it.
+
+    ``known`` has reasons from board.toml, for cases that a probe cannot see.
+    """
+    reasons: dict[str, str] = {}
+    for collector in collectors:
+        for counter in collector.counters:
+            # A second collector of the same count has the name COLLECTOR.counter.
+            plain = counter.name.removeprefix(f"{collector.name}.")
+            reason = known.get(counter.name) or known.get(plain) or counter.unsupported
+            if reason is not None:
+                reasons[counter.name] = reason
+    return reasons
+
+
+def select_metrics(
+    board: str,
+    collectors: Sequence[CollectorInfo],
+    unsupported: Mapping[str, str],
+    metrics: str | Sequence[str] | None,
+    clock_kind: str,
+) -> Selection:
+    """Choose the collectors for one or several ``metrics``; None for all supported ones."""
+    metrics = metric_names(metrics)
+    names = [counter.name for collector in collectors for counter in collector.counters]
+    supported = [name for name in names if name not in unsupported]
+    if not supported:
+        found = (f"{name} ({why})" for name, why in unsupported.items())
+        raise UsageError(f"{board} has no working counter: {'; '.join(found)}.")
+    wanted = (
+        supported
+        if metrics is None
+        else [_counter(board, m, names, unsupported, clock_kind) for m in metrics]
+    )
+    if not wanted:
+        raise UsageError("No metric is named.", hint="name one of " + ", ".join(supported))
+    active = tuple(c for c in collectors if any(k.name in wanted for k in c.counters))
+    return Selection(active, frozenset(wanted))
+
+
+def is_duration(metric: str) -> bool:
+    """Return whether a metric is the Duration, by its column's name or an alias of it."""
+    return metric_called(metric, [DURATION]) is not None and metric not in CLOCKS
+
+
+def metric_names(metrics: object) -> list[str] | None:
+    """Return the names of metrics that a caller gives; None for all."""
+    if metrics is None:
+        return None
+    if isinstance(metrics, str):
+        return [metrics]
+    given = list(metrics) if isinstance(metrics, Iterable) else [metrics]
+    names = [name for name in given if isinstance(name, str)]
+    if len(names) < len(given):
+        raise UsageError(
+            f"metrics={metrics!r:.60} is not a list of metric names.", hint='metrics=["ticks"]'
+        )
+    return names
+
+
+def _counter(
+    board: str,
+    metric: str,
+    names: Sequence[str],
+    unsupported: Mapping[str, str],
+    clock_kind: str,
+) -> str:
+    if is_duration(metric) and clock_kind == "simulated":
+        raise UsageError(
+            f"{board} does not support {metric}: its clock is simulated.",
+            hint="one of " + ", ".join(n for n in names if n not in unsupported),
+        )
+    candidates = CLOCKS if is_duration(metric) else (metric.removesuffix(" (us)"),)
+    found = next((name for name in candidates if name in names), None)
+    instead = next((name for name in CLOCKS if name in names), None)
+    if found is None and metric in CLOCKS and instead is not None:
+        raise UsageError(f"{board} has no {metric}: its clock counts {instead}.", hint=instead)
+    if found is None:
+        raise UnknownNameError("metric", metric, names, owner=board)
+    if found in unsupported:
+        raise UsageError(
+            f"{board} does not support {metric}: {unsupported[found]}.",
+            hint="one of " + ", ".join(n for n in names if n not in unsupported),
+        )
+    return found
 
 
 # -- lists -------------------------------------------------------------------------------------

@@ -14,19 +14,21 @@ from fractions import Fraction
 import msgpack
 
 from boardprof.base.errors import DeviceTimeoutError, FrameError
-from boardprof.measure.sampling.board_link import TRIGGERED, BoardLink, calibrated_counters
+from boardprof.measure.sampling.board_link import BoardInterrupts, BoardLink
 from boardprof.measure.sampling.programmable import Programmable, Slots
-from boardprof.measure.sampling.selection import Selection
-from boardprof.results.report.interrupts import interrupt_costs, without_costs
+from boardprof.results.report.interrupts import HOOKED, TICKS, interrupt_costs, without_costs
 from boardprof.results.report.measurement import Measurement, Windows
 from boardprof.wire.decode.batch import MANY, decode_batch
-from boardprof.wire.decode.dictionary import FunctionInfo
+from boardprof.wire.decode.dictionary import CollectorInfo, FunctionInfo
 from boardprof.wire.decode.samples import Sample, decode_samples
 from boardprof_protocol.codes import BuiltIn, MeasureFlag
 from boardprof_protocol.layout import Layout
 
 CALIBRATION_SAMPLES = 9
 """Windows around the empty function; their median is subtracted."""
+
+_TRIGGERED = 8
+"""Empty interrupts in a window, so that a clock's step is small compared with their cost."""
 
 Prepare = Callable[[], None]
 """Called before each round. Each round is then a separate request."""
@@ -36,6 +38,41 @@ Value = Callable[[int, bytes, int, str], object]
 
 UNMASKED = MeasureFlag(0)
 """Flags of windows with interrupts on."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The collectors to run in one pass, and the wanted ones of their counters."""
+
+    collectors: tuple[CollectorInfo, ...]
+    counters: frozenset[str]
+
+    @property
+    def mask(self) -> int:
+        """The collectors in the form of ``bp.measure``: bit i is collector i."""
+        return sum(1 << collector.index for collector in self.collectors)
+
+    def without_last(self) -> Selection:
+        """Leave out the last collector, for an agent that cannot run this many in one pass."""
+        *kept, left_out = self.collectors
+        names = {counter.name for counter in left_out.counters}
+        return Selection(tuple(kept), self.counters - names)
+
+    def with_all_of(self, collectors: Sequence[CollectorInfo]) -> Selection:
+        """Add collectors with all of their counters, unless nothing runs at all."""
+        more = [each for each in collectors if each not in self.collectors]
+        if not self.collectors or not collectors:
+            return self
+        names = {counter.name for each in collectors for counter in each.counters}
+        active = sorted((*self.collectors, *more), key=lambda each: each.index)
+        return Selection(tuple(active), self.counters | names)
+
+    def keep(self, sample: Sample) -> Sample:
+        """Leave out readings that are unsupported or not wanted; the blobs stay complete."""
+        if sample.readings.keys() <= self.counters:
+            return sample
+        readings = {name: r for name, r in sample.readings.items() if name in self.counters}
+        return Sample(readings, sample.raw)
 
 
 @dataclass(frozen=True)
@@ -230,12 +267,12 @@ class CountedPass:
 
         It is empty if the cost is not known, or if no interrupt is left out of the counts.
         """
-        counters = calibrated_counters(self.link.interrupts, self.selection)
+        counters = _calibrated_counters(self.link.interrupts, self.selection)
         if not counters:
             return {}
         triggered, masked = (
             self.take(
-                call, 1, CALIBRATION_SAMPLES, TRIGGERED, flags=MeasureFlag.EMPTY | flags
+                call, 1, CALIBRATION_SAMPLES, _TRIGGERED, flags=MeasureFlag.EMPTY | flags
             ).samples
             for flags in (MeasureFlag.INTERRUPT, MeasureFlag.INTERRUPT | MeasureFlag.MASK)
         )
@@ -310,3 +347,19 @@ def _after(on_done: Callable[[int], None] | None, before: int) -> Callable[[int,
 
 def _nothing() -> None:
     """Do nothing; as ``prepare``, it makes each round a separate request."""
+
+
+def _calibrated_counters(known: BoardInterrupts | None, selection: Selection) -> list[str]:
+    """Return the counters for which the cost of an interrupt outside its hooks can be measured.
+
+    There are none if the board cannot trigger an interrupt, or leaves none out of its counts.
+    """
+    if known is None or not known.triggers or HOOKED not in selection.counters:
+        return []
+    counters = [
+        counter.name
+        for each in selection.collectors
+        if known.skips >> each.index & 1
+        for counter in each.counters
+    ]
+    return [*counters, TICKS]

@@ -11,9 +11,13 @@ from typing import SupportsIndex
 
 from boardprof.base.errors import RpcError, UsageError
 from boardprof.measure.sampling.board_link import BoardLink
-from boardprof.measure.sampling.counted_pass import CALIBRATION_SAMPLES, UNMASKED, CountedPass
+from boardprof.measure.sampling.counted_pass import (
+    CALIBRATION_SAMPLES,
+    UNMASKED,
+    CountedPass,
+    Selection,
+)
 from boardprof.measure.sampling.programmable import Programmable, Slots
-from boardprof.measure.sampling.selection import Selection
 from boardprof.results.report.measurement import Device, Windows
 from boardprof.results.stats.ranks import FEWEST_SAMPLES
 from boardprof_protocol.codes import ErrorCode, MeasureFlag

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a record, whose code is addresses, to a profile of functions and lines."""
+"""A call as a tree of addresses, recorded or sampled, and its profile by functions and lines."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from boardprof.base.errors import DecodeError
-from boardprof.measure.hotspots.record import ELSEWHERE, Record
 from boardprof.results.report.profile import (
     Frame,
     Instruction,
@@ -20,14 +20,105 @@ from boardprof.results.report.profile import (
     Symbol,
 )
 from boardprof.target.elf.binutils import demangled, frames_at
-from boardprof.target.elf.symbol_table import SymbolTable
+from boardprof.target.elf.symbol_table import CodeRange, SymbolTable
+
+CALL, INTERRUPTS, OTHER = 0, 1, 2
+"""Paths of the call itself, of all handlers, and of what is beyond the limit of paths."""
+
+ELSEWHERE = 1 << 60
+"""From here on are addresses that stand for functions, where code has none in the image."""
+
+Cost = tuple[int, ...]
+"""A figure for each column, instructions first."""
 
 _LONGEST_SOURCE = 1_000_000
 """Bytes of a file whose text is kept."""
 
+UNNAMED = CodeRange(ELSEWHERE, ELSEWHERE + 1, "(code without a name)")
+"""Stands for shared libraries, ROM, and assembly code without a symbol."""
+
+LONGEST_S = 30.0
+"""Wall time after which a short function has been sampled long enough, seconds."""
+
+OnSamples = Callable[[int, int], None]
+"""Called with (samples so far, samples wanted)."""
+
+
+@dataclass(frozen=True)
+class CallPath:
+    """A call path; ``parent`` is -1 at the top, ``entry`` the address of its function."""
+
+    parent: int
+    entry: int
+    calls: int
+
+
+@dataclass(frozen=True)
+class CallEdge:
+    """Calls from one instruction on one path, and their cost."""
+
+    caller: int
+    site: int
+    callee: int
+    calls: int
+    cost: Cost
+
+
+@dataclass
+class CallTree:
+    """One call."""
+
+    columns: tuple[str, ...] = ()  # ``instructions``, then others such as ``cycles``
+    state: str = ""  # ``complete``, or ``incomplete`` and why
+    total: Cost = ()  # of the call without interrupts
+    paths: list[CallPath] = field(default_factory=list)
+    # entry of a function -> cost with all that it called
+    totals: dict[int, Cost] = field(default_factory=dict)
+    calls: list[CallEdge] = field(default_factory=list)
+    # (path, instruction) -> executions and cost
+    counts: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the function returned."""
+        return self.state == "complete"
+
+
+@dataclass
+class Samples:
+    """What samples have hit."""
+
+    hits: Counter[int]  # by program counter
+    timer: str  # what interrupted the function, or else took the samples
+    calls: int = 0
+    outside: int = 0  # samples that hit the agent, or another task's stack
+    unreadable: int = 0  # reads of a debug probe that found no program counter
+
+    @property
+    def count(self) -> int:
+        """Number of samples in the call."""
+        return self.hits.total()
+
+
+def sampled_tree(hits: Mapping[int, int], table: SymbolTable, entry: int) -> CallTree:
+    """Return samples as a tree: all functions are below the called one."""
+    tree = CallTree(("samples",), "complete", (sum(hits.values()),))
+    tree.paths = [CallPath(-1, 0, 0) for _ in range(OTHER + 1)]
+    tree.paths[CALL] = CallPath(-1, entry, 0)
+    tree.totals[entry] = tree.total
+    paths = {entry: CALL}
+    for pc, count in sorted(hits.items()):
+        code = table.at(pc)
+        low, place = (UNNAMED.low, UNNAMED.low) if code is None else (code.low, pc)
+        if low not in paths:
+            paths[low] = len(tree.paths)
+            tree.paths.append(CallPath(CALL, low, 0))
+        tree.counts.setdefault((paths[low], place), [0])[0] += count
+    return tree
+
 
 def profile_of(
-    record: Record,
+    tree: CallTree,
     table: SymbolTable,
     image: Path,
     function: str,
@@ -42,8 +133,8 @@ def profile_of(
     ``counted`` has the Report's net counts of the same call, by column; ``texts`` are those of
     instructions, by address.
     """
-    addresses = sorted({address for _, address in record.counts} | {c.site for c in record.calls})
-    entries = dict.fromkeys(path.entry for path in record.paths if path.entry)
+    addresses = sorted({address for _, address in tree.counts} | {c.site for c in tree.calls})
+    entries = dict.fromkeys(path.entry for path in tree.paths if path.entry)
     frames = frames_at(image, [at for at in (*addresses, *entries) if at < ELSEWHERE])
     mangled = {frame.function for each in frames.values() for frame in each}
     symbols_of = [code.name for code in table.functions]
@@ -62,31 +153,29 @@ def profile_of(
         return symbols.setdefault(address if code is None else code.low, len(symbols))
 
     numbers = {address: number for number, address in enumerate(addresses)}
-    tree = tuple(Node(p.parent, symbol_of(p.entry), p.calls) for p in record.paths)
+    nodes = tuple(Node(p.parent, symbol_of(p.entry), p.calls) for p in tree.paths)
     instructions = tuple(
         Instruction(a, symbol_of(a), frames.get(a, ()), texts.get(a, "")) for a in addresses
     )
-    nothing = (0,) * len(record.columns)
+    nothing = (0,) * len(tree.columns)
     known = tuple(sources)
     found = _source_texts({f.file for each in frames.values() for f in each if f.file}, known)
     built_s = math.inf if known else image.stat().st_mtime  # boardprof builds what it has read
     profile = Profile(
         function=function,
         board=board,
-        columns=record.columns,
-        state=record.state,
-        total=record.total,
-        counted={n: counted[n] for n in record.columns if n in counted and record.is_complete},
+        columns=tree.columns,
+        state=tree.state,
+        total=tree.total,
+        counted={n: counted[n] for n in tree.columns if n in counted and tree.is_complete},
         symbols=tuple(_symbol(entry, table, frames, names) for entry in symbols),
-        totals=tuple(record.totals.get(entry, nothing) for entry in symbols),
-        tree=tree,
-        sites=tuple(
-            Site(c.caller, numbers[c.site], c.callee, c.calls, c.cost) for c in record.calls
-        ),
+        totals=tuple(tree.totals.get(entry, nothing) for entry in symbols),
+        tree=nodes,
+        sites=tuple(Site(c.caller, numbers[c.site], c.callee, c.calls, c.cost) for c in tree.calls),
         instructions=instructions,
         counts=tuple(
             (path, numbers[address], tuple(cost))
-            for (path, address), cost in sorted(record.counts.items())
+            for (path, address), cost in sorted(tree.counts.items())
             if any(cost)
         ),
         sources={name: text for name, (text, _) in found.items()},
@@ -99,7 +188,7 @@ def profile_of(
 
 
 def _check(profile: Profile) -> None:
-    """See that the record has what the board has counted. Unhooked interrupts are in a count."""
+    """See that the tree has what the board has counted. Unhooked interrupts are in a count."""
     name = profile.checked
     if name is None:
         return
