@@ -34,7 +34,7 @@ demo: setup-demo ## Profile the example workloads on this machine and print the 
 	@echo "The same table again: $(PYTHON_BIN)/boardprof show build/demo.json"
 
 check: setup-check gen-check lint ## Check what needs no emulator, in 90 seconds: the inner loop
-	@$(PYTEST) -m "not slow and not nightly" tests/unit tests/protocol tests/test_layers.py
+	@$(PYTEST) -m "not slow and not nightly" tests/unit tests/protocol tests/test_layers.py tests/test_sources.py
 	@$(PYTHON_BIN)/boardprof run -q examples/workloads:crc32
 	@sh scripts/took.sh $(BEGAN) 90
 

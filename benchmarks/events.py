@@ -24,11 +24,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from boardprof.events.probe_names import read_names
-from boardprof.events.recording import ProbeRecording, Recorded, TraceClock
-from boardprof.events.timeline import ProbeCosts
-from boardprof.exporters import find_recording_exporter, write_exported
-from boardprof.render.ctf import render_ctf
+from boardprof.results.probes.probe_names import read_names
+from boardprof.results.probes.recording import ProbeRecording, Recorded, TraceClock
+from boardprof.results.probes.timeline import ProbeCosts
+from boardprof.show.ctf import render_ctf
+from boardprof.show.exporters import find_recording_exporter, write_exported
 from boardprof_protocol.codes import TraceBlockFlag
 from boardprof_protocol.trace import TRACE_BLOCK
 

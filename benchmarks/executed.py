@@ -15,12 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from boardprof.boards.board_file import BoardSpec
-from boardprof.boards.board_lookup import board_spec
-from boardprof.elf.binutils import disassembly, objdump_of
-from boardprof.elf.symbol_table import symbol_table
-from boardprof.errors import MissingToolError
-from boardprof.firmware.builder import build
+from boardprof.base.errors import MissingToolError
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.elf.binutils import disassembly, objdump_of
+from boardprof.target.elf.symbol_table import symbol_table
 from tests.tools.insn_count import build_plugin, plugin_argument, read_counts, symbol_range
 
 _DEADLINE_S = 60.0

@@ -28,9 +28,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from boardprof.history.run import GitState, Record
-from boardprof.history.store import History
-from boardprof.report.report import Report
+from boardprof.results.history.run import GitState, Record
+from boardprof.results.history.store import History
+from boardprof.results.report.report import Report
 from tests.postgres.server import running_server
 from tests.unit.reports import report_of
 

@@ -20,14 +20,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from boardprof.board.board import Board
-from boardprof.boards.board_file import BoardSpec
-from boardprof.boards.board_lookup import board_spec
-from boardprof.elf.binutils import frames_at
-from boardprof.elf.symbol_table import symbol_table
-from boardprof.errors import BoardprofError
-from boardprof.firmware.builder import build
-from boardprof.hotspots.recording import Recording
+from boardprof.base.errors import BoardprofError
+from boardprof.measure.hotspots.recording import Recording
+from boardprof.measure.session.board import Board
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.elf.binutils import frames_at
+from boardprof.target.elf.symbol_table import symbol_table
 
 BOARDS = ("qemu-rv32", "qemu-cortex-m4")
 SLOWDOWN = 1.5

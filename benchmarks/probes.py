@@ -22,9 +22,9 @@ from tempfile import TemporaryDirectory
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.executed import END, BenchmarkError, counted, masked
-from boardprof.elf.object_file import images, read_image, symbols
-from boardprof.errors import BoardprofError
-from boardprof.resources import runtime_dir
+from boardprof.base.errors import BoardprofError
+from boardprof.base.resources import runtime_dir
+from boardprof.target.elf.object_file import images, read_image, symbols
 from tests.tools.insn_count import InsnCountError
 
 __all__ = ["BUDGETS", "MASKED_BOARDS", "count_barectf", "count_masked", "count_probes", "main"]

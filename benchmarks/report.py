@@ -23,8 +23,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from boardprof.metrics import Count, Duration, Metric, Percent
-from boardprof.report.report import Report
+from boardprof.base.metrics import Count, Duration, Metric, Percent
+from boardprof.results.report.report import Report
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 FUNCTIONS = 100

@@ -22,9 +22,9 @@ from benchmarks.rpc_bulk import SYSTEMS, measure_bulk
 from benchmarks.rpc_null import CALLS, ROUNDS, NullCall, measure_null_call
 from benchmarks.rpc_processes import BOARD_CORE, HOST_CORE, BenchmarkError
 from benchmarks.rpc_wire import measure_wire
-from boardprof.boards.board_lookup import board_spec
-from boardprof.errors import BoardprofError
-from boardprof.firmware.builder import build
+from boardprof.base.errors import BoardprofError
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_lookup import board_spec
 
 __all__ = ["TARGETS", "Figure", "main"]
 

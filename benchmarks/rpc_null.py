@@ -18,7 +18,7 @@ from statistics import median
 import msgpack
 
 from benchmarks.rpc_processes import HOST_CORE, compiled, pinned, serving
-from boardprof.connection import connect
+from boardprof.measure.connect import connect
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame, encode_frame
 

@@ -15,10 +15,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from benchmarks.rpc_processes import BOARD_CORE, HOST_CORE, BenchmarkError, pinned, serving
-from boardprof.board.board import Board
-from boardprof.board.open_board import attach
-from boardprof.boards.board_lookup import board_spec
-from boardprof.transport.serial import connect_serial
+from boardprof.measure.session.board import Board
+from boardprof.measure.session.open_board import attach
+from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.wire.transport.serial import connect_serial
 
 __all__ = ["BAUD", "Throttled", "measure_wire"]
 

@@ -21,12 +21,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from boardprof.decode.batch import decode_batch, records_of
-from boardprof.decode.dictionary import CollectorInfo, CounterInfo
-from boardprof.decode.samples import Sample, decode_samples
-from boardprof.report.assemble import assemble
-from boardprof.report.measurement import Device, Measurement, Windows
-from boardprof.report.report_file import write_report
+from boardprof.results.report.assemble import assemble
+from boardprof.results.report.measurement import Device, Measurement, Windows
+from boardprof.results.report.report_file import write_report
+from boardprof.wire.decode.batch import decode_batch, records_of
+from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
+from boardprof.wire.decode.samples import Sample, decode_samples
 from boardprof_protocol.blob import encode_blob
 from boardprof_protocol.codes import CounterStatus
 from boardprof_protocol.collectors import linux_clock, linux_faults

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from boardprof.tune import MeasureResult, Runner
+from boardprof.jobs.tune import MeasureResult, Runner
 
 SIZE = 16
 TARGETS = {"qemu-rv32": 4.0, "ibex-rtl": 1.5}

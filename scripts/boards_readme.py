@@ -10,8 +10,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from boardprof.boards.board_file import BoardSpec, load_board
-from boardprof.errors import BoardprofError
+from boardprof.base.errors import BoardprofError
+from boardprof.target.descriptions.board_file import BoardSpec, load_board
 
 __all__ = ["main", "table"]
 

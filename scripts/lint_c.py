@@ -16,10 +16,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from boardprof.boards.board_lookup import board_spec, find_boards
-from boardprof.errors import BoardprofError
-from boardprof.firmware.build_options import BuildOptions
-from boardprof.firmware.builder import build
+from boardprof.base.errors import BoardprofError
+from boardprof.target.build.build_options import BuildOptions
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_lookup import board_spec, find_boards
 from scripts.size_compile import PORTABLE, STRICT, compile_agent
 
 __all__ = ["main"]

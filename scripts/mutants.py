@@ -89,7 +89,8 @@ def stages(tree: Path, room: str, module: str) -> list[tuple[str, ...]]:
     after a C file. The second adds those of its room.
     """
     files = [f"tests/{word.replace('/', '/test_')}.py" for word in _CLOSEST[room].split()]
-    importing = re.compile(rf"\bboardprof\.{re.escape(module)}\b")
+    place = ROOMS.get(room, room).replace("/", ".") + module.removeprefix(room)
+    importing = re.compile(rf"\bboardprof\.{re.escape(place)}\b")
     two = ("-n", "2", "--dist", "loadscope", *_NATIVE)
     found = [(*files, *_NATIVE), (*_WIDER, *two), ("tests/cli", *two)]
     if (source := Path(module)).suffix == ".c":

@@ -21,7 +21,17 @@ from typing import Any, NamedTuple
 __all__ = ["EQUIVALENT", "ROOMS", "Edit", "Mutant", "chosen", "named", "python_edits"]
 __all__ += ["python_mutants"]
 
-ROOMS = ("decode", "report", "link", "board", "measure", "arguments", "comparison")
+ROOMS = {
+    "decode": "wire/decode",
+    "report": "results/report",
+    "link": "wire/link",
+    "board": "measure/session",
+    "measure": "measure/sampling",
+    "arguments": "target/arguments",
+    "comparison": "results/comparison",
+}
+"""Folder below ``host/boardprof`` of each room, which is the first word of its mutants' names."""
+
 EQUIVALENT = {  # identity: why no test can notice the mutant
     "arguments.argument_text:read_argument:compare:0": "a lone quote is a text either way",
     "arguments.array_text:filled:compare:2": "a short cut: it saves a copy",
@@ -56,7 +66,7 @@ class Edit(NamedTuple):
 class Mutant:
     """An edit with an identity that stays when lines move: ``module:function:kind:ordinal``.
 
-    The room is a package of the host, or ``agent``. The path is relative to the checkout.
+    The room is a key of `ROOMS`, or ``agent``. The path is relative to the checkout.
     """
 
     identity: str
@@ -93,10 +103,11 @@ def chosen(tree: Path, mutants: Iterable[Mutant], count: int) -> list[Mutant]:
 
 
 def python_mutants(tree: Path, room: str) -> list[Mutant]:
-    """Return all mutants of the package ``boardprof.<room>`` of a checkout."""
+    """Return all mutants of a room of `ROOMS` in a checkout."""
     found: list[Mutant] = []
-    for file in sorted((tree / _HOST / room).rglob("*.py")):
-        module = ".".join(file.relative_to(tree / _HOST).with_suffix("").parts)
+    folder = tree / _HOST / ROOMS[room]
+    for file in sorted(folder.rglob("*.py")):
+        module = ".".join([room, *file.relative_to(folder).with_suffix("").parts])
         edits = python_edits(file.read_bytes())
         found += named(edits, module, room, file.relative_to(tree).as_posix())
     return found

@@ -24,10 +24,10 @@ from tempfile import TemporaryDirectory
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 
-from boardprof.boards.board_file import BoardSpec
-from boardprof.boards.board_lookup import board_spec
-from boardprof.firmware.builder import build
-from boardprof.resources import runtime_dir
+from boardprof.base.resources import runtime_dir
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board_lookup import board_spec
 from scripts.stack_depth import CallGraph, Rules, deepest
 
 __all__ = ["OPTIONS", "TARGETS", "Figures", "Option", "Sections", "StackRules", "Target", "measure"]

@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from boardprof.resources import runtime_dir
-from boardprof.toolchain.cache import Cache
-from boardprof.toolchain.compile_unit import Unit
-from boardprof.toolchain.compiler import Compiler
+from boardprof.base.resources import runtime_dir
+from boardprof.target.toolchain.cache import Cache
+from boardprof.target.toolchain.compile_unit import Unit
+from boardprof.target.toolchain.compiler import Compiler
 from scripts.size_build import OPTIONS
 
 __all__ = ["PORTABLE", "STRICT", "Portable", "compile_agent"]

@@ -21,11 +21,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from boardprof.board.board import Board
-from boardprof.board.open_board import attach
-from boardprof.doctor.line_counter import CountingTransport
-from boardprof.transport.faults import Faults, Way
-from boardprof.transport.faulty import FaultyTransport
+from boardprof.measure.doctor.line_counter import CountingTransport
+from boardprof.measure.session.board import Board
+from boardprof.measure.session.open_board import attach
+from boardprof.wire.transport.faults import Faults, Way
+from boardprof.wire.transport.faulty import FaultyTransport
 from tests.faults.boards import Target
 
 __all__ = ["SoakFigures", "main", "soak"]

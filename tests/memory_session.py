@@ -11,11 +11,11 @@ from typing import Any
 from cffi import FFI
 from construct import Int32ul, Struct
 
-from boardprof.board.board import Board
-from boardprof.board.fetch_dictionary import fetch_dictionary
-from boardprof.boards.board_file import ClockSpec
-from boardprof.boards.board_lookup import board_spec
-from boardprof.link.session import Session
+from boardprof.measure.session.board import Board
+from boardprof.measure.session.fetch_dictionary import fetch_dictionary
+from boardprof.target.descriptions.board_file import ClockSpec
+from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.wire.link.session import Session
 from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
 from boardprof_protocol.layout import Counter, Layout

@@ -7,8 +7,8 @@ import re
 import subprocess
 import tomllib
 
-from boardprof.boards.board_file import load_board
-from boardprof.boards.board_lookup import find_boards
+from boardprof.target.descriptions.board_file import load_board
+from boardprof.target.descriptions.board_lookup import find_boards
 from tests.support import ROOT, requires_tool
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -14,31 +14,37 @@ Names are loaded when they are first used, so that the command line starts fast.
 
 from __future__ import annotations
 
+import importlib
+import sys
+
 __version__ = "0.2.0"
 
 TYPE_CHECKING = False  # typing's own takes longer to import than all of this
 if TYPE_CHECKING:
-    from boardprof.arguments.passing import Keep, Out
-    from boardprof.board.board import Board
-    from boardprof.comparison.compare import compare
-    from boardprof.connection import connect
-    from boardprof.errors import BoardprofError
-    from boardprof.firmware.build import build
-    from boardprof.metrics import Count, Duration, Percent, Ratio
-    from boardprof.profiling.function import profile_function
-    from boardprof.profiling.host_collectors import (
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+    from boardprof.base.errors import BoardprofError
+    from boardprof.base.metrics import Count, Duration, Percent, Ratio
+    from boardprof.compat.torch.export import tensorboard_trace_handler
+    from boardprof.compat.torch.flops import register_flops
+    from boardprof.compat.torch.profiler import profile
+    from boardprof.compat.torch.records import record_function
+    from boardprof.compat.torch.settings import ProfilerAction, ProfilerActivity, schedule
+    from boardprof.compat.tvm_profiler.function import profile_function
+    from boardprof.compat.tvm_profiler.host_collectors import (
         DeviceWrapper,
         MetricCollector,
         PAPIMetricCollector,
     )
-    from boardprof.profiling.program import Program, ProgramError
-    from boardprof.profiling.timing import time_evaluator
-    from boardprof.report.report import Report
-    from boardprof.trace.export import tensorboard_trace_handler
-    from boardprof.trace.flops import register_flops
-    from boardprof.trace.profiler import profile
-    from boardprof.trace.records import record_function
-    from boardprof.trace.settings import ProfilerAction, ProfilerActivity, schedule
+    from boardprof.compat.tvm_profiler.program import Program, ProgramError
+    from boardprof.compat.tvm_profiler.timing import time_evaluator
+    from boardprof.measure.connect import connect
+    from boardprof.measure.session.board import Board
+    from boardprof.results.comparison.compare import compare
+    from boardprof.results.report.report import Report
+    from boardprof.target.arguments.passing import Keep, Out
+    from boardprof.target.build.build import build
 
 __all__ = [
     "Board",
@@ -70,43 +76,77 @@ __all__ = [
     "time_evaluator",
 ]
 
-_PARTS = ("itt", "profiling", "tune", "tvm")
-"""Modules that users may import by name."""
+_PARTS = {
+    "errors": "base.errors",
+    "fleet": "jobs.fleet",
+    "itt": "compat.itt",
+    "metrics": "base.metrics",
+    "profiling": "compat.tvm_profiler",
+    "transport": "wire.transport",
+    "tune": "jobs.tune",
+    "tvm": "compat.tvm",
+}
+"""Modules that users import as ``boardprof.NAME``, and the rooms in which they stand."""
 
 _MODULES = {
-    "Board": "board.board",
-    "BoardprofError": "errors",
-    "Count": "metrics",
-    "DeviceWrapper": "profiling.host_collectors",
-    "Duration": "metrics",
-    "Keep": "arguments.passing",
-    "MetricCollector": "profiling.host_collectors",
-    "Out": "arguments.passing",
-    "PAPIMetricCollector": "profiling.host_collectors",
-    "Percent": "metrics",
-    "ProfilerAction": "trace.settings",
-    "ProfilerActivity": "trace.settings",
-    "Program": "profiling.program",
-    "ProgramError": "profiling.program",
-    "Ratio": "metrics",
-    "Report": "report.report",
-    "build": "firmware.build",
-    "compare": "comparison.compare",
-    "connect": "connection",
-    "profile": "trace.profiler",
-    "profile_function": "profiling.function",
-    "record_function": "trace.records",
-    "register_flops": "trace.flops",
-    "schedule": "trace.settings",
-    "tensorboard_trace_handler": "trace.export",
-    "time_evaluator": "profiling.timing",
+    "Board": "measure.session.board",
+    "BoardprofError": "base.errors",
+    "Count": "base.metrics",
+    "DeviceWrapper": "compat.tvm_profiler.host_collectors",
+    "Duration": "base.metrics",
+    "Keep": "target.arguments.passing",
+    "MetricCollector": "compat.tvm_profiler.host_collectors",
+    "Out": "target.arguments.passing",
+    "PAPIMetricCollector": "compat.tvm_profiler.host_collectors",
+    "Percent": "base.metrics",
+    "ProfilerAction": "compat.torch.settings",
+    "ProfilerActivity": "compat.torch.settings",
+    "Program": "compat.tvm_profiler.program",
+    "ProgramError": "compat.tvm_profiler.program",
+    "Ratio": "base.metrics",
+    "Report": "results.report.report",
+    "build": "target.build.build",
+    "compare": "results.comparison.compare",
+    "connect": "measure.connect",
+    "profile": "compat.torch.profiler",
+    "profile_function": "compat.tvm_profiler.function",
+    "record_function": "compat.torch.records",
+    "register_flops": "compat.torch.flops",
+    "schedule": "compat.torch.settings",
+    "tensorboard_trace_handler": "compat.torch.export",
+    "time_evaluator": "compat.tvm_profiler.timing",
 }
+
+
+class _Parts:
+    """Finds a module of `_PARTS` by the name that users know; it is the same module object."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        package, _, part = name.partition(".")
+        top, dot, rest = part.partition(".")
+        if package != __name__ or top not in _PARTS:
+            return None
+        from importlib.machinery import ModuleSpec
+
+        place = f"{__name__}.{_PARTS[top]}{dot}{rest}"
+        return ModuleSpec(name, _Parts(place))  # type: ignore[arg-type]
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+
+    def create_module(self, spec: object) -> None:
+        """Let an empty module be made, which gives way to the one in its room."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        sys.modules[module.__name__] = importlib.import_module(self._place)
+
+
+sys.meta_path.insert(0, _Parts)  # before the path's, for which a part's folder is a second one
 
 
 def __getattr__(name: str) -> object:
     """Load the module that has ``name``, or is it (PEP 562)."""
-    import importlib
-
     if name in _PARTS:
         return importlib.import_module(f"{__name__}.{name}")
     if name not in _MODULES:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from boardprof.cli import main
+from boardprof.ui.cli import main
 
 if __name__ == "__main__":
     code = main()

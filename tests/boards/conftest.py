@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.board.open_board import attach, open_line
-from boardprof.boards.board_file import BoardSpec
-from boardprof.boards.board_lookup import board_spec, find_boards
-from boardprof.firmware.builder import build
-from boardprof.firmware.firmware import Firmware
-from boardprof.toolchain.simulator import build_simulator
-from boardprof.toolchain.tools import missing_text, missing_tools
-from boardprof.transport.base import Transport
+from boardprof.measure.session.board import Board
+from boardprof.measure.session.open_board import attach, open_line
+from boardprof.target.build.builder import build
+from boardprof.target.build.firmware import Firmware
+from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board_lookup import board_spec, find_boards
+from boardprof.target.toolchain.simulator import build_simulator
+from boardprof.target.toolchain.tools import missing_text, missing_tools
+from boardprof.wire.transport.base import Transport
 from tests.support import requires_tool
 
 WORKLOADS = Path(__file__).parents[2] / "examples" / "workloads"

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.boards.board_file import BoardSpec
-from boardprof.connection import connect
-from boardprof.errors import RpcError
-from boardprof.firmware.builder import build
+from boardprof.base.errors import RpcError
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_file import BoardSpec
 from tests.boards.conftest import WORKLOADS, available
 from tests.boards.witness import (
     NAMES,

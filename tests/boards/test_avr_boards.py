@@ -21,15 +21,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.board.open_board import guard_calls
-from boardprof.boards.board_file import BoardSpec
-from boardprof.connection import connect
-from boardprof.errors import BuildError, DeviceFaultError, DeviceTimeoutError, UsageError
-from boardprof.firmware.build_options import BuildOptions
-from boardprof.firmware.builder import build
-from boardprof.metrics import Count, Duration
-from boardprof.report.report import Report
+from boardprof.base.errors import BuildError, DeviceFaultError, DeviceTimeoutError, UsageError
+from boardprof.base.metrics import Count, Duration
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
+from boardprof.measure.session.open_board import guard_calls
+from boardprof.results.report.report import Report
+from boardprof.target.build.build_options import BuildOptions
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_file import BoardSpec
 from boardprof_protocol.codes import ResetCause
 from boardprof_protocol.collectors.timer16 import LAYOUT
 from tests.boards.conftest import SMALL, available

@@ -11,8 +11,8 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 import boardprof
-from boardprof.boards.board_file import BoardSpec
-from boardprof.errors import BuildError, DeviceFaultError, UsageError
+from boardprof.base.errors import BuildError, DeviceFaultError, UsageError
+from boardprof.target.descriptions.board_file import BoardSpec
 from tests.unit.building import folder_of, requires_library
 
 LIBRARY = """\

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boardprof.arguments.passing import BoardPointer
-from boardprof.board.board import Board
-from boardprof.boards.board_lookup import board_spec
-from boardprof.connection import connect
-from boardprof.errors import RpcError, UsageError
-from boardprof.firmware.builder import build
+from boardprof.base.errors import RpcError, UsageError
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
+from boardprof.target.arguments.passing import BoardPointer
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_lookup import board_spec
 from boardprof_protocol.codes import ErrorCode
 
 FIXTURES = Path(__file__).parent / "fixtures"

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.boards.board_file import BoardSpec
-from boardprof.boards.board_lookup import board_spec
-from boardprof.connection import connect
-from boardprof.errors import CheckFailedError, RpcError, UnknownNameError, UsageError
-from boardprof.firmware.builder import build
-from boardprof.firmware.firmware import Firmware
-from boardprof.metrics import Count, Duration
-from boardprof.report.report import Report
+from boardprof.base.errors import CheckFailedError, RpcError, UnknownNameError, UsageError
+from boardprof.base.metrics import Count, Duration
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
+from boardprof.results.report.report import Report
+from boardprof.target.build.builder import build
+from boardprof.target.build.firmware import Firmware
+from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board_lookup import board_spec
 from tests.boards.conftest import ROOMY, SMALL, WORKLOADS, available
 from tests.cli.command import cpu_seconds, ended, offspring
 

@@ -14,13 +14,13 @@ from pathlib import Path
 import msgpack
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.boards.board_lookup import board_spec, find_boards
-from boardprof.connection import connect
-from boardprof.elf.binutils import locate
-from boardprof.errors import DeviceFaultError, DeviceTimeoutError, UsageError
-from boardprof.firmware.builder import build
-from boardprof.firmware.firmware import Firmware
+from boardprof.base.errors import DeviceFaultError, DeviceTimeoutError, UsageError
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
+from boardprof.target.build.builder import build
+from boardprof.target.build.firmware import Firmware
+from boardprof.target.descriptions.board_lookup import board_spec, find_boards
+from boardprof.target.elf.binutils import locate
 from boardprof_protocol.codes import CounterStatus
 from tests.boards.conftest import NAMES, SMALL, WORKLOADS, available, spec_of
 from tests.boards.test_guards_bare import FAULTS, marked

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.board_file import BoardSpec, load_board
-from boardprof.boards.events_and_formulas import DoctorSpec, KnownWork
-from boardprof.connection import connect
-from boardprof.doctor.check_board import proof_facts, proof_sources, prove
-from boardprof.doctor.known_work import FAILED, OK, SKIPPED, UNSUPPORTED, Finding, amount
-from boardprof.errors import UsageError
-from boardprof.firmware.builder import build
+from boardprof.base.errors import UsageError
+from boardprof.measure.connect import connect
+from boardprof.measure.doctor.check_board import proof_facts, proof_sources, prove
+from boardprof.measure.doctor.known_work import FAILED, OK, SKIPPED, UNSUPPORTED, Finding, amount
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_file import BoardSpec, load_board
+from boardprof.target.descriptions.events_and_formulas import DoctorSpec, KnownWork
 from tests.boards.conftest import available
 from tests.support import AGENT
 
@@ -142,7 +142,7 @@ def test_a_board_of_which_no_counter_works_is_told_so() -> None:
 def test_a_call_that_the_board_ends_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     """So many rounds that they take longer than the limit of the board."""
     spec = available("native")
-    monkeypatch.setattr("boardprof.doctor.counters._FIRST_ROUNDS", 1 << 30)
+    monkeypatch.setattr("boardprof.measure.doctor.counters._FIRST_ROUNDS", 1 << 30)
     with connect(spec, image=build(spec, proof_sources(spec)).image, timeout_s=0.2) as board:
         found = {each.subject: each for each in prove(board)}
     assert found["time limit"].verdict == FAILED

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.board.open_board import guard_calls
-from boardprof.boards.board_lookup import board_spec
-from boardprof.boards.build_and_guard import CAUSES
-from boardprof.connection import connect
-from boardprof.errors import DeviceError, DeviceFaultError, DeviceTimeoutError
-from boardprof.firmware.build_options import BuildOptions
-from boardprof.firmware.builder import build
-from boardprof.firmware.firmware import Firmware
-from boardprof.metrics import Count
+from boardprof.base.errors import DeviceError, DeviceFaultError, DeviceTimeoutError
+from boardprof.base.metrics import Count
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
+from boardprof.measure.session.open_board import guard_calls
+from boardprof.target.build.build_options import BuildOptions
+from boardprof.target.build.builder import build
+from boardprof.target.build.firmware import Firmware
+from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.build_and_guard import CAUSES
 from tests.boards.conftest import NAMES, available, hang_limit_s, spec_of
 from tests.cli.command import boardprof, rows
 

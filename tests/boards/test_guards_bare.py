@@ -16,15 +16,15 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from boardprof.board.board import Board
-from boardprof.boards.board_lookup import board_spec
-from boardprof.connection import connect
-from boardprof.elf.binutils import locate
-from boardprof.errors import DeviceFaultError, DeviceTimeoutError
-from boardprof.firmware.builder import build
-from boardprof.firmware.firmware import Firmware
-from boardprof.metrics import Count
-from boardprof.report.report import Report
+from boardprof.base.errors import DeviceFaultError, DeviceTimeoutError
+from boardprof.base.metrics import Count
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
+from boardprof.results.report.report import Report
+from boardprof.target.build.builder import build
+from boardprof.target.build.firmware import Firmware
+from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.elf.binutils import locate
 from tests.boards.conftest import available
 
 BARE = ["qemu-cortex-a53", "qemu-cortex-m3", "qemu-rv32", "qemu-rv64"]

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.elf.call_sites import call_sites
-from boardprof.errors import UsageError
-from boardprof.events.heap import BEFORE, CallSite, Heap, heap_of
-from boardprof.firmware.build_options import BuildOptions
-from boardprof.firmware.builder import build
-from boardprof.firmware.firmware import Firmware
+from boardprof.base.errors import UsageError
+from boardprof.measure.session.board import Board
+from boardprof.results.probes.heap import BEFORE, CallSite, Heap, heap_of
+from boardprof.target.build.build_options import BuildOptions
+from boardprof.target.build.builder import build
+from boardprof.target.build.firmware import Firmware
+from boardprof.target.elf.call_sites import call_sites
 from tests.boards.conftest import available
 
 SOURCE = Path(__file__).parent / "fixtures" / "probes" / "heap.c"

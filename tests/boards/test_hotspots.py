@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.comparison.profile_difference import profile_difference
-from boardprof.errors import BoardError, DeviceError, MissingToolError, UsageError
-from boardprof.firmware.build_options import BuildOptions
-from boardprof.firmware.builder import build
-from boardprof.report.profile import Profile
+from boardprof.base.errors import BoardError, DeviceError, MissingToolError, UsageError
+from boardprof.measure.session.board import Board
+from boardprof.results.comparison.profile_difference import profile_difference
+from boardprof.results.report.profile import Profile
+from boardprof.target.build.build_options import BuildOptions
+from boardprof.target.build.builder import build
 from tests.boards.conftest import ROOMY, WORKLOADS, available, spec_of
 from tests.boards.test_masked import SUM, ticking
 from tests.boards.witness import NAMES, SIGNATURES, argument

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.firmware.build_options import BuildOptions
-from boardprof.firmware.builder import build
+from boardprof.target.build.build_options import BuildOptions
+from boardprof.target.build.builder import build
 from tests.boards.conftest import SMALL, available
 
 PATHS = Path(__file__).parent / "fixtures" / "hotspots" / "paths.c"

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.errors import MissingToolError, UsageError
-from boardprof.firmware.build_options import BuildOptions
-from boardprof.firmware.builder import build
-from boardprof.render.profile_tables import notes
-from boardprof.report.profile import Profile
+from boardprof.base.errors import MissingToolError, UsageError
+from boardprof.measure.session.board import Board
+from boardprof.results.report.profile import Profile
+from boardprof.show.profile_tables import notes
+from boardprof.target.build.build_options import BuildOptions
+from boardprof.target.build.builder import build
 from tests.boards.conftest import available
 from tests.support import requires_tool
 

@@ -23,16 +23,16 @@ import msgpack
 import numpy as np
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.boards.board_file import BoardSpec
-from boardprof.boards.board_lookup import board_spec
-from boardprof.connection import connect
-from boardprof.errors import DeviceFaultError, DeviceTimeoutError
-from boardprof.firmware.build_options import BuildOptions
-from boardprof.firmware.builder import build
-from boardprof.metrics import Count, Percent, Ratio
-from boardprof.report.report import Report
-from boardprof.toolchain.simulator import build_simulator
+from boardprof.base.errors import DeviceFaultError, DeviceTimeoutError
+from boardprof.base.metrics import Count, Percent, Ratio
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
+from boardprof.results.report.report import Report
+from boardprof.target.build.build_options import BuildOptions
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.toolchain.simulator import build_simulator
 from boardprof_protocol.blob import split_blobs
 from tests.boards.conftest import available
 from tests.cli.command import cpu_seconds, wait_until

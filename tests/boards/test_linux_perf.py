@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.connection import connect
-from boardprof.firmware.builder import build
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
+from boardprof.target.build.builder import build
 from boardprof_protocol.codes import CounterStatus
 from tests.boards.conftest import available
 from tests.boards.linux_slots import EVENTS_C, Slots, working_slots

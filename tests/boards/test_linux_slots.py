@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.connection import connect
-from boardprof.errors import RpcError
-from boardprof.firmware.builder import build
+from boardprof.base.errors import RpcError
+from boardprof.measure.connect import connect
+from boardprof.target.build.builder import build
 from boardprof_protocol.codes import CounterStatus
 from tests.boards.conftest import available
 from tests.boards.linux_slots import EVENTS_C, Slots, working_slots

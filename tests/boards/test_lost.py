@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.connection import connect
-from boardprof.errors import BoardTimeoutError, DeviceTimeoutError
-from boardprof.firmware.builder import build
-from boardprof.transport.base import Clocked
+from boardprof.base.errors import BoardTimeoutError, DeviceTimeoutError
+from boardprof.measure.connect import connect
+from boardprof.target.build.builder import build
+from boardprof.wire.transport.base import Clocked
 from tests.boards.conftest import available
 
 FIXTURES = Path(__file__).parent / "fixtures"

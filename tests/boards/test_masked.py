@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.board_file import BoardSpec
-from boardprof.boards.board_lookup import board_spec
-from boardprof.errors import DeviceTimeoutError, UsageError
-from boardprof.firmware.builder import build
-from boardprof.metrics import Count
-from boardprof.profiling.function import profile_function
-from boardprof.profiling.host_collectors import MetricCollector
-from boardprof.profiling.program import Program
-from boardprof.profiling.timing import time_evaluator
-from boardprof.report.report import Report
-from boardprof.trace.profiler import profile
+from boardprof.base.errors import DeviceTimeoutError, UsageError
+from boardprof.base.metrics import Count
+from boardprof.compat.torch.profiler import profile
+from boardprof.compat.tvm_profiler.function import profile_function
+from boardprof.compat.tvm_profiler.host_collectors import MetricCollector
+from boardprof.compat.tvm_profiler.program import Program
+from boardprof.compat.tvm_profiler.timing import time_evaluator
+from boardprof.results.report.report import Report
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board_lookup import board_spec
 from tests.boards.conftest import available
 
 HANG = """\

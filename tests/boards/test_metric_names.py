@@ -8,16 +8,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.boards.events_and_formulas import DerivedSpec
-from boardprof.connection import connect
-from boardprof.errors import UsageError
-from boardprof.firmware.builder import build
-from boardprof.formula import parse_formula
-from boardprof.measure.available_metrics import Offer
-from boardprof.measure.programmable import programmable_collectors
-from boardprof.measure.window import Window
-from boardprof.metrics import Ratio
+from boardprof.base.errors import UsageError
+from boardprof.base.formula import parse_formula
+from boardprof.base.metrics import Ratio
+from boardprof.measure.connect import connect
+from boardprof.measure.sampling.available_metrics import Offer
+from boardprof.measure.sampling.programmable import programmable_collectors
+from boardprof.measure.sampling.window import Window
+from boardprof.measure.session.board import Board
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.events_and_formulas import DerivedSpec
 from tests.boards.conftest import SMALL, available
 
 HPM = "riscv_hpm"

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.board_lookup import board_spec
-from boardprof.connection import connect
-from boardprof.firmware.builder import build
-from boardprof.metrics import Count, Duration
+from boardprof.base.metrics import Count, Duration
+from boardprof.measure.connect import connect
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_lookup import board_spec
 from tests.boards.conftest import WORKLOADS, available
 
 PAGES = 64
@@ -103,9 +103,9 @@ def test_a_sleep_takes_wall_time_and_no_cpu_time(name: str, tmp_path: Path) -> N
 
 REFUSED = """
 import os, resource
-from boardprof.boards.board_lookup import board_spec
-from boardprof.firmware.builder import build
-from boardprof.connection import connect
+from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.build.builder import build
+from boardprof.measure.connect import connect
 
 spec = board_spec("native")
 board = connect(spec, image=build(spec).image)

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.connection import connect
-from boardprof.errors import UsageError
-from boardprof.firmware.builder import build
-from boardprof.metrics import Count
-from boardprof.profiling.function import profile_function
-from boardprof.profiling.host_collectors import PAPIMetricCollector
+from boardprof.base.errors import UsageError
+from boardprof.base.metrics import Count
+from boardprof.compat.tvm_profiler.function import profile_function
+from boardprof.compat.tvm_profiler.host_collectors import PAPIMetricCollector
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
+from boardprof.target.build.builder import build
 from boardprof_protocol.codes import CounterStatus
 from tests.boards.conftest import available
 from tests.boards.linux_slots import EVENTS_C, Slots, reader, working_slots

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.connection import connect
-from boardprof.errors import UnknownNameError, UsageError
-from boardprof.firmware.builder import build
-from boardprof.metrics import Count
+from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.base.metrics import Count
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
+from boardprof.target.build.builder import build
 from tests.boards.conftest import available
 
 TOUCH = """

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.boards.board_lookup import board_spec
-from boardprof.connection import connect
-from boardprof.errors import DeviceFaultError, DeviceTimeoutError
-from boardprof.firmware.builder import build
+from boardprof.base.errors import DeviceFaultError, DeviceTimeoutError
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_lookup import board_spec
 from tests.boards.conftest import available
 
 SOURCE = """\
@@ -76,9 +76,9 @@ int vforked_child_ends(void) {
 
 HOST = """\
 import ctypes, faulthandler, os, signal, sys, threading, time
-from boardprof.boards.board_lookup import board_spec
-from boardprof.connection import connect
-from boardprof.errors import DeviceFaultError
+from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.measure.connect import connect
+from boardprof.base.errors import DeviceFaultError
 from pathlib import Path
 board = connect(board_spec("native"), image=Path(sys.argv[1]))
 def traps():

@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.board.probe_recorder import ProbeRecorder
-from boardprof.connection import connect
-from boardprof.errors import DeviceResetError
-from boardprof.events.trace_file import read_recording
-from boardprof.firmware.builder import build
+from boardprof.base.errors import DeviceResetError
+from boardprof.measure.connect import connect
+from boardprof.measure.probe_recorder import ProbeRecorder
+from boardprof.measure.session.board import Board
+from boardprof.results.probes.trace_file import read_recording
+from boardprof.target.build.builder import build
 from boardprof_protocol.codes import TraceId
 from tests.boards.conftest import available
 from tests.cli.command import agent, boardprof, offspring

@@ -20,12 +20,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.elf.symbol_table import symbol_table
-from boardprof.errors import BoardError, BoardprofError, DeviceFaultError, UsageError
-from boardprof.firmware.builder import build
-from boardprof.render.profile_tables import notes
-from boardprof.report.profile import Profile
+from boardprof.base.errors import BoardError, BoardprofError, DeviceFaultError, UsageError
+from boardprof.measure.session.board import Board
+from boardprof.results.report.profile import Profile
+from boardprof.show.profile_tables import notes
+from boardprof.target.build.builder import build
+from boardprof.target.elf.symbol_table import symbol_table
 from tests.boards.conftest import available
 from tests.boards.openocd import SCRIPTS, asked, openocd, tcl_list
 from tests.cli.command import boardprof, wait_until
@@ -185,7 +185,7 @@ def test_no_openocd_is_told(board: Board) -> None:
 def test_a_port_that_is_not_the_tcl_server_is_told(
     board: Board, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("boardprof.hotspots.debug_probe._ANSWER_S", 0.5)
+    monkeypatch.setattr("boardprof.measure.hotspots.debug_probe._ANSWER_S", 0.5)
     with openocd() as servers:
         error = refused(board, servers["telnet"])
     assert isinstance(error, BoardError)
@@ -235,7 +235,7 @@ def test_a_probe_at_another_board_is_told_by_its_memory(board: Board) -> None:
 def test_a_server_that_does_not_answer_is_given_up(
     board: Board, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("boardprof.hotspots.debug_probe._ANSWER_S", 0.5)
+    monkeypatch.setattr("boardprof.measure.hotspots.debug_probe._ANSWER_S", 0.5)
     change = "proc read_memory args { sleep 3000 }"
     began_s = time.monotonic()
     with openocd(*core(board, [0]), change) as servers:

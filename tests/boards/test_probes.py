@@ -13,15 +13,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.connection import connect
-from boardprof.errors import BuildError, DeviceResetError, UnknownNameError, UsageError
-from boardprof.events.recording import ProbeRecording
-from boardprof.firmware.build_options import BuildOptions
-from boardprof.firmware.builder import build
-from boardprof.metrics import Count
-from boardprof.run import record_events
-from boardprof.run.measure_plan import Listener
+from boardprof.base.errors import BuildError, DeviceResetError, UnknownNameError, UsageError
+from boardprof.base.metrics import Count
+from boardprof.jobs.run import record_events
+from boardprof.jobs.run.measure_plan import Listener
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
+from boardprof.results.probes.recording import ProbeRecording
+from boardprof.target.build.build_options import BuildOptions
+from boardprof.target.build.builder import build
 from boardprof_protocol.codes import TraceId
 from tests.boards.conftest import available
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.firmware.build import build
-from boardprof.metrics import Count, Duration
-from boardprof.profiling import Program, profile_function, time_evaluator
+from boardprof.base.metrics import Count, Duration
+from boardprof.compat.tvm_profiler import Program, profile_function, time_evaluator
+from boardprof.measure.session.board import Board
+from boardprof.target.build.build import build
 from tests.boards.conftest import available
 
 SPIN = """

@@ -7,17 +7,17 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.connection import connect
-from boardprof.firmware.builder import build
-from boardprof.metrics import Count, Metric
-from boardprof.profiling import (
+from boardprof.base.metrics import Count, Metric
+from boardprof.compat.torch.profiler import profile
+from boardprof.compat.tvm_profiler import (
     MetricCollector,
     PAPIMetricCollector,
     Program,
     profile_function,
 )
-from boardprof.trace.profiler import profile
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
+from boardprof.target.build.builder import build
 from boardprof_protocol.codes import CounterStatus
 from tests.boards.conftest import available
 from tests.boards.linux_slots import EVENTS_C, Slots

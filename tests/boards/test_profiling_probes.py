@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.errors import UsageError
-from boardprof.firmware.build_options import BuildOptions
-from boardprof.firmware.builder import build
-from boardprof.metrics import Count
-from boardprof.trace.profiler import profile
-from boardprof.trace.records import record_function
-from boardprof.trace.settings import NotSupportedByAgentError
+from boardprof.base.errors import UsageError
+from boardprof.base.metrics import Count
+from boardprof.compat.torch.profiler import profile
+from boardprof.compat.torch.records import record_function
+from boardprof.compat.torch.settings import NotSupportedByAgentError
+from boardprof.measure.session.board import Board
+from boardprof.target.build.build_options import BuildOptions
+from boardprof.target.build.builder import build
 from tests.boards.conftest import available
 
 SOURCE = Path(__file__).parent / "fixtures" / "probes" / "network.c"

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.firmware.build_options import BuildOptions
-from boardprof.firmware.builder import build
-from boardprof.resources import runtime_dir
+from boardprof.base.resources import runtime_dir
+from boardprof.target.build.build_options import BuildOptions
+from boardprof.target.build.builder import build
 from tests.boards.conftest import WORKLOADS, available
 from tests.support import requires_tool
 

@@ -11,10 +11,10 @@ from typing import Any
 import msgpack
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.connection import connect
-from boardprof.errors import DeviceTimeoutError, RpcError
-from boardprof.firmware.builder import build
+from boardprof.base.errors import DeviceTimeoutError, RpcError
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
+from boardprof.target.build.builder import build
 from boardprof_protocol.codes import BuiltIn
 from tests.boards.conftest import SMALL, WORKLOADS, available
 from tests.boards.witness import (

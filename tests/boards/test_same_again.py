@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.comparison.compare import compare
-from boardprof.connection import connect
-from boardprof.firmware.builder import build
-from boardprof.stats.groups import summaries
+from boardprof.measure.connect import connect
+from boardprof.results.comparison.compare import compare
+from boardprof.results.stats.groups import summaries
+from boardprof.target.build.builder import build
 from tests.boards.conftest import NAMES, available, spec_of
 
 STATE = Path(__file__).parent / "fixtures" / "state.c"

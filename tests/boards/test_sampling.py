@@ -12,16 +12,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.errors import (
+from boardprof.base.errors import (
     DeviceBoundsError,
     DeviceFaultError,
     DeviceTimeoutError,
     UsageError,
 )
-from boardprof.firmware.build_options import BuildOptions
-from boardprof.firmware.builder import build
-from boardprof.report.profile import FunctionCost, LineCost, Profile
+from boardprof.measure.session.board import Board
+from boardprof.results.report.profile import FunctionCost, LineCost, Profile
+from boardprof.target.build.build_options import BuildOptions
+from boardprof.target.build.builder import build
 from tests.boards.conftest import available
 
 MIXED = Path(__file__).parent / "fixtures" / "sampling" / "mixed.c"

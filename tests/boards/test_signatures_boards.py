@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boardprof.arguments.passing import Out
-from boardprof.board.board import Board
-from boardprof.boards.board_lookup import board_spec
-from boardprof.connection import connect
-from boardprof.firmware.builder import build
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
+from boardprof.target.arguments.passing import Out
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_lookup import board_spec
 from tests.support import requires_tool
 
 SIGNATURES = Path(__file__).parent / "fixtures" / "signatures.c"

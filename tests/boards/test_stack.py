@@ -12,13 +12,13 @@ from typing import Any
 import msgpack
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.board.open_board import guard_calls
-from boardprof.boards.board_file import BoardSpec
-from boardprof.connection import connect
-from boardprof.errors import DeviceError
-from boardprof.firmware.build_options import BuildOptions
-from boardprof.firmware.builder import build
+from boardprof.base.errors import DeviceError
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
+from boardprof.measure.session.open_board import guard_calls
+from boardprof.target.build.build_options import BuildOptions
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_file import BoardSpec
 from tests.boards.conftest import available, hang_limit_s
 from tests.support import run
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.boards.board_file import BoardSpec
-from boardprof.elf.stack_need import image_stack
-from boardprof.errors import DeviceFaultError
-from boardprof.firmware.build_options import BuildOptions
-from boardprof.firmware.builder import build
-from boardprof.measure.stack_check import StackCheck
-from boardprof.report.measurement import Stack
+from boardprof.base.errors import DeviceFaultError
+from boardprof.measure.sampling.stack_check import StackCheck
+from boardprof.measure.session.board import Board
+from boardprof.results.report.measurement import Stack
+from boardprof.target.build.build_options import BuildOptions
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.elf.stack_need import image_stack
 from tests.boards.conftest import available
 
 SOURCE = """\
@@ -68,7 +68,7 @@ def image(
 
 @pytest.fixture
 def board(spec: BoardSpec, image: Path) -> Iterator[Board]:
-    from boardprof.connection import connect
+    from boardprof.measure.connect import connect
 
     with connect(spec, image=image) as connected:
         yield connected
@@ -206,7 +206,7 @@ PAINTED = {"qemu-rv32": 262144, "native": 262144, "hifive1": 2048}
 
 def stacks(name: str, source: Path, flags: str, *calls: tuple[str, int]) -> list[Stack | str]:
     """Return the stack of calls on a board, which is started once."""
-    from boardprof.connection import connect
+    from boardprof.measure.connect import connect
 
     spec = available(name)
     image = build(spec, [source], BuildOptions(flags)).image

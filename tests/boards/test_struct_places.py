@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import boardprof
-from boardprof.errors import UsageError
+from boardprof.base.errors import UsageError
 from tests.cli.command import boardprof as command
 
 ARM = """\

@@ -17,18 +17,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.board.functions import OBSERVERS
-from boardprof.boards.board_file import load_board
-from boardprof.boards.board_lookup import board_spec
-from boardprof.connection import connect
-from boardprof.errors import CheckFailedError, UnknownNameError, UsageError
-from boardprof.firmware.builder import build
-from boardprof.metrics import Count
-from boardprof.trace.flops import register_flops, unregister_flops
-from boardprof.trace.profiler import profile
-from boardprof.trace.records import record_function
-from boardprof.trace.settings import NotSupportedByAgentError, ProfilerActivity, schedule
+from boardprof.base.errors import CheckFailedError, UnknownNameError, UsageError
+from boardprof.base.metrics import Count
+from boardprof.compat.torch.flops import register_flops, unregister_flops
+from boardprof.compat.torch.profiler import profile
+from boardprof.compat.torch.records import record_function
+from boardprof.compat.torch.settings import NotSupportedByAgentError, ProfilerActivity, schedule
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
+from boardprof.measure.session.functions import OBSERVERS
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_file import load_board
+from boardprof.target.descriptions.board_lookup import board_spec
 from tests.boards.conftest import available
 from tests.cli.command import FIXTURES
 from tests.link.peers import running_agent

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boardprof.connection import connect
-from boardprof.firmware.builder import build
+from boardprof.measure.connect import connect
+from boardprof.target.build.builder import build
 from tests.boards.conftest import WORKLOADS, available
 from tests.boards.witness import (
     NAMES,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.errors import DeviceTimeoutError, LinkError
-from boardprof.firmware.builder import build
+from boardprof.base.errors import DeviceTimeoutError, LinkError
+from boardprof.target.build.builder import build
 from tests.boards.conftest import NAMES, available, spec_of
 from tests.cli.command import FIXTURES as CLI_FIXTURES
 from tests.cli.command import boardprof, rows

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from boardprof.board.board import Board
-from boardprof.boards.board_file import BoardSpec
-from boardprof.cfunction import CFunction, CType, Scalar
-from boardprof.connection import connect
-from boardprof.firmware.build_options import BuildOptions
-from boardprof.firmware.builder import build
-from boardprof.metrics import Count
-from boardprof.report.report import Report
+from boardprof.base.metrics import Count
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
+from boardprof.results.report.report import Report
+from boardprof.target.build.build_options import BuildOptions
+from boardprof.target.build.builder import build
+from boardprof.target.cfunction import CFunction, CType, Scalar
+from boardprof.target.descriptions.board_file import BoardSpec
 from tests.boards.conftest import WORKLOADS
 from tests.tools.insn_count import build_plugin, plugin_argument, read_counts, symbol_range
 

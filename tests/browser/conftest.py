@@ -15,8 +15,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select
 
-from boardprof.render.html import render_html
-from boardprof.report.report import Report
+from boardprof.results.report.report import Report
+from boardprof.show.html import render_html
 from tests.support import requires_tool
 
 HOSTILE = "</script><script>window.ran=1</script>\"'>\n<img src=x onerror=window.ran=2>\u202eevil"

@@ -10,8 +10,8 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from boardprof.metrics import Duration, Metric
-from boardprof.report.report import Report
+from boardprof.base.metrics import Duration, Metric
+from boardprof.results.report.report import Report
 from tests.browser.conftest import DEADLINE_S, HOSTILE, Page
 
 EXTRA = {

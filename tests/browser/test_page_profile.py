@@ -9,8 +9,8 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
-from boardprof.report.profile import Frame, Profile
-from boardprof.report.report import Report
+from boardprof.results.report.profile import Frame, Profile
+from boardprof.results.report.report import Report
 from tests.browser.conftest import HOSTILE, Page
 from tests.unit.profiles import profile_report, small_profile
 

@@ -7,8 +7,8 @@ import pytest
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
-from boardprof.events.recording import ProbeRecording
-from boardprof.render.probe_page import render_probe_page
+from boardprof.results.probes.recording import ProbeRecording
+from boardprof.show.probe_page import render_probe_page
 from tests.browser.conftest import HOSTILE, Page
 from tests.unit.recordings import COUNT, STEP, block, event, recording, two_tasks
 from tests.unit.test_heap import TASK, leaking

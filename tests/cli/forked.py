@@ -16,24 +16,24 @@ from pathlib import Path
 __all__ = ["LOADED", "run_forked"]
 
 LOADED = [
-    "boardprof.arguments.array_argument",
-    "boardprof.board.info",
-    "boardprof.cli.commands",
-    "boardprof.cli.run",
-    "boardprof.connection",
-    "boardprof.elf.functions",
-    "boardprof.firmware.builder",
-    "boardprof.firmware.project",
-    "boardprof.hotspots.recording",
-    "boardprof.history.report_lookup",
-    "boardprof.render.json",
-    "boardprof.render.table",
-    "boardprof.run.record_events",
-    "boardprof.run.runner",
-    "boardprof.run.saving",
-    "boardprof.transport.child",
-    "boardprof.transport.inprocess",
-    "boardprof.transport.tcp",
+    "boardprof.target.arguments.array_argument",
+    "boardprof.measure.session.info",
+    "boardprof.ui.cli.commands",
+    "boardprof.ui.cli.run",
+    "boardprof.measure.connect",
+    "boardprof.target.elf.functions",
+    "boardprof.target.build.builder",
+    "boardprof.target.build.project",
+    "boardprof.measure.hotspots.recording",
+    "boardprof.results.history.report_lookup",
+    "boardprof.show.json",
+    "boardprof.show.table",
+    "boardprof.jobs.run.record_events",
+    "boardprof.jobs.run.runner",
+    "boardprof.jobs.run.saving",
+    "boardprof.wire.transport.child",
+    "boardprof.wire.transport.inprocess",
+    "boardprof.wire.transport.tcp",
     "elftools.elf.elffile",
     "numpy",
     "pytest",
@@ -73,7 +73,7 @@ def run_forked(
         sys.path.insert(0, str(folder))  # as ``python -m pytest`` does
         code = pytest.console_main()
     else:
-        from boardprof.cli import main
+        from boardprof.ui.cli import main
 
         code = main()
     sys.stdout.flush()

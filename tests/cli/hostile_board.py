@@ -13,9 +13,9 @@ from typing import Any
 
 import msgpack
 
-from boardprof.board import fetch_dictionary as describe
-from boardprof.link.session import Session
-from boardprof.transport.tcp import connect_tcp
+from boardprof.measure.session import fetch_dictionary as describe
+from boardprof.wire.link.session import Session
+from boardprof.wire.transport.tcp import connect_tcp
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
 from boardprof_protocol.messages import WELCOME

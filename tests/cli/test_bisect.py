@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.cli import main
-from boardprof.cli.exit_codes import for_bisect
-from boardprof.report.report_file import write_report
+from boardprof.results.report.report_file import write_report
+from boardprof.ui.cli import main
+from boardprof.ui.cli.exit_codes import for_bisect
 from tests.cli.command import BOARDPROF, boardprof
 from tests.support import git, requires_tool
 from tests.unit.reports import report_of

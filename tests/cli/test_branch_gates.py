@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.history.branch_baseline import BranchRuns
-from boardprof.history.run import GitState
-from boardprof.history.store import History
-from boardprof.report.report import Report
+from boardprof.results.history.branch_baseline import BranchRuns
+from boardprof.results.history.run import GitState
+from boardprof.results.history.store import History
+from boardprof.results.report.report import Report
 from tests.cli.command import Outcome, boardprof
 from tests.support import git
 from tests.unit.reports import HARDWARE, report_of

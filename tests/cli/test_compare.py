@@ -10,11 +10,11 @@ from xml.etree import ElementTree as xml
 
 import pytest
 
-from boardprof.cli import main
-from boardprof.firmware.build import build
-from boardprof.history.store import History
-from boardprof.report.report import Report
-from boardprof.report.report_file import write_report
+from boardprof.results.history.store import History
+from boardprof.results.report.report import Report
+from boardprof.results.report.report_file import write_report
+from boardprof.target.build.build import build
+from boardprof.ui.cli import main
 from tests.cli.command import Outcome, boardprof
 from tests.support import requires_tool
 from tests.unit.reports import report_of

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.cli import main
-from boardprof.decode_again import decode_again, load_schemas
-from boardprof.metrics import Count
-from boardprof.report.report import Report
-from boardprof.report.report_file import read_report
+from boardprof.base.metrics import Count
+from boardprof.results.redecode import decode_again, load_schemas
+from boardprof.results.report.report import Report
+from boardprof.results.report.report_file import read_report
+from boardprof.ui.cli import main
 from tests.cli.command import FIXTURES, Outcome, boardprof
 
 RENAMED = """

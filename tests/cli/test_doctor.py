@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.doctor.line_counter import CountingTransport, LineCounts
-from boardprof.doctor.link_test import (
+from boardprof.base.errors import BoardTimeoutError, LinkError
+from boardprof.measure.doctor.line_counter import CountingTransport, LineCounts
+from boardprof.measure.doctor.link_test import (
     LinkReport,
     Throughput,
     best_baud,
@@ -19,7 +20,6 @@ from boardprof.doctor.link_test import (
     links_facts,
     links_text,
 )
-from boardprof.errors import BoardTimeoutError, LinkError
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame, encode_frame
 from tests.cli.command import FIXTURES, agent, boardprof

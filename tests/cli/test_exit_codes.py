@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy
 import pytest
 
-from boardprof.metrics import Count
-from boardprof.report.report import Report
-from boardprof.report.report_file import write_report
+from boardprof.base.metrics import Count
+from boardprof.results.report.report import Report
+from boardprof.results.report.report_file import write_report
 from tests.cli.command import BOARDPROF, FIXTURES, agent, boardprof
 from tests.support import ROOT, requires_tool
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from boardprof.cli import main
-from boardprof.exporters import read_exports, write_export
-from boardprof.history.store import History
-from boardprof.render.html import read_page
-from boardprof.report.report import Report
-from boardprof.report.report_file import read_report
+from boardprof.results.history.store import History
+from boardprof.results.report.report import Report
+from boardprof.results.report.report_file import read_report
+from boardprof.show.exporters import read_exports, write_export
+from boardprof.show.html import read_page
+from boardprof.ui.cli import main
 from tests.cli.command import Outcome, boardprof
 from tests.support import ROOT
 from tests.unit.reports import report_of

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.cli import main
-from boardprof.events.probe_names import read_names
-from boardprof.events.recording import Slot
-from boardprof.events.trace_file import read_recording, write_recording
+from boardprof.results.probes.probe_names import read_names
+from boardprof.results.probes.recording import Slot
+from boardprof.results.probes.trace_file import read_recording, write_recording
+from boardprof.ui.cli import main
 from tests.cli.command import FIXTURES, Outcome, boardprof
 from tests.unit.recordings import CONTROL, NAMES, block, event, recording, two_tasks
 from tests.unit.test_heap import leaking

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.cli import main
-from boardprof.history.run import GitState
-from boardprof.history.store import History
+from boardprof.results.history.run import GitState
+from boardprof.results.history.store import History
+from boardprof.ui.cli import main
 from tests.cli.command import Outcome, boardprof
 from tests.unit.reports import report_of
 

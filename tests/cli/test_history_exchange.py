@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.history.run import GitState
-from boardprof.history.store import History
+from boardprof.results.history.run import GitState
+from boardprof.results.history.store import History
 from tests.cli.command import Outcome, boardprof
 from tests.unit.reports import report_of
 

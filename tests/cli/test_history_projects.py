@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.history.run import Run
-from boardprof.history.store import History
-from boardprof.run.saving import git_state
+from boardprof.jobs.run.saving import git_state
+from boardprof.results.history.run import Run
+from boardprof.results.history.store import History
 from tests.cli.command import FIXTURES, Outcome, boardprof
 from tests.support import git
 from tests.unit.reports import report_of

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.cli.commands import cli
-from boardprof.report.profile import Frame
-from boardprof.resources import runtime_dir
+from boardprof.base.resources import runtime_dir
+from boardprof.results.report.profile import Frame
+from boardprof.ui.cli.commands import cli
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.messages import OWNER_BYTES
 from tests.cli.command import BOARDPROF, boardprof

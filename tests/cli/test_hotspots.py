@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.metrics import Count
-from boardprof.report.report import Report
+from boardprof.base.metrics import Count
+from boardprof.results.report.report import Report
 from tests.cli.command import boardprof
 from tests.support import requires_tool
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.board_file import BoardSpec
-from boardprof.connection import connect
-from boardprof.errors import BuildMismatchError
+from boardprof.base.errors import BuildMismatchError
+from boardprof.measure.connect import connect
+from boardprof.target.descriptions.board_file import BoardSpec
 from tests.boards.conftest import available
 from tests.cli.command import Outcome, boardprof
 from tests.support import ROOT

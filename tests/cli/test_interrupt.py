@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.board_lookup import board_spec
+from boardprof.target.descriptions.board_lookup import board_spec
 from tests.cli.command import (
     BOARDPROF,
     FIXTURES,
@@ -33,8 +33,8 @@ ENTRIES = {
     "script": [str(Path(sys.executable).parent / "boardprof")],
 }
 # Modules that are loaded one after the other, from the first on that the command asks for.
-MOMENTS = ["signal", "typing", "click.core", "click", "boardprof.cli.build"]
-MOMENTS += ["boardprof.cli.commands", "msgpack", "construct", "boardprof.board.board"]
+MOMENTS = ["signal", "typing", "click.core", "click", "boardprof.ui.cli.build"]
+MOMENTS += ["boardprof.ui.cli.commands", "msgpack", "construct", "boardprof.measure.session.board"]
 
 
 @contextmanager
@@ -230,7 +230,7 @@ def test_ctrl_c_while_modules_are_loaded_ends_with_130_and_no_traceback(
 
 IN_A_CLASS = """
 import signal, sys
-from boardprof.cli import commands, main
+from boardprof.ui.cli import commands, main
 
 class Field:
     def __set_name__(self, owner, name):
@@ -249,7 +249,7 @@ def test_ctrl_c_while_a_class_is_made_ends_with_130_and_no_traceback() -> None:
 
 UNRAISABLE = """
 import signal, sys, time
-from boardprof.cli import commands, main
+from boardprof.ui.cli import commands, main
 
 class Gone:
     def __del__(self):

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.board_file import load_board
-from boardprof.boards.board_lookup import find_boards
-from boardprof.decode.dictionary import CollectorInfo
-from boardprof.decode.samples import decode_samples
-from boardprof.decode_again import load_schemas
-from boardprof.errors import DecodeError, UnknownNameError, UsageError
-from boardprof.scaffold import MARK, new_board, new_collector
+from boardprof.base.errors import DecodeError, UnknownNameError, UsageError
+from boardprof.results.redecode import load_schemas
+from boardprof.target.descriptions.board_file import load_board
+from boardprof.target.descriptions.board_lookup import find_boards
+from boardprof.target.scaffold import MARK, new_board, new_collector
+from boardprof.wire.decode.dictionary import CollectorInfo
+from boardprof.wire.decode.samples import decode_samples
 from tests.cli.command import boardprof, rows
 from tests.support import AGENT, WARNINGS, requires_compiler, requires_tool
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.cli import main
+from boardprof.ui.cli import main
 from tests.cli.command import boardprof
 from tests.support import git, requires_tool
 

@@ -116,7 +116,7 @@ def test_a_run_without_arrays_does_not_import_numpy() -> None:
         check=True,
     )
     imported = set(re.findall(r"^import time: .*\| +(\S+)$", done.stderr, re.MULTILINE))
-    assert "boardprof.measure.measure_function" in imported
+    assert "boardprof.measure.sampling.measure_function" in imported
     assert "numpy" not in imported
 
 

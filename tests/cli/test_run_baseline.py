@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.cli import main
+from boardprof.ui.cli import main
 from tests.cli.command import FIXTURES, boardprof
 from tests.support import requires_tool
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from boardprof.history.store import History
+from boardprof.results.history.store import History
 from tests.cli.command import FIXTURES, boardprof, rows
 
 FAULTY = FIXTURES / "faulty.c"

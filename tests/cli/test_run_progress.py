@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.run.measure_plan import Listener
-from boardprof.run.plan import Plan
-from boardprof.run.runner import run_plan
+from boardprof.jobs.run.measure_plan import Listener
+from boardprof.jobs.run.plan import Plan
+from boardprof.jobs.run.runner import run_plan
 
 
 @pytest.mark.parametrize(

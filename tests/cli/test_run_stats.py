@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.cli import main
-from boardprof.metrics import Duration
-from boardprof.report.report import Report
-from boardprof.report.report_file import write_report
+from boardprof.base.metrics import Duration
+from boardprof.results.report.report import Report
+from boardprof.results.report.report_file import write_report
+from boardprof.ui.cli import main
 from tests.cli.command import FIXTURES, boardprof, rows
 from tests.support import requires_tool
 from tests.unit.reports import HARDWARE, report_of
@@ -91,7 +91,7 @@ def test_what_helps_against_several_warnings_is_said_once(
 def test_quiet_is_without_warnings(
     drifting: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("boardprof.cli.output._quiet", False)  # and back to what it was
+    monkeypatch.setattr("boardprof.ui.cli.output._quiet", False)  # and back to what it was
     assert main(["show", str(drifting), "--warnings", "-q"]) == 0
     assert capsys.readouterr().err == ""
 

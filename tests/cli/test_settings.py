@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.settings import find_settings
+from boardprof.base.settings import find_settings
 from tests.cli.command import FIXTURES, Outcome, boardprof
 
 SCALARS = FIXTURES / "scalars.c"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.metrics import Metric
-from boardprof.report.report import Report
+from boardprof.base.metrics import Metric
+from boardprof.results.report.report import Report
 from tests.cli.command import BOARDPROF, FIXTURES, boardprof, rows
 
 

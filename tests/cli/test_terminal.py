@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.metrics import Count, Duration
-from boardprof.report.report import Report
-from boardprof.report.report_file import write_report
+from boardprof.base.metrics import Count, Duration
+from boardprof.results.report.report import Report
+from boardprof.results.report.report_file import write_report
 from tests.cli.command import FIXTURES, boardprof
 from tests.cli.terminal import WIDTH, on_terminal
 from tests.support import requires_tool
@@ -112,7 +112,7 @@ def test_compiling_shows_how_many_files_and_the_bar_is_gone_before_the_result(
 
 LONG_WAY = """
 import itertools
-from boardprof.cli.progress_bar import Bar
+from boardprof.ui.cli.progress_bar import Bar
 bar = Bar(clock=itertools.count(1).__next__)
 for done in range(3):
     bar("a_function_of_many_words on qemu-cortex-m4, -O3 -funroll-loops", done, 1000)

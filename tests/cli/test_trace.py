@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.events.trace_file import read_recording
-from boardprof.firmware.builder import build
+from boardprof.results.probes.trace_file import read_recording
+from boardprof.target.build.builder import build
 from tests.boards.conftest import available
 from tests.cli.command import BOARDPROF, FIXTURES, boardprof
 from tests.support import ROOT, children_of

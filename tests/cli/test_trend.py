@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.history.run import GitState
-from boardprof.history.store import History
-from boardprof.report.report import Report
-from boardprof.report.report_file import write_report
+from boardprof.results.history.run import GitState
+from boardprof.results.history.store import History
+from boardprof.results.report.report import Report
+from boardprof.results.report.report_file import write_report
 from tests.cli.command import Outcome, boardprof
 from tests.support import git
 from tests.unit.reports import HARDWARE, report_of

@@ -23,7 +23,7 @@ def note(event, given):
     if event == "subprocess.Popen":
         programs.append([os.path.basename(given[1][0]), *given[1][1:]])
 sys.addaudithook(note)
-from boardprof.cli import main
+from boardprof.ui.cli import main
 gc.collect()
 gc.callbacks.append(lambda phase, _: searches.append(phase))
 place = sys.argv.pop(1)

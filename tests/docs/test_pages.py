@@ -13,8 +13,8 @@ import click
 import jsonschema
 import pytest
 
-from boardprof.cli.commands import cli
-from boardprof.cli.option_defaults import commands_below
+from boardprof.ui.cli.commands import cli
+from boardprof.ui.cli.option_defaults import commands_below
 from tests.docs.page import (
     GENERATED,
     PAGES,
@@ -110,7 +110,7 @@ def test_every_command_is_shown_or_named_on_a_written_page() -> None:
 
 
 def test_the_options_that_make_a_gate_are_on_the_page_about_gates() -> None:
-    plugin = (ROOT / "host/boardprof/pytest_plugin/options.py").read_text(encoding="utf-8")
+    plugin = (ROOT / "host/boardprof/ui/pytest_plugin/options.py").read_text(encoding="utf-8")
     ours = set(re.findall(r'"(--bp-[a-z-]+)"', plugin))
     every = options(found("show"))  # quietness, width and the like
     compare = {n for n in options(found("compare")) - every if n.startswith("--")}
@@ -193,7 +193,7 @@ def test_every_command_that_prose_names_is_there_with_its_options() -> None:
 
 
 def test_every_option_that_prose_names_is_there() -> None:
-    plugin = (ROOT / "host/boardprof/pytest_plugin/options.py").read_text(encoding="utf-8")
+    plugin = (ROOT / "host/boardprof/ui/pytest_plugin/options.py").read_text(encoding="utf-8")
     known = all_options() | set(re.findall(r'"(--bp-[a-z-]+)"', plugin))
     named = {(name, words[0]) for name, words in inline() if words[0].startswith("--")}
     assert [each for each in sorted(named) if each[1].split("=")[0] not in known] == []

@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from boardprof.errors import UnknownNameError
+from boardprof.base.errors import UnknownNameError
 from tests.support import ROOT
 
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")

@@ -13,21 +13,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
-from boardprof.arguments.passing import Block
-from boardprof.board.board import Board
-from boardprof.board.fetch_dictionary import fetch_dictionary
-from boardprof.boards.board_file import BoardSpec
-from boardprof.boards.board_lookup import board_spec
-from boardprof.decode.schemas import layouts_for
-from boardprof.errors import BoardTimeoutError
-from boardprof.firmware.builder import build
-from boardprof.link.session import Session
-from boardprof.transport.base import Transport
-from boardprof.transport.child import ANNOUNCEMENT, ChildProcess, EmulatorLine
-from boardprof.transport.faults import Faults
-from boardprof.transport.faulty import FaultyTransport
-from boardprof.transport.inprocess import connect_library
-from boardprof.transport.tcp import SCHEME, connect_socket, stream_of
+from boardprof.base.errors import BoardTimeoutError
+from boardprof.measure.session.board import Board
+from boardprof.measure.session.fetch_dictionary import fetch_dictionary
+from boardprof.target.arguments.passing import Block
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.wire.decode.schemas import layouts_for
+from boardprof.wire.link.session import Session
+from boardprof.wire.transport.base import Transport
+from boardprof.wire.transport.child import ANNOUNCEMENT, ChildProcess, EmulatorLine
+from boardprof.wire.transport.faults import Faults
+from boardprof.wire.transport.faulty import FaultyTransport
+from boardprof.wire.transport.inprocess import connect_library
+from boardprof.wire.transport.tcp import SCHEME, connect_socket, stream_of
 
 __all__ = ["FUNCTIONS", "SILENCE_S", "Line", "Rig", "Target", "hurried"]
 

@@ -9,8 +9,8 @@ from functools import partial
 
 import msgpack
 
-from boardprof.errors import BoardError, BoardprofError, DeviceError, RpcError
-from boardprof.transport.faults import (
+from boardprof.base.errors import BoardError, BoardprofError, DeviceError, RpcError
+from boardprof.wire.transport.faults import (
     Delay,
     DropByte,
     DropLeading,

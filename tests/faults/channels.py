@@ -7,11 +7,11 @@ import contextlib
 
 import msgpack
 
-from boardprof.errors import BoardprofError, BusyError, LinkError, RpcError
-from boardprof.link.session import Session
-from boardprof.transport.faults import Way
-from boardprof.transport.faulty import FaultyTransport
-from boardprof.transport.tcp import connect_tcp
+from boardprof.base.errors import BoardprofError, BusyError, LinkError, RpcError
+from boardprof.wire.link.session import Session
+from boardprof.wire.transport.faults import Way
+from boardprof.wire.transport.faulty import FaultyTransport
+from boardprof.wire.transport.tcp import connect_tcp
 from boardprof_protocol.codes import BuiltIn, ErrorCode, FrameKind, MeasureFlag
 from tests.faults.boards import SILENCE_S, Line, Rig, Target, differs
 from tests.faults.step import Step

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from boardprof.board.probe_recorder import ProbeRecorder
-from boardprof.errors import BoardprofError
-from boardprof.transport.faults import Delay, Fault, Lose, Way
+from boardprof.base.errors import BoardprofError
+from boardprof.measure.probe_recorder import ProbeRecorder
+from boardprof.wire.transport.faults import Delay, Fault, Lose, Way
 from boardprof_protocol.codes import FrameKind, TraceId
 from tests.faults.boards import Rig, Target
 from tests.faults.cases import FAMILIES, Family

@@ -9,8 +9,16 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from boardprof.errors import BoardError, BoardprofError, DeviceError, DeviceResetError
-from boardprof.transport.faults import Duplicate, Fault, FlipBit, LateDuplicate, Lose, Truncate, Way
+from boardprof.base.errors import BoardError, BoardprofError, DeviceError, DeviceResetError
+from boardprof.wire.transport.faults import (
+    Duplicate,
+    Fault,
+    FlipBit,
+    LateDuplicate,
+    Lose,
+    Truncate,
+    Way,
+)
 from boardprof_protocol.codes import FrameKind
 from tests.cli.command import FORKS
 from tests.faults.boards import Rig

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from boardprof.transport.faults import Way
+from boardprof.wire.transport.faults import Way
 from boardprof_protocol.codes import FrameKind
 from tests.faults.boards import Rig, Target
 

@@ -9,7 +9,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field
 
-from boardprof.fleet.policy import Check, GiveUp, Outcome, Policy, Rules, Start
+from boardprof.jobs.fleet.policy import Check, GiveUp, Outcome, Policy, Rules, Start
 
 KINDS = ("m0", "m3", "m4", "m7", "rv32")
 

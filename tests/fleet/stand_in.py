@@ -8,10 +8,10 @@ import signal
 import time
 from pathlib import Path
 
-from boardprof.fleet.boards import FleetBoard
-from boardprof.fleet.job import JobError
-from boardprof.fleet.lease import lease_of
-from boardprof.fleet.work import Answer
+from boardprof.jobs.fleet.boards import FleetBoard
+from boardprof.jobs.fleet.job import JobError
+from boardprof.jobs.fleet.lease import lease_of
+from boardprof.jobs.fleet.work import Answer
 
 NAP_S = 0.1
 

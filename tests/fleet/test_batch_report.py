@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from boardprof.report.report_file import read_report
+from boardprof.results.report.report_file import read_report
 from tests.support import run
 
 pytestmark = [pytest.mark.slow, pytest.mark.board("qemu-rv32")]

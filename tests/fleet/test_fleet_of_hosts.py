@@ -24,9 +24,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from boardprof.boards.board_lookup import board_spec
-from boardprof.fleet import Fleet, Job, Limits, Result, Rules
-from boardprof.fleet.work import built
+from boardprof.jobs.fleet import Fleet, Job, Limits, Result, Rules
+from boardprof.jobs.fleet.work import built
+from boardprof.target.descriptions.board_lookup import board_spec
 from tests.fleet.cluster import DEADLINE_S, Cluster, certified, cluster, until
 from tests.fleet.network import network
 from tests.fleet.stand_in import long_nap, nap, silent
@@ -226,7 +226,7 @@ SOURCE = "unsigned spin(unsigned n) { unsigned s = 0; while (n--) s += n * n; re
 
 CLIENT = """
 import sys
-from boardprof.fleet import Fleet, Rules, read_jobs
+from boardprof.jobs.fleet import Fleet, Rules, read_jobs
 for result in Fleet(sys.argv[1], rules=Rules(retries=20)).as_completed(
     read_jobs("jobs.toml"), results="results"
 ):
@@ -434,7 +434,7 @@ class Far(distributed.Worker):
     def __init__(self, *args, **options):
         super().__init__(*args, contact_address="tls://127.0.0.1:1", **options)
 distributed.Worker = Far
-from boardprof.cli import main
+from boardprof.ui.cli import main
 sys.exit(main())
 """
 

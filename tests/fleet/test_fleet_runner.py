@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boardprof.errors import BoardError, UsageError
-from boardprof.fleet import FleetRunner, Rules
-from boardprof.tune import MeasureResult, Runner
+from boardprof.base.errors import BoardError, UsageError
+from boardprof.jobs.fleet import FleetRunner, Rules
+from boardprof.jobs.tune import MeasureResult, Runner
 from tests.fleet.cluster import cluster
 from tests.support import run
 from tests.tune.candidates import EXPECTED, arguments, mixed

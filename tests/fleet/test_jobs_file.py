@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.errors import UnknownNameError, UsageError
-from boardprof.fleet import Job, Limits, read_jobs
-from boardprof.fleet.boards import FleetBoard, boards_of_host
+from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.jobs.fleet import Job, Limits, read_jobs
+from boardprof.jobs.fleet.boards import FleetBoard, boards_of_host
 
 
 def jobs(folder: Path, text: str) -> list[Job]:

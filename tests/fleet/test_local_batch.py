@@ -17,16 +17,16 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.errors import BusyError, UsageError
-from boardprof.fleet import Fleet, Job, Limits, Progress, Result, Rules
-from boardprof.fleet.boards import FleetBoard
-from boardprof.fleet.job_process import JobLostError, JobProcess
-from boardprof.fleet.lease import lease_of, local_leases
-from boardprof.fleet.quarantine import Quarantine, keep_quarantine, quarantine_of
-from boardprof.fleet.results_folder import ResultsFolder
-from boardprof.fleet.work import Work, built, data_of, fault_of, perform
-from boardprof.metrics import Duration
-from boardprof.stats.warnings import warnings
+from boardprof.base.errors import BusyError, UsageError
+from boardprof.base.metrics import Duration
+from boardprof.jobs.fleet import Fleet, Job, Limits, Progress, Result, Rules
+from boardprof.jobs.fleet.boards import FleetBoard
+from boardprof.jobs.fleet.job_process import JobLostError, JobProcess
+from boardprof.jobs.fleet.lease import lease_of, local_leases
+from boardprof.jobs.fleet.quarantine import Quarantine, keep_quarantine, quarantine_of
+from boardprof.jobs.fleet.results_folder import ResultsFolder
+from boardprof.jobs.fleet.work import Work, built, data_of, fault_of, perform
+from boardprof.results.stats.warnings import warnings
 from tests.fleet.cluster import until
 from tests.fleet.stand_in import crash, exclusive, flaky, long_nap, nap, sick_twice, silent
 from tests.support import awake
@@ -147,7 +147,7 @@ def test_a_job_that_cannot_be_served_or_built_fails_at_once_and_others_run(folde
 def test_jobs_with_the_same_content_share_one_build(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from boardprof.fleet import fleet, work
+    from boardprof.jobs.fleet import fleet, work
 
     builds: list[tuple[str, str]] = []
 
@@ -239,7 +239,7 @@ def test_a_result_whose_report_is_missing_or_damaged_is_measured_again(folder: P
 
 
 CLIENT = """
-from boardprof.fleet import Fleet
+from boardprof.jobs.fleet import Fleet
 from tests.fleet.stand_in import long_nap
 from tests.fleet.test_local_batch import stand_ins
 list(Fleet(perform=long_nap).as_completed(stand_ins(1, once=True), results="r"))
@@ -578,7 +578,7 @@ def test_status_without_a_scheduler_shows_the_leases_of_this_machine(
 WITHOUT_DASK = """
 import sys
 sys.modules["distributed"] = None
-from boardprof.cli import main
+from boardprof.ui.cli import main
 sys.exit(main(sys.argv[1:]))
 """
 

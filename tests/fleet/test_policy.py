@@ -7,7 +7,16 @@ from collections.abc import Iterable
 
 import pytest
 
-from boardprof.fleet.policy import Check, Decision, GiveUp, Outcome, Policy, Rules, Start, State
+from boardprof.jobs.fleet.policy import (
+    Check,
+    Decision,
+    GiveUp,
+    Outcome,
+    Policy,
+    Rules,
+    Start,
+    State,
+)
 from tests.fleet.simulation import Seen, simulate
 
 FAILED, LOST, OVER = Outcome.BOARD_FAILED, Outcome.LOST, Outcome.OVER

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.errors import BoardError, UsageError
-from boardprof.fleet import Fleet, Job
-from boardprof.fleet.dask_worker import run_scheduler
-from boardprof.fleet.security import check_address, host_and_port, security_of
+from boardprof.base.errors import BoardError, UsageError
+from boardprof.jobs.fleet import Fleet, Job
+from boardprof.jobs.fleet.dask_worker import run_scheduler
+from boardprof.jobs.fleet.security import check_address, host_and_port, security_of
 from tests.fleet.cluster import Cluster, certified, cluster, until
 from tests.fleet.stand_in import nap
 from tests.support import ROOT

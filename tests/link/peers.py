@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from boardprof.boards.board_file import BoardSpec, load_board
-from boardprof.boards.board_lookup import board_spec
-from boardprof.firmware.builder import build
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_file import BoardSpec, load_board
+from boardprof.target.descriptions.board_lookup import board_spec
 from boardprof_protocol.frame import BadFrame, Frame, decode_frame
 
 __all__ = ["Change", "FaultyLine", "altered_board", "peer", "running_agent", "same"]

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import msgpack
 import pytest
 
-from boardprof.errors import (
+from boardprof.base.errors import (
     BoardprofError,
     BoardTimeoutError,
     BusyError,
@@ -21,8 +21,8 @@ from boardprof.errors import (
     RpcError,
     UsageError,
 )
-from boardprof.link.session import Session
-from boardprof.transport.tcp import connect_tcp
+from boardprof.wire.link.session import Session
+from boardprof.wire.transport.tcp import connect_tcp
 from boardprof_protocol.codes import FrameKind, ResetCause
 from tests.link.fake_agent import Answer, fake_agent, welcome
 

@@ -13,12 +13,7 @@ import numpy as np
 import pytest
 
 import boardprof
-from boardprof.arguments.passing import Block, Keep, Out
-from boardprof.board.board import Board
-from boardprof.boards.board_file import BoardSpec, load_board
-from boardprof.boards.board_lookup import board_spec
-from boardprof.connection import connect
-from boardprof.errors import (
+from boardprof.base.errors import (
     DeviceBoundsError,
     DeviceFaultError,
     DeviceTimeoutError,
@@ -26,10 +21,15 @@ from boardprof.errors import (
     UnknownNameError,
     UsageError,
 )
-from boardprof.firmware.builder import build
-from boardprof.measure.placement import Placement
-from boardprof.report.assemble import assemble
-from boardprof.report.measurement import Measurement, Stack
+from boardprof.measure.connect import connect
+from boardprof.measure.sampling.placement import Placement
+from boardprof.measure.session.board import Board
+from boardprof.results.report.assemble import assemble
+from boardprof.results.report.measurement import Measurement, Stack
+from boardprof.target.arguments.passing import Block, Keep, Out
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_file import BoardSpec, load_board
+from boardprof.target.descriptions.board_lookup import board_spec
 from boardprof_protocol.codes import ErrorCode, MeasureFlag
 from tests.support import requires_tool
 

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from boardprof.board.open_board import attach
-from boardprof.boards.board_lookup import board_spec
-from boardprof.connection import connect
-from boardprof.errors import BoardprofError, BoardTimeoutError, LinkError
-from boardprof.link.no_answer import no_welcome
-from boardprof.transport.tcp import connect_socket, connect_tcp, stream_of
+from boardprof.base.errors import BoardprofError, BoardTimeoutError, LinkError
+from boardprof.measure.connect import connect
+from boardprof.measure.session.open_board import attach
+from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.wire.link.no_answer import no_welcome
+from boardprof.wire.transport.tcp import connect_socket, connect_tcp, stream_of
 from tests.cli.command import FIXTURES, boardprof
 from tests.link.peers import FaultyLine, peer, running_agent
 

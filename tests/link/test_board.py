@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import boardprof
-from boardprof.board.board import Board
-from boardprof.boards.board_lookup import board_spec
-from boardprof.connection import connect
-from boardprof.errors import RpcError, UnknownNameError, UsageError
-from boardprof.firmware.builder import build
-from boardprof.metrics import Count, Duration
-from boardprof.profiling.function import profile_function
+from boardprof.base.errors import RpcError, UnknownNameError, UsageError
+from boardprof.base.metrics import Count, Duration
+from boardprof.compat.tvm_profiler.function import profile_function
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_lookup import board_spec
 from tests.cli.command import FIXTURES
 from tests.support import requires_tool
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.errors import BoardError, BoardTimeoutError, LinkError, MissingToolError
-from boardprof.transport.base import DescriptorTransport
-from boardprof.transport.child import ChildProcess, spawn_and_accept, spawn_and_connect
+from boardprof.base.errors import BoardError, BoardTimeoutError, LinkError, MissingToolError
+from boardprof.wire.transport.base import DescriptorTransport
+from boardprof.wire.transport.child import ChildProcess, spawn_and_accept, spawn_and_connect
 from tests.cli.command import offspring
 from tests.support import awake
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from boardprof import connect
-from boardprof.board.board import Board
-from boardprof.boards.board_lookup import board_spec
-from boardprof.errors import UsageError
-from boardprof.firmware.builder import build
-from boardprof.measure.clock_probe import ClockProbe
+from boardprof.base.errors import UsageError
+from boardprof.measure.sampling.clock_probe import ClockProbe
+from boardprof.measure.session.board import Board
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_lookup import board_spec
 from tests.support import requires_tool
 
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.board_file import BoardSpec, load_board
-from boardprof.boards.board_lookup import board_spec
-from boardprof.connection import connect
-from boardprof.doctor.link_test import try_link
-from boardprof.errors import UsageError
-from boardprof.firmware.builder import build
-from boardprof.firmware.flash import check_flashable, flash
+from boardprof.base.errors import UsageError
+from boardprof.measure.connect import connect
+from boardprof.measure.doctor.link_test import try_link
+from boardprof.target.build.builder import build
+from boardprof.target.build.flash import check_flashable, flash
+from boardprof.target.descriptions.board_file import BoardSpec, load_board
+from boardprof.target.descriptions.board_lookup import board_spec
 from tests.support import requires_compiler
 
 PORT = """

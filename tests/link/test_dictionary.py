@@ -17,13 +17,18 @@ from typing import Any
 import msgpack
 import pytest
 
-from boardprof.board import fetch_dictionary as describe
-from boardprof.board.fetch_dictionary import fetch_dictionary
-from boardprof.decode.dictionary import CollectorInfo, CounterInfo, FunctionInfo, parse_dictionary
-from boardprof.errors import BoardTimeoutError, FrameError, LinkError, UnknownNameError
-from boardprof.link.handshake import Welcome
-from boardprof.link.session import Session
-from boardprof.transport.tcp import connect_tcp
+from boardprof.base.errors import BoardTimeoutError, FrameError, LinkError, UnknownNameError
+from boardprof.measure.session import fetch_dictionary as describe
+from boardprof.measure.session.fetch_dictionary import fetch_dictionary
+from boardprof.wire.decode.dictionary import (
+    CollectorInfo,
+    CounterInfo,
+    FunctionInfo,
+    parse_dictionary,
+)
+from boardprof.wire.link.handshake import Welcome
+from boardprof.wire.link.session import Session
+from boardprof.wire.transport.tcp import connect_tcp
 from boardprof_protocol.codes import CounterStatus, FrameKind
 from tests.cli.command import FIXTURES
 from tests.link.fake_agent import Answer, fake_agent, welcome

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from boardprof.transport.faults import Duplicate
+from boardprof.wire.transport.faults import Duplicate
 from boardprof_protocol.codes import FrameKind
 from tests.faults import cases
 from tests.faults.boards import Rig, Target

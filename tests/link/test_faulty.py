@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.board.open_board import attach
-from boardprof.boards.board_lookup import board_spec
-from boardprof.errors import BusyError, LinkError
-from boardprof.transport.faults import (
+from boardprof.base.errors import BusyError, LinkError
+from boardprof.measure.session.open_board import attach
+from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.wire.transport.faults import (
     ALL_FAULTS,
     Cut,
     Delay,
@@ -32,8 +32,8 @@ from boardprof.transport.faults import (
     Truncate,
     Way,
 )
-from boardprof.transport.faulty import FaultyTransport
-from boardprof.transport.tcp import connect_tcp, stream_of
+from boardprof.wire.transport.faulty import FaultyTransport
+from boardprof.wire.transport.tcp import connect_tcp, stream_of
 from boardprof_protocol.codes import HELLO_MAGIC, FrameKind
 from boardprof_protocol.frame import Frame, encode_frame
 from boardprof_protocol.messages import HELLO

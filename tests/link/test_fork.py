@@ -12,7 +12,7 @@ import pytest
 _SCRIPT = """
 import os, sys, threading
 import boardprof
-from boardprof.errors import UsageError
+from boardprof.base.errors import UsageError
 
 board = boardprof.build(sys.argv[1], board=sys.argv[2]).open()
 held, forked = threading.Event(), threading.Event()

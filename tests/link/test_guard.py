@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.board.info import board_info, info_text
-from boardprof.board.open_board import guard_calls
-from boardprof.boards.board_file import BoardSpec, ClockSpec
-from boardprof.boards.board_lookup import board_spec
-from boardprof.boards.build_and_guard import GuardSpec
-from boardprof.connection import connect
-from boardprof.errors import DeviceTimeoutError, UsageError
-from boardprof.firmware.builder import build
+from boardprof.base.errors import DeviceTimeoutError, UsageError
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
+from boardprof.measure.session.info import board_info, info_text
+from boardprof.measure.session.open_board import guard_calls
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_file import BoardSpec, ClockSpec
+from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.build_and_guard import GuardSpec
 from tests.cli.command import FIXTURES, agent
 
 ENDLESS = FIXTURES / "endless.c"

@@ -12,15 +12,15 @@ from typing import Any, cast
 import msgpack
 import pytest
 
-from boardprof.board.probe_recorder import ProbeRecorder
-from boardprof.decode.dictionary import Dictionary, FunctionInfo
-from boardprof.errors import BoardprofError
-from boardprof.events.probe_names import read_names
-from boardprof.events.recording import ProbeRecording, Recorded
-from boardprof.events.timeline import ProbeCosts
-from boardprof.link.session import Session
-from boardprof.link.stream import Stream
-from boardprof.transport.tcp import connect_tcp
+from boardprof.base.errors import BoardprofError
+from boardprof.measure.probe_recorder import ProbeRecorder
+from boardprof.results.probes.probe_names import read_names
+from boardprof.results.probes.recording import ProbeRecording, Recorded
+from boardprof.results.probes.timeline import ProbeCosts
+from boardprof.wire.decode.dictionary import Dictionary, FunctionInfo
+from boardprof.wire.link.session import Session
+from boardprof.wire.link.stream import Stream
+from boardprof.wire.transport.tcp import connect_tcp
 from boardprof_protocol.codes import FrameKind, TraceFlag, TraceMode
 from tests.link.fake_agent import Answer, fake_agent
 
@@ -49,7 +49,7 @@ USUAL: dict[str, Any] = {
 @pytest.fixture(autouse=True)
 def names(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give the recorder these names: no real firmware says all this, so no image has them."""
-    found = "boardprof.board.probe_recorder.image_names"
+    found = "boardprof.measure.probe_recorder.image_names"
     monkeypatch.setattr(found, lambda image, check, board: NAMES)
 
 

@@ -18,19 +18,19 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.board_lookup import board_spec
-from boardprof.connection import connect
-from boardprof.errors import (
+from boardprof.base.errors import (
     BoardError,
     BoardTimeoutError,
     BusyError,
     DeviceResetError,
     LinkError,
 )
-from boardprof.firmware.builder import build
-from boardprof.link.handshake import make_claim, owner_name
-from boardprof.link.session import Session
-from boardprof.transport.tcp import parse_socket_url
+from boardprof.measure.connect import connect
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.wire.link.handshake import make_claim, owner_name
+from boardprof.wire.link.session import Session
+from boardprof.wire.transport.tcp import parse_socket_url
 from boardprof_protocol.codes import HELLO_MAGIC, FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
 from boardprof_protocol.messages import HELLO, WELCOME
@@ -272,8 +272,8 @@ def test_a_takeover_of_a_free_board_is_nothing_special(port: str) -> None:
 
 VICTIM = """
 import sys
-from boardprof.connection import connect
-from boardprof.link.session import Session
+from boardprof.measure.connect import connect
+from boardprof.wire.link.session import Session
 Session.__init__.__kwdefaults__["random_bits"] = lambda bits: 99  # an id that no successor has
 board = connect("linux", sys.argv[1])
 block = board.memory.alloc(16)

@@ -20,19 +20,19 @@ import msgpack
 import pytest
 from cffi import FFI
 
-from boardprof.boards.board_file import BoardSpec
-from boardprof.boards.board_lookup import board_spec
-from boardprof.connection import connect
-from boardprof.errors import (
+from boardprof.base.errors import (
     AuthenticationError,
     BoardTimeoutError,
     BusyError,
     LinkError,
     UsageError,
 )
-from boardprof.firmware.builder import build
-from boardprof.transport.keyed import Opener, SealedTransport, Sealer, derive, read_key, seal
-from boardprof.transport.tcp import connect_socket, stream_of
+from boardprof.measure.connect import connect
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.wire.transport.keyed import Opener, SealedTransport, Sealer, derive, read_key, seal
+from boardprof.wire.transport.tcp import connect_socket, stream_of
 from boardprof_protocol.codes import HELLO_MAGIC, FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
 from boardprof_protocol.messages import HELLO, WELCOME

@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
-from boardprof.connection import connect
-from boardprof.errors import BusyError, UsageError
-from boardprof.processes import described, lock_holders, openers
-from boardprof.transport.child import ChildProcess
-from boardprof.transport.emulator import EmulatorLock, sweep
-from boardprof.transport.serial import connect_serial
+from boardprof.base.errors import BusyError, UsageError
+from boardprof.base.processes import described, lock_holders, openers
+from boardprof.measure.connect import connect
+from boardprof.wire.transport.child import ChildProcess
+from boardprof.wire.transport.emulator import EmulatorLock, sweep
+from boardprof.wire.transport.serial import connect_serial
 from tests.cli.command import agent, ended, wait_until
 from tests.support import requires_tool
 
@@ -108,7 +108,7 @@ def test_a_line_that_is_no_pseudo_terminal_is_refused_while_anyone_has_it_open(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A real port's rule, on a pseudo-terminal that is taken for one."""
-    monkeypatch.setattr("boardprof.transport.serial._PTY", "/dev/none/")
+    monkeypatch.setattr("boardprof.wire.transport.serial._PTY", "/dev/none/")
     with agent("-b", "linux", HOSTS, "--pty") as port:
         # The agent itself has this end open, too.
         with pytest.raises(BusyError, match=rf"{port} is busy: .* \(pid \d+\) has it open"):
@@ -117,8 +117,8 @@ def test_a_line_that_is_no_pseudo_terminal_is_refused_while_anyone_has_it_open(
 
 
 def test_a_serial_port_takes_ten_bits_a_byte(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("boardprof.transport.serial._PTY", "/dev/none/")
-    monkeypatch.setattr("boardprof.transport.serial.openers", lambda device: [])
+    monkeypatch.setattr("boardprof.wire.transport.serial._PTY", "/dev/none/")
+    monkeypatch.setattr("boardprof.wire.transport.serial.openers", lambda device: [])
     with agent("-b", "linux", HOSTS, "--pty") as port:
         line = connect_serial(port, 115200)
         assert line.byte_time_s == pytest.approx(86.8e-6, rel=1e-3)
@@ -140,7 +140,7 @@ def test_a_rate_that_no_port_has_is_a_mistake() -> None:
 HOST = """
 import sys, threading, time
 from pathlib import Path
-from boardprof.transport.child import ChildProcess
+from boardprof.wire.transport.child import ChildProcess
 
 children = []
 
@@ -171,7 +171,7 @@ def test_an_emulator_dies_with_its_killed_host_and_its_file_goes_with_the_next_s
     tmp_path: Path,
 ) -> None:
     requires_tool("setpriv", "util-linux")
-    script = "import sys, time; from boardprof.connection import connect\n"
+    script = "import sys, time; from boardprof.measure.connect import connect\n"
     script += "b = connect('linux'); print('in', flush=True); time.sleep(300)"
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     with subprocess.Popen(
@@ -212,7 +212,7 @@ def test_children_can_be_started_after_a_fork() -> None:
     script = """
 import os, warnings
 warnings.simplefilter("ignore")
-from boardprof.transport.child import ChildProcess
+from boardprof.wire.transport.child import ChildProcess
 ChildProcess(["true"], None).close()
 pid = os.fork()
 if pid == 0:

@@ -14,19 +14,19 @@ from typing import Any
 
 import pytest
 
-from boardprof.arguments.passing import Block
-from boardprof.board.board import Board
-from boardprof.boards.board_file import BoardSpec, load_board
-from boardprof.boards.board_lookup import board_spec
-from boardprof.connection import connect
-from boardprof.errors import (
+from boardprof.base.errors import (
     BoardTimeoutError,
     DeviceResetError,
     FrameError,
     RpcError,
     UsageError,
 )
-from boardprof.firmware.builder import build
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
+from boardprof.target.arguments.passing import Block
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_file import BoardSpec, load_board
+from boardprof.target.descriptions.board_lookup import board_spec
 from boardprof_protocol.codes import ErrorCode, FrameKind
 from boardprof_protocol.frame import BadFrame, cobs_encode, decode_frame
 from tests.link.peers import Change, FaultyLine, running_agent

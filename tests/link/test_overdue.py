@@ -9,12 +9,12 @@ import socket
 
 import pytest
 
-from boardprof.elf.binutils import Location
-from boardprof.errors import BoardprofError, BoardTimeoutError, DeviceTimeoutError
-from boardprof.link.no_answer import Overdue
-from boardprof.link.session import Session
-from boardprof.transport import emulator
-from boardprof.transport.emulator import QemuClock
+from boardprof.base.errors import BoardprofError, BoardTimeoutError, DeviceTimeoutError
+from boardprof.target.elf.binutils import Location
+from boardprof.wire.link.no_answer import Overdue
+from boardprof.wire.link.session import Session
+from boardprof.wire.transport import emulator
+from boardprof.wire.transport.emulator import QemuClock
 from boardprof_protocol.codes import FrameKind
 from tests.unit.test_line import NEVER, PlayedLine
 

@@ -21,15 +21,15 @@ from serial import rfc2217
 from serial.tools import list_ports
 from serial.tools.list_ports_common import ListPortInfo
 
-from boardprof.board.open_board import attach
-from boardprof.boards.board_lookup import board_spec
-from boardprof.connection import connect
-from boardprof.errors import BoardError, DeviceResetError, LinkError, UsageError
-from boardprof.firmware.builder import build
-from boardprof.port_name import ControlLines, split_lines, with_lines
-from boardprof.transport import usb_ports
-from boardprof.transport.base import DescriptorTransport
-from boardprof.transport.ssh import connect_ssh, parse_ssh_url
+from boardprof.base.errors import BoardError, DeviceResetError, LinkError, UsageError
+from boardprof.base.port_name import ControlLines, split_lines, with_lines
+from boardprof.measure.connect import connect
+from boardprof.measure.session.open_board import attach
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.wire.transport import usb_ports
+from boardprof.wire.transport.base import DescriptorTransport
+from boardprof.wire.transport.ssh import connect_ssh, parse_ssh_url
 from tests.cli.command import boardprof
 from tests.link.peers import running_agent
 from tests.support import requires_tool

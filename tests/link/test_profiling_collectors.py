@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.connection import connect
-from boardprof.errors import BusyError, DeviceFaultError, UsageError
-from boardprof.firmware.build import build
-from boardprof.metrics import Count, Duration, Metric, Ratio
-from boardprof.profiling import DeviceWrapper, MetricCollector, Report, profile_function
+from boardprof.base.errors import BusyError, DeviceFaultError, UsageError
+from boardprof.base.metrics import Count, Duration, Metric, Ratio
+from boardprof.compat.tvm_profiler import DeviceWrapper, MetricCollector, Report, profile_function
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
+from boardprof.target.build.build import build
 from tests.link.peers import running_agent
 from tests.link.profiling_boards import LAYERS, board, native, rv32
 

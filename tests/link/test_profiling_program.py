@@ -16,19 +16,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from boardprof.arguments.passing import Keep, Out
-from boardprof.board.board import Board
-from boardprof.boards.board_file import BoardSpec, load_board
-from boardprof.boards.board_lookup import board_spec
-from boardprof.errors import (
+from boardprof.base.errors import (
     DeviceFaultError,
     LinkError,
     UnknownNameError,
     UsageError,
 )
-from boardprof.firmware.build import build
-from boardprof.metrics import Count, Duration, Metric, Percent
-from boardprof.profiling import (
+from boardprof.base.metrics import Count, Duration, Metric, Percent
+from boardprof.compat.tvm_profiler import (
     DeviceWrapper,
     MetricCollector,
     Program,
@@ -37,6 +32,11 @@ from boardprof.profiling import (
     profile_function,
     time_evaluator,
 )
+from boardprof.measure.session.board import Board
+from boardprof.target.arguments.passing import Keep, Out
+from boardprof.target.build.build import build
+from boardprof.target.descriptions.board_file import BoardSpec, load_board
+from boardprof.target.descriptions.board_lookup import board_spec
 from tests.link.profiling_boards import LAYERS, board, native, rv32
 
 __all__ = ["board", "native", "rv32"]

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.errors import UnknownNameError, UsageError
-from boardprof.firmware.build import build
-from boardprof.profiling import BenchmarkResult, time_evaluator
-from boardprof.tune import MeasureResult
+from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.compat.tvm_profiler import BenchmarkResult, time_evaluator
+from boardprof.jobs.tune import MeasureResult
+from boardprof.measure.session.board import Board
+from boardprof.target.build.build import build
 from tests.link.profiling_boards import LAYERS, native, rv32
 
 __all__ = ["native", "rv32"]

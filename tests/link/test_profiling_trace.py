@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.errors import DeviceFaultError
-from boardprof.metrics import Count, Metric
-from boardprof.profiling import MetricCollector, Program, profile_function, time_evaluator
-from boardprof.trace.events import FunctionEvent
-from boardprof.trace.profiler import profile
+from boardprof.base.errors import DeviceFaultError
+from boardprof.base.metrics import Count, Metric
+from boardprof.compat.torch.events import FunctionEvent
+from boardprof.compat.torch.profiler import profile
+from boardprof.compat.tvm_profiler import MetricCollector, Program, profile_function, time_evaluator
+from boardprof.measure.session.board import Board
 from tests.link.profiling_boards import board, native, rv32
 
 __all__ = ["board", "native", "rv32"]

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.boards.board_file import load_board
-from boardprof.boards.board_lookup import board_spec
-from boardprof.connection import connect
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
+from boardprof.target.descriptions.board_file import load_board
+from boardprof.target.descriptions.board_lookup import board_spec
 from tests.link.peers import running_agent
 from tests.support import requires_tool
 

@@ -16,14 +16,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.board.fetch_dictionary import fetch_dictionary
-from boardprof.board.open_board import open_line
-from boardprof.boards.board_file import BoardSpec, load_board
-from boardprof.connection import connect
-from boardprof.decode.schemas import layouts_for
-from boardprof.firmware.builder import build
-from boardprof.link.session import Session
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
+from boardprof.measure.session.fetch_dictionary import fetch_dictionary
+from boardprof.measure.session.open_board import open_line
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_file import BoardSpec, load_board
+from boardprof.wire.decode.schemas import layouts_for
+from boardprof.wire.link.session import Session
 from tests.boards.conftest import available
 from tests.faults.boards import Line, hurried
 

@@ -16,9 +16,7 @@ from types import SimpleNamespace
 import pytest
 from construct import Int64ul, Struct
 
-from boardprof.board.board import Board
-from boardprof.connection import connect
-from boardprof.errors import (
+from boardprof.base.errors import (
     BoardError,
     BoardTimeoutError,
     DeviceEndedError,
@@ -27,9 +25,11 @@ from boardprof.errors import (
     LinkError,
     ProtocolMismatchError,
 )
-from boardprof.firmware.build import build
-from boardprof.transport import base
-from boardprof.transport.tcp import connect_tcp
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
+from boardprof.target.build.build import build
+from boardprof.wire.transport import base
+from boardprof.wire.transport.tcp import connect_tcp
 from boardprof_protocol.c_header import c_header
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.collectors import collector_layouts

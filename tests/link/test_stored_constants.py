@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import boardprof
-from boardprof.arguments.passing import BoardPointer
-from boardprof.board.board import Board
-from boardprof.errors import RpcError
+from boardprof.base.errors import RpcError
+from boardprof.measure.session.board import Board
+from boardprof.target.arguments.passing import BoardPointer
 from tests.support import requires_tool
 
 CONSTANTS = Path(__file__).parent / "fixtures" / "constants.c"

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.board_lookup import board_spec
-from boardprof.connection import connect
-from boardprof.firmware.builder import build
-from boardprof.transport.tcp import parse_socket_url
+from boardprof.measure.connect import connect
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.wire.transport.tcp import parse_socket_url
 from boardprof_protocol.codes import HELLO_MAGIC, FrameKind
 from boardprof_protocol.frame import Frame, encode_frame
 from boardprof_protocol.messages import HELLO

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 import boardprof
-from boardprof.board.board import Board
-from boardprof.errors import DeviceFaultError, LinkError, RpcError, UsageError
-from boardprof.link import thread_lock
-from boardprof.link.thread_lock import ThreadLock
+from boardprof.base.errors import DeviceFaultError, LinkError, RpcError, UsageError
+from boardprof.measure.session.board import Board
+from boardprof.wire.link import thread_lock
+from boardprof.wire.link.thread_lock import ThreadLock
 from boardprof_protocol.codes import ErrorCode
 from tests.support import awake
 

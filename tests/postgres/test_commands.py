@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.history.run import GitState
-from boardprof.history.store import History
+from boardprof.results.history.run import GitState
+from boardprof.results.history.store import History
 from tests.cli.command import Outcome, boardprof
 from tests.postgres.server import PASSWORD, Server
 from tests.unit.reports import report_of
@@ -218,7 +218,7 @@ def test_without_its_packages_it_says_what_to_install(tmp_path: Path) -> None:
 def test_another_package_may_bring_a_kind_of_history(tmp_path: Path) -> None:
     (tmp_path / "lab.py").write_text(
         "from pathlib import Path\n"
-        "from boardprof.history.sqlite_runs import SqliteDatabase\n"
+        "from boardprof.results.history.sqlite_runs import SqliteDatabase\n"
         "def opened(url, timeout_s):\n"
         "    return SqliteDatabase(Path(url.removeprefix('lab://')), timeout_s)\n"
     )

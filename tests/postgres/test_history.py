@@ -20,12 +20,12 @@ import psycopg
 import pytest
 from sqlalchemy import create_engine
 
-from boardprof.errors import UnknownNameError, UsageError
-from boardprof.history.choice import Choice
-from boardprof.history.postgres.runs import PostgresRuns
-from boardprof.history.run import GitState, HistoryError, Record, read_file
-from boardprof.history.store import History
-from boardprof.report.report import Report
+from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.results.history.choice import Choice
+from boardprof.results.history.postgres.runs import PostgresRuns
+from boardprof.results.history.run import GitState, HistoryError, Record, read_file
+from boardprof.results.history.store import History
+from boardprof.results.report.report import Report
 from tests.postgres.server import Server
 from tests.support import ROOT
 from tests.unit.reports import report_of
@@ -168,8 +168,8 @@ def test_the_migrations_make_the_tables_that_the_queries_use(url: str) -> None:
     from alembic.migration import MigrationContext
     from alembic.script import ScriptDirectory
 
-    from boardprof.history.postgres.migration import FOLDER, VERSIONS
-    from boardprof.history.postgres.tables import METADATA
+    from boardprof.results.history.postgres.migration import FOLDER, VERSIONS
+    from boardprof.results.history.postgres.tables import METADATA
 
     scripts = [each.revision for each in ScriptDirectory(FOLDER).walk_revisions()]
     assert tuple(reversed(scripts)) == VERSIONS
@@ -205,7 +205,7 @@ def upgrade() -> None:
 
 def with_a_later_revision(monkeypatch: pytest.MonkeyPatch, folder: Path, last: str) -> None:
     """Let this boardprof have one revision more, whose last statement is given."""
-    from boardprof.history.postgres import migration, server
+    from boardprof.results.history.postgres import migration, server
 
     shutil.copytree(migration.FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "versions" / "0002_place.py").write_text(LATER.format(last=last))

@@ -10,10 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from boardprof.boards.board_file import BoardSpec
-from boardprof.boards.board_lookup import board_spec
-from boardprof.connection import connect
-from boardprof.metrics import Count
+from boardprof.base.metrics import Count
+from boardprof.measure.connect import connect
+from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board_lookup import board_spec
 from tests.support import ROOT, requires_tool
 from tests.tools.insn_count import build_plugin, plugin_argument, read_counts, symbol_range
 

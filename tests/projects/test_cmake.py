@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boardprof.boards.board_file import BoardSpec
-from boardprof.connection import connect
-from boardprof.errors import DeviceFaultError, DeviceTimeoutError
-from boardprof.firmware.builder import build
+from boardprof.base.errors import DeviceFaultError, DeviceTimeoutError
+from boardprof.measure.connect import connect
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_file import BoardSpec
 from tests.cli.command import boardprof, rows
 from tests.projects.firmware import EXAMPLE, command, counts_of, executed, requires_board, shell
 from tests.support import requires_tool

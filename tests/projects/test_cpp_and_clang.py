@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.connection import connect
+from boardprof.measure.connect import connect
 from tests.projects.firmware import EXAMPLE, command, counts_of, executed, requires_board, shell
 from tests.support import requires_tool
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boardprof.connection import connect
+from boardprof.measure.connect import connect
 from tests.projects.firmware import command, requires_board, shell
 from tests.support import ROOT
 

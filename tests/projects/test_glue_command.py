@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.firmware.project import agent_config, project_table, registered
+from boardprof.target.build.project import agent_config, project_table, registered
 from tests.cli.command import Outcome, boardprof
 from tests.support import AGENT, WARNINGS, requires_compiler, requires_tool, run
 
@@ -101,7 +101,7 @@ def test_another_agent_is_another_build(tmp_path: Path, monkeypatch: pytest.Monk
     tables = []
     for text in ("", "/* changed */", ""):
         (agent / "src" / "more.c").write_text(text)
-        monkeypatch.setattr("boardprof.firmware.project.runtime_dir", lambda: agent)
+        monkeypatch.setattr("boardprof.target.build.project.runtime_dir", lambda: agent)
         tables.append(project_table("my-board", [made], registered([made])))
     assert tables[0] == tables[2] != tables[1]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.firmware.sources import HEAP_FUNCTIONS
+from boardprof.target.build.sources import HEAP_FUNCTIONS
 from tests.projects.firmware import command, shell
 from tests.support import AGENT, requires_tool
 

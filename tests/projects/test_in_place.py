@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.connection import connect
-from boardprof.events.recording import ProbeRecording, Slot
-from boardprof.events.timeline import UNKNOWN_TASK, Timeline
-from boardprof.events.trace_file import read_recording
-from boardprof.metrics import Count
+from boardprof.base.metrics import Count
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
+from boardprof.results.probes.recording import ProbeRecording, Slot
+from boardprof.results.probes.timeline import UNKNOWN_TASK, Timeline
+from boardprof.results.probes.trace_file import read_recording
 from boardprof_protocol.codes import ProbeKind, TraceId
 from tests.cli.command import boardprof
 from tests.projects.firmware import command, executed, requires_board, shell
@@ -230,7 +230,7 @@ def test_an_empty_function_in_place_counts_its_two_instructions_and_the_call(
 def test_the_report_has_the_ranges_as_rows_with_these_counts(
     rv32: Traced, called: dict[str, int], around: int
 ) -> None:
-    from boardprof.events.in_place import report_of
+    from boardprof.results.probes.in_place import report_of
 
     rows = [row for row in report_of(rv32.recording).calls if row["Name"] == "filter"]
     counts = {v.value for row in rows if isinstance(v := row["instructions"], Count)}

@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.connection import connect
-from boardprof.decode_again import decode_again
-from boardprof.errors import UsageError
-from boardprof.metrics import Count
-from boardprof.profiling.function import profile_function
-from boardprof.profiling.host_collectors import MetricCollector
-from boardprof.profiling.program import Program
-from boardprof.profiling.timing import time_evaluator
-from boardprof.report.report import Report
-from boardprof.stats.warnings import warnings
-from boardprof.trace.profiler import profile
+from boardprof.base.errors import UsageError
+from boardprof.base.metrics import Count
+from boardprof.compat.torch.profiler import profile
+from boardprof.compat.tvm_profiler.function import profile_function
+from boardprof.compat.tvm_profiler.host_collectors import MetricCollector
+from boardprof.compat.tvm_profiler.program import Program
+from boardprof.compat.tvm_profiler.timing import time_evaluator
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
+from boardprof.results.redecode import decode_again
+from boardprof.results.report.report import Report
+from boardprof.results.stats.warnings import warnings
 from tests.cli.command import boardprof
 from tests.projects.firmware import EXAMPLE, command, requires_board, shell
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.connection import connect
-from boardprof.errors import BoardError, UsageError
-from boardprof.processes import commands_behind
+from boardprof.base.errors import BoardError, UsageError
+from boardprof.base.processes import commands_behind
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
 from tests.cli.command import boardprof, rows
 from tests.projects.firmware import EXAMPLE, command, requires_board, shell
 from tests.support import AGENT, requires_compiler

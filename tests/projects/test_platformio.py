@@ -16,8 +16,8 @@ import platformio.dependencies
 import pytest
 import SCons
 
-from boardprof.connection import connect
-from boardprof.errors import DeviceFaultError
+from boardprof.base.errors import DeviceFaultError
+from boardprof.measure.connect import connect
 from tests.cli.command import boardprof
 from tests.projects.firmware import EXAMPLE, command, requires_board, shell
 from tests.support import AGENT

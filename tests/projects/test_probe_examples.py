@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boardprof.events.recording import ProbeRecording
-from boardprof.events.trace_file import read_recording
+from boardprof.results.probes.recording import ProbeRecording
+from boardprof.results.probes.trace_file import read_recording
 from tests.cli.command import boardprof, rows
 from tests.projects.firmware import command, requires_board, shell
 from tests.support import ROOT, requires_tool

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import boardprof
-import boardprof.tvm
-from boardprof.errors import UsageError
-from boardprof.tvm.c_source import c_file, plain_functions
+import boardprof.compat.tvm
+from boardprof.base.errors import UsageError
+from boardprof.compat.tvm.c_source import c_file, plain_functions
 from tests.support import ROOT
 
 GENERATED = (Path(__file__).parent / "fixtures" / "tvm" / "generated.c.txt").read_text()
@@ -108,7 +108,7 @@ def said(python: Path, *command: str) -> str:
 @pytest.mark.timeout(3000)
 def test_tvm_makes_what_was_recorded(python: Path) -> None:
     program = (
-        "import tvm; from tvm import te, tirx; from boardprof.tvm.lowering import tvms_c\n"
+        "import tvm; from tvm import te, tirx; from boardprof.compat.tvm.lowering import tvms_c\n"
         "n = 32\n"
         "a, b = (te.placeholder((n, n), 'int8', name=c) for c in 'AB')\n"
         "k = te.reduce_axis((0, n), name='k')\n"
@@ -152,9 +152,9 @@ GIVEN = """
 import numpy as np
 import tvm
 from tvm import te, tirx
-from boardprof.errors import UsageError
-from boardprof.tvm import to_c, tune
-from boardprof.tvm.tuning import host_outputs
+from boardprof.base.errors import UsageError
+from boardprof.compat.tvm import to_c, tune
+from boardprof.compat.tvm.tuning import host_outputs
 
 def relu(n):
     x = te.placeholder((n,), "int32", name="x")
@@ -230,8 +230,8 @@ NETWORK = """
 import sys
 import numpy as np
 from tvm import relax
-from boardprof.errors import UsageError
-from boardprof.tvm import host_run, lower, profile, tune_network
+from boardprof.base.errors import UsageError
+from boardprof.compat.tvm import host_run, lower, profile, tune_network
 
 rng, op, builder = np.random.default_rng(1), relax.op, relax.BlockBuilder()
 first, second = (
@@ -288,7 +288,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from tvm.relax.frontend.onnx import from_onnx
-from boardprof.tvm import lower, profile
+from boardprof.compat.tvm import lower, profile
 
 rng = np.random.default_rng(1)
 weights = rng.integers(-90, 90, (16, 10)).astype(np.int8)

@@ -17,10 +17,10 @@ import numpy.typing as npt
 import pytest
 from cffi import FFI
 
-from boardprof.elf.object_file import images, read_image
-from boardprof.events.probe_names import NAMES_SECTION, ProbeNames, read_names
-from boardprof.events.recording import ProbeRecording, Recorded, TraceClock
-from boardprof.events.timeline import ProbeCosts, Timeline
+from boardprof.results.probes.probe_names import NAMES_SECTION, ProbeNames, read_names
+from boardprof.results.probes.recording import ProbeRecording, Recorded, TraceClock
+from boardprof.results.probes.timeline import ProbeCosts, Timeline
+from boardprof.target.elf.object_file import images, read_image
 from boardprof_protocol.codes import FrameKind, TraceId
 from boardprof_protocol.frame import Frame
 from tests.memory_board import CHANNELS, MemoryBoard

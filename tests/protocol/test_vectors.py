@@ -10,11 +10,11 @@ from typing import Any
 import msgpack
 import pytest
 
-from boardprof.arguments.signature import pack_arguments, parse_signature
-from boardprof.decode.dictionary import CollectorInfo, CounterInfo
-from boardprof.decode.samples import decode_samples
-from boardprof.decode.schemas import board_layouts
-from boardprof.errors import DecodeError
+from boardprof.base.errors import DecodeError
+from boardprof.target.arguments.signature import pack_arguments, parse_signature
+from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
+from boardprof.wire.decode.samples import decode_samples
+from boardprof.wire.decode.schemas import board_layouts
 from boardprof_protocol.blob import encode_blob
 from boardprof_protocol.codes import CounterStatus
 from boardprof_protocol.collectors import collector_layouts

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from boardprof.metrics import Count
-from boardprof.pytest_plugin.gate import Gate
-from boardprof.pytest_plugin.session_comparison import Conclusion, conclude
-from boardprof.report.calls import Row
-from boardprof.report.report import Report
+from boardprof.base.metrics import Count
+from boardprof.results.report.calls import Row
+from boardprof.results.report.report import Report
+from boardprof.ui.pytest_plugin.gate import Gate
+from boardprof.ui.pytest_plugin.session_comparison import Conclusion, conclude
 
 RULE = ("instructions:max>0",)
 EXACT = {"schema_version": 1, "devices": {"rv": {"clock_kind": "simulated", "emulated": True}}}

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import pytest
 
-from boardprof.errors import UsageError
-from boardprof.metrics import Count, Duration
-from boardprof.pytest_plugin.gate import Gate, check_limits
-from boardprof.report.calls import Row
-from boardprof.report.report import Report
+from boardprof.base.errors import UsageError
+from boardprof.base.metrics import Count, Duration
+from boardprof.results.report.calls import Row
+from boardprof.results.report.report import Report
+from boardprof.ui.pytest_plugin.gate import Gate, check_limits
 
 
 def report(n: int = 2, **metrics: Count | Duration) -> Report:

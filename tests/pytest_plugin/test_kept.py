@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.history.store import History
+from boardprof.results.history.store import History
 from tests.pytest_plugin.suite import SQUARE, Suite
 from tests.support import git, requires_tool
 

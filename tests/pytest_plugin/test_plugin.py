@@ -11,13 +11,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from boardprof.firmware.build import build
-from boardprof.history.run import GitState
-from boardprof.history.store import History
-from boardprof.metrics import Count
-from boardprof.report.calls import Row
-from boardprof.report.report import Report
-from boardprof.report.report_file import write_report
+from boardprof.base.metrics import Count
+from boardprof.results.history.run import GitState
+from boardprof.results.history.store import History
+from boardprof.results.report.calls import Row
+from boardprof.results.report.report import Report
+from boardprof.results.report.report_file import write_report
+from boardprof.target.build.build import build
 from tests.pytest_plugin.suite import SQUARE, Suite
 from tests.support import requires_tool
 
@@ -67,7 +67,7 @@ def test_a_test_that_measures_nothing_sees_nothing_of_the_plugin(suite: Suite) -
     suite.write(
         "test_plain.py",
         "import sys\n"
-        "from boardprof.errors import BoardError\n"
+        "from boardprof.base.errors import BoardError\n"
         "def test_plain():\n    assert 'numpy' not in sys.modules\n"
         "def test_of_its_own():\n    raise BoardError('it is no skip')\n",
     )

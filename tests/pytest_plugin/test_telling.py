@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from boardprof.pytest_plugin.item import unlabelled
-from boardprof.pytest_plugin.options import in_pytest
+from boardprof.ui.pytest_plugin.item import unlabelled
+from boardprof.ui.pytest_plugin.options import in_pytest
 
 
 @pytest.mark.parametrize(

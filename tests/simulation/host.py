@@ -11,9 +11,9 @@ from typing import Any
 
 import msgpack
 
-from boardprof.errors import RpcError
-from boardprof.link.bulk import Channels
-from boardprof.link.session import Session
+from boardprof.base.errors import RpcError
+from boardprof.wire.link.bulk import Channels
+from boardprof.wire.link.session import Session
 from boardprof_protocol.codes import ErrorCode
 from tests.memory_board import blob_counts
 from tests.simulation.agent import FUNCTIONS

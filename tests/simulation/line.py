@@ -7,8 +7,8 @@ import heapq
 from collections.abc import Callable
 from enum import IntEnum
 
-from boardprof.errors import LinkError
-from boardprof.transport.faults import Faults
+from boardprof.base.errors import LinkError
+from boardprof.wire.transport.faults import Faults
 from tests.simulation.agent import NEVER, Agent
 
 __all__ = ["HostKilled", "SimTransport", "World"]
@@ -195,7 +195,7 @@ class World:
 
 
 class SimTransport:
-    """The host's end of a `World`, as `boardprof.transport.base.Transport` wants it."""
+    """The host's end of a `World`, as `boardprof.wire.transport.base.Transport` wants it."""
 
     def __init__(self, world: World) -> None:
         """Take hold of the line."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import msgpack
 
-from boardprof.errors import (
+from boardprof.base.errors import (
     BoardprofError,
     BoardTimeoutError,
     BusyError,
@@ -19,8 +19,8 @@ from boardprof.errors import (
     LinkError,
     RpcError,
 )
-from boardprof.link.session import Session
-from boardprof.transport.faults import Faults
+from boardprof.wire.link.session import Session
+from boardprof.wire.transport.faults import Faults
 from tests.simulation.agent import FUNCTIONS, Agent
 from tests.simulation.host import Books, Host, Violation
 from tests.simulation.line import HostKilled, SimTransport, World

@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from boardprof.transport.faults import ALL_FAULTS, Cut, Fault, Faults, LateDuplicate
+from boardprof.wire.transport.faults import ALL_FAULTS, Cut, Fault, Faults, LateDuplicate
 
 __all__ = ["KINDS", "Operation", "Schedule", "draw"]
 

@@ -10,10 +10,10 @@ from typing import Any
 import msgpack
 import pytest
 
-from boardprof.errors import BusyError, DeviceResetError, RpcError
-from boardprof.link.bulk import Channels
-from boardprof.link.session import Session
-from boardprof.transport.faults import Fault, Faults, LateDuplicate, Lose, Way
+from boardprof.base.errors import BusyError, DeviceResetError, RpcError
+from boardprof.wire.link.bulk import Channels
+from boardprof.wire.link.session import Session
+from boardprof.wire.transport.faults import Fault, Faults, LateDuplicate, Lose, Way
 from boardprof_protocol.codes import ErrorCode, FrameKind
 from tests.simulation.agent import FUNCTIONS, Agent, build_agent
 from tests.simulation.line import SimTransport, World

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from boardprof.errors import DeviceResetError
-from boardprof.link.session import CallResult, Session
+from boardprof.base.errors import DeviceResetError
+from boardprof.wire.link.session import CallResult, Session
 from tests.simulation.agent import Agent, Patch, build_agent
 from tests.simulation.play import Player
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.transport.faults import Faults
+from boardprof.wire.transport.faults import Faults
 from tests.simulation.agent import Agent, build_agent
 from tests.simulation.line import World
 from tests.simulation.play import Outcome, Player

@@ -68,12 +68,12 @@ def test_a_soak_begins_again_when_what_it_tries_changes_and_for_nothing_else() -
     assert {
         "device_runtime_c/include/boardprof/bp_wire.h",
         "device_runtime_c/src/bp_channel.c",
-        "host/boardprof/link/session.py",
+        "host/boardprof/wire/link/session.py",
         "protocol/boardprof_protocol/frame.py",
         "tests/simulation/board.c",
         "tests/simulation/schedule.py",
     } <= tried
-    assert not any(name.startswith(("host/boardprof/cli", "host/boardprof/tune")) for name in tried)
+    assert not any(name.startswith(("host/boardprof/ui", "host/boardprof/jobs")) for name in tried)
 
 
 def test_ranges_that_touch_become_one(tmp_path: Path) -> None:

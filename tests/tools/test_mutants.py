@@ -124,7 +124,7 @@ def project(tmp_path: Path) -> Path:
     for name in ("boardprof/__init__", "boardprof/pytest_plugin/__init__"):
         (tree / "host" / name).parent.mkdir(parents=True)
         (tree / "host" / f"{name}.py").write_text("LIMIT = 4\n")
-    (tree / "host/boardprof/pytest_plugin/plugin.py").touch()
+    (tree / "host/boardprof/ui/pytest_plugin/plugin.py").touch()
     shutil.copytree(tree / "host/boardprof", tree / "protocol/boardprof_protocol")
     (tree / "tests").mkdir()
     test = "import boardprof as b\n\ndef test_limit():\n    assert b.LIMIT == 4\n"

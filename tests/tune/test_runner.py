@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import boardprof
-from boardprof.boards.board_lookup import board_spec
-from boardprof.errors import (
+from boardprof.base.errors import (
     BuildError,
     CheckFailedError,
     DeviceBoundsError,
@@ -21,7 +20,8 @@ from boardprof.errors import (
     UnknownNameError,
     UsageError,
 )
-from boardprof.tune import Candidate, MeasureError, MeasureResult, Runner
+from boardprof.jobs.tune import Candidate, MeasureError, MeasureResult, Runner
+from boardprof.target.descriptions.board_lookup import board_spec
 from tests.support import requires_compiler, run
 from tests.tune import candidates as source
 from tests.tune.candidates import EXPECTED, GOOD, arguments, mixed

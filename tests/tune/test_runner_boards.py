@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from boardprof.tune import Candidate, MeasureError, Runner
+from boardprof.jobs.tune import Candidate, MeasureError, Runner
 from tests.tune import candidates as source
 from tests.tune.candidates import EXPECTED, GOOD, arguments
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from boardprof.tune import Runner
+from boardprof.jobs.tune import Runner
 from tests.tune.candidates import EXPECTED, GOOD, arguments
 
 pytestmark = [pytest.mark.slow, pytest.mark.board("ibex-rtl")]

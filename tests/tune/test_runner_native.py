@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import boardprof
-from boardprof.errors import UsageError
-from boardprof.firmware.build_options import BuildOptions
-from boardprof.measure.counted_pass import PackedCall
-from boardprof.measure.passes import PassQueue
-from boardprof.tune import Candidate, MeasureError, Runner
+from boardprof.base.errors import UsageError
+from boardprof.jobs.tune import Candidate, MeasureError, Runner
+from boardprof.measure.sampling.counted_pass import PackedCall
+from boardprof.measure.sampling.passes import PassQueue
+from boardprof.target.build.build_options import BuildOptions
 from boardprof_protocol.codes import MeasureFlag
 from tests.tune import candidates as source
 from tests.tune.candidates import EXPECTED, GOOD, arguments

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boardprof.report.report_file import read_report
-from boardprof.tune import MeasureError, Runner
-from boardprof.tune.page import number
-from boardprof.tune.search import Search, Space, Trial
+from boardprof.jobs.tune import MeasureError, Runner
+from boardprof.jobs.tune.page import number
+from boardprof.jobs.tune.search import Search, Space, Trial
+from boardprof.results.report.report_file import read_report
 from tests.cli.command import boardprof
 from tests.cli.terminal import on_terminal
 from tests.cli.test_flash import lab, serving

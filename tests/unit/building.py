@@ -11,14 +11,14 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from boardprof.boards.board_file import BoardSpec
-from boardprof.cfunction import signature
-from boardprof.firmware import builder
-from boardprof.firmware.build_options import BuildOptions
-from boardprof.firmware.firmware import Firmware
-from boardprof.firmware.sources import find_libc
-from boardprof.toolchain.cache import Cache
-from boardprof.toolchain.compiler import Compiler
+from boardprof.target.build import builder
+from boardprof.target.build.build_options import BuildOptions
+from boardprof.target.build.firmware import Firmware
+from boardprof.target.build.sources import find_libc
+from boardprof.target.cfunction import signature
+from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.toolchain.cache import Cache
+from boardprof.target.toolchain.compiler import Compiler
 from tests.support import requires_tool
 
 __all__ = ["FIR", "build", "changed", "folder_of", "requires_library", "runs", "shown", "sizes"]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.board_lookup import board_spec
-from boardprof.firmware.builder import build
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_lookup import board_spec
 from tests.support import ROOT
 
 BOARDS = ("native", "linux", "qemu-rv32", "qemu-cortex-m3")

@@ -8,8 +8,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from boardprof.cfunction import CFunction, Field, Pointer, Scalar, Struct, signature
-from boardprof.elf.functions import functions
+from boardprof.target.cfunction import CFunction, Field, Pointer, Scalar, Struct, signature
+from boardprof.target.elf.functions import functions
 from tests.support import requires_compiler, requires_tool
 
 __all__ = ["ARM", "AVR", "MACHINES", "RISCV", "X86_64", "compiled", "fields", "found", "layout"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from boardprof.report.profile import (
+from boardprof.results.report.profile import (
     Frame,
     Instruction,
     Node,
@@ -14,8 +14,8 @@ from boardprof.report.profile import (
     Site,
     Symbol,
 )
-from boardprof.report.profile_json import profile_record
-from boardprof.report.report import Report
+from boardprof.results.report.profile_json import profile_record
+from boardprof.results.report.report import Report
 
 __all__ = ["SOURCE", "profile_report", "sampled_profile", "small_profile", "straight_profile"]
 

@@ -7,9 +7,9 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from boardprof.events.probe_names import read_names
-from boardprof.events.recording import ProbeRecording, Recorded, TraceClock
-from boardprof.events.timeline import ProbeCosts
+from boardprof.results.probes.probe_names import read_names
+from boardprof.results.probes.recording import ProbeRecording, Recorded, TraceClock
+from boardprof.results.probes.timeline import ProbeCosts
 
 NAMES = b"\x01control\0\x02systick\0\x03step\0\x04count\0\x05error\0\x06volts\0\x01filter\0"
 """Numbers: control 16, systick 18, step 20, count 21, error 22, volts 23, filter 24."""

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from boardprof.metrics import Count, Metric
-from boardprof.report.report import Report
+from boardprof.base.metrics import Count, Metric
+from boardprof.results.report.report import Report
 
 __all__ = ["EMULATOR", "HARDWARE", "report_of"]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.cfunction import signature
-from boardprof.elf.functions import functions, hidden_functions
-from boardprof.elf.object_file import members
-from boardprof.errors import UsageError
+from boardprof.base.errors import UsageError
+from boardprof.target.cfunction import signature
+from boardprof.target.elf.functions import functions, hidden_functions
+from boardprof.target.elf.object_file import members
 from tests.unit.objects import MACHINES, RISCV, X86_64, compiled
 
 LONG = "a_name_that_is_longer_than_fifteen_bytes"

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boardprof.arguments.argument_text import read_argument
-from boardprof.arguments.passing import Keep, Out
-from boardprof.arguments.signature import parse_signature
-from boardprof.errors import UsageError
+from boardprof.base.errors import UsageError
+from boardprof.target.arguments.argument_text import read_argument
+from boardprof.target.arguments.passing import Keep, Out
+from boardprof.target.arguments.signature import parse_signature
 
 
 def value(text: str, kind: str) -> Any:

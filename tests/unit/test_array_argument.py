@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boardprof.arguments.arguments import bind, check_overlap
-from boardprof.arguments.array_argument import ArrayArgument, array_argument
-from boardprof.arguments.copies import copied_arguments
-from boardprof.arguments.passing import Block, Keep, Out, Passing
-from boardprof.arguments.signature import parse_signature
-from boardprof.cfunction import CHAR, Field, Pointer, Scalar, Struct
-from boardprof.errors import UsageError
+from boardprof.base.errors import UsageError
+from boardprof.target.arguments.arguments import bind, check_overlap
+from boardprof.target.arguments.array_argument import ArrayArgument, array_argument
+from boardprof.target.arguments.copies import copied_arguments
+from boardprof.target.arguments.passing import Block, Keep, Out, Passing
+from boardprof.target.arguments.signature import parse_signature
+from boardprof.target.cfunction import CHAR, Field, Pointer, Scalar, Struct
 
 I32, F32 = Scalar("i32", "int32_t", 4), Scalar("f32", "float", 4)
 

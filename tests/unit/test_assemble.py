@@ -10,14 +10,14 @@ from types import FrameType
 
 import pytest
 
-from boardprof.decode.clock import ClockFit
-from boardprof.decode.dictionary import CollectorInfo, CounterInfo
-from boardprof.decode.samples import Reading, Sample
-from boardprof.formula import parse_formula
-from boardprof.metrics import Count, Duration, Percent, Ratio
-from boardprof.report.assemble import assemble
-from boardprof.report.interrupts import Interrupts
-from boardprof.report.measurement import Device, Measurement, Windows
+from boardprof.base.formula import parse_formula
+from boardprof.base.metrics import Count, Duration, Percent, Ratio
+from boardprof.results.report.assemble import assemble
+from boardprof.results.report.interrupts import Interrupts
+from boardprof.results.report.measurement import Device, Measurement, Windows
+from boardprof.wire.decode.clock import ClockFit
+from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
+from boardprof.wire.decode.samples import Reading, Sample
 from boardprof_protocol.codes import CounterStatus
 
 DEVICE = Device("m4", "measured", False, "/dev/ttyACM0", "0.1.0", "00" * 8, 1, {})

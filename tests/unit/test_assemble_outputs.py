@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boardprof.metrics import Count
-from boardprof.report.assemble import assemble
-from boardprof.report.measurement import Measurement, Stack
-from boardprof.report.report import Report
+from boardprof.base.metrics import Count
+from boardprof.results.report.assemble import assemble
+from boardprof.results.report.measurement import Measurement, Stack
+from boardprof.results.report.report import Report
 from tests.unit.test_assemble import measurement
 
 

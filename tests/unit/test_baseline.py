@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from boardprof.comparison.compare import compare
-from boardprof.errors import BusyError, ReportFileError, UsageError
-from boardprof.metrics import Count, Duration, Percent, Ratio
-from boardprof.render.baseline import render_baseline
-from boardprof.render.baseline_update import updated_baseline
-from boardprof.report.report import Report
-from boardprof.report.report_file import baseline_content, read_report, report_of_baseline
-from boardprof.run.saving import check_baseline_file, write_baseline
+from boardprof.base.errors import BusyError, ReportFileError, UsageError
+from boardprof.base.metrics import Count, Duration, Percent, Ratio
+from boardprof.jobs.run.saving import check_baseline_file, write_baseline
+from boardprof.results.comparison.compare import compare
+from boardprof.results.report.report import Report
+from boardprof.results.report.report_file import baseline_content, read_report, report_of_baseline
+from boardprof.show.baseline import render_baseline
+from boardprof.show.baseline_update import updated_baseline
 from tests.unit.reports import HARDWARE, report_of
 
 WINDOWS = {
@@ -341,7 +341,7 @@ def test_processes_that_write_at_the_same_time_lose_no_row(tmp_path: Path) -> No
 def test_a_process_that_does_not_end_writing_is_waited_for_and_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("boardprof.run.saving._WRITE_S", 0.2)
+    monkeypatch.setattr("boardprof.jobs.run.saving._WRITE_S", 0.2)
     file = tmp_path / "base.json"
     holder = os.open(tmp_path, os.O_RDONLY)
     try:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.board_file import emulator_name
-from boardprof.processes import commands_behind
+from boardprof.base.processes import commands_behind
+from boardprof.target.descriptions.board_file import emulator_name
 
 PTY = "import os, pty, time; m, s = pty.openpty(); print(os.ttyname(s), flush=True); time.sleep(60)"
 LISTENER = (

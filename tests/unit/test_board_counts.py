@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.events_and_formulas import KnownWork
+from boardprof.target.descriptions.events_and_formulas import KnownWork
 from tests.unit.test_board_keys import BOARD, refused, spec_of
 from tests.unit.test_boards import folder_of
 
@@ -85,8 +85,8 @@ def test_the_boards_own_counters_are_known_by_its_schema(tmp_path: Path) -> None
     )
     folder = folder_of(tmp_path, BOARD.replace("cycles =", "stall ="))
     (folder / "schema.py").write_text(schema)
-    from boardprof.boards.board_file import load_board
-    from boardprof.errors import UsageError
+    from boardprof.base.errors import UsageError
+    from boardprof.target.descriptions.board_file import load_board
 
     with pytest.raises(UsageError, match="did you mean 'stalls'"):
         load_board(folder)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.board_file import BoardSpec, ClockSpec, load_board
-from boardprof.boards.board_lookup import board_spec, default_board, find_boards
-from boardprof.boards.build_and_guard import BuildSpec, agent_options
-from boardprof.boards.launch import LaunchSpec
-from boardprof.errors import UnknownNameError, UsageError
-from boardprof.firmware.sources import agent_units
+from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.target.build.sources import agent_units
+from boardprof.target.descriptions.board_file import BoardSpec, ClockSpec, load_board
+from boardprof.target.descriptions.board_lookup import board_spec, default_board, find_boards
+from boardprof.target.descriptions.build_and_guard import BuildSpec, agent_options
+from boardprof.target.descriptions.launch import LaunchSpec
 from tests.support import ROOT
 
 SMALLEST = """\

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.board_file import BoardSpec
-from boardprof.boards.board_lookup import board_spec
-from boardprof.errors import BuildError, MissingToolError, UnknownNameError, UsageError
-from boardprof.toolchain.tools import ToolFailure
+from boardprof.base.errors import BuildError, MissingToolError, UnknownNameError, UsageError
+from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.toolchain.tools import ToolFailure
 from tests.support import requires_compiler
 from tests.unit.building import FIR, build, changed, folder_of, shown, sizes
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from boardprof import resources
-from boardprof.boards.board_file import BoardSpec
-from boardprof.boards.board_lookup import board_spec
-from boardprof.toolchain.compile_unit import parse_depfile
+from boardprof.base import resources
+from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.toolchain.compile_unit import parse_depfile
 from tests.unit.building import FIR, build, changed, folder_of, runs, shown
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_cache")]
@@ -22,8 +22,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_cache")]
 BUILD_IN_A_CHILD = """
 import sys
 from pathlib import Path
-from boardprof.boards.board_lookup import board_spec
-from boardprof.firmware.builder import build
+from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.build.builder import build
 firmware = build(board_spec("native"), [Path(sys.argv[1])])
 print(firmware.build_id.hex())
 print(firmware.image)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import boardprof
-from boardprof.boards.board_file import BoardSpec
-from boardprof.boards.board_lookup import board_spec
-from boardprof.errors import BuildError, MissingToolError, UnknownNameError, UsageError
+from boardprof.base.errors import BuildError, MissingToolError, UnknownNameError, UsageError
+from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board_lookup import board_spec
 from tests.support import requires_compiler, requires_tool, run
 from tests.unit.building import FIR, build, changed, folder_of, runs, shown
 

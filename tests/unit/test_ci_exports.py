@@ -15,11 +15,15 @@ import junitparser
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from boardprof.comparison.compare import compare
-from boardprof.comparison.comparison import Comparison
-from boardprof.exporters import comparison_exporter_names, find_comparison_exporter, find_exporter
-from boardprof.metrics import Count, Duration, Ratio
-from boardprof.report.report import Report
+from boardprof.base.metrics import Count, Duration, Ratio
+from boardprof.results.comparison.compare import compare
+from boardprof.results.comparison.comparison import Comparison
+from boardprof.results.report.report import Report
+from boardprof.show.exporters import (
+    comparison_exporter_names,
+    find_comparison_exporter,
+    find_exporter,
+)
 from tests.unit.reports import report_of
 
 # https://docs.gitlab.com/ci/testing/code_quality, "Code Quality report format".

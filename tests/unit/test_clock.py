@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from boardprof.decode.clock import Exchange, fit_clock
+from boardprof.wire.decode.clock import Exchange, fit_clock
 
 HZ = 1_000_000
 

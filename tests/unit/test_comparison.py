@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from boardprof.comparison.compare import compare
-from boardprof.comparison.comparison import Comparison, ComparisonError, Difference
-from boardprof.comparison.rule import RuleError, parse_rule
-from boardprof.errors import UnknownNameError, UsageError
-from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
-from boardprof.report.report import Report
-from boardprof.report.report_file import write_report
+from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio
+from boardprof.results.comparison.compare import compare
+from boardprof.results.comparison.comparison import Comparison, ComparisonError, Difference
+from boardprof.results.comparison.rule import RuleError, parse_rule
+from boardprof.results.report.report import Report
+from boardprof.results.report.report_file import write_report
 from tests.unit.reports import EMULATOR, HARDWARE, report_of
 
 FAST = [10.0, 10.3, 9.9, 10.1, 10.2, 9.8, 10.05, 10.15]

@@ -8,11 +8,11 @@ from xml.etree import ElementTree as xml
 
 import pytest
 
-from boardprof.comparison.compare import compare
-from boardprof.comparison.comparison import Comparison
-from boardprof.metrics import Count, Duration, Kind, Percent
-from boardprof.render.cells import number_text
-from boardprof.report.report import Report
+from boardprof.base.metrics import Count, Duration, Kind, Percent
+from boardprof.results.comparison.compare import compare
+from boardprof.results.comparison.comparison import Comparison
+from boardprof.results.report.report import Report
+from boardprof.show.cells import number_text
 from tests.unit.reports import HARDWARE, report_of
 
 HOSTILE = 'a|b`c`<script>"&\n\u202e\x07'

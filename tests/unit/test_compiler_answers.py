@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.board_lookup import board_spec
-from boardprof.toolchain import tools
-from boardprof.toolchain.cache import Cache
-from boardprof.toolchain.driver import Driver
+from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.toolchain import tools
+from boardprof.target.toolchain.cache import Cache
+from boardprof.target.toolchain.driver import Driver
 from tests.unit.building import FIR, build, folder_of
 
 SOURCE = r"""

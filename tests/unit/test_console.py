@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from boardprof.link.console import Console
-from boardprof.link.rpc import RpcClient
+from boardprof.wire.link.console import Console
+from boardprof.wire.link.rpc import RpcClient
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame, encode_frame
 

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from boardprof.errors import DecodeError
-from boardprof.events.heap import heap_of
-from boardprof.events.recording import ProbeRecording
-from boardprof.render.ctf import render_ctf
-from boardprof.render.probe_tracks import ProbeTracks
-from boardprof.render.table import plain
-from boardprof.render.trace_tables import recording_page
+from boardprof.base.errors import DecodeError
+from boardprof.results.probes.heap import heap_of
+from boardprof.results.probes.recording import ProbeRecording
+from boardprof.show.ctf import render_ctf
+from boardprof.show.probe_tracks import ProbeTracks
+from boardprof.show.table import plain
+from boardprof.show.trace_tables import recording_page
 from tests.unit.recordings import ALLOC, CALLER, FREE, SIZE, STEP, event, recording
 
 SYNC, LONG, WRAPPED = 7, 11, 12

@@ -7,10 +7,10 @@ from typing import cast
 
 import pytest
 
-from boardprof.decode.dictionary import Dictionary, FunctionInfo
-from boardprof.errors import FrameError, UsageError
-from boardprof.link.session import CallResult, Session
-from boardprof.measure.clock_probe import ClockProbe
+from boardprof.base.errors import FrameError, UsageError
+from boardprof.measure.sampling.clock_probe import ClockProbe
+from boardprof.wire.decode.dictionary import Dictionary, FunctionInfo
+from boardprof.wire.link.session import CallResult, Session
 
 CLOCK = FunctionInfo(7, "bp.clock", "", measurable=False)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.exporters import write_exported
-from boardprof.render.ctf import render_ctf
+from boardprof.show.ctf import render_ctf
+from boardprof.show.exporters import write_exported
 from tests.support import requires_tool
 from tests.unit.recordings import (
     ALLOC,

@@ -10,9 +10,9 @@ from dataclasses import replace
 import pytest
 from construct import Int32ul, Int64ul, Struct
 
-from boardprof.decode.dictionary import CollectorInfo, CounterInfo
-from boardprof.decode.samples import Reading, check_layouts, decode_samples
-from boardprof.errors import DecodeError, LayoutMismatchError
+from boardprof.base.errors import DecodeError, LayoutMismatchError
+from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
+from boardprof.wire.decode.samples import Reading, check_layouts, decode_samples
 from boardprof_protocol.codes import CounterStatus
 from boardprof_protocol.collectors.dwt import LAYOUT as DWT
 from boardprof_protocol.layout import Counter, Layout

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from construct import Float32l, Int16ul, Int32ul, Struct
 
-from boardprof.decode import batch
-from boardprof.decode.batch import decode_batch, records_of
-from boardprof.decode.dictionary import CollectorInfo, CounterInfo
-from boardprof.decode.samples import Sample, decode_samples
-from boardprof.decode.schemas import board_layouts, collector_layouts
-from boardprof.errors import DecodeError
+from boardprof.base.errors import DecodeError
+from boardprof.wire.decode import batch
+from boardprof.wire.decode.batch import decode_batch, records_of
+from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
+from boardprof.wire.decode.samples import Sample, decode_samples
+from boardprof.wire.decode.schemas import board_layouts, collector_layouts
 from boardprof_protocol.blob import encode_blob
 from boardprof_protocol.codes import CounterStatus
 from boardprof_protocol.layout import Counter, Layout

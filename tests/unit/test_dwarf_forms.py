@@ -10,8 +10,8 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 
-from boardprof.cfunction import signature
-from boardprof.elf.functions import functions
+from boardprof.target.cfunction import signature
+from boardprof.target.elf.functions import functions
 from tests.unit.objects import ARM, RISCV, X86_64, compiled, signatures
 
 TEXT = """\

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from boardprof.cfunction import CFunction, Pointer, Struct, signature
-from boardprof.elf.functions import functions, hidden_functions
+from boardprof.target.cfunction import CFunction, Pointer, Struct, signature
+from boardprof.target.elf.functions import functions, hidden_functions
 from tests.support import requires_tool
 from tests.unit.objects import compiled, fields, run_compiler
 

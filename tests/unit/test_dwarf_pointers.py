@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.cfunction import (
+from boardprof.target.cfunction import (
     Parameter,
     Pointer,
     Scalar,

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boardprof.arguments.dtypes import struct_dtype
-from boardprof.cfunction import Struct, function_from_json, function_to_json
+from boardprof.target.arguments.dtypes import struct_dtype
+from boardprof.target.cfunction import Struct, function_from_json, function_to_json
 from tests.unit.objects import ARM, AVR, MACHINES, RISCV, X86_64, fields, found, layout, signatures
 
 STATE = """\

@@ -10,10 +10,10 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from boardprof.cfunction import CFunction, Parameter, Scalar, signature
-from boardprof.elf.functions import functions, hidden_functions
-from boardprof.elf.object_file import global_names, symbols
-from boardprof.errors import BuildError, UsageError
+from boardprof.base.errors import BuildError, UsageError
+from boardprof.target.cfunction import CFunction, Parameter, Scalar, signature
+from boardprof.target.elf.functions import functions, hidden_functions
+from boardprof.target.elf.object_file import global_names, symbols
 from tests.unit.objects import ARM, AVR, MACHINES, RISCV, X86_64, compiled, found, signatures
 
 FIXED_WIDTH = """\

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from boardprof.decode.clock import ClockFit
-from boardprof.decode.samples import Reading, Sample
-from boardprof.metrics import Count
-from boardprof.report.assemble import assemble
-from boardprof.report.measurement import Cold, Device, Measurement, Windows
+from boardprof.base.metrics import Count
+from boardprof.results.report.assemble import assemble
+from boardprof.results.report.measurement import Cold, Device, Measurement, Windows
+from boardprof.wire.decode.clock import ClockFit
+from boardprof.wire.decode.samples import Reading, Sample
 
 DEVICE = Device("m4", "declared", False, "socket://lab:7101", "0.1.0", "00" * 8, 1, {})
 Pair = tuple[int, int]

@@ -7,9 +7,8 @@ import pickle
 
 import pytest
 
-from boardprof import errors
-from boardprof.elf.binutils import Location
-from boardprof.errors import (
+from boardprof.base import errors
+from boardprof.base.errors import (
     AuthenticationError,
     BoardError,
     BoardprofError,
@@ -38,6 +37,7 @@ from boardprof.errors import (
     WrongOutputError,
     still_answers,
 )
+from boardprof.target.elf.binutils import Location
 
 TREE: list[tuple[type[BoardprofError], type[BoardprofError], int]] = [
     (UsageError, BoardprofError, 2),

@@ -17,24 +17,24 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from boardprof.board.probe_recorder import image_names
-from boardprof.comparison.compare import compare
-from boardprof.errors import DecodeError, ReportFileError, UsageError
-from boardprof.events import is_recording
-from boardprof.events.in_place import report_of, report_of_file
-from boardprof.events.interval import Interval, Intervals, RangeShare
-from boardprof.events.probe_names import ProbeName, ProbeNames, read_names
-from boardprof.events.recording import ProbeRecording, Recorded, Slot, TraceClock
-from boardprof.events.records import Events, count_records, decode_words, kept_blocks
-from boardprof.events.timeline import UNKNOWN_TASK, Diagnostics, ProbeCosts, Timeline
-from boardprof.events.trace_file import read_recording, write_recording
-from boardprof.metrics import Count, Duration
-from boardprof.render.answer import answer_page
-from boardprof.render.layout import plain
-from boardprof.render.markdown import render_markdown
-from boardprof.render.trace_tables import interval_page, recording_page
-from boardprof.report.report import Report
-from boardprof.stats.warnings import warnings
+from boardprof.base.errors import DecodeError, ReportFileError, UsageError
+from boardprof.base.metrics import Count, Duration
+from boardprof.measure.probe_recorder import image_names
+from boardprof.results.comparison.compare import compare
+from boardprof.results.probes import is_recording
+from boardprof.results.probes.in_place import report_of, report_of_file
+from boardprof.results.probes.interval import Interval, Intervals, RangeShare
+from boardprof.results.probes.probe_names import ProbeName, ProbeNames, read_names
+from boardprof.results.probes.recording import ProbeRecording, Recorded, Slot, TraceClock
+from boardprof.results.probes.records import Events, count_records, decode_words, kept_blocks
+from boardprof.results.probes.timeline import UNKNOWN_TASK, Diagnostics, ProbeCosts, Timeline
+from boardprof.results.probes.trace_file import read_recording, write_recording
+from boardprof.results.report.report import Report
+from boardprof.results.stats.warnings import warnings
+from boardprof.show.answer import answer_page
+from boardprof.show.layout import plain
+from boardprof.show.markdown import render_markdown
+from boardprof.show.trace_tables import interval_page, recording_page
 from boardprof_protocol.codes import ProbeKind
 from tests.unit.objects import compiled
 

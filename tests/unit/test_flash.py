@@ -14,13 +14,19 @@ from typing import Any
 
 import pytest
 
-from boardprof.boards.board_file import BoardSpec, load_board
-from boardprof.boards.board_lookup import board_spec
-from boardprof.boards.launch import FlashSpec
-from boardprof.elf.identity import build_id_of, is_program
-from boardprof.errors import BoardError, BoardTimeoutError, BuildError, MissingToolError, UsageError
-from boardprof.firmware.builder import build
-from boardprof.firmware.flash import check_flashable, flash
+from boardprof.base.errors import (
+    BoardError,
+    BoardTimeoutError,
+    BuildError,
+    MissingToolError,
+    UsageError,
+)
+from boardprof.target.build.builder import build
+from boardprof.target.build.flash import check_flashable, flash
+from boardprof.target.descriptions.board_file import BoardSpec, load_board
+from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.launch import FlashSpec
+from boardprof.target.elf.identity import build_id_of, is_program
 from tests.support import ROOT, requires_compiler
 
 BOARD = """\
@@ -291,7 +297,7 @@ def test_a_tool_that_cannot_be_ended_is_the_boards_time_out_too(
         started.append(Stuck(*arguments, **options))
         return started[-1]
 
-    monkeypatch.setattr("boardprof.firmware.flash.subprocess.Popen", start)
+    monkeypatch.setattr("boardprof.target.build.flash.subprocess.Popen", start)
     with pytest.raises(BoardTimeoutError, match=r"within 0\.1 s"):
         flash(spec, image)
     super(Stuck, started[0]).wait(10.0)

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from boardprof.formula import FormulaError, marked, parse_formula
+from boardprof.base.formula import FormulaError, marked, parse_formula
 
 VALUES = {"a": 6.0, "b": 3.0, "branch-misses": 5.0, "cpu/x": 1.0, "zero": 0.0}
 

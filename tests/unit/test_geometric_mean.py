@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from boardprof.comparison.compare import compare
-from boardprof.comparison.comparison import MeanRatio, mean_ratios
-from boardprof.metrics import Count, Duration, Metric, Ratio
-from boardprof.report.report import Report
+from boardprof.base.metrics import Count, Duration, Metric, Ratio
+from boardprof.results.comparison.compare import compare
+from boardprof.results.comparison.comparison import MeanRatio, mean_ratios
+from boardprof.results.report.report import Report
 
 
 def report(**functions: dict[str, Metric]) -> Report:

@@ -14,8 +14,11 @@ import cffi
 import msgpack
 import pytest
 
-from boardprof.boards.board_lookup import board_spec
-from boardprof.cfunction import (
+from boardprof.base.resources import runtime_dir
+from boardprof.target.build.builder import build
+from boardprof.target.build.firmware import Firmware
+from boardprof.target.build.glue import fit, table_source
+from boardprof.target.cfunction import (
     CHAR,
     FUNCTION,
     CFunction,
@@ -28,10 +31,7 @@ from boardprof.cfunction import (
     signature,
     wire_signature,
 )
-from boardprof.firmware.builder import build
-from boardprof.firmware.firmware import Firmware
-from boardprof.firmware.glue import fit, table_source
-from boardprof.resources import runtime_dir
+from boardprof.target.descriptions.board_lookup import board_spec
 from tests.support import requires_compiler
 
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wmissing-prototypes"]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.board_file import load_board
-from boardprof.boards.build_and_guard import CAUSES, GuardSpec
-from boardprof.errors import UsageError
+from boardprof.base.errors import UsageError
+from boardprof.target.descriptions.board_file import load_board
+from boardprof.target.descriptions.build_and_guard import CAUSES, GuardSpec
 from tests.unit.test_boards import SMALLEST, folder_of
 
 GUARD = """\

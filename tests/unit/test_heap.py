@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from boardprof.errors import UsageError
-from boardprof.events.heap import BEFORE, CallSite, Heap, heap_of
-from boardprof.events.recording import ProbeRecording
-from boardprof.render.memory_table import render_memory
+from boardprof.base.errors import UsageError
+from boardprof.results.probes.heap import BEFORE, CallSite, Heap, heap_of
+from boardprof.results.probes.recording import ProbeRecording
+from boardprof.show.memory_table import render_memory
 from tests.unit.recordings import (
     ALLOC,
     CALLER,

@@ -21,14 +21,14 @@ from typing import Any
 
 import pytest
 
-from boardprof.errors import ReportFileError, StorageError, UnknownNameError, UsageError
-from boardprof.history import database
-from boardprof.history.report_lookup import find_report, find_run, history_place, like_runs
-from boardprof.history.run import GitState, HistoryError
-from boardprof.history.store import History
-from boardprof.report.report import Report
-from boardprof.report.report_file import write_report
-from boardprof.run.saving import check_save_name, git_state, keep_run
+from boardprof.base.errors import ReportFileError, StorageError, UnknownNameError, UsageError
+from boardprof.jobs.run.saving import check_save_name, git_state, keep_run
+from boardprof.results.history import database
+from boardprof.results.history.report_lookup import find_report, find_run, history_place, like_runs
+from boardprof.results.history.run import GitState, HistoryError
+from boardprof.results.history.store import History
+from boardprof.results.report.report import Report
+from boardprof.results.report.report_file import write_report
 from tests.cli.command import boardprof
 from tests.support import ROOT, git
 from tests.unit.reports import report_of
@@ -689,7 +689,7 @@ def test_a_git_that_does_not_answer_is_not_waited_for(
     slow.write_text("#!/bin/sh\nexec sleep 60\n")
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{here}:/usr/bin:/bin")
-    monkeypatch.setattr("boardprof.history.project._TIMEOUT_S", 0.1)
+    monkeypatch.setattr("boardprof.results.history.project._TIMEOUT_S", 0.1)
     assert git_state([], here) is None
     assert keep_run(report(), name="x", on_note=[].append) == 1
     with pytest.raises(HistoryError, match=r"git did not answer in \. within 0\.1 s"):

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.errors import UnknownNameError
-from boardprof.history.report_lookup import history_place
-from boardprof.history.run import GitState, kept_contents
-from boardprof.history.store import History
-from boardprof.run.saving import keep_run
+from boardprof.base.errors import UnknownNameError
+from boardprof.jobs.run.saving import keep_run
+from boardprof.results.history.report_lookup import history_place
+from boardprof.results.history.run import GitState, kept_contents
+from boardprof.results.history.store import History
 from tests.unit.reports import report_of
 
 COMMIT = "a1b2c3d4" * 5
@@ -113,6 +113,6 @@ def test_of_many_runs_of_a_name_only_those_up_to_the_one_that_is_meant_are_read(
         read.append(text)
         return kept_contents(text)
 
-    monkeypatch.setattr("boardprof.history.sqlite_runs.kept_contents", counted)
+    monkeypatch.setattr("boardprof.results.history.sqlite_runs.kept_contents", counted)
     assert (history.run("main").id, len(read)) == (30, 2)
     assert (history.run("main~4").id, len(read)) == (26, 12)

@@ -11,12 +11,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from boardprof.errors import DecodeError, UsageError
-from boardprof.events.in_place import report_of
-from boardprof.events.recording import ProbeRecording
-from boardprof.exporters import find_recording_exporter
-from boardprof.render.table import plain
-from boardprof.render.trace_tables import recording_page
+from boardprof.base.errors import DecodeError, UsageError
+from boardprof.results.probes.in_place import report_of
+from boardprof.results.probes.recording import ProbeRecording
+from boardprof.show.exporters import find_recording_exporter
+from boardprof.show.table import plain
+from boardprof.show.trace_tables import recording_page
 from tests.unit.recordings import (
     ALLOC,
     CALLER,

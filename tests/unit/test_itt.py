@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from boardprof import itt
-from boardprof.errors import UsageError
-from boardprof.trace.profiler import profile
+from boardprof.base.errors import UsageError
+from boardprof.compat.torch.profiler import profile
 
 
 def test_the_markers_are_always_there() -> None:

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from boardprof.errors import ReportFileError
-from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
-from boardprof.render.json_reader import JsonReader
-from boardprof.report.report import Report
+from boardprof.base.errors import ReportFileError
+from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio
+from boardprof.results.report.report import Report
+from boardprof.show.json_reader import JsonReader
 
 CPU = '{{"Name":{{"string":"fir"}},"cycles":{{"count":{}}},"t (us)":{{"microseconds":{}}}}}'
 PART = '{{"Name":{{"string":"fir"}},"busy":{{"percent":{}}}}}'

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from boardprof.errors import BoardTimeoutError
-from boardprof.link.session import Session
+from boardprof.base.errors import BoardTimeoutError
+from boardprof.wire.link.session import Session
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
 from boardprof_protocol.messages import WELCOME

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.board_file import BoardSpec
-from boardprof.boards.board_lookup import board_spec
-from boardprof.toolchain.cache import Cache
-from boardprof.toolchain.compiler import Compiler
+from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.toolchain.cache import Cache
+from boardprof.target.toolchain.compiler import Compiler
 from tests.unit.building import build, changed, folder_of
 
 pytestmark = pytest.mark.slow

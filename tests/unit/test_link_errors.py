@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.board_file import BoardSpec, load_board
-from boardprof.boards.board_lookup import board_spec
-from boardprof.errors import BuildError
-from boardprof.firmware.build_errors import explain, undefined_symbols
+from boardprof.base.errors import BuildError
+from boardprof.target.build.build_errors import explain, undefined_symbols
+from boardprof.target.descriptions.board_file import BoardSpec, load_board
+from boardprof.target.descriptions.board_lookup import board_spec
 from tests.support import requires_compiler
 from tests.unit.building import build, changed, folder_of, requires_library
 

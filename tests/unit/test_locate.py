@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.elf.binutils import Location, locate
+from boardprof.target.elf.binutils import Location, locate
 from tests.support import requires_tool, run
 
 pytestmark = pytest.mark.slow

@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 import pytest
 
-from boardprof.comparison.compare import compare
-from boardprof.exporters import find_exporter
-from boardprof.metrics import Count, Metric
-from boardprof.printable import bounded, escaped
-from boardprof.report.report import Report
+from boardprof.base.metrics import Count, Metric
+from boardprof.base.printable import bounded, escaped
+from boardprof.results.comparison.compare import compare
+from boardprof.results.report.report import Report
+from boardprof.show.exporters import find_exporter
 
 LONG = "x" * 3_000_000
 SHOWN = re.compile(r"x{9900,9974}\.\.\. \(3,000,0\d\d characters\)")

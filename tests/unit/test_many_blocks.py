@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from boardprof.errors import DecodeError
+from boardprof.base.errors import DecodeError
 from tests.unit.recordings import COUNT, STEP, block, event, recording
 
 BLOCKS, SIZE = 300, 500

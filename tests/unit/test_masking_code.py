@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from boardprof.elf.instructions import masks_interrupts
+from boardprof.target.elf.instructions import masks_interrupts
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boardprof.metrics import (
+from boardprof.base.metrics import (
     Count,
     Duration,
     Metric,

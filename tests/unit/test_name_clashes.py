@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.board_lookup import board_spec
-from boardprof.cfunction import signature
-from boardprof.elf.functions import functions
-from boardprof.errors import BuildError, UsageError
-from boardprof.firmware.glue import table_source
+from boardprof.base.errors import BuildError, UsageError
+from boardprof.target.build.glue import table_source
+from boardprof.target.cfunction import signature
+from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.elf.functions import functions
 from tests.support import requires_compiler
 from tests.unit.building import build, folder_of, shown
 from tests.unit.objects import compiled

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.decode.schemas import packages_collectors
-from boardprof.packages import entries
+from boardprof.base.packages import entries
+from boardprof.wire.decode.schemas import packages_collectors
 
 TEXT = "[console_scripts]\nlab = lab:main\n\n[boardprof.exporters]\nplot = lab:plot\n"
 METADATA = "Metadata-Version: 2.1\nName: lab\nVersion: 1.0\n"
@@ -34,7 +34,7 @@ def test_without_such_packages_no_metadata_is_read(
     site: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (site / "lab-1.0.dist-info").mkdir()
-    text = "[console_scripts]\nboardprof = boardprof.cli:main\n"
+    text = "[console_scripts]\nboardprof = boardprof.ui.cli:main\n"
     (site / "lab-1.0.dist-info" / "entry_points.txt").write_text(text)
     (site / "bare-1.0.dist-info").mkdir()
     sys.path.append("/nowhere")

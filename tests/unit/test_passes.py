@@ -8,16 +8,16 @@ from dataclasses import replace
 import msgpack
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.board.info import metrics_text
-from boardprof.errors import UnknownNameError, UsageError
-from boardprof.formula import parse_formula
-from boardprof.measure.available_metrics import listed_metrics
-from boardprof.measure.counted_pass import PackedCall
-from boardprof.measure.passes import Pass, PassQueue, split_into_passes
-from boardprof.measure.programmable import Event, shown_name
-from boardprof.measure.selection import Selection
-from boardprof.report.measurement import Windows
+from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.base.formula import parse_formula
+from boardprof.measure.sampling.available_metrics import listed_metrics
+from boardprof.measure.sampling.counted_pass import PackedCall
+from boardprof.measure.sampling.passes import Pass, PassQueue, split_into_passes
+from boardprof.measure.sampling.programmable import Event, shown_name
+from boardprof.measure.sampling.selection import Selection
+from boardprof.measure.session.board import Board
+from boardprof.measure.session.info import metrics_text
+from boardprof.results.report.measurement import Windows
 from boardprof_protocol.codes import CounterStatus, FrameKind
 from boardprof_protocol.frame import Frame
 from tests.memory_board import FULL

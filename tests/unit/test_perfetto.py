@@ -13,7 +13,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
     TrackEvent,
 )
 
-from boardprof.render.perfetto import render_perfetto
+from boardprof.show.perfetto import render_perfetto
 from tests.unit.recordings import (
     ALLOC,
     CALLER,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from boardprof.errors import UsageError
-from boardprof.render.probe_chrome import render_probe_chrome
-from boardprof.render.probe_stacks import render_probe_collapsed, render_probe_speedscope
+from boardprof.base.errors import UsageError
+from boardprof.show.probe_chrome import render_probe_chrome
+from boardprof.show.probe_stacks import render_probe_collapsed, render_probe_speedscope
 from tests.unit.recordings import CONTROL, FILTER, STEP, VOLTS, block, event, recording, two_tasks
 
 

@@ -10,12 +10,12 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from boardprof.render.ctf import render_ctf
-from boardprof.render.perfetto import render_perfetto
-from boardprof.render.probe_chrome import render_probe_chrome
-from boardprof.render.probe_page import render_probe_page
-from boardprof.render.probe_stacks import render_probe_collapsed
-from boardprof.render.probe_tracks import ProbeTracks, TrackKind, lanes_of
+from boardprof.show.ctf import render_ctf
+from boardprof.show.perfetto import render_perfetto
+from boardprof.show.probe_chrome import render_probe_chrome
+from boardprof.show.probe_page import render_probe_page
+from boardprof.show.probe_stacks import render_probe_collapsed
+from boardprof.show.probe_tracks import ProbeTracks, TrackKind, lanes_of
 from tests.unit.recordings import (
     CONTROL,
     COUNT,

@@ -13,22 +13,22 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.errors import DecodeError, UnknownNameError, UsageError
-from boardprof.hotspots.record import read_record
-from boardprof.metrics import Count
-from boardprof.render.flame_graph import render_collapsed, render_speedscope, stacks_of
-from boardprof.render.layout import fitted, plain
-from boardprof.render.profile_files import callgrind, pprof, render_callgrind
-from boardprof.render.profile_tables import (
+from boardprof.base.errors import DecodeError, UnknownNameError, UsageError
+from boardprof.base.metrics import Count
+from boardprof.measure.hotspots.record import read_record
+from boardprof.results.report.profile import Frame, Symbol
+from boardprof.results.report.profile_json import profile_json, profile_record, read_profile
+from boardprof.results.report.report import Report
+from boardprof.show.flame_graph import render_collapsed, render_speedscope, stacks_of
+from boardprof.show.layout import fitted, plain
+from boardprof.show.profile_files import callgrind, pprof, render_callgrind
+from boardprof.show.profile_tables import (
     functions_page,
     heading,
     instructions_page,
     lines_page,
     notes,
 )
-from boardprof.report.profile import Frame, Symbol
-from boardprof.report.profile_json import profile_json, profile_record, read_profile
-from boardprof.report.report import Report
 from tests.support import requires_tool
 from tests.unit.profiles import profile_report, small_profile, straight_profile
 

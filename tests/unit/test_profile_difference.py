@@ -7,16 +7,16 @@ import dataclasses
 
 import pytest
 
-from boardprof.comparison.compare import compare
-from boardprof.comparison.profile_difference import (
+from boardprof.base.metrics import Count, Duration
+from boardprof.results.comparison.compare import compare
+from boardprof.results.comparison.profile_difference import (
     aligned_lines,
     plain_name,
     profile_difference,
 )
-from boardprof.metrics import Count, Duration
-from boardprof.render.comparison_table import change_rows, comparison_table, rest_text
-from boardprof.report.profile import Frame, Profile, Symbol
-from boardprof.report.report import Report
+from boardprof.results.report.profile import Frame, Profile, Symbol
+from boardprof.results.report.report import Report
+from boardprof.show.comparison_table import change_rows, comparison_table, rest_text
 from tests.unit.profiles import profile_report, small_profile, straight_profile
 
 BEFORE = "int f(void) {\n    a();\n    b();\n    c();\n}\n"

@@ -9,11 +9,11 @@ import pytest
 
 import boardprof
 from boardprof import profiling
-from boardprof.errors import UsageError
-from boardprof.metrics import Count, Duration
-from boardprof.profiling.host_collectors import columns_for
-from boardprof.profiling.observed_calls import Timed, next_number, time_long_enough
-from boardprof.profiling.timing import BenchmarkResult
+from boardprof.base.errors import UsageError
+from boardprof.base.metrics import Count, Duration
+from boardprof.compat.tvm_profiler.host_collectors import columns_for
+from boardprof.compat.tvm_profiler.observed_calls import Timed, next_number, time_long_enough
+from boardprof.compat.tvm_profiler.timing import BenchmarkResult
 
 
 def test_a_name_that_nobody_has_stays_as_it_is() -> None:

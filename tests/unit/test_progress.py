@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 import pytest
 
-from boardprof import progress
-from boardprof.progress import activity, shown_by, waiting
+from boardprof.base import progress
+from boardprof.base.progress import activity, shown_by, waiting
 
 Shown: TypeAlias = list[tuple[str, int, int | None]]
 

@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from boardprof.toolchain.cache import Cache, prune
+from boardprof.target.toolchain.cache import Cache, prune
 
 DAY_S = 86400
 

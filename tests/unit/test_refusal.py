@@ -6,9 +6,9 @@ from __future__ import annotations
 import msgpack
 import pytest
 
-from boardprof.elf.binutils import Location
-from boardprof.errors import DeviceFaultError, DeviceTimeoutError, FrameError, RpcError
-from boardprof.link.error_replies import Locate, refusal, unpack_reply
+from boardprof.base.errors import DeviceFaultError, DeviceTimeoutError, FrameError, RpcError
+from boardprof.target.elf.binutils import Location
+from boardprof.wire.link.error_replies import Locate, refusal, unpack_reply
 from boardprof_protocol.codes import ErrorCode
 
 PLACE = Location("/src/crash.c", 12, "crash")

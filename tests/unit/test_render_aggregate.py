@@ -11,13 +11,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
-from boardprof.render import aggregate
-from boardprof.render.aggregate import merge_calls, per_call_medians, sort_order, sum_rows
-from boardprof.report import columns
-from boardprof.report.calls import Calls
-from boardprof.report.columns import grouped
-from boardprof.report.report import Report
+from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio
+from boardprof.results.report import columns
+from boardprof.results.report.calls import Calls
+from boardprof.results.report.columns import grouped
+from boardprof.results.report.report import Report
+from boardprof.show import aggregate
+from boardprof.show.aggregate import merge_calls, per_call_medians, sort_order, sum_rows
 
 Row = dict[str, Metric]
 

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from boardprof.comparison.compare import compare
-from boardprof.metrics import Count, Duration, Metric
-from boardprof.render.answer import answer_page
-from boardprof.render.layout import fitted, plain
-from boardprof.report.report import Report
+from boardprof.base.metrics import Count, Duration, Metric
+from boardprof.results.comparison.compare import compare
+from boardprof.results.report.report import Report
+from boardprof.show.answer import answer_page
+from boardprof.show.layout import fitted, plain
 from tests.unit.reports import EMULATOR
 
 SIMULATED = "simulated, 10,000,000 ticks a second of the emulator's own time; there is no Duration"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.errors import UsageError
-from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
-from boardprof.report.report import Report
+from boardprof.base.errors import UsageError
+from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio
+from boardprof.results.report.report import Report
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

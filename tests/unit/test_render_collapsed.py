@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boardprof.errors import UnknownNameError, UsageError
-from boardprof.metrics import Duration, Metric, Ratio
-from boardprof.render.flame_graph import render_collapsed
-from boardprof.report.report import Report
+from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.base.metrics import Duration, Metric, Ratio
+from boardprof.results.report.report import Report
+from boardprof.show.flame_graph import render_collapsed
 
 
 def report(*calls: dict[str, Metric | int]) -> Report:

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from boardprof.errors import UnknownNameError
-from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
-from boardprof.report.report import Report
+from boardprof.base.errors import UnknownNameError
+from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio
+from boardprof.results.report.report import Report
 
 
 def report(*calls: dict[str, Metric]) -> Report:

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from boardprof.errors import ReportFileError
-from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
-from boardprof.render.html import read_page, render_html
-from boardprof.report.report import Report
+from boardprof.base.errors import ReportFileError
+from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio
+from boardprof.results.report.report import Report
+from boardprof.show.html import read_page, render_html
 from tests.unit.reports import report_of as exact_report
 
 HOSTILE = "</script><script>alert(1)</script>\"'>\n<img src=x onerror=alert(2)>\u202eevil"

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from boardprof.errors import ReportFileError, UnknownNameError, UsageError
-from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
-from boardprof.report.report import Report
+from boardprof.base.errors import ReportFileError, UnknownNameError, UsageError
+from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio
+from boardprof.results.report.report import Report
 
 SMALL = Report(
     [{"Name": "fïr", "Count": 10, "Duration (us)": Duration(1.5), "IPC": Ratio(0.5)}],

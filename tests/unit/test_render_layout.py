@@ -7,11 +7,11 @@ import re
 
 import pytest
 
-from boardprof.metrics import Count, Duration
-from boardprof.printable import display_width
-from boardprof.render.layout import Column, Page, Table, fitted, folded, plain, text_table
-from boardprof.render.table import report_page, statistics_page
-from boardprof.report.report import Report
+from boardprof.base.metrics import Count, Duration
+from boardprof.base.printable import display_width
+from boardprof.results.report.report import Report
+from boardprof.show.layout import Column, Page, Table, fitted, folded, plain, text_table
+from boardprof.show.table import report_page, statistics_page
 
 NAME = Column("Name", ["fir_q15", "iir", "Sum", "Total"])
 REPORT = [

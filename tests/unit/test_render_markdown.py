@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boardprof.metrics import Count, Duration, Percent
-from boardprof.render.markdown import code, render_markdown
-from boardprof.report.report import Report
+from boardprof.base.metrics import Count, Duration, Percent
+from boardprof.results.report.report import Report
+from boardprof.show.markdown import code, render_markdown
 
 EXTRA = {
     "schema_version": 1,

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from boardprof.errors import UsageError
-from boardprof.metrics import Duration, Metric, Ratio
-from boardprof.render.chrome_trace import render_chrome
-from boardprof.report.report import Report
+from boardprof.base.errors import UsageError
+from boardprof.base.metrics import Duration, Metric, Ratio
+from boardprof.results.report.report import Report
+from boardprof.show.chrome_trace import render_chrome
 
 
 def trace(*calls: dict[str, Metric | int]) -> dict[str, Any]:

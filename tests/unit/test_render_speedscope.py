@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boardprof.errors import UsageError
-from boardprof.metrics import Duration, Metric, Ratio
-from boardprof.render.flame_graph import render_speedscope
-from boardprof.report.report import Report
+from boardprof.base.errors import UsageError
+from boardprof.base.metrics import Duration, Metric, Ratio
+from boardprof.results.report.report import Report
+from boardprof.show.flame_graph import render_speedscope
 
 UNITS = {"none", "nanoseconds", "microseconds", "milliseconds", "seconds", "bytes"}
 

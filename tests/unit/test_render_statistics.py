@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from boardprof.metrics import Count, Duration, Percent
-from boardprof.render.table import render_statistics
-from boardprof.report.report import Report
+from boardprof.base.metrics import Count, Duration, Percent
+from boardprof.results.report.report import Report
+from boardprof.show.table import render_statistics
 from tests.unit.reports import HARDWARE, report_of
 
 

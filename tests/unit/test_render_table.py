@@ -12,9 +12,9 @@ from typing import Literal
 
 import pytest
 
-from boardprof.errors import UnknownNameError
-from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
-from boardprof.report.report import Report
+from boardprof.base.errors import UnknownNameError
+from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio
+from boardprof.results.report.report import Report
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from boardprof.metrics import Count, Duration, Ratio
-from boardprof.report.calls import place_text
-from boardprof.report.report import Report
+from boardprof.base.metrics import Count, Duration, Ratio
+from boardprof.results.report.calls import place_text
+from boardprof.results.report.report import Report
 
 
 def test_plain_ints_and_strings_become_metrics() -> None:

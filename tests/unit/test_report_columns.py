@@ -17,10 +17,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
-from boardprof.report.calls import Calls
-from boardprof.report.columns import Column
-from boardprof.report.report import Report
+from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio
+from boardprof.results.report.calls import Calls
+from boardprof.results.report.columns import Column
+from boardprof.results.report.report import Report
 
 ROWS: list[dict[str, Metric]] = [
     {"Name": "f", "Count": Count(2), "t": Duration(1.5)},
@@ -255,8 +255,9 @@ class TestCost:
 
     def test_a_small_report_is_read_and_shown_without_numpy(self) -> None:
         code = (
-            "import sys; from boardprof.report.report import Report; from boardprof.metrics import "
-            "Duration; text = Report([{'Name': 'f', 'Count': 1, 'Duration (us)': Duration(n)} for n"
+            "import sys; from boardprof.results.report.report import Report; "
+            "from boardprof.base.metrics import Duration; "
+            "text = Report([{'Name': 'f', 'Count': 1, 'Duration (us)': Duration(n)} for n"
             " in range(2000)], {}, {}).json(); report = Report.from_json(text); report.table(); "
             "report.table(by_board=True); report.csv(); print('numpy' in sys.modules)"
         )

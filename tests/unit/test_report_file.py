@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.errors import UsageError
-from boardprof.report.report_file import check_report_file
+from boardprof.base.errors import UsageError
+from boardprof.results.report.report_file import check_report_file
 
 
 def test_files_new_and_old_and_pipes_can_be_written(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from boardprof.decode.samples import Reading, Sample
-from boardprof.report.interrupts import Interrupts
+from boardprof.results.report.interrupts import Interrupts
+from boardprof.wire.decode.samples import Reading, Sample
 
 
 def sample(microseconds: int, **counts: int) -> Sample:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from boardprof.errors import UsageError
-from boardprof.metrics import Count, Duration, Percent, Ratio
-from boardprof.report.join import Part, joined
-from boardprof.report.report import Report
-from boardprof.stats.groups import summaries
+from boardprof.base.errors import UsageError
+from boardprof.base.metrics import Count, Duration, Percent, Ratio
+from boardprof.results.report.join import Part, joined
+from boardprof.results.report.report import Report
+from boardprof.results.stats.groups import summaries
 from tests.unit.reports import report_of
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.elf.instructions import below_s0
-from boardprof.elf.stack_need import image_stack
+from boardprof.target.elf.instructions import below_s0
+from boardprof.target.elf.stack_need import image_stack
 from tests.support import requires_tool
 
 # Around each size at which the compiler takes another form: 2032 fits one ADDI, 4096 needs LUI.

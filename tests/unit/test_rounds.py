@@ -10,14 +10,14 @@ import msgpack
 import numpy as np
 import pytest
 
-from boardprof.board.info import board_info, info_text
-from boardprof.decode.samples import Reading
-from boardprof.errors import DeviceTimeoutError, FrameError, RpcError, UsageError
-from boardprof.measure.board_link import BoardInterrupts
-from boardprof.measure.passes import Rounds
-from boardprof.metrics import Count
-from boardprof.report.interrupts import Interrupts
-from boardprof.report.measurement import Stack
+from boardprof.base.errors import DeviceTimeoutError, FrameError, RpcError, UsageError
+from boardprof.base.metrics import Count
+from boardprof.measure.sampling.board_link import BoardInterrupts
+from boardprof.measure.sampling.passes import Rounds
+from boardprof.measure.session.info import board_info, info_text
+from boardprof.results.report.interrupts import Interrupts
+from boardprof.results.report.measurement import Stack
+from boardprof.wire.decode.samples import Reading
 from boardprof_protocol.codes import ErrorCode, FaultCause, FrameKind
 from tests.memory_board import CHANNELS, FULL
 from tests.memory_session import altered, connected

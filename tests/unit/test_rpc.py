@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from boardprof.link.rpc import RpcClient, RttEstimate
+from boardprof.wire.link.rpc import RpcClient, RttEstimate
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
 

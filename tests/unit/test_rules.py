@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import pytest
 
-from boardprof.comparison.rule import Rule, RuleError, Usual, parse_rule, statistic
-from boardprof.stats.summary import Number, summarize
+from boardprof.results.comparison.rule import Rule, RuleError, Usual, parse_rule, statistic
+from boardprof.results.stats.summary import Number, summarize
 
 
 @pytest.mark.parametrize(

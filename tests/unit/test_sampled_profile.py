@@ -13,29 +13,29 @@ from typing import Any
 
 import pytest
 
-from boardprof.cli.output import changed_sources
-from boardprof.comparison.compare import compare
-from boardprof.elf.symbol_table import symbol_table
-from boardprof.errors import DecodeError
-from boardprof.hotspots.record import Record, RecordedPath
-from boardprof.hotspots.symbolizer import profile_of
-from boardprof.metrics import Count
-from boardprof.render.chrome_trace import render_chrome
-from boardprof.render.comparison_table import comparison_table
-from boardprof.render.flame_graph import render_speedscope
-from boardprof.render.html import render_html
-from boardprof.render.layout import plain
-from boardprof.render.profile_files import callgrind, pprof
-from boardprof.render.profile_tables import (
+from boardprof.base.errors import DecodeError
+from boardprof.base.metrics import Count
+from boardprof.measure.hotspots.record import Record, RecordedPath
+from boardprof.measure.hotspots.symbolizer import profile_of
+from boardprof.results.comparison.compare import compare
+from boardprof.results.report.profile import Profile, share_interval
+from boardprof.results.report.profile_json import profile_json, profile_record, read_profile
+from boardprof.results.report.report import Report
+from boardprof.show.chrome_trace import render_chrome
+from boardprof.show.comparison_table import comparison_table
+from boardprof.show.flame_graph import render_speedscope
+from boardprof.show.html import render_html
+from boardprof.show.layout import plain
+from boardprof.show.profile_files import callgrind, pprof
+from boardprof.show.profile_tables import (
     functions_page,
     heading,
     instructions_page,
     lines_page,
     notes,
 )
-from boardprof.report.profile import Profile, share_interval
-from boardprof.report.profile_json import profile_json, profile_record, read_profile
-from boardprof.report.report import Report
+from boardprof.target.elf.symbol_table import symbol_table
+from boardprof.ui.cli.output import changed_sources
 from tests.support import requires_tool
 from tests.unit.profiles import profile_report, sampled_profile, small_profile
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boardprof.errors import UsageError
-from boardprof.trace.settings import ProfilerAction, Schedule, always, schedule
+from boardprof.base.errors import UsageError
+from boardprof.compat.torch.settings import ProfilerAction, Schedule, always, schedule
 
 LETTERS = {
     ProfilerAction.NONE: "N",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.decode.schemas import layouts_for
-from boardprof.errors import UsageError
+from boardprof.base.errors import UsageError
+from boardprof.wire.decode.schemas import layouts_for
 
 SCHEMA = """\
 from dataclasses import replace

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from boardprof.decode.dictionary import CollectorInfo, CounterInfo
-from boardprof.decode.samples import Reading, Sample
-from boardprof.errors import UnknownNameError, UsageError
-from boardprof.measure.selection import Selection, select_metrics, unsupported_counters
+from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.measure.sampling.selection import Selection, select_metrics, unsupported_counters
+from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
+from boardprof.wire.decode.samples import Reading, Sample
 from boardprof_protocol.codes import CounterStatus
 
 KNOWN = {"cycles": "the emulator has no cycle model"}

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boardprof.arguments.arguments import bind
-from boardprof.arguments.signature import pack_arguments, parse_signature
-from boardprof.cfunction import Field, Pointer, Scalar, Struct
-from boardprof.errors import FrameError, UnknownNameError, UsageError
+from boardprof.base.errors import FrameError, UnknownNameError, UsageError
+from boardprof.target.arguments.arguments import bind
+from boardprof.target.arguments.signature import pack_arguments, parse_signature
+from boardprof.target.cfunction import Field, Pointer, Scalar, Struct
 
 
 def pack(kind: str, value: object) -> str:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.board_file import BoardSpec, load_board
-from boardprof.errors import BuildError, MissingToolError, UsageError
-from boardprof.toolchain.simulator import build_simulator
+from boardprof.base.errors import BuildError, MissingToolError, UsageError
+from boardprof.target.descriptions.board_file import BoardSpec, load_board
+from boardprof.target.toolchain.simulator import build_simulator
 from tests.cli.command import ended, wait_until
 from tests.support import requires_compiler
 from tests.unit.test_board_keys import BOARD
@@ -168,8 +168,8 @@ def test_two_processes_at_once_build_it_once(tmp_path: Path) -> None:
     spec = board(tmp_path, BUILD + "sleep 1\n")
     code = (
         "import sys; from pathlib import Path\n"
-        "from boardprof.boards.board_file import load_board\n"
-        "from boardprof.toolchain.simulator import build_simulator\n"
+        "from boardprof.target.descriptions.board_file import load_board\n"
+        "from boardprof.target.toolchain.simulator import build_simulator\n"
         "spec = load_board(Path(sys.argv[1]))\n"
         "print(build_simulator(spec, spec.launch.simulator).read_text())\n"
     )

@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from boardprof.arguments.array_argument import ArrayArgument
-from boardprof.arguments.passing import Passing
-from boardprof.errors import DeviceBoundsError
-from boardprof.measure.arena_layout import FENCE, Fence, Slot, fences, lay_out
+from boardprof.base.errors import DeviceBoundsError
+from boardprof.measure.sampling.arena_layout import FENCE, Fence, Slot, fences, lay_out
+from boardprof.target.arguments.array_argument import ArrayArgument
+from boardprof.target.arguments.passing import Passing
 
 
 def slot(*passings: Passing) -> Slot:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.errors import DeviceFaultError
-from boardprof.measure.stack_check import StackCheck
-from boardprof.report.measurement import Stack
-from boardprof.toolchain.cache import Cache
+from boardprof.base.errors import DeviceFaultError
+from boardprof.measure.sampling.stack_check import StackCheck
+from boardprof.results.report.measurement import Stack
+from boardprof.target.toolchain.cache import Cache
 from tests.support import requires_tool, run
 
 SOURCE = """

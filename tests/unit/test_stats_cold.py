@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from boardprof.firmware.build import build
-from boardprof.firmware.firmware import Firmware
-from boardprof.metrics import Count
-from boardprof.report.report import Report
-from boardprof.stats.groups import summaries
+from boardprof.base.metrics import Count
+from boardprof.results.report.report import Report
+from boardprof.results.stats.groups import summaries
+from boardprof.target.build.build import build
+from boardprof.target.build.firmware import Firmware
 from tests.support import requires_tool
 
 LAZY = """

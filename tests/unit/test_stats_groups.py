@@ -7,10 +7,17 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from boardprof.metrics import Count, Duration, Percent, Ratio
-from boardprof.report.report import Report
-from boardprof.stats.boards import Overhead
-from boardprof.stats.groups import GroupKey, GroupSummary, LeftOut, calls_of, left_out, summaries
+from boardprof.base.metrics import Count, Duration, Percent, Ratio
+from boardprof.results.report.report import Report
+from boardprof.results.stats.boards import Overhead
+from boardprof.results.stats.groups import (
+    GroupKey,
+    GroupSummary,
+    LeftOut,
+    calls_of,
+    left_out,
+    summaries,
+)
 from tests.unit.reports import EMULATOR, HARDWARE, report_of
 
 

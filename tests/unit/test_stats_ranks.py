@@ -5,7 +5,13 @@ from __future__ import annotations
 
 import pytest
 
-from boardprof.stats.ranks import mann_whitney, mid_ranks, rank_correlation, signed_rank, smallest_p
+from boardprof.results.stats.ranks import (
+    mann_whitney,
+    mid_ranks,
+    rank_correlation,
+    signed_rank,
+    smallest_p,
+)
 
 
 def test_a_textbook_example_is_exact() -> None:

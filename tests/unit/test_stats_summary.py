@@ -8,8 +8,8 @@ from fractions import Fraction
 
 import pytest
 
-from boardprof.errors import UsageError
-from boardprof.stats.summary import exact_percentile, summarize
+from boardprof.base.errors import UsageError
+from boardprof.results.stats.summary import exact_percentile, summarize
 
 
 def test_five_samples_have_the_statistics_that_numpy_gives() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from boardprof.metrics import Duration
-from boardprof.stats.summary import summarize
-from boardprof.stats.warnings import Mode, Warning_, two_modes, warnings
+from boardprof.base.metrics import Duration
+from boardprof.results.stats.summary import summarize
+from boardprof.results.stats.warnings import Mode, Warning_, two_modes, warnings
 from tests.unit.reports import HARDWARE, report_of
 
 STEADY = [100.0, 100.3, 99.8, 100.1, 99.9, 100.2, 100.0, 99.7, 100.1, 100.2, 99.9, 100.0]

@@ -8,9 +8,9 @@ import struct
 import numpy as np
 import pytest
 
-from boardprof.arguments.dtypes import Dtypes, element_dtype, struct_dtype
-from boardprof.cfunction import CFunction, Field, Parameter, Pointer, Scalar, Struct
-from boardprof.errors import UnknownNameError
+from boardprof.base.errors import UnknownNameError
+from boardprof.target.arguments.dtypes import Dtypes, element_dtype, struct_dtype
+from boardprof.target.cfunction import CFunction, Field, Parameter, Pointer, Scalar, Struct
 
 I8, I16, I32 = (Scalar(f"i{8 * n}", f"int{8 * n}_t", n) for n in (1, 2, 4))
 U8, U64 = Scalar("u8", "uint8_t", 1), Scalar("u64", "uint64_t", 8)

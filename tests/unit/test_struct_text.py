@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boardprof.arguments.argument_text import read_argument
-from boardprof.arguments.passing import Keep, Out
-from boardprof.arguments.struct_value import StructText
-from boardprof.cfunction import Field, Pointer, Scalar, Struct
-from boardprof.errors import UnknownNameError, UsageError
+from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.target.arguments.argument_text import read_argument
+from boardprof.target.arguments.passing import Keep, Out
+from boardprof.target.arguments.struct_value import StructText
+from boardprof.target.cfunction import Field, Pointer, Scalar, Struct
 
 I16 = Scalar("i16", "int16_t", 2)
 F32 = Scalar("f32", "float", 4)

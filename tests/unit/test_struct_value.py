@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import pytest
 
-from boardprof.arguments.struct_value import (
+from boardprof.base.errors import UsageError
+from boardprof.jobs.run.target import split_target
+from boardprof.target.arguments.struct_value import (
     members_of,
     members_text,
     pointer_paths,
     structs_bytes,
     unquoted,
 )
-from boardprof.cfunction import CHAR, Field, Pointer, Scalar, Struct
-from boardprof.errors import UsageError
-from boardprof.run.target import split_target
+from boardprof.target.cfunction import CHAR, Field, Pointer, Scalar, Struct
 
 U32, I16 = Scalar("u32", "uint32_t", 4), Scalar("i16", "int16_t", 2)
 # struct { unsigned low : 3, mid : 7, top : 22; short n[2]; char name[4]; }

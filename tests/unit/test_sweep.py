@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from boardprof.errors import UsageError
-from boardprof.firmware.build_options import effective_flags, settings_of
+from boardprof.base.errors import UsageError
+from boardprof.target.build.build_options import effective_flags, settings_of
 
 
 @pytest.mark.parametrize(

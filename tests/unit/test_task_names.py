@@ -6,11 +6,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from boardprof.events.recording import Task, task_name
-from boardprof.events.timeline import UNKNOWN_TASK
-from boardprof.events.trace_file import read_recording, write_recording
-from boardprof.render.layout import plain
-from boardprof.render.trace_tables import recording_page
+from boardprof.results.probes.recording import Task, task_name
+from boardprof.results.probes.timeline import UNKNOWN_TASK
+from boardprof.results.probes.trace_file import read_recording, write_recording
+from boardprof.show.layout import plain
+from boardprof.show.trace_tables import recording_page
 from tests.unit.recordings import two_tasks
 
 TASKS = (

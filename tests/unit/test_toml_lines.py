@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from boardprof.toml_table import line_of
+from boardprof.base.toml_table import line_of
 
 TEXT = """\
 # a comment with a = 1 and [table]

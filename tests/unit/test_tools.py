@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from boardprof.boards.board_lookup import board_spec
-from boardprof.toolchain.tools import ToolFailure, Tools, ended
+from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.toolchain.tools import ToolFailure, Tools, ended
 from tests.cli.command import ended as has_ended
 from tests.cli.command import wait_until
 from tests.support import requires_tool
@@ -43,7 +43,7 @@ def test_a_compiler_that_is_interrupted_is_ended_with_its_children(tmp_path: Pat
     code = f"""
 import os
 from pathlib import Path
-from boardprof.toolchain.tools import ended
+from boardprof.target.toolchain.tools import ended
 ended(['sh', '-c', {_DRIVER!r}], Path({str(tmp_path)!r}), os.environ, 100.0)
 """
     with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) as process:

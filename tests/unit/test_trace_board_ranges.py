@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from boardprof.events.timeline import Passes
-from boardprof.trace.board_probes import _parents
+from boardprof.compat.torch.board_probes import _parents
+from boardprof.results.probes.timeline import Passes
 
 
 def passes(*rows: tuple[int, int, int, int]) -> Passes:

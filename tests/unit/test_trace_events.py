@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boardprof.errors import UnknownNameError, UsageError
-from boardprof.metrics import Count, Duration, Metric, Ratio
-from boardprof.trace.averages import FunctionEventAvg
-from boardprof.trace.device_spans import DeviceSpan
-from boardprof.trace.event_lists import EventAverages, EventList, average
-from boardprof.trace.events import FunctionEvent
-from boardprof.trace.export import chrome_trace_text, stacks_text
-from boardprof.trace.records import Kind, Thread
-from boardprof.trace.settings import ProfilerActivity
-from boardprof.trace.trace import Trace, nest
+from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.base.metrics import Count, Duration, Metric, Ratio
+from boardprof.compat.torch.averages import FunctionEventAvg
+from boardprof.compat.torch.device_spans import DeviceSpan
+from boardprof.compat.torch.event_lists import EventAverages, EventList, average
+from boardprof.compat.torch.events import FunctionEvent
+from boardprof.compat.torch.export import chrome_trace_text, stacks_text
+from boardprof.compat.torch.records import Kind, Thread
+from boardprof.compat.torch.settings import ProfilerActivity
+from boardprof.compat.torch.trace import Trace, nest
 
 MAIN, OTHER = Thread(1, "MainThread"), Thread(2, "worker")
 

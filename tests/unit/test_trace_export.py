@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boardprof import itt
-from boardprof.errors import UnknownNameError, UsageError
-from boardprof.render.chrome_trace import TraceEvent, Track, chrome_trace
-from boardprof.trace.export import tensorboard_trace_handler
-from boardprof.trace.profiler import profile
-from boardprof.trace.records import record_function
+from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.compat.torch.export import tensorboard_trace_handler
+from boardprof.compat.torch.profiler import profile
+from boardprof.compat.torch.records import record_function
+from boardprof.show.chrome_trace import TraceEvent, Track, chrome_trace
 
 CORE = Track("m4", "core 0")
 

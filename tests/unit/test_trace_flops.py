@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from boardprof.errors import UsageError
-from boardprof.trace import flops
-from boardprof.trace.flops import flops_of, register_flops, unregister_flops
+from boardprof.base.errors import UsageError
+from boardprof.compat.torch import flops
+from boardprof.compat.torch.flops import flops_of, register_flops, unregister_flops
 
 
 @pytest.fixture(autouse=True)

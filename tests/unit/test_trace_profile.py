@@ -13,16 +13,16 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 import pytest
 
-from boardprof.board.functions import OBSERVERS
-from boardprof.errors import UnknownNameError, UsageError
-from boardprof.trace.export import tensorboard_trace_handler
-from boardprof.trace.profiler import profile
-from boardprof.trace.records import RECORDINGS, record_function
-from boardprof.trace.settings import (
+from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.compat.torch.export import tensorboard_trace_handler
+from boardprof.compat.torch.profiler import profile
+from boardprof.compat.torch.records import RECORDINGS, record_function
+from boardprof.compat.torch.settings import (
     ProfilerAction,
     ProfilerActivity,
     schedule,
 )
+from boardprof.measure.session.functions import OBSERVERS
 from tests.memory_session import connected
 
 N, W, R, S = ProfilerAction

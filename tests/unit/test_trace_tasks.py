@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boardprof import itt
-from boardprof.errors import UsageError
-from boardprof.trace.events import FunctionEvent
-from boardprof.trace.export import lanes_of
-from boardprof.trace.profiler import profile
-from boardprof.trace.records import open_here, record_function
-from boardprof.trace.settings import ProfilerAction
+from boardprof.base.errors import UsageError
+from boardprof.compat.torch.events import FunctionEvent
+from boardprof.compat.torch.export import lanes_of
+from boardprof.compat.torch.profiler import profile
+from boardprof.compat.torch.records import open_here, record_function
+from boardprof.compat.torch.settings import ProfilerAction
 
 S, N = ProfilerAction.RECORD_AND_SAVE, ProfilerAction.NONE
 

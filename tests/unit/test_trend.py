@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from boardprof.comparison.compare import compare
-from boardprof.comparison.comparison import ComparisonError
-from boardprof.comparison.trend import Trend, trends_of
-from boardprof.render.trend_table import blocks
-from boardprof.report.report import Report
+from boardprof.results.comparison.compare import compare
+from boardprof.results.comparison.comparison import ComparisonError
+from boardprof.results.comparison.trend import Trend, trends_of
+from boardprof.results.report.report import Report
+from boardprof.show.trend_table import blocks
 from tests.unit.reports import EMULATOR, HARDWARE, report_of
 
 NOISY = [1003, 998, 1001, 996, 1005, 1000, 1002, 995, 1004, 999]

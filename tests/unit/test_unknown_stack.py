@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.elf.stack_need import image_stack
+from boardprof.target.elf.stack_need import image_stack
 from tests.support import requires_tool
 
 SOURCE = """\

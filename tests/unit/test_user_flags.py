@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.board_lookup import board_spec
-from boardprof.errors import UsageError
-from boardprof.firmware.build_options import BuildOptions, user_flags
+from boardprof.base.errors import UsageError
+from boardprof.target.build.build_options import BuildOptions, user_flags
+from boardprof.target.descriptions.board_lookup import board_spec
 from tests.unit.building import build, folder_of, runs
 
 pytestmark = pytest.mark.slow

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.errors import StorageError, UsageError
-from boardprof.toolchain.cache import Cache
-from boardprof.writing import check_is_file, no_room, unwritable
+from boardprof.base.errors import StorageError, UsageError
+from boardprof.base.writing import check_is_file, no_room, unwritable
+from boardprof.target.toolchain.cache import Cache
 
 
 @pytest.mark.parametrize(

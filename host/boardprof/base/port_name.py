@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The forms of a port that users write: ``/dev/ttyUSB0``, ``socket://HOST:PORT``, ``HOST:PORT`` ...
+
+A serial port may have a query with its control lines: ``/dev/ttyUSB0?dtr=off&reset=rts``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, urlencode
+
+from boardprof.base.errors import UsageError
+
+AUTO = "auto"
+"""The port of the only board that is found."""
+
+FORMS = (
+    "a device path, HOST:PORT, a URL (socket://, ssh://, rfc2217://, hwgrep:// or spy://), or auto"
+)
+"""What a port may be, for hints."""
+
+_BARE = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}")
+_SERIAL_SCHEMES = ("hwgrep", "rfc2217", "spy")
+_KEYS = ("dtr", "rts", "reset")
+_ON_OFF = {"on": True, "off": False}
+
+
+@dataclass(frozen=True)
+class ControlLines:
+    """What to do with a serial port's control lines when it is opened.
+
+    Attributes:
+        dtr: set DTR (Data Terminal Ready), or clear it; None leaves it as the system does.
+        rts: the same for RTS (Request To Send).
+        reset: ``dtr`` or ``rts``: pulse this line before the session; "" for no pulse.
+    """
+
+    dtr: bool | None = None
+    rts: bool | None = None
+    reset: str = ""
+
+
+def port_url(port: str) -> str:
+    """Return a port as other modules know it: ``HOST:PORT`` becomes ``socket://HOST:PORT``."""
+    if _BARE.fullmatch(port) and not os.path.exists(port):
+        return f"socket://{port}"
+    return port
+
+
+def with_lines(port: str, **lines: str | None) -> str:
+    """Return a port with control lines in its query.
+
+    Args:
+        port: of any form.
+        lines: ``dtr``, ``rts``: "on" or "off"; ``reset``: "dtr" or "rts". None leaves a line alone.
+    """
+    given = {name: text for name, text in lines.items() if text is not None}
+    if not given:
+        return port
+    port = port_url(port)
+    return f"{port}{'&' if '?' in port else '?'}{urlencode(given)}"
+
+
+def split_lines(port: str) -> tuple[str, ControlLines]:
+    """Take the control lines out of a port.
+
+    Returns:
+        The port without them, and the lines. pyserial's own options stay in a URL.
+
+    Raises:
+        UsageError: the port is not serial but has control lines, or one has a wrong value.
+    """
+    path, question, query = port.partition("?")
+    if not question or os.path.exists(port):
+        return port, ControlLines()
+    pairs = parse_qsl(query, keep_blank_values=True)
+    ours = {key: text for key, text in pairs if key in _KEYS}
+    scheme = path.partition("://")[0] if "://" in path else ""
+    if ours and scheme and scheme not in _SERIAL_SCHEMES:
+        raise UsageError(
+            f"{path} is not a serial port: it has no {', '.join(ours).upper()}.",
+            hint="leave out --dtr, --rts and --reset-pulse",
+        )
+    rest = [(key, text) for key, text in pairs if key not in _KEYS]
+    plain = f"{path}?{urlencode(rest, safe='/:')}" if rest else path
+    return plain, ControlLines(
+        _on_off(port, "dtr", ours.get("dtr")),
+        _on_off(port, "rts", ours.get("rts")),
+        _reset(port, ours.get("reset", "")),
+    )
+
+
+def _on_off(port: str, name: str, text: str | None) -> bool | None:
+    if text is not None and text not in _ON_OFF:
+        raise UsageError(f"{port}: {name}={text} is neither on nor off.", hint=f"{name}=off")
+    return None if text is None else _ON_OFF[text]
+
+
+def _reset(port: str, text: str) -> str:
+    if text not in ("", "dtr", "rts"):
+        raise UsageError(f"{port}: reset={text} is neither dtr nor rts.", hint="reset=dtr")
+    return text

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Locks on files, and which processes have a file open or locked, or are behind a line (proc(5)).
+
+Processes of other users may not be visible.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from boardprof.base.errors import BusyError
+
+_PTY = r"/dev/pts/(\d+)"
+_LOOPBACK = ("localhost", "::1")
+
+_POLL_S = 0.02
+
+
+def lock_within(
+    descriptor: int, timeout_s: float, on_wait: Callable[[], None] = lambda: None
+) -> bool:
+    """Lock an open file; the kernel releases the lock when the file is closed or this process ends.
+
+    Args:
+        descriptor: of the file.
+        timeout_s: how long to wait for another process.
+        on_wait: called once if another process has the lock.
+
+    Returns:
+        False if another process still has it then.
+    """
+    deadline = time.monotonic() + timeout_s
+    has_waited = False
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+        if not has_waited:
+            on_wait()
+            has_waited = True
+        time.sleep(_POLL_S)
+
+
+@contextlib.contextmanager
+def leased(
+    folder: Path, what: str, timeout_s: float, *, hint: str = "wait for its end"
+) -> Iterator[None]:
+    """Hold the lease of ``what``; the kernel releases it if this process dies.
+
+    Args:
+        folder: for the leases of all processes of this user; created if missing.
+        what: a port or a board's name.
+        timeout_s: how long to wait for another process.
+        hint: what to try if the other process still has it then.
+
+    Raises:
+        BusyError: another process has it for longer.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / hashlib.sha256(what.encode()).hexdigest()[:16]
+    handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        if not lock_within(handle, timeout_s):
+            holder = _lease_text(os.pread(handle, 64, 0))[0] or "another process"
+            raise BusyError(
+                f"{what} has been in use by {holder} for more than {timeout_s:g} s.",
+                owner=holder,
+                hint=hint,
+            )
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"process {os.getpid()}\n{what}".encode(), 0)
+        yield
+    finally:
+        os.close(handle)  # gives the lock back
+
+
+@contextlib.contextmanager
+def locked_folder(folder: Path, timeout_s: float, what: str) -> Iterator[None]:
+    """Hold a lock on a folder while a file in it is read and replaced.
+
+    The file itself cannot be locked, because another one replaces it. A file system that locks no
+    folders, as some on networks, goes without.
+
+    Args:
+        folder: an existing one.
+        timeout_s: how long to wait for another process.
+        what: the beginning of the error.
+
+    Raises:
+        BusyError: another process has the lock for longer.
+    """
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # writing the file will say why
+        yield
+        return
+    try:
+        try:
+            is_locked = lock_within(handle, timeout_s)
+        except OSError:
+            is_locked = True
+        if not is_locked:
+            holder = described(lock_holders(folder)) or "another process"
+            raise BusyError(
+                f"{what} has been locked by {holder} for more than {timeout_s:g} s.",
+                owner=holder,
+                hint="end that process, or wait for its end",
+            )
+        yield
+    finally:
+        os.close(handle)
+
+
+def held_leases(folder: Path) -> dict[str, str]:
+    """Return what is leased, and the process that has it: ``{"native": "process 4242"}``."""
+    found = {}
+    for file in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if lock_holders(file):  # to try the lock would stand in the way of others
+            holder, what = _lease_text(file.read_bytes())
+            found[what] = holder
+    return found
+
+
+def _lease_text(content: bytes) -> tuple[str, str]:
+    """Return the holder and what it holds."""
+    holder, _, what = content.decode(errors="replace").partition("\n")
+    return holder, what
+
+
+def openers(device: str) -> list[int]:
+    """Return the processes that have ``device`` open, without this one; by number."""
+    wanted = os.path.realpath(device)
+    found = [
+        int(entry) for entry in os.listdir("/proc") if entry.isdecimal() and _has(entry, wanted)
+    ]
+    return sorted(pid for pid in found if pid != os.getpid())
+
+
+def _has(process: str, wanted: str) -> bool:
+    folder = f"/proc/{process}/fd"
+    try:
+        return any(os.readlink(f"{folder}/{number}") == wanted for number in os.listdir(folder))
+    except OSError:  # it has just ended, or belongs to another user
+        return False
+
+
+def lock_holders(*files: str | Path) -> list[int]:
+    """Return the processes that hold a lock on any of the files, as every boardprof does."""
+    places = set()
+    for file in files:
+        with contextlib.suppress(OSError):
+            status = os.stat(file)
+            device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
+            places.add(f"{device}:{status.st_ino}")
+    try:
+        lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return []
+    fields = [line.split() for line in lines]
+    # "1: FLOCK  ADVISORY  WRITE 4242 00:19:5 0 EOF"; one that waits has an arrow after the number.
+    holders = [int(f[4]) for f in fields if f[1] != "->" and f[5] in places and f[4].isdecimal()]
+    return [pid for pid in dict.fromkeys(holders) if pid]  # 0: outside of this container
+
+
+def described(processes: Iterable[int]) -> str:
+    """Name processes for people: ``minicom (pid 4242)``; "" when there are none."""
+    return " and ".join(f"{_name(pid)} (pid {pid})" for pid in processes)
+
+
+def _name(pid: int) -> str:
+    if pid == os.getpid():
+        return "this program"
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        name = Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
+    except OSError:
+        return "a program"
+    programs = {os.path.basename(word) for word in words[:3]}  # python, -m, boardprof
+    return "another boardprof" if b"boardprof" in programs else name
+
+
+# -- the other end of a line -------------------------------------------------------------------
+
+
+def port_holders(port: str) -> list[int]:
+    """Return the processes that have a port; a pseudo-terminal is also open at its other end."""
+    is_pty = os.path.realpath(port).startswith("/dev/pts/")
+    return lock_holders(port) if is_pty else openers(port)
+
+
+def commands_behind(port: str) -> list[tuple[str, ...]]:
+    """Return the command lines of the programs at the other end of a port.
+
+    There may be several, because a socket can be handed on.
+
+    Args:
+        port: ``socket://HOST:PORT`` on this machine, or the path of a pseudo-terminal. A serial
+            port has no program at its other end.
+    """
+    url = urlsplit(port)
+    if url.scheme == "socket":
+        host, number = url.hostname or "", url.port or 0
+        if not (host in _LOOPBACK or host.startswith("127.")):
+            return []
+        links = {f"socket:[{inode}]" for inode in _inodes(number)}
+        return list(_commands(lambda link, _: link in links)) if links else []
+    found = re.fullmatch(_PTY, os.path.realpath(port))
+    if found is None:
+        return []
+    return list(_commands(lambda link, info: _is_master(link, info, found[1])))
+
+
+def is_at_other_end(process: int, number: int) -> bool:
+    """Tell whether a process or a descendant of it has the socket at a TCP port of this machine.
+
+    It is also True if the socket's process is not found, such as one of another user.
+    """
+    links = {f"socket:[{inode}]" for inode in _inodes(number)}
+    folders = [Path(f"/proc/{process}"), *Path("/proc").glob("[0-9]*")] if links else []
+    is_elsewhere = False
+    for folder in folders:  # mostly the first has it
+        with contextlib.suppress(OSError):
+            if _has_such(folder, lambda link, _: link in links):
+                if _descends(folder, process):
+                    return True
+                is_elsewhere = True
+    return not is_elsewhere
+
+
+def _descends(folder: Path, ancestor: int) -> bool:
+    while folder.name not in ("0", "1", str(ancestor)):
+        stat = (folder / "stat").read_text(encoding="ascii", errors="replace")
+        folder = Path("/proc", stat.rpartition(")")[2].split()[1])
+    return folder.name == str(ancestor)
+
+
+def _inodes(number: int) -> Iterator[str]:
+    """Yield the sockets of this machine that are at a TCP port (proc_net_tcp(5))."""
+    for table in ("tcp", "tcp6"):
+        try:
+            lines = Path("/proc/net", table).read_text(encoding="ascii").splitlines()[1:]
+        except OSError:
+            continue
+        for fields in map(str.split, lines):
+            if fields[1].endswith(f":{number:04X}") and fields[9] != "0":
+                yield fields[9]
+
+
+def _is_master(link: str, info: Path, terminal: str) -> bool:
+    """Tell whether a descriptor is the other end of a pseudo-terminal (proc_pid_fdinfo(5))."""
+    if not link.endswith("/ptmx"):
+        return False
+    return f"tty-index:\t{terminal}\n" in info.read_text(encoding="ascii", errors="replace")
+
+
+def _commands(wanted: Callable[[str, Path], bool]) -> Iterator[tuple[str, ...]]:
+    """Yield the command lines of other processes that have such a descriptor."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if folder.name != str(os.getpid()) and _has_such(folder, wanted):
+                words = (folder / "cmdline").read_bytes().split(b"\0")[:-1]
+                yield tuple(os.fsdecode(word) for word in words)
+        except OSError:  # it has just ended, or belongs to another user
+            continue
+
+
+def _has_such(process: Path, wanted: Callable[[str, Path], bool]) -> bool:
+    return any(
+        wanted(os.readlink(descriptor), process / "fdinfo" / descriptor.name)
+        for descriptor in (process / "fd").iterdir()
+    )

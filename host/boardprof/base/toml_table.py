@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading a TOML file strictly: every key is known, present where needed, and of its type."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from boardprof.base.errors import UsageError
+
+_T = TypeVar("_T")
+_REQUIRED: Any = object()
+_TYPES = {
+    str: "a string",
+    int: "an integer",
+    bool: "true or false",
+    list: "a list",
+    dict: "a table",
+}
+
+
+class TomlTable:
+    """A table of a TOML file, from which keys are taken; what is left at the end is unknown.
+
+    Every method raises UsageError, which names the file, the line, the table and
+    the key, and says what is allowed there.
+    """
+
+    def __init__(self, content: Mapping[str, Any], file: Path, *path: str | int) -> None:
+        """Read from ``content``, the table ``path`` (none for the whole) of ``file``.
+
+        A number in the path is the index in an array of tables.
+        """
+        self.file = file
+        self._path = path
+        self._content = content
+        self._known: list[str] = []
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of the table, in the file's order. Does not mark them as taken."""
+        return tuple(self._content)
+
+    def error(self, key: str, problem: str) -> UsageError:
+        """Return an error that names the file, the line, the table and the key."""
+        line = self._line(key)
+        place = self.file if line is None else f"{self.file}:{line}"
+        return UsageError(f"{place}: {self._shown(key)}: {problem}.")
+
+    def has(self, key: str) -> bool:
+        """Tell whether ``key`` is present. It still has to be taken."""
+        self._known.append(key)
+        return key in self._content
+
+    def take(self, key: str, kind: type[_T], default: Any = _REQUIRED) -> Any:
+        """Return the value of ``key``, which is of type ``kind``, or the default."""
+        self._known.append(key)
+        if key not in self._content:
+            if default is _REQUIRED:
+                raise self.error(key, f"the key is missing; it must be {_TYPES[kind]}")
+            return default
+        return self._checked(key, self._content[key], kind)
+
+    def texts(self, key: str, default: tuple[str, ...] | None = ()) -> tuple[str, ...]:
+        """Return a list of strings; with default None, it must be present and not empty."""
+        value = self.take(key, list, _REQUIRED if default is None else default)
+        if default is None and not value:
+            raise self.error(key, "the list is empty")
+        return tuple(self._checked(key, item, str) for item in value)
+
+    def choice(self, key: str, allowed: tuple[str, ...], default: str = _REQUIRED) -> str:
+        """Return one of the strings in ``allowed``."""
+        value: str = self.take(key, str, default)
+        if value not in allowed:
+            names = ", ".join(f'"{name}"' for name in allowed)
+            raise self.error(key, f'must be one of {names}, not "{value}"')
+        return value
+
+    def positive(self, key: str, default: float) -> float:
+        """Return a finite number above 0, whole or not."""
+        self._known.append(key)
+        value = self._content.get(key, default)
+        if type(value) not in (int, float) or not 0 < value < math.inf:
+            raise self.error(key, f"must be a number above 0, not {value!r}")
+        return float(value)
+
+    def table(self, key: str, *, required: bool = True) -> TomlTable:
+        """Return the table ``key``; an empty one if it is missing and not required."""
+        content = self.take(key, dict, _REQUIRED if required else {})
+        return TomlTable(content, self.file, *self._path, key)
+
+    def mapping(self, kind: type[_T], allowed: Mapping[str, Any] | None = None) -> dict[str, _T]:
+        """Return the whole table, whose values are of type ``kind``."""
+        result = {key: self._checked(key, value, kind) for key, value in self._content.items()}
+        self._known = list(result if allowed is None else allowed)
+        self.end()
+        return result
+
+    def end(self, when: str = "") -> None:
+        """Refuse keys that were not taken."""
+        for key in self._content:
+            if key not in self._known:
+                close = difflib.get_close_matches(key, self._known, n=1)
+                proposal = f"did you mean {close[0]!r}? " if close else ""
+                known = ", ".join(dict.fromkeys(self._known))
+                raise self.error(key, f"unknown key{when}; {proposal}Known here: {known}")
+
+    def _checked(self, key: str, value: Any, kind: type[_T]) -> _T:
+        if type(value) is not kind:  # a bool is not an integer here
+            shown = _TYPES.get(type(value), type(value).__name__)
+            raise self.error(key, f"must be {_TYPES[kind]}, not {shown} ({value!r})")
+        return value
+
+    def _shown(self, key: str) -> str:
+        names = [name for name in self._path if isinstance(name, str)]
+        return f"[{'.'.join(names)}] {key}" if names else key
+
+    def _line(self, key: str) -> int | None:
+        """Return the key's line; that of its table where it is missing."""
+        try:
+            text = self.file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return None
+        return line_of(text, *self._path, key) or line_of(text, *self._path)
+
+
+def line_of(text: str, *path: str | int) -> int | None:
+    """Return the line, from 1, of a key in valid TOML. None if it is not there.
+
+    A table that has no line of its own, because its keys are dotted or it is the whole, has that of
+    the first key in it.
+
+    Args:
+        text: the whole file.
+        path: the tables that the key is in, with indices in arrays of tables, and the key.
+    """
+    lines = text.splitlines(keepends=True)
+    whole = 0  # lines of the preceding statements
+    for count in range(1, len(lines) + 1):
+        try:
+            content: Any = tomllib.loads("".join(lines[:count]))
+        except tomllib.TOMLDecodeError:
+            continue  # within a value of several lines
+        for key in path:
+            if isinstance(content, list) and isinstance(key, int):
+                content = content[key] if key < len(content) else None
+            else:
+                content = content.get(key) if isinstance(content, dict) else None
+        if content is not None and path:
+            return whole + 1
+        whole = count
+    return None

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks and errors for files that the user asks to write."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from typing import TYPE_CHECKING
+
+from boardprof.base.errors import BoardprofError, StorageError, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_TOLD = rf"(?m)^.*: '?({'|'.join(map(os.strerror, _NO_ROOM))})'?$"
+
+
+def check_is_file(name: str) -> None:
+    """Check that a name is not the name of a folder. The file need not exist.
+
+    Raises:
+        UsageError: it is the name of a folder.
+    """
+    if name.endswith(os.sep) or os.path.isdir(name):
+        raise UsageError(
+            f"{name} cannot be written: it is a folder.",
+            hint=f"name a file in it, such as {os.path.join(name, 'report')}",
+        )
+
+
+def write_bytes(content: bytes, file: str) -> None:
+    """Write a file; a regular file completely or not at all.
+
+    Raises:
+        UsageError, StorageError: the file cannot be written.
+    """
+    from pathlib import Path  # later: `boardprof --version` writes nothing
+
+    path = Path(file)
+    try:
+        if is_appended_to(file):
+            with path.open("ab") as summary:
+                summary.write(content)
+        elif path.exists() and not path.is_file():  # a pipe or a device: it must not be replaced
+            path.write_bytes(content)
+        else:
+            _replace(path.resolve(), content)
+    except OSError as error:
+        raise unwritable(file, error) from error
+
+
+def _replace(path: Path, content: bytes) -> None:
+    import tempfile
+
+    with tempfile.NamedTemporaryFile(
+        dir=path.parent, prefix=f".{path.name}.", delete=False
+    ) as temporary:
+        try:
+            temporary.write(content)
+            temporary.flush()
+            os.chmod(temporary.name, 0o666 & ~_umask())
+            os.replace(temporary.name, path)
+        except OSError:
+            os.unlink(temporary.name)
+            raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def is_appended_to(file: object) -> bool:
+    """Return whether a file is the summary of a step of GitHub Actions.
+
+    Several commands of the step may write it.
+    """
+    return f"{file}" == os.environ.get("GITHUB_STEP_SUMMARY")
+
+
+def unwritable(what: object, error: OSError, hint: str | None = None) -> BoardprofError:
+    """Return the error for a file or folder that cannot be written.
+
+    Returns:
+        StorageError if the disk is full or similar; otherwise UsageError.
+    """
+    message = f"{what} cannot be written: {error.strerror or error}."
+    if error.errno in _NO_ROOM:
+        return StorageError(message, hint=hint or "free some space, or write to another disk")
+    return UsageError(message, hint=hint)
+
+
+def no_room(words: str) -> str | None:
+    """Return the line of a program's output that says, like the C library, that the disk is full.
+
+    None if there is no such line, because something else failed.
+    """
+    found = re.search(_TOLD, words)
+    return None if found is None else found[0].strip()

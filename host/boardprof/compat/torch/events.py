@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An event of a trace: a call of a board, or a range of the host, with the events inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, TypeVar
+
+from boardprof.base.metrics import Count, Duration, Metric, metric_called
+from boardprof.compat.torch.board_probes import CallProbes
+from boardprof.compat.torch.device_spans import DeviceSpan
+from boardprof.compat.torch.memory_change import MemoryChange
+from boardprof.compat.torch.records import Kind, Thread
+from boardprof.results.report.profile import Profile
+
+__all__ = ["FunctionEvent", "Interval"]
+
+CALLS = ("call", "measurement")
+"""Kinds of events that run on boards."""
+
+WITHIN_CALLS = ("function", "device_range")
+"""Kinds of events within calls on boards. They have no time on the host."""
+
+_STEP = "ProfilerStep#"
+_N = TypeVar("_N", int, float)
+
+
+UNKNOWN = "--"
+"""Text of an unknown time, which is never 0."""
+
+UNITS = {"s": 1e6, "ms": 1e3, "us": 1.0}
+"""In us."""
+
+
+def time_text(us: float | None, unit: str | None = None) -> str:
+    """Return a time with three decimals, in a suitable unit or in the given one."""
+    if us is None:
+        return UNKNOWN
+    if unit is None:
+        unit = "s" if us >= 1e6 else "ms" if us >= 1e3 else "us"
+    return f"{us / UNITS[unit]:.3f}{unit}"
+
+
+class _Times(Protocol):
+    @property
+    def cpu_time(self) -> float: ...
+    @property
+    def cpu_time_total(self) -> float: ...
+    @property
+    def self_cpu_time_total(self) -> float: ...
+    @property
+    def device_time(self) -> float | None: ...
+    @property
+    def device_time_total(self) -> float | None: ...
+    @property
+    def self_device_time_total(self) -> float | None: ...
+
+
+class TimeTexts:
+    """Mixin for times as texts; ``--`` if not known."""
+
+    @property
+    def cpu_time_str(self: _Times) -> str:
+        """See `cpu_time`."""
+        return time_text(self.cpu_time)
+
+    @property
+    def cpu_time_total_str(self: _Times) -> str:
+        """See `cpu_time_total`."""
+        return time_text(self.cpu_time_total)
+
+    @property
+    def self_cpu_time_total_str(self: _Times) -> str:
+        """See `self_cpu_time_total`."""
+        return time_text(self.self_cpu_time_total)
+
+    @property
+    def device_time_str(self: _Times) -> str:
+        """See `device_time`."""
+        return time_text(self.device_time)
+
+    @property
+    def device_time_total_str(self: _Times) -> str:
+        """See `device_time_total`."""
+        return time_text(self.device_time_total)
+
+    @property
+    def self_device_time_total_str(self: _Times) -> str:
+        """See `self_device_time_total`."""
+        return time_text(self.self_device_time_total)
+
+
+class Interval(NamedTuple):
+    """From ``start`` to ``end``, in us from the beginning of the trace."""
+
+    start: float
+    end: float
+
+    def elapsed_us(self) -> float:
+        """Return its length, us."""
+        return self.end - self.start
+
+
+@dataclass(eq=False)
+class FunctionEvent(TimeTexts):
+    """A call of a board's function, a measurement, or a range of the host.
+
+    Attributes:
+        id: its index among the trace's events, from 0.
+        name: of the range, or of the function; that of a measurement is ``profile(fir)``.
+        kind: ``call``, ``measurement``, ``range`` or ``step``; of averages also ``function``, which
+            is one that a call on a board has called, and with ``device_ranges`` also
+            ``device_range``, which is a range on the board within the call around it.
+        thread: of the host.
+        start_ns: the host's clock when it began.
+        end_ns: likewise when it ended.
+        base_ns: likewise when the trace began.
+        board: the called board; "" for a range. If boards of one name are at several ports, the
+            second is ``NAME (2)``.
+        input_shapes: arguments as Reports show them; None if not recorded.
+        flops: operations by the formula registered for the function; None if unknown.
+        metrics: counters of a call, or their sums over the samples of a measurement.
+        is_raw: whether the counters include the agent's work on the call and its wait for the link,
+            because the function has a result and the host opened a window around it.
+        device_spans: when it ran by the board's clock.
+        args: further facts about it.
+        is_unfinished: it had not ended when the trace ended.
+        error: name of the exception that ended it; "" for none.
+        count: the number of calls that it stands for. For a measurement these are the calls in its
+            samples, which all sums cover; else 1.
+        untimed: why `device_time` is not known; "" if it is known, for ranges, and if
+            `profile.diagnostics` gives the reason.
+        profile: where the call spent what it cost, with ``with_stack``; else None.
+        probes: what the board's probes have recorded during the call; None if not asked for.
+        device_memory_usage: bytes that the call has taken on the board, less those that it has
+            given back; None if not recorded, or not exact: events were dropped, or a block was
+            given back that recording did not see taken, and the agent does not count what existed.
+        memory: these changes one by one, with ``profile_memory``. Those that take memory have a
+            stack; with ``with_stack`` it begins with file and line.
+        cpu_parent: the innermost event around it. This is one of its own task, or one that was open
+            where the task was made; outside of tasks, one of its thread. None if it is outermost.
+        cpu_children: the events directly inside it.
+        calls_within: all calls and measurements inside it, at any depth.
+    """
+
+    id: int
+    name: str
+    kind: Kind
+    thread: Thread
+    start_ns: int
+    end_ns: int
+    base_ns: int
+    board: str = ""
+    input_shapes: str | None = None
+    flops: int | None = None
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    device_spans: tuple[DeviceSpan, ...] = ()
+    is_raw: bool = False
+    args: Mapping[str, object] = field(default_factory=dict)
+    is_unfinished: bool = False
+    error: str = ""
+    count: int = 1
+    untimed: str = ""
+    profile: Profile | None = field(default=None, repr=False)
+    probes: CallProbes | None = field(default=None, repr=False)
+    device_memory_usage: int | None = None
+    memory: tuple[MemoryChange, ...] = field(default=(), repr=False)
+    cpu_parent: FunctionEvent | None = field(default=None, repr=False)
+    cpu_children: list[FunctionEvent] = field(default_factory=list, repr=False)
+    calls_within: list[FunctionEvent] = field(default_factory=list, repr=False)
+
+    @property
+    def key(self) -> str:
+        """The name under which it is averaged; all steps share one."""
+        is_step = self.kind == "step" and self.name.startswith(_STEP)
+        return "ProfilerStep*" if is_step else self.name
+
+    @property
+    def time_range(self) -> Interval:
+        """Its start and end, in us from the beginning of the trace."""
+        return Interval((self.start_ns - self.base_ns) / 1e3, (self.end_ns - self.base_ns) / 1e3)
+
+    @property
+    def cpu_time_total(self) -> float:
+        """Its time on the host, waiting included, us."""
+        return (self.end_ns - self.start_ns) / 1e3
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """The same without nested events; overlapping events of several tasks count once."""
+        return (self.end_ns - self.start_ns - _covered_ns(self.cpu_children)) / 1e3
+
+    @property
+    def cpu_time(self) -> float:
+        """The same per call that it stands for, all work of measuring included, us."""
+        return self.cpu_time_total / self.count
+
+    @property
+    def device_time(self) -> float | None:
+        """`device_time_total` per call that it stands for, us."""
+        total = self.device_time_total
+        return None if total is None else total / self.count
+
+    @property
+    def self_device_time_total(self) -> float | None:
+        """Its own time on the board, us; None if not known, or known only in simulated ticks."""
+        known = [s.duration_us for s in self.device_spans if s.duration_us is not None]
+        return sum(known) if known else None
+
+    @property
+    def device_time_total(self) -> float | None:
+        """The same with nested events; None if any call's time is not known."""
+        return sum_if_known([call.self_device_time_total for call in self.calls])
+
+    def metric_total(self, name: str) -> Metric | None:
+        """Return a counter of the event, or its sum over all calls inside.
+
+        None if any of them lacks it, or if the counts are from several boards and cannot be added.
+        """
+        found = [_named(call.metrics, name) for call in self.calls]
+        known = [metric for metric in found if metric is not None]
+        if len(known) < len(found):
+            return None
+        if len(known) == 1:
+            return known[0]
+        return _added(known, on_one_board=len({call.board for call in self.calls}) == 1)
+
+    def place_ns(self, ticks: int) -> int:
+        """Return the host's time of what the board's probes have recorded in the call.
+
+        It lies between the call's begin and end, in proportion to the ticks since recording began.
+        """
+        whole = self.probes.end if self.probes is not None else 0
+        return (
+            self.start_ns + (self.end_ns - self.start_ns) * ticks // whole
+            if whole
+            else (self.start_ns)
+        )
+
+    def self_metric(self, name: str) -> Metric | None:
+        """Return a counter of a range on the board, without the ranges directly inside it."""
+        name = metric_called(name, self.metrics) or name
+        total = self.metrics.get(name)
+        if self.kind != "device_range" or not isinstance(total, Count):
+            return total
+        inner = [each.metrics[name] for each in self.cpu_children]
+        return Count(total.value - sum(each.value for each in inner if isinstance(each, Count)))
+
+    @property
+    def calls(self) -> list[FunctionEvent]:
+        """The event itself, if it is a call or a measurement; else the calls inside it."""
+        is_call = self.kind in CALLS or self.kind in WITHIN_CALLS
+        return [self, *self.calls_within] if is_call else self.calls_within
+
+    @property
+    def stack(self) -> tuple[str, ...]:
+        """Keys of the events around it, innermost first."""
+        keys: list[str] = []
+        event = self.cpu_parent
+        while event is not None:
+            keys.append(event.key)
+            event = event.cpu_parent
+        return tuple(keys)
+
+    @property
+    def module_hierarchy(self) -> str:
+        """The ranges around it, outermost first, separated by dots."""
+        names: list[str] = []
+        event = self.cpu_parent
+        while event is not None:
+            if event.kind in ("range", "device_range"):
+                names.append(event.name)
+            event = event.cpu_parent
+        return ".".join(reversed(names))
+
+
+def sum_if_known(values: Sequence[_N | None]) -> _N | None:
+    """Return the sum; None if any value is unknown, or if there are none."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None
+
+
+def _named(metrics: Mapping[str, Metric], name: str) -> Metric | None:
+    known = metric_called(name, metrics)
+    return None if known is None else metrics[known]
+
+
+def _added(metrics: Sequence[Metric], *, on_one_board: bool) -> Metric | None:
+    """Return a sum of times, or of one board's counts; ratios have no sum."""
+    counts = [m.value for m in metrics if isinstance(m, Count)]
+    times = [m.microseconds for m in metrics if isinstance(m, Duration)]
+    if metrics and len(counts) == len(metrics) and on_one_board:
+        return Count(sum(counts))
+    return Duration(sum(times)) if metrics and len(times) == len(metrics) else None
+
+
+def _covered_ns(events: Iterable[FunctionEvent]) -> int:
+    """Return the time during which at least one of them ran: events of several tasks overlap."""
+    covered = until = 0
+    for event in sorted(events, key=lambda each: each.start_ns):
+        covered += max(0, event.end_ns - max(until, event.start_ns))
+        until = max(until, event.end_ns)
+    return covered

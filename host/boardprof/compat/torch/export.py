@@ -1,0 +1,386 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of a trace: Chrome's format, also under TensorBoard's names, and collapsed stacks."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.base.metrics import Count, Duration, metric_called, raw_of
+from boardprof.base.writing import unwritable
+from boardprof.compat.torch.device_spans import DeviceSpan
+from boardprof.compat.torch.events import FunctionEvent
+from boardprof.compat.torch.memory_change import Action
+from boardprof.compat.torch.memory_timeline import memory_of
+from boardprof.compat.torch.records import Record, Thread
+from boardprof.compat.torch.settings import ProfilerActivity
+from boardprof.compat.torch.table import of_device
+from boardprof.compat.torch.trace import Trace
+from boardprof.show.chrome_trace import OWN_KEYS, TraceEvent, Track, chrome_trace
+from boardprof.show.flame_graph import INTERRUPTED, stacks_of
+
+TRACE_ID = "traceId"
+
+_BASE, _DIAGNOSTICS = "baseTimeNanoseconds", "diagnostics"
+
+RESERVED_KEYS = frozenset([*OWN_KEYS, TRACE_ID, _BASE, _DIAGNOSTICS])
+"""Keys of a trace file, which metadata must not use."""
+
+_SELF_CPU, _SELF_DEVICE = "self_cpu_time_total", "self_device_time_total"
+_MEMORY = "device_memory_usage"
+_NOT_IN_NAMES = ("/", "\\", "\0")
+"""Characters that file names cannot have on some system."""
+
+_SEPARATORS = str.maketrans(dict.fromkeys(" ;\t\n\r", "_"))
+
+
+def chrome_trace_text(
+    trace: Trace,
+    metadata: Mapping[str, object],
+    activities: frozenset[ProfilerActivity],
+    *,
+    with_modules: bool,
+    with_ranges: bool = False,
+    with_memory: bool = False,
+) -> str:
+    """Return a trace in Chrome's format.
+
+    Args:
+        trace: what was recorded.
+        metadata: further keys beside the events.
+        activities: the recorded ones; without the host, its threads have no lanes.
+        with_modules: whether each event names the ranges around it.
+        with_ranges: whether ranges and marks on boards are shown.
+        with_memory: whether changes of their memory are shown, as instants.
+    """
+    events: list[TraceEvent] = []
+    if ProfilerActivity.CPU in activities:
+        shown = [each for each in trace.events if each.kind != "device_range"]
+        lanes = lanes_of(shown)
+        events += [_host_event(each, lanes[each], with_modules) for each in shown]
+        events += [_mark(each, trace, lanes) for each in trace.marks]
+    events += _board_events(trace)
+    if with_ranges:
+        events += _probe_events(trace)
+    if with_memory:
+        events += _memory_events(trace)
+    beside: dict[str, object] = {
+        _BASE: trace.unix_ns,
+        _DIAGNOSTICS: list(trace.diagnostics),
+    }
+    return chrome_trace(events, metadata={**beside, **metadata})
+
+
+def _host(thread: Thread, lane: int) -> Track:
+    more = "" if lane == 1 else f" ({lane})"
+    return Track(f"host, process {os.getpid()}", f"{thread.name} ({thread.id}){more}")
+
+
+def _host_event(event: FunctionEvent, lane: int, with_modules: bool) -> TraceEvent:
+    args: dict[str, object] = dict(event.args)
+    if event.board:
+        args["board"] = event.board
+    if event.input_shapes:
+        args["Input Shapes"] = event.input_shapes
+    if event.flops is not None:
+        args["flops"] = event.flops
+    if with_modules:
+        args["Module Hierarchy"] = event.module_hierarchy
+    args |= {name: raw_of(metric) for name, metric in event.metrics.items()}
+    if event.is_raw:
+        args["counters"] = "raw: they include the agent's work and the link's"
+    if event.error:
+        args["error"] = event.error
+    if event.is_unfinished:
+        args["unfinished"] = True
+    start, end = event.time_range
+    return TraceEvent(event.name, start, end - start, _host(event.thread, lane), args, event.kind)
+
+
+def _mark(record: Record, trace: Trace, lanes: Mapping[FunctionEvent, int]) -> TraceEvent:
+    start_us = (record.start_ns - trace.base_ns) / 1e3
+    around = trace.around_marks.get(record)
+    # The event around it may be on another thread.
+    is_there = around is not None and around.thread == record.thread
+    track = _host(record.thread, lanes[around] if around is not None and is_there else 1)
+    return TraceEvent(record.name, start_us, None, track, record.args, "mark")
+
+
+def _board_events(trace: Trace) -> Iterator[TraceEvent]:
+    """Yield the spans on boards: on the host's time if they can be placed there, else apart."""
+    last: dict[str, tuple[DeviceSpan, int]] = {}  # board -> its last span, and where it begins
+    for event in trace.events:
+        for span in event.device_spans:
+            args: dict[str, object] = {"ticks": span.ticks, "first tick": span.begin}
+            args["tick rate (Hz)"] = span.hz
+            if span.duration_us is not None:
+                args["function alone (us)"] = span.duration_us
+            if span.start_ns is not None and span.error_ns is not None:
+                args["place known to (us)"] = span.error_ns / 1e3
+                start_us = (span.start_ns - trace.base_ns) / 1e3
+            else:
+                before, at = last.get(span.board, (span, 0))
+                at += span.ticks_since(before)
+                last[span.board] = span, at
+                start_us = at * 1e6 / span.hz
+            yield TraceEvent(span.name, start_us, span.length_us, _track(span), args, span.what)
+
+
+def _probe_events(trace: Trace) -> Iterator[TraceEvent]:
+    """Yield ranges and marks on boards, inside their calls in proportion to the board's ticks."""
+    for event in trace.events:
+        probes = event.probes
+        if probes is None:
+            continue
+
+        def at_us(ticks: int, event: FunctionEvent = event) -> float:
+            return (event.place_ns(ticks) - trace.base_ns) / 1e3
+
+        track = Track(event.board, "ranges, placed inside their calls in proportion to ticks")
+        for each in probes.ranges:
+            args: dict[str, object] = {probes.unit: each.net}
+            start_us = at_us(each.begin)
+            yield TraceEvent(
+                each.name, start_us, at_us(each.end) - start_us, track, args, "device_range"
+            )
+        for mark in probes.marks:
+            yield TraceEvent(mark.name, at_us(mark.time), None, track, {}, "mark")
+
+
+def _memory_events(trace: Trace) -> Iterator[TraceEvent]:
+    """Yield changes of memory on boards, under the names that torch gives them."""
+    totals: dict[str, int] = {}
+    for change in memory_of(trace.events, trace.places).changes:
+        total = totals[change.board] = totals.get(change.board, 0) + change.bytes
+        if change.action is Action.PREEXISTING:
+            continue
+        args: dict[str, object] = {"Bytes": change.bytes, "Total Allocated": total}
+        args["Addr"] = change.address
+        if change.stack:
+            args["stack"] = list(change.stack)
+        track = Track(change.board, "memory, placed inside their calls in proportion to ticks")
+        at_us = (change.time_ns - trace.base_ns) / 1e3
+        yield TraceEvent("[memory]", at_us, None, track, args, "memory")
+
+
+_LANES = {
+    "sample": "measured on the board",
+    "window": "windows around calls, including the agent's work and the link's",
+}
+
+
+def _track(span: DeviceSpan) -> Track:
+    if span.start_ns is not None:
+        return Track(span.board, _LANES[span.what])
+    return Track(
+        f"{span.board}, ticks of its own: not on the host's time ({span.why_not})",
+        _LANES[span.what],
+    )
+
+
+# -- stacks -------------------------------------------------------------------------------------
+
+
+def stacks_text(trace: Trace, metric: str) -> str:
+    """Return a line for each stack, outermost first, followed by the sum of its own metric.
+
+    Times are in whole nanoseconds: a board's function may take less than a microsecond, and
+    programs for flame graphs read whole numbers.
+
+    Args:
+        trace: what was recorded.
+        metric: ``self_cpu_time_total``, ``self_device_time_total``, or a counter of calls. If
+            several boards have it, they are the outermost frames. Names of raw counters say so.
+            ``device_memory_usage`` is the bytes that were taken, whether or not they were given
+            back; the innermost frame is where.
+
+    Raises:
+        UnknownNameError: there is no such metric.
+        UsageError: no event has a value of 1 or more, so there would be no line.
+    """
+    if metric == _MEMORY and any(event.memory for event in trace.events):
+        return _memory_stacks(trace)
+    counters = dict.fromkeys(name for event in trace.events for name in event.metrics)
+    metric = metric_called(metric, counters) or of_device(metric)
+    if metric not in (_SELF_CPU, _SELF_DEVICE, *counters):
+        raise UnknownNameError("metric of stacks", metric, (_SELF_CPU, _SELF_DEVICE, *counters))
+    found = [(event, own) for event in trace.events if (own := _own(event, metric)) is not None]
+    are_several = metric != _SELF_CPU and len({event.board for event, _ in found}) > 1
+    sums: dict[str, float] = {}
+    for event, value in found:
+        inside = _within(event, metric)
+        name = f"{event.key} (raw)" if event.is_raw and metric in counters else event.key
+        frames = (*([event.board] if are_several else []), *reversed(event.stack), name)
+        for deeper, own in inside or [((), value)]:
+            stack = ";".join(map(_frame, (*frames, *deeper)))
+            sums[stack] = sums.get(stack, 0) + own
+    lines = [f"{stack} {value}\n" for stack, own in sums.items() if (value := round(own)) > 0]
+    if not lines:
+        raise UsageError(
+            f"There are no stacks, because none of {len(trace.events)} events has a {metric} "
+            "of 1 or more.",
+            hint="call a board, or put record_function around what takes time, in a recorded step",
+        )
+    return "".join(lines)
+
+
+def _memory_stacks(trace: Trace) -> str:
+    sums: dict[str, int] = {}
+    taken = [m for event in trace.events for m in event.memory if m.action is Action.CREATE]
+    are_several = len({each.board for each in taken}) > 1
+    for each in taken:
+        frames = (*([each.board] if are_several else []), *reversed(each.stack))
+        stack = ";".join(map(_frame, frames))
+        sums[stack] = sums.get(stack, 0) + each.size
+    if not taken:
+        raise UsageError("There are no stacks, because no call has taken memory.")
+    return "".join(f"{stack} {size}\n" for stack, size in sums.items())
+
+
+def _within(event: FunctionEvent, metric: str) -> list[tuple[tuple[str, ...], float]]:
+    """Return the stacks below a call on a board, if it is known what ran there."""
+    profile = event.profile
+    if profile is None or metric not in profile.columns or event.is_raw:
+        return []
+    stacks = stacks_of(profile, metric)
+    known = 0 if event.kind == "measurement" else 1  # frames that the event itself stands for
+    return [
+        (tuple(frame.function for frame in stack[known:]), cost * event.count)
+        for stack, cost in stacks.items()
+        if stack[0].function != INTERRUPTED
+    ]
+
+
+def _frame(name: str) -> str:
+    return name.translate(_SEPARATORS) or "_"
+
+
+def _own(event: FunctionEvent, metric: str) -> float | None:
+    if metric in (_SELF_CPU, _SELF_DEVICE):
+        time_us = event.self_cpu_time_total if metric == _SELF_CPU else event.self_device_time_total
+        return None if time_us is None else 1000 * time_us
+    if event.kind == "device_range" and _has_call_with(event, metric):
+        return None  # the call's own count covers its ranges
+    found = event.self_metric(metric)
+    if isinstance(found, Count):
+        return found.value
+    return 1000 * found.microseconds if isinstance(found, Duration) else None
+
+
+def _has_call_with(event: FunctionEvent, metric: str) -> bool:
+    around = event.cpu_parent
+    while around is not None and around.kind == "device_range":
+        around = around.cpu_parent
+    return around is not None and metric in around.metrics
+
+
+# -- files --------------------------------------------------------------------------------------
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a file, compressed if its name ends in ``.gz``.
+
+    Raises:
+        UsageError, StorageError: it cannot be written.
+    """
+    content = text.encode()
+    if os.fspath(path).endswith(".gz"):
+        # Leave out the time of day, so that the same trace makes the same file.
+        content = gzip.compress(content, mtime=0)
+    try:
+        Path(path).write_bytes(content)
+    except OSError as error:
+        raise unwritable(os.fspath(path), error) from error
+
+
+# -- TensorBoard -------------------------------------------------------------------------------
+
+
+class _Exports(Protocol):
+    def export_chrome_trace(self, path: str | os.PathLike[str]) -> None: ...
+
+
+def tensorboard_trace_handler(
+    dir_name: str | os.PathLike[str], worker_name: str | None = None, use_gzip: bool = False
+) -> Callable[[_Exports], None]:
+    """Return an ``on_trace_ready`` that writes each trace to ``WORKER.TIME.pt.trace.json``.
+
+    Args:
+        dir_name: of the files; made if it is not there.
+        worker_name: if None or "", host and process at the time of the first trace.
+        use_gzip: compress the files; their names end in ``.gz`` then.
+
+    Raises:
+        UsageError: a name is not a string, or the worker's cannot be part of a file name. The
+            handler raises it if the folder or the file cannot be written.
+    """
+    if not isinstance(dir_name, str | os.PathLike) or not isinstance(worker_name, str | None):
+        raise UsageError(
+            f"dir_name={dir_name!r:.60}, worker_name={worker_name!r:.60}: names must be strings."
+        )
+    if worker_name is not None and any(each in worker_name for each in _NOT_IN_NAMES):
+        raise UsageError(
+            f"worker_name={worker_name!r:.60} cannot be part of a file name.",
+            hint="leave out slashes; dir_name sets the folder",
+        )
+    worker = worker_name or None
+
+    def handler(prof: _Exports) -> None:
+        nonlocal worker
+        folder = Path(dir_name)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritable(folder, error) from error
+        if worker is None:
+            worker = f"{socket.gethostname()}_{os.getpid()}"
+        ending = ".gz" if use_gzip else ""
+        prof.export_chrome_trace(folder / f"{worker}.{time.time_ns()}.pt.trace.json{ending}")
+
+    return handler
+
+
+# -- lanes -------------------------------------------------------------------------------------
+
+
+def lanes_of(events: Sequence[FunctionEvent]) -> dict[FunctionEvent, int]:
+    """Distribute events over lanes, so that on each lane all events nest.
+
+    Trace viewers only know times. On the same lane, what one task does while another waits would
+    appear inside the other's range.
+
+    Args:
+        events: of one trace, linked.
+
+    Returns:
+        The number of each event's lane within its thread, from 1.
+    """
+    threads: dict[Thread, list[list[FunctionEvent]]] = {}
+    lanes: dict[FunctionEvent, int] = {}
+    for event in sorted(events, key=lambda each: (each.start_ns, each.id)):
+        open_ones = threads.setdefault(event.thread, [])
+        for lane in open_ones:
+            while lane and lane[-1].end_ns <= event.start_ns:
+                lane.pop()
+        number = _place(event, open_ones)
+        open_ones[number].append(event)
+        lanes[event] = number + 1
+    return lanes
+
+
+def _place(event: FunctionEvent, lanes: list[list[FunctionEvent]]) -> int:
+    """Return the lane on which its parent is innermost, else an empty lane."""
+    for number, lane in enumerate(lanes):
+        if lane and lane[-1] is event.cpu_parent:
+            return number
+    for number, lane in enumerate(lanes):
+        if not lane:
+            return number
+    lanes.append([])
+    return len(lanes) - 1

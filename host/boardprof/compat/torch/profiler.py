@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Profiling of a host program's use of boards, step by step."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from boardprof.base.errors import UsageError
+from boardprof.compat.torch.flops import flops_of
+from boardprof.compat.torch.recorder import Recorded, Recorder
+from boardprof.compat.torch.records import Record, record_function
+from boardprof.compat.torch.results import Results
+from boardprof.compat.torch.settings import (
+    ProfilerAction,
+    ProfilerActivity,
+    Schedule,
+    always,
+    checked_settings,
+)
+from boardprof.compat.torch.trace import make_trace
+
+
+class profile(Results):
+    """Record the host's calls of packed functions on any board.
+
+    ::
+
+        with boardprof.profile(record_shapes=True) as prof:
+            board.functions.fir(x, h)
+        print(prof.key_averages().table(sort_by="cpu_time_total"))
+
+    `Board.profile` is one event, ``profile(fir)``, which stands for the calls in its samples.
+    `Program.profile`, `time_evaluator`, and `profile_function` with host collectors measure sample
+    by sample. There each sample is an event, with those of ``metrics`` that it counts itself. A
+    call that the host refuses, such as one with wrong arguments, is not an event. A call that fails
+    is an event with its error.
+
+    The host's times cover the whole call: arrays to the board and back, the link's exchange, and
+    the cost of counting ``metrics``. If a board's clock is real, its samples and windows (of
+    `Board.profile` and ``metrics``) are also placed on the host's time.
+
+    Attributes:
+        step_num: the current step, counted from 0.
+        current_action: the action of the current step.
+    """
+
+    def __init__(
+        self,
+        activities: Iterable[ProfilerActivity] | None = None,
+        schedule: Schedule | None = None,
+        on_trace_ready: Callable[[profile], object] | None = None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_flops: bool = False,
+        with_modules: bool = False,
+        experimental_config: Mapping[str, object] | None = None,
+        acc_events: bool = False,
+        custom_trace_id_callback: Callable[[], str] | None = None,
+        metrics: str | Iterable[str] | Mapping[str, Iterable[str]] | None = None,
+        *,
+        mask_interrupts: bool = False,
+    ) -> None:
+        """Set what will be recorded; nothing is recorded yet.
+
+        Args:
+            activities: of the host, of boards, or both; None for both.
+            schedule: function from a step's number to its action, such as `schedule` returns. If
+                None, everything is recorded and the trace is ready at the end.
+            on_trace_ready: called with this profile when a trace is ready.
+            record_shapes: keep the shapes and values of arguments.
+            profile_memory: record the memory that boards take and give back during each call, as
+                their malloc and free (``build(..., heap=True)``) or BP_ALLOC and BP_FREE tell it;
+                see `export_memory_timeline`. If the firmware of
+                a board has no probes, its first call raises NotSupportedByAgentError. Recording
+                begins before each call and ends after it, which takes several exchanges.
+            with_stack: record which functions run within each call, and what they cost; see
+                `Board.hotspots`. Averages then have a row for each of them, and `export_stacks`
+                goes on into the call. Each call is made once more, on an emulator of its own,
+                before it is made; calls of one function with equal arguments share a recording.
+                The host's times of ranges around a call include that. Only emulated boards can;
+                for others `diagnostics` gives the reason. With ``profile_memory``, the memory of
+                any board also has file and line where it was taken; see `FunctionEvent.memory`.
+            with_flops: count operations by the formulas of `register_flops`.
+            with_modules: traces name the ranges around each event.
+            experimental_config: ``{"metrics": [...]}``, as the argument of that name, or with
+                the counters of each board: ``{"metrics": {"native": ["duration"], ...}}``.
+                ``{"device_ranges": True}`` makes events of the ranges on boards (BP_RANGE_BEGIN)
+                within each call, and shows their marks. It records as ``profile_memory`` does.
+            acc_events: keep the events of earlier cycles together with later ones.
+            custom_trace_id_callback: called before a trace begins; returns its name.
+            metrics: counters of each call, by the names that `Board.profile` takes; they cover the
+                call alone, as there. ``"duration"`` is its time by the board's clock. None counts
+                nothing, since counting makes calls slower for the host. Within another profile that
+                counts, and if the agent does not return results of what it measures, the host opens
+                a window around the call. Its counts include the agent's work and its wait for the
+                link, and tables mark them. A board that lacks a counter counts the others, and
+                `diagnostics` gives the reason. A warning at the end names metrics that no called
+                board has. A dict has the counters of each board, by its name.
+            mask_interrupts: mask interrupts on the board while it counts ``metrics`` of a call. In
+                a window of the host they still run, and the event's ``args`` say so. If a board
+                cannot mask, or only after a call with interrupts on, its first call raises
+                UsageError.
+
+        Raises:
+            UsageError: no activity, an unknown setting, metrics without boards, masked interrupts
+                without metrics, or a callback that cannot be called.
+        """
+        settings = checked_settings(
+            activities,
+            record_shapes=record_shapes,
+            profile_memory=profile_memory,
+            with_stack=with_stack,
+            with_flops=with_flops,
+            with_modules=with_modules,
+            experimental_config=experimental_config,
+            metrics=metrics,
+            mask_interrupts=mask_interrupts,
+        )
+        for name, function in (
+            ("schedule", schedule),
+            ("on_trace_ready", on_trace_ready),
+            ("custom_trace_id_callback", custom_trace_id_callback),
+        ):
+            if function is not None and not callable(function):
+                raise UsageError(f"{name}={function!r:.60} cannot be called.")
+        super().__init__(settings)
+        self._schedule = always if schedule is None else schedule
+        self._marks_steps = schedule is not None
+        self.on_trace_ready = on_trace_ready
+        self._accumulates = acc_events
+        self._make_trace_id = custom_trace_id_callback
+        self._recorder: Recorder | None = None
+        self._step: record_function | None = None
+        self._handler_error: Exception | None = None
+        self.step_num = 0
+        self.current_action = self._action()
+
+    @property
+    def profiler(self) -> Self:
+        """The profile itself; in torch, events and averages are on a separate object."""
+        return self
+
+    # -- steps ----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start recording with the current step.
+
+        Raises:
+            UsageError: it has begun already.
+        """
+        if self._is_running:
+            raise UsageError("This profile is already running.", hint="call stop() first")
+        self._is_running = True
+        self._go(ProfilerAction.NONE, self.current_action)
+        self._begin_step()
+
+    def step(self) -> None:
+        """End the current step and begin the next one, even if ``on_trace_ready`` raises.
+
+        Raises:
+            UsageError: the profile is not running.
+        """
+        if not self._is_running:
+            raise UsageError(
+                "step() was called on a profile that is not running.", hint="call start() first"
+            )
+        self._end_step()
+        before = self.current_action
+        self.step_num += 1
+        self.current_action = self._action()
+        try:
+            self._go(before, self.current_action)
+        finally:
+            self._begin_step()
+
+    def stop(self) -> None:
+        """End the current step and the trace; do nothing if the profile is not running."""
+        if self._is_running:
+            self._end_step()
+            self._is_running = False
+            self._go(self.current_action, None)
+
+    def __enter__(self) -> Self:
+        """Start."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop; events recorded before an error are kept."""
+        self.stop()
+
+    def _action(self) -> ProfilerAction:
+        action = self._schedule(self.step_num)
+        if not isinstance(action, ProfilerAction):
+            raise UsageError(
+                f"The schedule gave {action!r:.60} for step {self.step_num}, which is not a "
+                "ProfilerAction."
+            )
+        return action
+
+    def _begin_step(self) -> None:
+        if self._marks_steps and self._recorder is not None:
+            self._step = record_function(f"ProfilerStep#{self.step_num}", kind="step")
+            self._step.__enter__()
+
+    def _end_step(self) -> None:
+        if self._step is not None:
+            self._step.__exit__(None, None, None)
+            self._step = None
+
+    def _go(self, before: ProfilerAction, now: ProfilerAction | None) -> None:
+        """Do what is due between two steps, and then raise any error of a handler.
+
+        After any other error nothing is recorded.
+
+        Args:
+            before: the action of the step that has ended.
+            now: that of the next step; None if the profile ends.
+        """
+        self._handler_error = None
+        try:
+            self._end_recording(before, now)
+            if now is not None and now is not ProfilerAction.NONE:
+                self._continue_recording(now)
+        except BaseException:
+            self._is_running = False
+            self._drop_trace()
+            raise
+        if self._handler_error is not None:
+            raise self._handler_error
+
+    def _end_recording(self, before: ProfilerAction, now: ProfilerAction | None) -> None:
+        """Deliver the trace, or discard it, if the cycle is over."""
+        is_recording = before is ProfilerAction.RECORD
+        if before is ProfilerAction.RECORD_AND_SAVE or (is_recording and now is None):
+            self._stop_trace()
+            self._call_handler()
+        elif now in (None, ProfilerAction.NONE) or (is_recording and now is ProfilerAction.WARMUP):
+            if now is not None and before is not ProfilerAction.NONE:
+                _warn(before, now)
+            self._drop_trace()
+
+    def _continue_recording(self, now: ProfilerAction) -> None:
+        if self._recorder is None:
+            if self._make_trace_id is not None:
+                self._trace_id = self._make_trace_id()
+            self._recorder = Recorder(self._settings)
+        if now is not ProfilerAction.WARMUP and not self._recorder.keeps:
+            self._recorder.keep()
+
+    def _stop_trace(self) -> None:
+        assert self._recorder is not None
+        recorder, self._recorder = self._recorder, None
+        recorded = recorder.finish()
+        failed: dict[str, str] = {}
+        trace = make_trace(
+            recorded,
+            functools.partial(self._flops, failed),
+            with_ranges=self._settings.device_ranges,
+            with_memory=self._settings.profile_memory,
+            with_places=self._settings.with_stack,
+        )
+        trace = replace(trace, diagnostics=(*trace.diagnostics, *failed.values()))
+        if self._accumulates and self._trace is not None:
+            trace = self._trace.and_then(trace)
+        self._trace = trace
+        for text in failed.values():
+            warn_user(text)
+        if recorded.unknown:
+            warn_user(_uncounted(recorded))
+        if recorded.uncalled:
+            names = ", ".join(recorded.uncalled)
+            warn_user(f"Metrics are named for {names}, but no board of that name was called.")
+
+    def _drop_trace(self) -> None:
+        if self._recorder is not None:
+            self._recorder.drop()
+            self._recorder = None
+
+    def _call_handler(self) -> None:
+        if self.on_trace_ready is not None:
+            try:
+                self.on_trace_ready(self)
+            except Exception as error:  # any error of a user's handler; the profile goes on
+                self._handler_error = error
+
+    def _flops(self, failed: dict[str, str], record: Record) -> int | None:
+        """Return the operations of one call; failures are noted once for each function."""
+        if not self._settings.with_flops or not record.board or record.shapes is None:
+            return None
+        try:
+            return flops_of(record.name, record.dims, record.values)
+        except UsageError as error:  # an error of a formula must not lose the recording
+            failed.setdefault(record.name, str(error))
+            return None
+
+
+def _uncounted(recorded: Recorded) -> str:
+    whys = [
+        f"{board}: {why}" for (board, n), why in recorded.lacking.items() if n in recorded.unknown
+    ]
+    return (
+        f"No board that was called counts {', '.join(recorded.unknown)} ({'; '.join(whys)}); "
+        "`boardprof metrics` lists what a board counts."
+    )
+
+
+def _warn(before: ProfilerAction, now: ProfilerAction) -> None:
+    warn_user(
+        f"The schedule went from {before.name} to {now.name}, so the cycle is discarded: a cycle "
+        "must end with RECORD_AND_SAVE."
+    )
+
+
+_NOT_THE_USERS = (f"{Path(__file__).parents[2]}{os.sep}", contextlib.__file__)
+
+
+def warn_user(message: str) -> None:
+    """Warn at the innermost line outside of this package, such as a ``with``.
+
+    Helpers that enter and leave a ``with`` for the user, such as ``ExitStack``, are skipped too.
+    """
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, stacklevel=level)

@@ -1,0 +1,388 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recording of the host's use of boards over a period of time, with profiles of its calls."""
+
+from __future__ import annotations
+
+import copy
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import msgpack
+
+from boardprof.base.errors import BoardprofError, UsageError
+from boardprof.base.metrics import metric_called
+from boardprof.compat.torch.board_probes import call_probes, probe_recorder
+from boardprof.compat.torch.call_counters import CallCounters
+from boardprof.compat.torch.device_spans import DeviceSpan, placed, sample_spans
+from boardprof.compat.torch.records import (
+    RECORDINGS,
+    Kind,
+    Open,
+    Record,
+    begin,
+    end,
+    innermost_record,
+    now_ns,
+    this_thread,
+)
+from boardprof.compat.torch.settings import ProfilerActivity, Settings
+from boardprof.measure.sampling.available_metrics import lack_text
+from boardprof.measure.sampling.clock_probe import ClockProbe, clock_probe
+from boardprof.measure.sampling.selection import is_duration
+from boardprof.measure.session.functions import OBSERVERS, HostCall, Observation, unobserved
+from boardprof.results.report.calls import STACK
+from boardprof.results.report.profile import Profile
+
+if TYPE_CHECKING:
+    from boardprof.measure.probe_recorder import ProbeRecorder
+    from boardprof.measure.sampling.counted_pass import Value
+    from boardprof.measure.session.board import Board
+    from boardprof.results.report.measurement import Measurement
+    from boardprof.target.arguments.arguments import Arguments
+    from boardprof.target.arguments.array_argument import ArrayArgument
+    from boardprof.wire.decode.clock import ClockFit
+
+_NO_STACK = "it takes another call, which board.profile and Program.profile make"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The recorded data.
+
+    Attributes:
+        records: in the order in which they began.
+        unfinished: records that had not ended; their own end, if any, is after the trace's end.
+        begin_ns: the host's clock when it began.
+        end_ns: likewise when it ended.
+        unix_ns: the time of day when it began.
+        lacking: why a board does not count a metric, by the names of both.
+        unknown: requested metrics that no called board has.
+        uncalled: boards for which metrics are requested, and that were not called.
+        unprofiled: why the functions within calls on a board are not known, by its name.
+    """
+
+    records: tuple[Record, ...]
+    unfinished: frozenset[Record]
+    begin_ns: int
+    end_ns: int
+    unix_ns: int
+    lacking: Mapping[tuple[str, str], str]
+    unknown: tuple[str, ...]
+    uncalled: tuple[str, ...]
+    unprofiled: Mapping[str, str]
+
+
+class Recorder:
+    """Recorder of calls. Before `keep` it does the same work, but discards the records.
+
+    Attributes:
+        settings: of the profile.
+        keeps: whether the record of what begins now is kept.
+        profiles: of the calls; None if they are not recorded.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        """Begin to watch; always call `finish` or `drop` later."""
+        self.settings = settings
+        self.keeps = False
+        self._records: list[Record] = []
+        self._counters: dict[Board, CallCounters | None] = {}
+        self._clocks: dict[Board, ClockProbe] = {}
+        self._lacking: dict[tuple[str, str], str] = {}
+        self._had: set[str] = set()
+        self.profiles = CallProfiles() if settings.with_stack else None
+        self._ports: dict[str, list[str]] = {}
+        self._making = threading.Lock()
+        self._begin_ns = self._unix_ns = 0
+        OBSERVERS.append(self)
+
+    def keep(self) -> None:
+        """Keep what begins from now on."""
+        self._begin_ns, self._unix_ns = now_ns(), time.time_ns()
+        self.keeps = True
+        if ProfilerActivity.CPU in self.settings.activities:
+            RECORDINGS.append(self._records)
+
+    def drop(self) -> None:
+        """Stop watching."""
+        # Compare by identity: lists with the same content are equal.
+        RECORDINGS[:] = [each for each in RECORDINGS if each is not self._records]
+        if self in OBSERVERS:
+            OBSERVERS.remove(self)
+
+    def finish(self) -> Recorded:
+        """Stop watching; return the recorded data."""
+        end_ns = now_ns()
+        self.drop()
+        records = tuple(record for record in self._records if not record.is_refused)
+        unfinished = frozenset(r for r in records if r.end_ns is None)
+        fits = {self.name_of(board): _last_fit(clock) for board, clock in self._clocks.items()}
+        for record in records:
+            record.spans = _placed(record, fits.get(record.board))
+        called = {board.device.name for board in self._counters}
+        unknown = dict.fromkeys(name for _, name in self._lacking if name not in self._had)
+        return Recorded(
+            records,
+            unfinished,
+            self._begin_ns,
+            end_ns,
+            self._unix_ns,
+            dict(self._lacking),
+            tuple(unknown),
+            tuple(board for board in self.settings.metrics if board not in {"", *called}),
+            dict(self.profiles.lacking) if self.profiles is not None else {},
+        )
+
+    # -- calls ----------------------------------------------------------------------------------
+
+    def prepare(self, board: Board) -> None:
+        """Choose counters and begin to follow the clock."""
+        if self.settings.metrics_of(board.device.name):
+            self._counters_of(board)
+        if self.settings.records_probes:
+            probe_recorder(board, self.settings)
+        if ProfilerActivity.BOARD in self.settings.activities:
+            with self._making:
+                self._follow(board)
+
+    def watch(self, call: HostCall) -> Observation | None:
+        """Return an observer that records a call."""
+        counters = None
+        if self.settings.metrics_of(call.board.device.name):
+            counters = self._counters_of(call.board)
+        return _CallObservation(self, call, counters)
+
+    def _counters_of(self, board: Board) -> CallCounters | None:
+        """Return the counters of a board for the metrics that it has; None if it has none."""
+        with self._making:
+            if board not in self._counters:
+                found, lacking = board.offer.split(self.settings.metrics_of(board.device.name))
+                stack = [name for name in found if metric_called(name, [STACK])]
+                found = tuple(name for name in found if name not in stack)
+                masks = self.settings.mask_interrupts
+                counters = CallCounters(board, found, mask_interrupts=masks) if found else None
+                if counters is not None and counters.read_a_clock:
+                    self._follow(board)
+                self._counters[board] = counters
+                self._had.update(found)
+                reasons = {name: lack_text(name, error) for name, error in lacking.items()}
+                for name, why in {**reasons, **dict.fromkeys(stack, _NO_STACK)}.items():
+                    self._lacking[self.name_of(board), name] = why
+            return self._counters[board]
+
+    def _follow(self, board: Board) -> None:
+        if board not in self._clocks:
+            clock = clock_probe(board.link)
+            clock.follow()
+            self._clocks[board] = clock
+
+    def name_of(self, board: Board) -> str:
+        """Return a board's name, numbered if a board of that name is at another port."""
+        name, port = board.device.name, board.device.port
+        ports = self._ports.setdefault(name, [])
+        if port not in ports:
+            ports.append(port)
+        number = ports.index(port) + 1
+        return name if number == 1 else f"{name} ({number})"
+
+    def add(self, record: Record) -> None:
+        """Add a new record, if records are kept."""
+        if self.keeps:
+            self._records.append(record)
+
+
+def _placed(record: Record, fit: ClockFit | None) -> tuple[DeviceSpan, ...]:
+    """Place the spans of a record on the host's time; ``fit`` is of its board's clock."""
+    begin_ns, end_ns = record.start_ns, record.end_ns or record.start_ns
+    found = (placed(span, begin_ns, end_ns, fit) for span in record.spans)
+    return tuple(replace(span, board=record.board) for span in found)
+
+
+def _last_fit(clock: ClockProbe) -> ClockFit | None:
+    """Ask a board for its clock once more; return the fit, if known."""
+    try:
+        clock.follow()
+    except BoardprofError:  # the session is over: the spans then say that they cannot be placed
+        return None
+    return clock.fit()
+
+
+class _CallObservation:
+    """Observer of one call."""
+
+    def __init__(self, recorder: Recorder, call: HostCall, counters: CallCounters | None) -> None:
+        """Prepare; ``counters`` is None to count nothing."""
+        self._recorder = recorder
+        self._call = call
+        self._counters = counters
+        self._is_made = False
+        self._open: Open | None = None
+        self._label: Record | None = None
+        self._label_open: Open | None = None
+        self._probes: ProbeRecorder | None = None
+        kind: Kind = "call" if call.rounds is None else "measurement"
+        self._record = Record(
+            call.function.info.name, kind, this_thread(), 0, board=recorder.name_of(call.board)
+        )
+
+    def begin(self) -> None:
+        """Note the time."""
+        record = self._record
+        if self._recorder.profiles is not None and self._recorder.keeps:
+            record.profile = self._recorder.profiles.of(self._call, record.board)
+        if self._recorder.settings.records_probes and self._recorder.keeps:
+            self._begin_probes()
+        if self._call.label is not None:
+            self._begin_label(self._call.label)
+        record.around = innermost_record()
+        self._open = begin(self, record)
+        record.start_ns = now_ns()
+        self._recorder.add(record)
+
+    def through(self, value: Value, is_plain: bool) -> Value:
+        """Count, if requested, and note that the board was called."""
+        if self._counters is not None:
+            value = self._counters.through(self._record, self._call.function, value, is_plain)
+
+        def call(function_id: int, packed: bytes, count: int, name: str) -> object:
+            result = value(function_id, packed, count, name)
+            self._is_made = True
+            return result
+
+        return call
+
+    def end(self, measurement: Measurement | None, error: BaseException | None) -> None:
+        """Note the time, and then the facts about the call."""
+        record, settings = self._record, self._recorder.settings
+        ended_ns = now_ns()
+        if self._open is not None:
+            end(self._open)
+        self._end_probes(error)
+        if self._label is not None and self._label_open is not None:
+            end(self._label_open)
+            self._label.end_ns = ended_ns
+        if error is not None:
+            record.error = type(error).__name__
+            record.is_refused = isinstance(error, UsageError) and not self._is_made
+        elif settings.keeps_arguments:
+            self._note_arguments()
+        if measurement is not None:
+            self._note_samples(measurement)
+        record.untimed = self._untimed()
+        record.end_ns = ended_ns
+
+    def _begin_label(self, label: str) -> None:
+        """Begin a range around the call, as a module has around its layers."""
+        self._label = Record(label, "range", this_thread(), now_ns(), around=innermost_record())
+        self._label_open = begin(self, self._label)
+        self._recorder.add(self._label)
+
+    def _begin_probes(self) -> None:
+        """Record the probes of a call. A measurement would count them, so it goes without."""
+        if self._record.kind == "call":
+            self._probes = probe_recorder(self._call.board, self._recorder.settings)
+            self._probes.__enter__()
+
+    def _end_probes(self, error: BaseException | None) -> None:
+        recorder, self._probes = self._probes, None
+        if recorder is not None:
+            recorder.__exit__(type(error) if error else None, error, None)
+            if error is None:
+                self._record.probes = call_probes(recorder.recording())
+
+    def _untimed(self) -> str:
+        record, settings = self._record, self._recorder.settings
+        if ProfilerActivity.BOARD not in settings.activities:
+            return ""
+        if record.error:
+            return "it ended with an error"
+        if self._call.board.device.clock_kind == "simulated":
+            return "its clock is simulated and does not measure time"
+        if record.is_raw:
+            return "its clock was read around more than the function"
+        if record.spans or any(map(is_duration, settings.metrics_of(self._call.board.device.name))):
+            return ""
+        return 'its clock was not read; metrics="duration" reads it'
+
+    def _note_samples(self, measurement: Measurement) -> None:
+        record = self._record
+        rounds = len(measurement.samples)
+        record.calls = rounds * measurement.number
+        record.args = {"repeat": rounds, "number": measurement.number}
+        record.args["warmup"] = measurement.warmup
+        if ProfilerActivity.BOARD in self._recorder.settings.activities:
+            record.spans = tuple(sample_spans(measurement, self._call.board.link.layouts))
+        if self._counters is not None:
+            self._counters.note_measurement(record, measurement)
+
+    def _note_arguments(self) -> None:
+        call, record = self._call, self._record
+        bound = call.bound()
+        record.shapes = bound.text
+        arrays = {each.name: each.array for each in bound.arrays}
+        record.dims = {name: a.shape for name, a in arrays.items() if a is not None}
+        # A returned struct has a place after the parameters.
+        parameters = zip(call.function.signature.parameters, bound.parts, strict=False)
+        record.values = {
+            name: msgpack.unpackb(part) for (name, _), part in parameters if isinstance(part, bytes)
+        }
+
+
+# -- profiles of calls -------------------------------------------------------------------------
+
+
+class CallProfiles:
+    """Profiles of calls. Calls of one function with equal arguments are recorded once."""
+
+    def __init__(self) -> None:
+        """Record nothing yet."""
+        self._known: dict[tuple[object, ...], Profile | None] = {}
+        self.lacking: dict[str, str] = {}
+        """Name of a board -> why its calls cannot be recorded."""
+
+    def of(self, call: HostCall, board: str) -> Profile | None:
+        """Record a call that is about to be made; ``board`` names its board.
+
+        None if nothing can record it, or if it fails; the call itself then says why.
+        """
+        if board in self.lacking:
+            return None
+        bound = call.bound()
+        if any(array.links for array in bound.arrays):
+            return None  # what their pointers lead to cannot be given again
+        contents = tuple(map(_content, bound.parts))
+        key = (id(call.board), call.function.info.name, bound.text, contents)
+        if key not in self._known:
+            self._known[key] = self._record(call, bound, board)
+        return self._known[key]
+
+    def _record(self, call: HostCall, bound: Arguments, board: str) -> Profile | None:
+        try:
+            with unobserved():
+                return call.board.hotspots(call.function.info.name, named=_values(call, bound))
+        except UsageError as error:
+            self.lacking[board] = error.message
+        except BoardprofError:
+            pass
+        return None
+
+
+def _content(part: bytes | ArrayArgument) -> bytes | None:
+    if isinstance(part, bytes):
+        return part
+    return None if part.array is None else part.array.tobytes()
+
+
+def _values(call: HostCall, bound: Arguments) -> Mapping[str, object]:
+    """Return arguments by parameter, arrays as copies: the recorded call may write them."""
+    copies: dict[int, object] = {}  # one array given twice stays one
+    values: dict[str, object] = {}
+    for (name, _), part in zip(call.function.signature.parameters, bound.parts, strict=False):
+        if isinstance(part, bytes):
+            values[name] = msgpack.unpackb(part)
+        else:
+            values[name] = copies.setdefault(id(part.array), copy.copy(part.array))
+    return values

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The settings of a profile: activities, the schedule of steps, and what is recorded."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.measure.sampling.selection import metric_names
+from boardprof.measure.session.board import OPEN_BOARDS
+from boardprof.target.descriptions.board_lookup import find_boards
+
+_SETTINGS = ("metrics", "device_ranges")
+_OTHERS = ""
+
+
+class ProfilerActivity(Enum):
+    """What a profile records."""
+
+    CPU = "cpu"
+    """The host: its calls of boards, ranges and marks."""
+
+    BOARD = "board"
+    """Boards: counters, and the times of calls by the board's own clock."""
+
+
+class ProfilerAction(Enum):
+    """What a profile does in one step."""
+
+    NONE = 0
+    """Nothing."""
+
+    WARMUP = 1
+    """Do the same as `RECORD`, but discard the events."""
+
+    RECORD = 2
+    """Record."""
+
+    RECORD_AND_SAVE = 3
+    """Record, and deliver the trace after the step."""
+
+
+Schedule = Callable[[int], ProfilerAction]
+"""Function from a step's number, >= 0, to its action."""
+
+
+def schedule(
+    *,
+    wait: int,
+    warmup: int,
+    active: int,
+    repeat: int = 0,
+    skip_first: int = 0,
+    skip_first_wait: int = 0,
+) -> Schedule:
+    """Return a schedule of cycles: wait, warm up, record; and again.
+
+    Args:
+        wait: idle steps at the start of a cycle, >= 0.
+        warmup: steps after these, whose events are discarded, >= 0.
+        active: steps after these, which are recorded, >= 1.
+        repeat: number of cycles; 0 for no end.
+        skip_first: steps before the first cycle, >= 0.
+        skip_first_wait: if not 0, the first cycle does not wait.
+
+    Raises:
+        UsageError: a number is out of range.
+    """
+    for name, value, least in (
+        ("wait", wait, 0),
+        ("warmup", warmup, 0),
+        ("active", active, 1),
+        ("repeat", repeat, 0),
+        ("skip_first", skip_first, 0),
+    ):
+        _check(name, value, least)
+    if not isinstance(skip_first_wait, bool):
+        _check("skip_first_wait", skip_first_wait, 0)
+    if warmup == 0:
+        warnings.warn(
+            "warmup=0: the first recorded step also pays for starting the profile, which can skew "
+            "its times.",
+            stacklevel=2,
+        )
+    cycle = wait + warmup + active
+
+    def action(step: int) -> ProfilerAction:
+        _check("step", step, 0)
+        if step < skip_first:
+            return ProfilerAction.NONE
+        step = step - skip_first + (wait if skip_first_wait else 0)
+        done, place = divmod(step, cycle)
+        if (repeat and done >= repeat) or place < wait:
+            return ProfilerAction.NONE
+        if place < wait + warmup:
+            return ProfilerAction.WARMUP
+        is_last = place == cycle - 1
+        return ProfilerAction.RECORD_AND_SAVE if is_last else ProfilerAction.RECORD
+
+    return action
+
+
+def always(step: int) -> ProfilerAction:
+    """Record each step: the schedule of a profile without one."""
+    return ProfilerAction.RECORD
+
+
+def _check(name: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise UsageError(f"{name}={value!r:.60} is not a whole number of {least} or more.")
+
+
+# -- other settings ----------------------------------------------------------------------------
+
+
+class NotSupportedByAgentError(UsageError):
+    """The board's agent does not support a feature; ``what`` names it."""
+
+    def __init__(self, what: str, why: str, *, hint: str | None = None) -> None:
+        """Compose the message.
+
+        Args:
+            what: the requested feature, as the caller writes it.
+            why: what the agent would have to do.
+            hint: what to try.
+        """
+        super().__init__(f"{what} is not supported by this agent: {why}.", hint=hint)
+        self.what = what
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The checked settings of a profile; see `profile`.
+
+    Attributes:
+        activities: of the host, of boards, or both.
+        record_shapes: whether events have the shapes and values of arguments.
+        profile_memory: whether memory that boards take and give back is recorded.
+        device_ranges: whether ranges and marks on boards are recorded.
+        with_stack: whether the functions within calls are recorded.
+        with_flops: whether operations are counted.
+        with_modules: whether traces name the ranges around each event.
+        metrics: counters of each call, by the name of the board; "" is for all other boards.
+        mask_interrupts: whether interrupts are masked while these count.
+    """
+
+    activities: frozenset[ProfilerActivity]
+    record_shapes: bool
+    profile_memory: bool
+    device_ranges: bool
+    with_stack: bool
+    with_flops: bool
+    with_modules: bool
+    metrics: Mapping[str, tuple[str, ...]]
+    mask_interrupts: bool
+
+    def metrics_of(self, board: str) -> tuple[str, ...]:
+        """Return the counters of each call of a board; () for none."""
+        return self.metrics.get(board, self.metrics.get(_OTHERS, ()))
+
+    @property
+    def keeps_arguments(self) -> bool:
+        """Whether shapes of arrays and values of scalars are recorded."""
+        return self.record_shapes or self.with_flops
+
+    @property
+    def records_probes(self) -> bool:
+        """Whether the probes of boards are recorded during each call."""
+        return self.profile_memory or self.device_ranges
+
+    @property
+    def flags(self) -> dict[str, str]:
+        """The enabled flags, as written to the trace."""
+        names = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
+        return {name: "1" for name in names if getattr(self, name)}
+
+
+def checked_settings(
+    activities: Iterable[ProfilerActivity] | None,
+    *,
+    record_shapes: bool,
+    profile_memory: bool,
+    with_stack: bool,
+    with_flops: bool,
+    with_modules: bool,
+    experimental_config: Mapping[str, object] | None,
+    metrics: str | Iterable[str] | Mapping[str, Iterable[str]] | None,
+    mask_interrupts: bool,
+) -> Settings:
+    """Check the arguments of `profile`.
+
+    Raises:
+        UsageError: no activity, an unknown setting, metrics without boards, or masked interrupts
+            without metrics.
+    """
+    chosen = _activities(activities)
+    names = _metrics(experimental_config, metrics)
+    if names and ProfilerActivity.BOARD not in chosen:
+        raise UsageError(
+            f"metrics={metrics or names} are counted on boards, but ProfilerActivity.BOARD is not "
+            "among the activities."
+        )
+    device_ranges = bool((experimental_config or {}).get("device_ranges"))
+    if (profile_memory or device_ranges) and ProfilerActivity.BOARD not in chosen:
+        raise UsageError(
+            "profile_memory and device_ranges record boards, but ProfilerActivity.BOARD is not "
+            "among the activities."
+        )
+    if mask_interrupts and not names:
+        raise UsageError(
+            "mask_interrupts masks interrupts while a call is counted, but no metric is named.",
+            hint='metrics=["instructions"], or leave mask_interrupts out',
+        )
+    return Settings(
+        chosen,
+        record_shapes,
+        profile_memory,
+        device_ranges,
+        with_stack,
+        with_flops,
+        with_modules,
+        names,
+        mask_interrupts,
+    )
+
+
+def _activities(given: Iterable[ProfilerActivity] | None) -> frozenset[ProfilerActivity]:
+    if given is None:
+        return frozenset(ProfilerActivity)
+    listed = list(given) if isinstance(given, Iterable) else [given]
+    strange = [each for each in listed if not isinstance(each, ProfilerActivity)]
+    if strange or not listed:
+        raise UsageError(
+            f"{strange[0]!r:.60} is not an activity."
+            if strange
+            else "There is no activity to record.",
+            hint="activities=[ProfilerActivity.CPU, ProfilerActivity.BOARD], or None for all",
+        )
+    return frozenset(listed)
+
+
+def _metrics(
+    config: Mapping[str, object] | None,
+    metrics: str | Iterable[str] | Mapping[str, Iterable[str]] | None,
+) -> dict[str, tuple[str, ...]]:
+    if config is not None and not isinstance(config, Mapping):
+        raise UsageError(f"experimental_config={config!r:.60} is not a dict.")
+    for name in config or {}:
+        if name not in _SETTINGS:
+            raise UnknownNameError("setting of experimental_config", name, _SETTINGS)
+    configured = (config or {}).get("metrics")
+    if configured is not None and metrics is not None:
+        raise UsageError("metrics is given twice: as an argument and in experimental_config.")
+    given = metrics if configured is None else configured
+    by_board = given if isinstance(given, Mapping) else {_OTHERS: given}
+    names = {board: metric_names(each) for board, each in by_board.items() if each is not None}
+    strange = [board for board in names if not isinstance(board, str)]
+    if strange:
+        raise UsageError(f"metrics: {strange[0]!r:.60} is not the name of a board.")
+    if names and not any(names.values()):
+        raise UsageError("No metric is named.", hint='metrics=["instructions"], or None')
+    _check_boards(set(names) - {_OTHERS})
+    return {board: tuple(each or ()) for board, each in names.items()}
+
+
+def _check_boards(names: Collection[str]) -> None:
+    """Refuse a name that is neither that of a board nor that of one that is connected already."""
+    if names:
+        known = [*find_boards(), *(board.spec.name for board in OPEN_BOARDS)]
+        for name in names:
+            if name not in known:
+                raise UnknownNameError("board", name, dict.fromkeys(known))

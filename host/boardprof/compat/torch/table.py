@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Averages as a text table, with torch's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.base.metrics import metric_called
+from boardprof.base.printable import bounded, display_width
+from boardprof.compat.torch.events import (
+    CALLS,
+    UNITS,
+    UNKNOWN,
+    WITHIN_CALLS,
+    sum_if_known,
+    time_text,
+)
+from boardprof.show.cells import plural
+from boardprof.show.layout import Column, Table, plain
+
+if TYPE_CHECKING:
+    from boardprof.compat.torch.averages import FunctionEventAvg
+
+
+_SORTED_BY = (
+    "count",
+    "cpu_time",
+    "cpu_time_max",
+    "cpu_time_min",
+    "cpu_time_p10",
+    "cpu_time_p50",
+    "cpu_time_p90",
+    "cpu_time_total",
+    "device_time",
+    "device_time_total",
+    "flops",
+    "self_cpu_time_total",
+    "self_device_time_total",
+)
+_FLOPS = ("FLOPs", "KFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs")
+_DOTS = "..."
+
+_Column = tuple[str, Callable[["FunctionEventAvg"], str]]
+
+
+def render_events_table(
+    averages: Sequence[FunctionEventAvg],
+    *,
+    sort_by: str | None,
+    row_limit: int,
+    widths: tuple[int | None, int | None, int | None],
+    header: str | None,
+    top_level_events_only: bool,
+    time_unit: str | None,
+    percentiles: bool,
+) -> str:
+    """Return the table; see `EventAverages.table`. ``widths``: of names, shapes and stacks."""
+    _check(row_limit, widths, time_unit)
+    rows = [each for each in averages if each.is_top_level or not top_level_events_only]
+    if not averages:
+        return ""
+    rows = _sorted(rows, sort_by)
+    rows = rows if row_limit < 0 else rows[:row_limit]
+    columns = _columns(averages, widths, time_unit, percentiles)
+    lines = _lines([Column(title, [text(row) for row in rows]) for title, text in columns])
+    if header is not None:
+        lines.insert(0, bounded(f"{header}"))
+    return "\n".join([*lines, *_footer(averages, time_unit)]) + "\n"
+
+
+def _check(row_limit: int, widths: Sequence[int | None], time_unit: str | None) -> None:
+    if not isinstance(row_limit, int) or row_limit < -1:
+        raise UsageError(f"row_limit={row_limit!r} is out of range: 0 or more, or -1 for all.")
+    for width in widths:
+        if width is not None and (not isinstance(width, int) or width < len(_DOTS) + 1):
+            raise UsageError(f"A column {width!r} wide is out of range: {len(_DOTS) + 1} or more.")
+    if time_unit is not None and time_unit not in UNITS:
+        raise UnknownNameError("unit of time", f"{time_unit}", UNITS)
+
+
+def _sorted(rows: Sequence[FunctionEventAvg], sort_by: str | None) -> list[FunctionEventAvg]:
+    """Sort in descending order, those without a value last."""
+    if sort_by is None:
+        return list(rows)
+    names = _metric_names(rows)
+    value: Callable[[FunctionEventAvg], float | None]
+    key = of_device(sort_by)
+    is_ours = key in _SORTED_BY and sort_by not in names
+    metric = None if is_ours else metric_called(f"{sort_by}", names)
+    if metric is not None:
+        value = lambda row: row.metric(metric)  # noqa: E731
+    elif is_ours:
+        value = lambda row: getattr(row, key)  # noqa: E731
+    else:
+        raise UnknownNameError("column to sort by", f"{sort_by}", (*_SORTED_BY, *names))
+    known = [(each, row) for row in rows if (each := value(row)) is not None]
+    known.sort(key=lambda pair: -pair[0])
+    return [row for _, row in known] + [row for row in rows if value(row) is None]
+
+
+def of_device(name: str) -> str:
+    """Return our name of a column: ``self_cuda_time_total`` is the device's."""
+    return f"{name}".replace("cuda", "device").replace("board", "device")
+
+
+def _metric_names(rows: Sequence[FunctionEventAvg]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for row in rows for name in row.metric_names))
+
+
+def _columns(
+    rows: Sequence[FunctionEventAvg],
+    widths: tuple[int | None, int | None, int | None],
+    unit: str | None,
+    percentiles: bool,
+) -> list[_Column]:
+    name_width, shapes_width, stack_width = widths
+
+    def time(us: float | None) -> str:
+        return time_text(us, unit)
+
+    def own(row: FunctionEventAvg, us: float) -> float | None:
+        """Return a time of the host's; a function within a call on a board has none."""
+        return None if row.kind in WITHIN_CALLS else us
+
+    whole = sum(row.self_cpu_time_total for row in rows)
+    columns: list[_Column] = [
+        ("Name", lambda r: _cut(r.key, name_width)),
+        ("Self CPU %", lambda r: _percent(own(r, r.self_cpu_time_total), whole)),
+        ("Self CPU", lambda r: time(own(r, r.self_cpu_time_total))),
+        ("CPU total %", lambda r: _percent(own(r, r.cpu_time_total), whole)),
+        ("CPU total", lambda r: time(own(r, r.cpu_time_total))),
+        ("CPU time avg", lambda r: time(own(r, r.cpu_time))),
+    ]
+    if percentiles:
+        columns += [
+            ("CPU min", lambda r: time(own(r, r.cpu_time_min))),
+            ("CPU p10", lambda r: time(own(r, r.cpu_time_p10))),
+            ("CPU p50", lambda r: time(own(r, r.cpu_time_p50))),
+            ("CPU p90", lambda r: time(own(r, r.cpu_time_p90))),
+            ("CPU max", lambda r: time(own(r, r.cpu_time_max))),
+        ]
+    if any(row.device_time is not None for row in rows):
+        board = _board_total(rows)
+        columns += [
+            ("Self BOARD", lambda r: time(r.self_device_time_total)),
+            ("Self BOARD %", lambda r: _percent(r.self_device_time_total, board)),
+            ("BOARD total", lambda r: time(r.device_time_total)),
+            ("BOARD time avg", lambda r: time(r.device_time)),
+        ]
+    columns += [_metric_column(name, unit) for name in _metric_names(rows)]
+    columns.append(("# of Calls", lambda r: str(r.count)))
+    if len({row.board for row in rows if row.board}) > 1:
+        columns.append(("Board", lambda r: bounded(r.board)))
+    if any(row.input_shapes for row in rows):
+        columns.append(("Input Shapes", lambda r: _cut(r.input_shapes or "", shapes_width)))
+    if any(row.stack for row in rows):
+        columns.append(("Stack", lambda r: _cut(" < ".join(r.stack), stack_width)))
+    return columns + _flops_columns(rows)
+
+
+def _metric_column(name: str, unit: str | None) -> _Column:
+    is_time = name.endswith("(us)")
+    title = f"{bounded(name.removesuffix(' (us)'))} avg"
+
+    def text(row: FunctionEventAvg) -> str:
+        value = row.metric(name)
+        if value is None:
+            return UNKNOWN
+        mark = "~" if row.is_raw else ""
+        if is_time:
+            return mark + time_text(value, unit)
+        return mark + (f"{value:,.0f}" if value == round(value) else f"{value:,.3f}")
+
+    return title, text
+
+
+def _flops_columns(rows: Sequence[FunctionEventAvg]) -> list[_Column]:
+    """Return the column of operations, in the unit of the smallest non-zero number."""
+    known = [row.flops for row in rows if row.flops]
+    if not known:
+        return []
+    scale = 0
+    while scale + 1 < len(_FLOPS) and min(known) >= 1000 ** (scale + 1):
+        scale += 1
+
+    def text(row: FunctionEventAvg) -> str:
+        return UNKNOWN if row.flops is None else f"{row.flops / 1000**scale:.3f}"
+
+    return [(f"Total {_FLOPS[scale]}", text)]
+
+
+def _board_total(rows: Sequence[FunctionEventAvg]) -> float | None:
+    """Return the total time of calls on boards; None if any is not known."""
+    return sum_if_known([row.self_device_time_total for row in rows if row.kind in CALLS])
+
+
+def _percent(part: float | None, whole: float | None) -> str:
+    if part is None or whole is None or whole <= 0:
+        return UNKNOWN
+    return f"{100 * part / whole:.2f}%"
+
+
+def _cut(text: str, width: int | None) -> str:
+    """Return a text on one line, cut to a number of characters; None for all."""
+    shown = bounded(text)
+    if width is None or len(shown) <= width:
+        return shown
+    return shown[: width - len(_DOTS)] + _DOTS
+
+
+def _lines(columns: Sequence[Column]) -> list[str]:
+    head, *rows = plain([Table(columns)]).splitlines()
+    widths = (max(map(display_width, (c.header, *c.cells))) for c in columns)
+    rule = "  ".join("-" * width for width in widths)
+    return [rule, head, rule, *rows, rule]
+
+
+def _footer(rows: Sequence[FunctionEventAvg], unit: str | None) -> list[str]:
+    lines = [f"Self CPU time total: {time_text(sum(r.self_cpu_time_total for r in rows), unit)}"]
+    if any(r.device_time is not None for r in rows):
+        board = _board_total(rows)
+        text = "--, not known for all calls" if board is None else time_text(board, unit)
+        lines.append(f"Self BOARD time total: {text}")
+    lines += _untimed(rows)
+    if any(r.is_raw for r in rows):
+        lines.append("~ raw: includes the agent's work on the call and its wait for the link.")
+    return lines
+
+
+def _untimed(rows: Sequence[FunctionEventAvg]) -> list[str]:
+    """List the calls without a known time on a board, with the reasons."""
+    calls: dict[tuple[str, str], int] = {}
+    for event in (event for row in rows for event in row.events if event.untimed):
+        place = event.board, event.untimed
+        calls[place] = calls.get(place, 0) + event.count
+    return [
+        f"No BOARD time for {plural(count, 'call')} on {bounded(board)}: {why}."
+        for (board, why), count in calls.items()
+    ]

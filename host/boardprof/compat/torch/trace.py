@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A recorded trace: events made of records, and nested by context and by time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from boardprof.base.metrics import Count, Metric
+from boardprof.compat.torch.events import CALLS, FunctionEvent
+from boardprof.compat.torch.memory_timeline import Places, memory_of, memory_places
+from boardprof.compat.torch.recorder import Recorded
+from boardprof.compat.torch.records import Record
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A recorded trace.
+
+    Attributes:
+        events: in the order in which they began.
+        marks: instants, as records.
+        base_ns: the host's clock when it began.
+        unix_ns: the time of day when it began.
+        diagnostics: what is missing, and why.
+        places: file and line by board and return address, of calls that took memory.
+        around_marks: the event around each mark that is inside one.
+    """
+
+    events: tuple[FunctionEvent, ...]
+    marks: tuple[Record, ...]
+    base_ns: int
+    unix_ns: int
+    diagnostics: tuple[str, ...]
+    around_marks: Mapping[Record, FunctionEvent] = field(default_factory=dict)
+    places: Places = field(default_factory=dict)
+
+    def and_then(self, later: Trace) -> Trace:
+        """Return both traces as one."""
+        shift = len(self.events)
+        for event in later.events:
+            event.id += shift
+            event.base_ns = self.base_ns
+        return Trace(
+            (*self.events, *later.events),
+            (*self.marks, *later.marks),
+            self.base_ns,
+            self.unix_ns,
+            tuple(dict.fromkeys((*self.diagnostics, *later.diagnostics))),
+            {**self.around_marks, **later.around_marks},
+            {**self.places, **later.places},
+        )
+
+
+Flops = Callable[[Record], int | None]
+"""Returns the number of operations of one call."""
+
+
+def make_trace(
+    recorded: Recorded,
+    flops: Flops,
+    *,
+    with_ranges: bool = False,
+    with_memory: bool = False,
+    with_places: bool = False,
+) -> Trace:
+    """Make events from records, and nest them.
+
+    Args:
+        recorded: what was recorded.
+        flops: counts the operations of a call.
+        with_ranges: make events of the ranges on boards.
+        with_memory: note what each call did to the memory of its board.
+        with_places: find file and line of the calls that took memory.
+    """
+    marks = tuple(r for r in recorded.records if r.kind == "mark")
+    others = sorted(
+        (r for r in recorded.records if r.kind != "mark"), key=lambda record: record.start_ns
+    )
+    events = tuple(_event(i, record, recorded, flops) for i, record in enumerate(others))
+    known = dict(zip(others, events, strict=True))
+    nest(events, [tuple(_around(record, known)) for record in others])
+    places, why_not = memory_places(events) if with_memory and with_places else ({}, ())
+    unknown = _note_memory(events, places) if with_memory else 0
+    notes = (*_diagnostics(recorded, events), *_probe_notes(events, unknown), *why_not)
+    if with_ranges:
+        events = tuple(_with_ranges(events))
+        for number, event in enumerate(events):
+            event.id = number
+    return Trace(
+        events,
+        marks,
+        recorded.begin_ns,
+        recorded.unix_ns,
+        notes,
+        {mark: outer for mark in marks if (outer := next(_around(mark, known), None)) is not None},
+        places,
+    )
+
+
+def _note_memory(events: Iterable[FunctionEvent], places: Places) -> int:
+    """Note what each call did to memory. Returns how many blocks were given back and not known."""
+    memory = memory_of(events, places)
+    for call, changes in memory.of_call.items():
+        call.memory = changes
+        if call in memory.exact:
+            call.device_memory_usage = sum(change.bytes for change in changes)
+    return memory.unknown
+
+
+def _with_ranges(events: Iterable[FunctionEvent]) -> Iterator[FunctionEvent]:
+    """Yield events, each followed by the ranges on the board within it."""
+    for event in events:
+        yield event
+        probes = event.probes
+        if probes is None:
+            continue
+        made: list[FunctionEvent] = []
+        for each in probes.ranges:
+            parent = made[each.parent] if each.parent >= 0 else event
+            inner = FunctionEvent(
+                0,
+                each.name,
+                "device_range",
+                event.thread,
+                event.start_ns,
+                event.start_ns,
+                event.base_ns,
+                event.board,
+                metrics={probes.unit: Count(each.net)},
+                cpu_parent=parent,
+            )
+            parent.cpu_children.append(inner)
+            made.append(inner)
+        yield from made
+
+
+def _probe_notes(events: Iterable[FunctionEvent], unknown: int) -> Iterator[str]:
+    """Say what the probes of boards have not recorded."""
+    for event in events:
+        probes = event.probes
+        if probes is not None and probes.dropped:
+            yield f"{event.board} dropped {probes.dropped} events of probes during {event.name}"
+        if probes is not None and probes.unmatched:
+            yield (
+                f"{probes.unmatched} begins or ends of ranges during {event.name} on "
+                f"{event.board} have no partner"
+            )
+    if unknown:
+        yield f"{unknown} blocks were given back that recording did not see taken"
+
+
+def _event(number: int, record: Record, recorded: Recorded, flops: Flops) -> FunctionEvent:
+    one = flops(record)
+    is_unfinished = record in recorded.unfinished
+    end_ns = recorded.end_ns if is_unfinished or record.end_ns is None else record.end_ns
+    return FunctionEvent(
+        number,
+        f"profile({record.name})" if record.kind == "measurement" else record.name,
+        record.kind,
+        record.thread,
+        record.start_ns,
+        max(record.start_ns, end_ns),
+        recorded.begin_ns,
+        record.board,
+        record.shapes,
+        None if one is None else one * record.calls,
+        _metrics(record),
+        record.spans,
+        record.is_raw,
+        record.args,
+        is_unfinished,
+        record.error,
+        record.calls,
+        record.untimed,
+        record.profile,
+        record.probes,
+    )
+
+
+def _metrics(record: Record) -> Mapping[str, Metric]:
+    """Return the counters of a call; a profile counts what the board was not asked for."""
+    profile = record.profile
+    if profile is None:
+        return record.metrics
+    sums = {name: Count(profile.sum(name) * record.calls) for name in profile.columns}
+    return {**sums, **record.metrics}
+
+
+def _around(record: Record, events: Mapping[Record, FunctionEvent]) -> Iterator[FunctionEvent]:
+    """Yield the recorded ranges that were open when a record began, innermost first."""
+    outer = record.around
+    while outer is not None:
+        if outer in events:
+            yield events[outer]
+        outer = outer.around
+
+
+def _diagnostics(recorded: Recorded, events: Sequence[FunctionEvent]) -> Iterable[str]:
+    if recorded.unfinished:
+        names = ", ".join(dict.fromkeys(record.name for record in recorded.unfinished))
+        yield f"had not ended when the trace did, and are cut off there: {names}"
+    for (board, metric), why in recorded.lacking.items():
+        yield f"{metric} is not counted on {board}: {why}"
+    for board, why in recorded.unprofiled.items():
+        yield f"the functions within calls on {board} are not known: {why}"
+    reasons: dict[tuple[str, str], int] = {}
+    for event in events:
+        for span in event.device_spans:
+            if span.why_not:
+                place = span.board, span.why_not
+                reasons[place] = reasons.get(place, 0) + 1
+    for (board, why), count in reasons.items():
+        what = f"1 stretch on {board} has" if count == 1 else f"{count} stretches on {board} have"
+        yield f"{what} no place on the host's time: {why}"
+
+
+# -- nesting ------------------------------------------------------------------------------------
+
+
+def nest(events: Sequence[FunctionEvent], around: Sequence[Sequence[FunctionEvent]]) -> None:
+    """Link each event with the innermost one around it, and each call with all around it.
+
+    An event is inside those that were open in its context when it began, if they did not end before
+    it. A range of one task does not contain events of another, whatever their times. A profile's
+    step is independent of tasks: it contains all events within its time on its thread.
+
+    Args:
+        events: in the order in which they began, which is the order of their ids.
+        around: for each event, those open in its context when it began, innermost first.
+    """
+    within: dict[FunctionEvent, list[FunctionEvent]] = {}
+    steps: dict[int, list[FunctionEvent]] = {}  # by thread, those that have not ended
+    for event, opened in zip(events, around, strict=True):
+        here = [s for s in steps.get(event.thread.id, []) if s.end_ns > event.start_ns]
+        holders = _holders(event, opened, here, within)
+        within[event] = holders
+        _link(event, holders, within)
+        if event.kind == "step":
+            here = [*here, event]
+        steps[event.thread.id] = here
+
+
+def _holders(
+    event: FunctionEvent,
+    opened: Sequence[FunctionEvent],
+    steps: Sequence[FunctionEvent],
+    within: dict[FunctionEvent, list[FunctionEvent]],
+) -> list[FunctionEvent]:
+    """Return the events that contain an event completely, latest start first."""
+    found: dict[FunctionEvent, None] = {}
+    for each in opened:
+        if each in found:  # with all that hold it
+            continue
+        # An event that ended at the instant when this one began was not open, unless it is in this
+        # one's context.
+        if each.end_ns >= event.end_ns and (each.end_ns > event.start_ns or each is opened[0]):
+            found |= dict.fromkeys([each, *within[each]])
+    if event.kind != "step":
+        found |= dict.fromkeys(s for s in steps if s.end_ns >= event.end_ns)
+    return sorted(found, key=lambda holder: -holder.id)
+
+
+def _link(
+    event: FunctionEvent,
+    holders: Sequence[FunctionEvent],
+    within: dict[FunctionEvent, list[FunctionEvent]],
+) -> None:
+    held = set(holders)
+    # A step may be in a range of the task that made it. That range does not contain other tasks'
+    # events.
+    parent = next((each for each in holders if held.issuperset(within[each])), None)
+    if parent is not None:
+        event.cpu_parent = parent
+        parent.cpu_children.append(event)
+    if event.kind in CALLS:
+        for each in holders:
+            each.calls_within.append(event)

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TVM's compiler for boards: plain C, tuning by MetaSchedule, networks by operator.
+
+::
+
+    from boardprof.compat.tvm import lower, profile, tune
+
+    network = lower(relax_module)
+    report, outputs = profile(network, [x], "ibex-rtl")
+    tuned = tune(network.function("fused_conv2d"), "ibex-rtl", trials=64)
+
+It needs TVM itself: ``pip install 'boardprof[tvm]'``. What works without TVM, and has the names of
+its profiling interface, is `boardprof.profiling`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from boardprof.show.data_frame import MissingExtraError
+
+if TYPE_CHECKING:
+    from boardprof.compat.tvm.firmware_source import network_c
+    from boardprof.compat.tvm.lowering import to_c
+    from boardprof.compat.tvm.network import Network, Operator, host_run, lower, profile
+    from boardprof.compat.tvm.network_tuning import TunedNetwork, tune_network
+    from boardprof.compat.tvm.tuning import (
+        BoardRunner,
+        CBuilder,
+        Tuned,
+        cost_model,
+        microcontroller_space,
+        tune,
+    )
+
+__all__ = [
+    "BoardRunner",
+    "CBuilder",
+    "Network",
+    "Operator",
+    "Tuned",
+    "TunedNetwork",
+    "cost_model",
+    "host_run",
+    "lower",
+    "microcontroller_space",
+    "network_c",
+    "profile",
+    "to_c",
+    "tune",
+    "tune_network",
+]
+
+_MODULES = {
+    "firmware_source": ("network_c",),
+    "lowering": ("to_c",),
+    "network": ("Network", "Operator", "host_run", "lower", "profile"),
+    "network_tuning": ("TunedNetwork", "tune_network"),
+    "tuning": ("BoardRunner", "CBuilder", "Tuned", "cost_model", "microcontroller_space", "tune"),
+}
+
+_PINNED = {"apache-tvm": "0.27.0.post1", "apache-tvm-ffi": "0.1.14.post0"}
+"""The versions that were tried. With a newer ffi, this TVM crashes."""
+
+
+def __getattr__(name: str) -> object:
+    """Load the module that has ``name`` (PEP 562), after a look at TVM's version.
+
+    Raises:
+        MissingExtraError: TVM is not installed, or another version of it.
+    """
+    import importlib
+    from importlib import metadata
+
+    module = next((each for each, names in _MODULES.items() if name in names), None)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    for package, version in _PINNED.items():
+        try:
+            found = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found = ""
+        if found != version:
+            raise MissingExtraError("boardprof.tvm", f"{package}=={version}", "tvm")
+    return getattr(importlib.import_module(f"{__name__}.{module}"), name)

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TVM's C, made into plain functions that need neither TVM's headers nor its runtime."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from boardprof.base.errors import UsageError
+
+_PROLOGUE = "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <string.h>\n"
+
+_FUNCTION = re.compile(r"^TVM_DLL int32_t (\w+)\(([^)]*)\) \{\n(.*?)^\}\n", re.M | re.S)
+_ALLOCATED = re.compile(r"TVMBackendAllocWorkspace\(\d+, \d+, \(uint64_t\)(\d+)ULL, -?\d+, -?\d+\)")
+_CHECK = re.compile(r"^ *if \((?:\w+ == NULL|TVMBackendFreeWorkspace\([^;{]*)\) \{[^}]*\}\n", re.M)
+_RETURN = re.compile(r"\breturn (?:0|-1);")
+_FOREIGN = re.compile(r"\bTVM\w+")
+_ALIGNMENT = 16
+
+
+@dataclass(frozen=True)
+class CFunctionText:
+    """A plain C function.
+
+    Attributes:
+        name: of the function.
+        parameters: as in C; pointers to what it only reads are const.
+        body: between the braces.
+        workspace: bytes of temporary buffers, which it takes from ``workspace``.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    body: str
+    workspace: int
+
+    @property
+    def outputs(self) -> list[str]:
+        """Names of the pointers through which it writes."""
+        pointers = [each for each in self.parameters if "*" in each]
+        return [each.split()[-1] for each in pointers if not each.startswith("const ")]
+
+    @property
+    def text(self) -> str:
+        """The whole function."""
+        return f"void {self.name}({', '.join(self.parameters) or 'void'}) {{\n{self.body}}}\n"
+
+
+def plain_functions(source: str, distinct: Collection[str] = ()) -> list[CFunctionText]:
+    """Take the functions out of C that TVM's target ``c`` has made.
+
+    Args:
+        source: with functions of plain pointers, which return 0.
+        distinct: names of functions whose buffers do not overlap; their pointers are restrict.
+
+    Raises:
+        UsageError: a function needs TVM's runtime.
+    """
+    return [
+        _plain(*found.groups(), is_distinct=found[1] in distinct)
+        for found in _FUNCTION.finditer(source)
+    ]
+
+
+def c_file(functions: list[CFunctionText]) -> str:
+    """Return a C file of functions. They share one static workspace, since one runs at a time."""
+    size = max((function.workspace for function in functions), default=0)
+    parts = [_PROLOGUE]
+    if size:
+        parts.append(f"static _Alignas({_ALIGNMENT}) uint8_t workspace[{size}];\n")
+    return "\n".join([*parts, *(function.text for function in functions)])
+
+
+def _plain(name: str, parameters: str, body: str, *, is_distinct: bool) -> CFunctionText:
+    used = 0
+
+    def place(found: re.Match[str]) -> str:
+        nonlocal used
+        offset, used = used, used + -(-int(found[1]) // _ALIGNMENT) * _ALIGNMENT
+        return f"(void*)(workspace + {offset})"
+
+    body = _ALLOCATED.sub(place, body)
+    body = _RETURN.sub("return;", _CHECK.sub("", body))
+    foreign = _FOREIGN.search(body)
+    if foreign is not None:
+        raise UsageError(
+            f"{name} calls {foreign[0]} of TVM's runtime, which is not on a board.",
+            hint="use operators that TVM compiles to loops, of shapes that do not change",
+        )
+    split = [each.strip() for each in parameters.split(",") if each.strip()]
+    qualified = tuple(_qualified(each, body, is_distinct=is_distinct) for each in split)
+    return CFunctionText(name, qualified, body, used)
+
+
+def _qualified(parameter: str, body: str, *, is_distinct: bool) -> str:
+    """Add ``const`` to a pointer through which nothing is written, and ``restrict``."""
+    type_, _, name = parameter.rpartition(" ")
+    if not type_.endswith("*"):
+        return parameter
+    is_written = re.search(rf"^\s*{name}\[[^=;]*\] = |(?<!\w){name}(?![\w\[])", body, re.M)
+    return f"{'' if is_written else 'const '}{type_} {'restrict ' * is_distinct}{name}"

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TIR functions to plain C, by TVM's own passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+from boardprof.base.errors import UsageError
+from boardprof.compat.tvm.c_source import CFunctionText, c_file, plain_functions
+from tvm import tirx
+from tvm.ir.instrument import pass_instrument
+
+_LEFT_OUT = frozenset(
+    [
+        "tirx.MakePackedAPI",  # a function of TVM's own calling convention, with checks
+        "tirx.FP8StorageLegalize",  # these three come after it, and expect its form
+        "tirx.BF16StorageLegalize",
+        "tirx.AnnotateEntryFunc",
+    ]
+)
+_CONFIG = {"tirx.disable_vectorize": True}
+"""TVM's C has vector types of OpenCL, which no C compiler knows."""
+
+_NO_ALIAS = "tirx.noalias"
+
+_CPU = 1
+"""kDLCPU of DLPack."""
+
+C_TARGET = tvm.target.Target({"kind": "c"})
+
+
+@pass_instrument
+class _Skip:
+    def should_run(self, _mod: object, info: Any) -> bool:
+        return info.name not in _LEFT_OUT
+
+
+def to_c(mod: tvm.IRModule | tirx.PrimFunc) -> str:
+    """Return TIR functions as a C file of plain functions: ``void matmul(const int8_t* A, ...)``.
+
+    Args:
+        mod: with functions of static shapes; other than TIR functions are left out. A single
+            function has the name of its ``global_symbol``.
+
+    Returns:
+        C11 that needs nothing of TVM. Temporary buffers are in one static workspace.
+
+    Raises:
+        UsageError: a shape is not static, or a function needs TVM's runtime.
+    """
+    if isinstance(mod, tirx.PrimFunc):
+        name = mod.attrs["global_symbol"] if mod.attrs and "global_symbol" in mod.attrs else "main"
+        mod = tvm.IRModule({str(name): mod})
+    return c_file(c_functions(mod))
+
+
+def static_shape(name: str, type_: Any) -> tuple[int, ...]:
+    """Return the shape of an array.
+
+    Args:
+        name: of the array, for the message.
+        type_: its type in Relax, or its buffer in TIR.
+
+    Raises:
+        UsageError: it is not an array, or a dimension is not a number.
+    """
+    shape = getattr(type_, "shape", None)
+    hint = "bind its dimensions: relax.transform.BindSymbolicVars"
+    if shape is None:
+        raise UsageError(f"{name} is {type_}, not an array of a known shape.", hint=hint)
+    try:
+        return tuple(int(n) for n in shape)
+    except TypeError as error:
+        raise UsageError(
+            f"{name} has the shape {shape}, which is not static.", hint=hint
+        ) from error
+
+
+def c_functions(mod: tvm.IRModule) -> list[CFunctionText]:
+    """Return the TIR functions of a module in C; see `to_c`."""
+    functions = {
+        name.name_hint: f for name, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)
+    }
+    for name, function in functions.items():
+        for each in filter(tirx.is_buffer_var, function.params):
+            static_shape(f"{each.name} of {name}", each)
+    distinct = [name for name, function in functions.items() if _NO_ALIAS in function.attrs]
+    return plain_functions(tvms_c(mod), distinct)
+
+
+def tvms_c(mod: tvm.IRModule) -> str:
+    """Return what TVM's code generator makes of the TIR functions, with pointers as parameters."""
+    functions = {
+        name: f.with_attr("global_symbol", name.name_hint)
+        for name, f in mod.functions.items()
+        if isinstance(f, tirx.PrimFunc)
+    }
+    with tvm.transform.PassContext(opt_level=3, config=_CONFIG, instruments=[_Skip()]):
+        pipeline, finalize_host, _ = tirx.get_default_tir_pipeline(C_TARGET)
+        bound = tirx.transform.BindTarget(C_TARGET.with_host(C_TARGET))(tvm.IRModule(functions))
+        lowered = pipeline(bound)
+        plain = {name: _with_pointers(f) for name, f in lowered.functions.items()}
+        generated = tvm.get_global_func("target.build.c")(
+            finalize_host()(tvm.IRModule(plain)), C_TARGET
+        )
+    return str(generated.inspect_source())
+
+
+def _with_pointers(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Give a function pointers instead of buffers, and its body the device that it runs on."""
+    zero = tirx.IntImm("int32", 0)
+    parameters, buffers = [], []
+    for parameter in function.params:
+        if tirx.is_buffer_var(parameter):
+            pointer = tirx.Var(parameter.name, tirx.buffer_data_pointer_type(parameter))
+            buffers.append(tirx.DeclBuffer(parameter, data=pointer))
+            parameter = pointer
+        parameters.append(parameter)
+    # The attributes must end before the return: otherwise temporary buffers are never freed.
+    body = tirx.SeqStmt([*buffers, function.body])
+    body = tirx.AttrStmt(zero, "device_type", tirx.IntImm("int32", _CPU), body)
+    body = tirx.AttrStmt(zero, "device_id", zero, body)
+    return tirx.PrimFunc(
+        parameters,
+        tirx.SeqStmt([body, tirx.Return(zero)]),
+        tvm.ir.PrimType("int32"),
+        attrs=function.attrs,
+    )

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resolution of ``collectors=`` and ``mod``: counters of a board, host collectors, a board."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from boardprof.base.errors import LinkError, UnknownNameError, UsageError
+from boardprof.base.metrics import metric_called
+from boardprof.compat.tvm_profiler.host_collectors import (
+    Collecting,
+    DeviceWrapper,
+    MetricCollector,
+    PAPIMetricCollector,
+)
+from boardprof.measure.sampling.available_metrics import lack_text
+from boardprof.measure.session.board import Board
+from boardprof.results.report.calls import STACK
+from boardprof.target.build.firmware import Firmware
+
+Collector: TypeAlias = str | MetricCollector
+"""The name of a collector of the board, or one that runs on the host."""
+
+Module: TypeAlias = Board | Firmware
+"""A source of functions: a connected board, or an image to start."""
+
+_SYSTEM_CLOCK = "duration_time"
+_WITHOUT_TIME = ("instructions", "ticks")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The counters and collectors to use.
+
+    Attributes:
+        metrics: as ``Board.measure`` takes them; None for all of the board.
+        collecting: the collectors of the host.
+    """
+
+    metrics: tuple[str, ...] | None
+    collecting: Collecting
+
+
+def board_of(mod: Module, opened: ExitStack) -> Board:
+    """Return a connected board, or start an image, which ends when ``opened`` is closed.
+
+    Raises:
+        UsageError: it is neither.
+        LinkError: the board is closed.
+        BoardprofError: see `Firmware.open`.
+    """
+    if not isinstance(mod, Board | Firmware):
+        raise UsageError(
+            f"{mod!r:.60} is not a module: pass a connected board or a Firmware.",
+            hint="pass the board, and the function's name as func_name",
+        )
+    board = opened.enter_context(mod.open()) if isinstance(mod, Firmware) else mod
+    check_open(board)
+    return board
+
+
+def choose(boards: Sequence[Board], collectors: Sequence[Collector] | None) -> dict[Board, Choice]:
+    """Separate the boards' collectors from those of the host.
+
+    Of several boards, each counts those of the collectors that it has.
+
+    A board with a real clock also times each sample, whatever is chosen. Otherwise, if nothing of
+    the board's is chosen, it counts instructions, else ticks.
+
+    Args:
+        boards: connected.
+        collectors: None for all of each board's, and none of the host.
+
+    Raises:
+        UnknownNameError: no board has a collector or a metric of that name.
+        UsageError: a value is not a collector, or no board counts anything of what is named.
+    """
+    if collectors is None:
+        return dict.fromkeys(boards, Choice(None, Collecting([])))
+    if isinstance(collectors, str | MetricCollector):
+        collectors = [collectors]
+    if not isinstance(collectors, Iterable):
+        raise _no_collector(collectors)
+    of_host: list[MetricCollector] = []
+    of_board: list[str | PAPIMetricCollector] = []
+    for each in collectors:
+        if isinstance(each, str | PAPIMetricCollector):
+            of_board.append(each)
+        elif isinstance(each, MetricCollector):
+            of_host.append(each)
+        else:
+            raise _no_collector(each)
+    collecting = Collecting(of_host)
+    counters = _counters(boards, of_board)
+    return {board: Choice(_with_time(board, counters[board]), collecting) for board in boards}
+
+
+def _with_time(board: Board, metrics: Sequence[str]) -> tuple[str, ...] | None:
+    """Add the board's timer; without one, instructions or ticks if there is nothing else."""
+    timer = timer_of(board)
+    if timer is not None:
+        return tuple(dict.fromkeys((*metrics, timer)))
+    there = _fixed_counters(board) - board.device.unsupported.keys()
+    rest = [name for name in _WITHOUT_TIME if name in there][:1]
+    return tuple(metrics or rest) or None
+
+
+def _fixed_counters(board: Board) -> set[str]:
+    return {counter.name for each in board.offer.fixed for counter in each.counters}
+
+
+def timer_of(board: Board) -> str | None:
+    """Return the counter of wall time; None on a simulated clock, or without a clock."""
+    if board.device.clock_kind == "simulated":
+        return None
+    unsupported = board.device.unsupported
+    clocks = [
+        counter.name
+        for each in board.offer.fixed
+        for meaning, counter in zip(
+            board.link.layouts[each.schema_id].counters, each.counters, strict=True
+        )
+        if counter.name not in unsupported
+        and (counter.name == _SYSTEM_CLOCK or (meaning.unit == "ticks" and counter.hz))
+    ]
+    return _SYSTEM_CLOCK if _SYSTEM_CLOCK in clocks else next(iter(clocks), None)
+
+
+def check_open(board: Board) -> None:
+    """Raise LinkError if the session with a board is over."""
+    if board.session.is_closed:
+        raise LinkError(f"{board.session.transport.name} is closed", hint="connect again")
+
+
+def check_device(board: Board, dev: object) -> None:
+    """Check that ``dev`` is None, the board, its name, or a `DeviceWrapper` of it.
+
+    Raises:
+        UsageError: it is another device.
+    """
+    device = dev.device if isinstance(dev, DeviceWrapper) else dev
+    if device is None or device is board or str(device) == board.device.name:
+        return
+    told = device.device.name if isinstance(device, Board) else device
+    raise UsageError(f"The board {board.device.name} has no device {told}.")
+
+
+def _no_collector(value: object) -> UsageError:
+    if isinstance(value, type):
+        hint = f"pass an object of it: {value.__name__}()"
+    else:
+        hint = "derive its class from boardprof.MetricCollector"
+    return UsageError(
+        f"{value!r:.60} is not a collector: it is neither a name nor a MetricCollector.",
+        hint=hint,
+    )
+
+
+def _counters(
+    boards: Sequence[Board], collectors: Sequence[str | PAPIMetricCollector]
+) -> dict[Board, list[str]]:
+    """Return what each board counts of the collectors that it has."""
+    supported: dict[Board, list[str]] = {board: [] for board in boards}
+    missing: list[str] = []
+    named = [each for each in collectors if isinstance(each, str)]
+    stack = [each for each in named if metric_called(each, [STACK])]  # found of each call anyway
+    for collector in collectors:
+        if isinstance(collector, PAPIMetricCollector):
+            for board, names in collector.metrics_of(boards).items():
+                supported[board] += names
+            continue
+        if collector in stack:
+            continue
+        unknown: list[UnknownNameError] = []
+        for board in boards:
+            try:
+                names, reasons = _counters_of(board, collector)
+            except UnknownNameError as error:
+                unknown.append(error)
+            else:
+                supported[board] += names
+                missing += [f"{name} ({why})" for name, why in reasons.items()]
+        if len(unknown) == len(boards):
+            known = dict.fromkeys(known for error in unknown for known in error.known)
+            raise UnknownNameError("collector or metric", collector, known)
+    if named and not stack and not any(supported.values()):  # PAPI has issued its own warning
+        names = [board.device.name for board in boards]
+        verb = "supports" if len(names) == 1 else "support"
+        asked = ", ".join(named)
+        raise UsageError(f"{' and '.join(names)} {verb} none of {asked}: {', '.join(missing)}.")
+    return supported
+
+
+def _is_collector(board: Board, name: str) -> bool:
+    return any(each.name == name for each in board.dictionary.collectors)
+
+
+def _counters_of(board: Board, name: str) -> tuple[list[str], dict[str, str]]:
+    """Return what a collector counts (by itself, if programmable) and what it does not.
+
+    A metric's name stands for that metric alone, if no collector has the name.
+
+    Raises:
+        UnknownNameError: the board has neither a collector nor a metric of that name.
+    """
+    for programmable in board.offer.programmable:
+        if programmable.collector.name == name:
+            slots = programmable.by_itself()
+            # Another collector may have an event of the same name, but this one is meant.
+            events = [event.removeprefix(f"{name}.") for event in slots.events]
+            return [f"{name}.{event}" for event in events], dict(slots.refused)
+    unsupported = board.device.unsupported
+    names = [metric_called(name, _fixed_counters(board)) or name]
+    if _is_collector(board, name):
+        names = [counter.name for counter in board.dictionary.collector(name).counters]
+    elif names[0] not in _fixed_counters(board):
+        _, lacking = board.offer.split(names)
+        error = lacking.get(name)
+        if isinstance(error, UnknownNameError):
+            known = [each.name for each in board.dictionary.collectors]
+            raise UnknownNameError("collector or metric", name, [*known, *error.known])
+        return ([], {name: lack_text(name, error)}) if error is not None else (names, {})
+    return (
+        [counter for counter in names if counter not in unsupported],
+        {counter: unsupported[counter] for counter in names if counter in unsupported},
+    )

@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TVM's ``time_evaluator``: seconds per call, by the board's own clock."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from boardprof.base.errors import CheckFailedError, UsageError
+from boardprof.base.metrics import metric_called
+from boardprof.compat.tvm_profiler.collector_selection import Module, board_of, check_device
+from boardprof.compat.tvm_profiler.observed_calls import (
+    MOST_CALLS,
+    Stopwatch,
+    bound_call,
+    check_time,
+    observed_value,
+    time_long_enough,
+)
+from boardprof.measure.sampling.available_metrics import ALL
+from boardprof.measure.sampling.passes import check_range
+from boardprof.measure.sampling.placement import Placement
+from boardprof.measure.sampling.selection import metric_names
+from boardprof.measure.session.board import Board
+from boardprof.measure.session.functions import HostCall
+from boardprof.results.report.calls import STACK
+from boardprof.results.report.measure_result import MeasureError, MeasureResult, samples_of
+from boardprof.results.report.measurement import Stack
+
+_LONGEST_MS = 1e9
+
+
+@dataclass(frozen=True)
+class BenchmarkResult:
+    """What a time evaluator measured; names and units are TVM's.
+
+    Attributes:
+        results: seconds per call, one for each repeat, in run order.
+
+    Raises:
+        UsageError: there are no results.
+    """
+
+    results: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        """Check that there are results."""
+        if not self.results:
+            raise UsageError("A BenchmarkResult needs at least one result.")
+
+    @property
+    def mean(self) -> float:
+        """The mean, in seconds."""
+        return statistics.fmean(self.results)
+
+    @property
+    def median(self) -> float:
+        """The median, in seconds."""
+        return statistics.median(self.results)
+
+    @property
+    def min(self) -> float:
+        """The minimum, in seconds."""
+        return min(self.results)
+
+    @property
+    def max(self) -> float:
+        """The maximum, in seconds."""
+        return max(self.results)
+
+    @property
+    def std(self) -> float:
+        """Population standard deviation of the results (divided by n), in seconds."""
+        return statistics.pstdev(self.results)
+
+    def __str__(self) -> str:
+        """Return the five statistics in milliseconds."""
+        names = ("mean", "median", "max", "min", "std")
+        head = "".join(f"{f'{name} (ms)':>13}" for name in names)
+        line = "".join(f"{1e3 * getattr(self, name):>13.4f}" for name in names)
+        return f"Execution time of a call, {len(self.results)} samples:\n{head}\n{line}"
+
+
+class TimeEvaluator:
+    """The result of `time_evaluator`: call it with the function's arguments."""
+
+    def __init__(
+        self,
+        board: Board,
+        function: str,
+        number: int,
+        repeat: int,
+        min_repeat_ms: float,
+        limit_zero_time_iterations: int,
+        cooldown_interval_ms: float,
+        repeats_to_cooldown: int,
+        f_preproc: str | Callable[..., object],
+        mask_interrupts: bool,
+        metrics: Sequence[str],
+        opened: ExitStack,
+    ) -> None:
+        """Keep the checked settings; ``opened`` has the started board."""
+        self._board = board
+        self._function = function
+        self._number = number
+        self._repeat = repeat
+        self._min_repeat_ms = min_repeat_ms
+        self._limit_zero = limit_zero_time_iterations
+        self._cooldown_s = cooldown_interval_ms / 1000.0
+        self._repeats_to_cooldown = repeats_to_cooldown
+        self._prepare = f_preproc
+        self._masks = mask_interrupts
+        self._metrics = metrics
+        self._opened = opened
+
+    def __call__(self, *args: object, **named: object) -> BenchmarkResult | MeasureResult:
+        """Time the function, or count the metrics that were asked for.
+
+        In/out arrays begin each repeat with the caller's values. Afterwards they hold the result of
+        one extra call.
+
+        Returns:
+            TVM's BenchmarkResult; with ``metrics``, the MeasureResult of a tuner.
+
+        Raises:
+            UsageError, DeviceError, LinkError: see ``Board.profile``.
+        """
+        with self._board.session.turn(self._function):
+            if self._metrics:
+                return self._measured(args, named)
+            return self._timed(args, named)
+
+    def _timed(self, args: Sequence[object], named: Mapping[str, object]) -> BenchmarkResult:
+        board, number = self._board, self._number
+        results: list[float] = []
+        call, placement = bound_call(board, self._function, args, named)
+        with placement:
+            watch = Stopwatch(call, placement, mask_interrupts=self._masks)
+            watch.warm_up()
+            for index in range(self._repeat):
+                self._preprocess(call, placement, args, named)
+                number, seconds = time_long_enough(
+                    watch.timed,
+                    number,
+                    self._min_repeat_ms,
+                    self._limit_zero,
+                    may_grow=watch.is_certain,
+                )
+                results.append(seconds / number)
+                if self._cooldown_s > 0 and index % self._repeats_to_cooldown == 0:
+                    time.sleep(self._cooldown_s)
+            info = call.function.info
+            placement.call_for_outputs(lambda: observed_value(call, placement.call(info)))
+        if min(results) <= 0:
+            warnings.warn(
+                f"{self._function} takes less time than the clock of {board.device.name} "
+                "resolves; give a larger number, or min_repeat_ms",
+                stacklevel=3,
+            )
+        if watch.is_ambiguous:
+            warnings.warn(
+                f"the clock of {board.device.name} may have wrapped unseen while {self._function} "
+                "ran; give a smaller number, or a smaller min_repeat_ms",
+                stacklevel=3,
+            )
+        return BenchmarkResult(tuple(results))
+
+    def _measured(self, args: Sequence[object], named: Mapping[str, object]) -> MeasureResult:
+        began_s = time.monotonic()
+        measurement = self._board.measure(
+            self._function,
+            *args,
+            metrics=self._metrics,
+            warmup=1,
+            repeat=self._repeat,
+            number=self._number,
+            named=named,
+            mask_interrupts=self._masks,
+        )
+        samples = samples_of(measurement)
+        passed_s = time.monotonic() - began_s
+        medians = {name: statistics.median(each) for name, each in samples.items()}
+        if isinstance(measurement.stack, Stack):
+            medians[STACK] = float(measurement.stack.used)
+        error = None
+        for name in self._metrics:
+            found = metric_called(name, medians)
+            if found is not None:
+                medians[name] = medians[found]
+            elif error is None:
+                error = CheckFailedError(f"{name} is not known: {measurement.stack}.")
+        first = metric_called(self._metrics[0], samples)
+        costs = samples[first] if first is not None else [medians.get(self._metrics[0], math.inf)]
+        return MeasureResult(
+            () if error is not None else tuple(costs),
+            MeasureError.NO_ERROR if error is None else MeasureError.OVER_LIMIT,
+            passed_s,
+            time.time(),
+            medians,
+            error,
+            run_s=passed_s,
+        )
+
+    def close(self) -> None:
+        """Stop the board, if it was started for this."""
+        self._opened.close()
+
+    def _preprocess(
+        self,
+        call: HostCall,
+        placement: Placement,
+        args: Sequence[object],
+        named: Mapping[str, object],
+    ) -> None:
+        if callable(self._prepare):
+            self._prepare(*args, **named)
+            placement.renew()
+        elif self._prepare:
+            remote = self._board.functions[self._prepare]
+            if remote.signature.parameters:
+                self._board.stack_check.require(self._prepare)
+                observed_value(replace(call, function=remote), placement.call(remote.info))
+            else:
+                remote()
+
+
+def time_evaluator(
+    mod: Module,
+    func_name: str,
+    dev: object = None,
+    number: int = 10,
+    repeat: int = 1,
+    min_repeat_ms: float = 0,
+    limit_zero_time_iterations: int = 100,
+    cooldown_interval_ms: float = 0,
+    repeats_to_cooldown: int = 1,
+    cache_flush_bytes: int = 0,
+    f_preproc: str | Callable[..., object] = "",
+    *,
+    mask_interrupts: bool = False,
+    metrics: str | Sequence[str] | None = None,
+) -> TimeEvaluator:
+    """Return an evaluator that times a function by the board's clock; names and defaults are TVM's.
+
+    ::
+
+        evaluate = time_evaluator(board, "fir", number=10, repeat=5, min_repeat_ms=20)
+        print(evaluate(x, h, y, 256).median)
+
+    There is one warm-up call. Then each of ``repeat`` repeats makes ``number`` calls in one window
+    on the board. If a window is shorter than ``min_repeat_ms``, it is repeated with more calls: as
+    many as its time suggests, and at least 1.618 times as many. The following repeats begin with
+    this number. The measurement overhead is subtracted.
+
+    Args:
+        mod: a connected board, or a Firmware, which is started; `TimeEvaluator.close` stops it.
+        func_name: the function.
+        dev: see `profile_function`.
+        number: calls in each repeat, >= 1.
+        repeat: results, >= 1.
+        min_repeat_ms: shortest time of a repeat, in milliseconds, with what the board takes to
+            make the calls.
+        limit_zero_time_iterations: number of attempts with zero time after which a repeat is
+            accepted.
+        cooldown_interval_ms: length of a pause, in milliseconds.
+        repeats_to_cooldown: number of repeats before each pause.
+        cache_flush_bytes: 0 only; a board has no function that flushes its caches unless you
+            register one: see ``f_preproc``.
+        f_preproc: called before each repeat, untimed: a function of the board, by name, or of the
+            host. Both get the arguments. A function of the board gets them at their places there,
+            unless it takes none. The repeat begins with what a host function writes into arrays.
+        mask_interrupts: mask interrupts within the windows; see ``Board.profile``.
+        metrics: one or several to count instead of time. The result is then that of a tuner
+            (`boardprof.tune.MeasureResult`), and the first one is the cost. A simulated clock is
+            enough, and there is no ``min_repeat_ms``, cool-down or ``f_preproc``.
+
+    Raises:
+        UsageError: the board has no real clock; a number is out of range; another device;
+            f_preproc takes other arguments than the function; the board cannot mask interrupts.
+        UnknownNameError: no such function.
+    """
+    for name, value in (
+        ("number", number),
+        ("repeat", repeat),
+        ("limit_zero_time_iterations", limit_zero_time_iterations),
+        ("repeats_to_cooldown", repeats_to_cooldown),
+    ):
+        check_range(name, value, 1, MOST_CALLS)
+    check_ms("min_repeat_ms", min_repeat_ms)
+    check_ms("cooldown_interval_ms", cooldown_interval_ms)
+    if f_preproc is not None and not isinstance(f_preproc, str) and not callable(f_preproc):
+        raise UsageError(f"f_preproc={f_preproc!r:.60} is neither a name nor a function.")
+    if cache_flush_bytes != 0:
+        raise UsageError(
+            f"cache_flush_bytes={cache_flush_bytes!r}: the agent does not flush caches.",
+            hint="write a function that does, and name it as f_preproc",
+        )
+    with ExitStack() as opened:
+        board = board_of(mod, opened)
+        check_device(board, dev)
+        counted = metric_names(metrics) or []
+        if counted:
+            _check_plain(min_repeat_ms, cooldown_interval_ms, f_preproc)
+            if ALL in counted:
+                raise UsageError("`all` is not a cost.", hint='metrics=["instructions"]')
+            board.offer.passes(counted)
+        else:
+            check_time(board)
+        board.link.flags(mask=mask_interrupts)
+        function = board.measurable(func_name).info.name
+        if isinstance(f_preproc, str) and f_preproc:
+            _check_takes_the_same(board, function, f_preproc)
+        return TimeEvaluator(
+            board,
+            function,
+            number,
+            repeat,
+            min_repeat_ms,
+            limit_zero_time_iterations,
+            cooldown_interval_ms,
+            repeats_to_cooldown,
+            f_preproc,
+            mask_interrupts,
+            counted,
+            opened.pop_all(),
+        )
+
+
+def _check_plain(min_repeat_ms: float, cooldown_ms: float, f_preproc: object) -> None:
+    """Refuse what applies to time only."""
+    given = {"min_repeat_ms": min_repeat_ms, "cooldown_interval_ms": cooldown_ms}
+    named = [name for name, value in {**given, "f_preproc": f_preproc}.items() if value]
+    if named:
+        raise UsageError(
+            f"{named[0]} is for measuring time, and cannot be combined with metrics.",
+            hint=f"leave out {named[0]}, or metrics",
+        )
+
+
+def _check_takes_the_same(board: Board, function: str, preproc: str) -> None:
+    """Check that a function takes the same as another (const or not), or nothing at all."""
+    taken, wanted = (
+        [kind.removeprefix("const ") for _, kind in board.functions[name].signature.parameters]
+        for name in (preproc, function)
+    )
+    if taken and taken != wanted:
+        raise UsageError(
+            f"f_preproc={preproc!r} takes {', '.join(taken)}; {function} takes "
+            f"{', '.join(wanted) or 'nothing'}.",
+            hint="it must take the same, or nothing",
+        )
+
+
+def check_ms(name: str, value: object) -> None:
+    """Raise UsageError unless ``value`` is a time in milliseconds, 0 or more."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= _LONGEST_MS:  # type: ignore[operator]
+        raise UsageError(f"{name}={value!r:.60} is not a time in milliseconds of 0 or more.")

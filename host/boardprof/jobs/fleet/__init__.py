@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches of measurements on many boards and hosts; see docs/fleet.md.
+
+The boards of this machine need no extra. Those of other hosts need ``boardprof[fleet]``.
+"""
+
+from boardprof.jobs.fleet.batch_report import merged_report
+from boardprof.jobs.fleet.fleet import Fleet, Progress
+from boardprof.jobs.fleet.job import Job, JobError, Limits, Result, read_jobs
+from boardprof.jobs.fleet.policy import Rules
+from boardprof.jobs.fleet.runner import FleetRunner
+
+__all__ = [
+    "Fleet",
+    "FleetRunner",
+    "Job",
+    "JobError",
+    "Limits",
+    "Progress",
+    "Result",
+    "Rules",
+    "merged_report",
+    "read_jobs",
+]

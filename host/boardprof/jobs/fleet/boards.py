@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A board of a fleet: its kind, its serial number, and how its host reaches it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from boardprof.base.errors import MissingToolError, UsageError
+from boardprof.jobs.fleet.quarantine import Quarantine
+from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board_lookup import board_spec
+
+LABGRID = "labgrid:"
+"""Prefix of a port that is the name of a place in labgrid."""
+
+_FORM = "KIND, KIND=PORT, KIND=PORT#SERIAL, KIND=labgrid:PLACE"
+
+
+@dataclass(frozen=True)
+class FleetBoard:
+    """A board of a fleet.
+
+    Attributes:
+        kind: name of its folder, such as ``qemu-rv32``.
+        serial: its serial number, which no other board of the fleet has.
+        port: where its agent is, or ``labgrid:PLACE``. None for a board that its host starts.
+        host: address of the worker that has it. "" for this machine.
+        quarantine: in which it was when it joined the batch. None if it was in service.
+    """
+
+    kind: str
+    serial: str
+    port: str | None = None
+    host: str = ""
+    quarantine: Quarantine | None = field(default=None, compare=False)
+
+    @property
+    def place(self) -> str:
+        """What it is on its host: its kind, with its port or else its serial number."""
+        return f"{self.kind} {self.port or self.serial}"
+
+    @property
+    def spec(self) -> BoardSpec:
+        """The board's description; raises as `board_spec`."""
+        spec = board_spec(self.kind)
+        return spec if self.port is None else spec.at_port()
+
+
+def check_startable(kind: str) -> None:
+    """Check that a board which its host starts can be started here.
+
+    Raises:
+        MissingToolError: its emulator is not installed, or what builds its simulator.
+    """
+    launch = board_spec(kind).launch
+    program, package = launch.command[0] if launch.command else "", launch.package
+    if launch.simulator is not None:
+        program, package = launch.simulator.program, launch.simulator.package
+    is_program = program and "{" not in program  # else the image itself
+    if is_program and shutil.which(program) is None:
+        raise MissingToolError(program, package or program)
+
+
+def boards_of_host(texts: Sequence[str], host: str) -> list[FleetBoard]:
+    """Return the boards that a host offers.
+
+    A board that is simulated by an emulator is offered once for each core. Boards that are this
+    machine itself are offered once, because their calls would disturb each other.
+
+    Args:
+        texts: ``KIND``, ``KIND=PORT``, ``KIND=PORT#SERIAL`` or ``KIND=labgrid:PLACE``.
+        host: its name, for serial numbers that are not given.
+
+    Raises:
+        UnknownNameError: there is no such kind of board.
+        UsageError: a text has another form, or two boards have the same serial number.
+    """
+    found: list[FleetBoard] = []
+    for text in dict.fromkeys(texts):
+        kind, _, rest = text.partition("=")
+        port, _, serial = rest.partition("#")
+        if not kind or (rest and not port):
+            raise UsageError(f"{text!r} is not a board.", hint=_FORM)
+        spec = board_spec(kind)
+        if port:
+            found.append(FleetBoard(kind, serial or f"{host}:{port}", port))
+        elif spec.launch.kind == "serial":
+            raise UsageError(f"{kind} is a real board and needs a port.", hint=f"{kind}=PORT")
+        else:
+            count = (os.cpu_count() or 1) if spec.clock.kind == "simulated" else 1
+            found += [FleetBoard(kind, f"{host}:{kind}.{n}") for n in range(count)]
+    serials = [board.serial for board in found]
+    if twice := sorted({each for each in serials if serials.count(each) > 1}):
+        raise UsageError(f"Two boards have the serial number {twice[0]}.", hint=_FORM)
+    return found

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The boards behind dask's scheduler, as a batch sees them.
+
+A call is a task that holds the resource of its board, on the one worker that has the board. dask
+carries it out and decides nothing: the task may not move to another worker, and is not repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+from uuid import uuid4
+
+from boardprof.base.errors import BoardError
+from boardprof.jobs.fleet.boards import FleetBoard
+from boardprof.jobs.fleet.dask_worker import (
+    FACTS,
+    call_on_board,
+    kind_resource,
+    serial_resource,
+)
+from boardprof.jobs.fleet.extra import distributed
+from boardprof.jobs.fleet.provider import Ended, Function, Joined, Left, Post
+from boardprof.jobs.fleet.quarantine import Quarantine
+from boardprof.jobs.fleet.security import check_address, host_and_port, security_of
+
+_CONNECT_S = 10.0
+_ANSWER_S = 30.0
+_LOOK_S = 0.5
+
+Workers = Mapping[str, Mapping[str, Any]]
+"""Address of each worker -> what the scheduler knows of it."""
+
+
+class DaskProvider:
+    """The boards of all workers of a scheduler."""
+
+    def __init__(self, scheduler: str) -> None:
+        """Connect to a scheduler.
+
+        Args:
+            scheduler: its address, ``tls://HOST:PORT``.
+
+        Raises:
+            MissingExtraError: ``boardprof[fleet]`` is not installed.
+            UsageError: it is not an address for TLS, or there is no certificate.
+            BoardError: it cannot be reached.
+        """
+        self._scheduler = check_address(scheduler)
+        host, _ = host_and_port(scheduler)
+        self._security = security_of("client", host, self._scheduler)
+        self._client = self._connected()
+        self._boards: set[FleetBoard] = set()
+        self._followed: dict[int, tuple[FleetBoard, Future[None]]] = {}
+        self._lock = threading.Lock()
+        self._is_over = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, name="boardprof fleet", daemon=True)
+
+    def open(self, post: Post) -> Sequence[FleetBoard]:
+        """Return the boards, and watch for changes; see `Provider`."""
+        self._post = post
+        self._boards = _boards_of(self.workers())
+        self._watcher.start()
+        return sorted(self._boards, key=lambda board: board.serial)
+
+    def workers(self) -> Workers:
+        """Return what the scheduler knows of its workers.
+
+        Raises:
+            BoardError: it does not answer.
+        """
+        try:
+            facts = self._client.sync(
+                self._client.scheduler.identity, n_workers=-1, callback_timeout=_ANSWER_S
+            )
+        except Exception as error:  # dask raises many kinds
+            raise self._unreachable(error) from error
+        found: Workers = facts["workers"]
+        return found
+
+    def start(
+        self, call: int, board: FleetBoard, function: Function, *arguments: Any, timeout_s: float
+    ) -> None:
+        """Submit a task; see `Provider`."""
+        with self._lock:
+            if board not in self._boards:
+                return  # that it has left is posted
+            try:
+                future = self._client.submit(
+                    call_on_board,
+                    call,
+                    board.serial,
+                    function,
+                    arguments,
+                    timeout_s,
+                    key=f"boardprof-{uuid4().hex}",
+                    pure=False,
+                    retries=0,
+                    workers=[board.host],
+                    allow_other_workers=False,
+                    resources={serial_resource(board.serial): 1, kind_resource(board.kind): 1},
+                )
+            except Exception as error:  # dask raises many kinds if the scheduler has gone
+                self._leave(board, str(error))
+                return
+            following = self._follow(call, board, future)
+            loop = self._client.loop.asyncio_loop
+            self._followed[call] = (board, asyncio.run_coroutine_threadsafe(following, loop))
+
+    def close(self) -> None:
+        """Cancel what has not begun, and disconnect. What runs goes on, and its result is lost."""
+        self._is_over.set()
+        if self._watcher.ident is not None:
+            self._watcher.join(_ANSWER_S)
+        with contextlib.suppress(Exception):  # the scheduler may have gone
+            self._client.close(timeout=_ANSWER_S)
+
+    async def _follow(self, call: int, board: FleetBoard, future: Any) -> None:
+        """Wait for a task, and post its end or that its board has left."""
+        ended, why = None, ""
+        try:
+            error = await future._exception()
+            if future.status == "error" and not isinstance(error, distributed().KilledWorker):
+                ended = Ended(call, error=error)  # the worker cannot import the function
+            elif future.status == "finished":
+                ended = await _fetched(future)
+            elif future.status == "cancelled":  # dask does that to all futures of a connection
+                why = self._unreachable(ConnectionError("the connection was lost")).message
+            else:
+                why = "Its worker has ended."
+        except (Exception, asyncio.CancelledError) as error:  # dask cancels what it gives up
+            how = str(error) or f"no answer within {_ANSWER_S:g} s"
+            why = f"The scheduler cannot fetch a result from its worker at {board.host}: {how}."
+        finally:
+            future.release()
+        with self._lock:
+            if self._followed.pop(call, None) is None:
+                return  # that its board has left is posted
+            if ended is None:
+                self._leave(board, why)
+            else:
+                self._post(ended)
+
+    def _leave(self, board: FleetBoard, why: str) -> None:
+        """Post that a board has left; it joins again if the scheduler still has it."""
+        self._boards.discard(board)
+        for call, (place, following) in list(self._followed.items()):
+            if place == board:
+                del self._followed[call]
+                following.cancel()
+        self._post(Left(board, why))
+
+    def _watch(self) -> None:
+        """Post which boards join and leave."""
+        while not self._is_over.wait(_LOOK_S):
+            try:
+                now = _boards_of(self.workers())
+                why = "Its worker has ended, or does not answer."
+            except BoardError as error:
+                now, why = set(), error.message
+                if self._client.status == "closed":
+                    with contextlib.suppress(BoardError):
+                        self._client = self._connected()
+            with self._lock:
+                for board in self._boards - now:
+                    self._leave(board, why)
+                for board in now - self._boards:
+                    self._boards.add(board)
+                    self._post(Joined(board))
+
+    def _connected(self) -> Any:
+        try:
+            return distributed().Client(
+                self._scheduler,
+                timeout=_CONNECT_S,
+                set_as_default=False,
+                security=self._security,
+                name="boardprof",
+            )
+        except Exception as error:  # dask raises many kinds
+            raise self._unreachable(error) from error
+
+    def _unreachable(self, error: Exception) -> BoardError:
+        return BoardError(
+            f"The scheduler {self._scheduler} cannot be reached: {error}",
+            hint="check its address, and that it runs; on one machine, it must have the same user",
+        )
+
+
+async def _fetched(future: Any) -> Ended:
+    """Fetch the result of a task, by itself.
+
+    dask's own `gather` fetches many at once, and tries for ever. So a host that cannot be reached
+    would hold up the results of the others.
+    """
+    answer = await asyncio.wait_for(
+        future.client.scheduler.gather(keys=[future.key]), timeout=_ANSWER_S
+    )
+    if answer["status"] != "OK":
+        raise OSError("the worker has ended, or cannot be reached")
+    ended: Ended = answer["data"][future.key]
+    return ended
+
+
+def _boards_of(workers: Workers) -> set[FleetBoard]:
+    return {
+        FleetBoard(
+            facts["kind"],
+            facts["serial"],
+            facts["port"],
+            address,
+            Quarantine(**kept) if (kept := facts.get("quarantine")) else None,
+        )
+        for address, worker in workers.items()
+        for facts in worker.get("metrics", {}).get(FACTS, ())
+    }

@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs of a batch, their results, and the file JOBS.toml that lists them as a matrix."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Final
+
+from boardprof.base.errors import UsageError
+from boardprof.base.toml_table import TomlTable
+from boardprof.jobs.run.plan import Plan
+from boardprof.results.report.report import Report
+from boardprof.results.report.report_file import read_report
+from boardprof.target.build.build_options import BuildOptions, settings_of
+
+__all__ = ["Job", "JobError", "Limits", "Result", "read_jobs"]
+
+DONE: Final = "done"
+FAILED: Final = "failed"
+UNKNOWN: Final = "unknown"
+STARTED: Final = "started"
+"""The states of a result. ``unknown`` is of a job marked ``once`` that may have run; ``started`` is
+only in a folder, before a job marked ``once`` begins."""
+
+_AXES = ("files", "functions", "arguments", "flags", "boards")
+
+
+def _texts(name: str, given: Sequence[str]) -> tuple[str, ...]:
+    """Return a list of texts as a tuple.
+
+    Raises:
+        UsageError: it is one text, or has something else in it.
+    """
+    if isinstance(given, str) or not all(isinstance(each, str) for each in given):
+        raise UsageError(f"{name} must be a list of strings, not {given!r}.")
+    return tuple(given)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How a job measures, and how long it may take.
+
+    Attributes:
+        metrics: to measure, a tuple or list. Empty for the board's fixed counters.
+        number: calls in each sample.
+        repeat: samples. None for the default of ``boardprof run``.
+        warmup: calls before the first sample. None for the default of ``boardprof run``.
+        timeout_s: longest time of a call on the board's clock. None for the default.
+        wall_timeout_s: longest wall time of a call. None for the board's default.
+        job_s: longest wall time of a whole job. Then its process is ended.
+        once: do not repeat the job if it may have run.
+    """
+
+    metrics: tuple[str, ...] = ()
+    number: int = 1
+    repeat: int | None = None
+    warmup: int | None = None
+    timeout_s: float | None = None
+    wall_timeout_s: float | None = None
+    job_s: float = 600.0
+    once: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the types.
+
+        Raises:
+            UsageError: the metrics are one text, or the job has no time.
+        """
+        object.__setattr__(self, "metrics", _texts("metrics", self.metrics))
+        if not self.job_s > 0:
+            raise UsageError(f"job_s must be above 0, not {self.job_s!r}.")
+
+
+@dataclass(frozen=True)
+class Job:
+    """Measure one function, or all of a file, on one board.
+
+    Attributes:
+        file: a C file, a folder, or whatever ``boardprof run`` takes.
+        board: a kind of board, such as ``qemu-rv32``, or the serial number of one.
+        function: its name, or ``all``.
+        arguments: a tuple or list of ``NAME=VALUE``, as for ``boardprof run``.
+        flags: compiler flags.
+        limits: how it measures.
+    """
+
+    file: str
+    board: str
+    function: str = "all"
+    arguments: tuple[str, ...] = ()
+    flags: str = "-O2"
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        """Check the arguments.
+
+        Raises:
+            UsageError: they are one text.
+        """
+        object.__setattr__(self, "arguments", _texts("arguments", self.arguments))
+
+    @property
+    def plan(self) -> Plan:
+        """The job as ``boardprof run`` plans it, without its board."""
+        limits = self.limits
+        return Plan(
+            target=f"{self.file}:{self.function}",
+            values=self.arguments,
+            timeout_s=limits.timeout_s,
+            wall_timeout_s=limits.wall_timeout_s,
+            metrics=limits.metrics or None,
+            warmup=limits.warmup,
+            repeat=limits.repeat,
+            number=limits.number,
+            code=BuildOptions(optimize="", cflags=self.flags),
+        )
+
+    def __str__(self) -> str:
+        """Return the job as a line for people."""
+        words = (f"{self.file}:{self.function}", *self.arguments, self.flags, "on", self.board)
+        return " ".join(word for word in words if word)
+
+
+@dataclass(frozen=True)
+class JobError:
+    """An error of a job.
+
+    Attributes:
+        kind: name of its class, such as ``BuildError``.
+        message: what happened and what to try.
+        exit_code: of a command that ends with it.
+        board: serial number of the board that the job was tried on. None if none.
+    """
+
+    kind: str
+    message: str
+    exit_code: int
+    board: str | None = None
+
+    @classmethod
+    def of(cls, error: BaseException) -> JobError:
+        """Describe an exception."""
+        return cls(type(error).__name__, str(error), getattr(error, "exit_code", 70))
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a job.
+
+    Attributes:
+        job: the job.
+        state: ``done``, ``failed``, or ``unknown`` if it may have run only once and nobody knows
+            whether it did.
+        key: the digest of all that the result depends on. "" if there is no firmware.
+        board: serial number of the board of the last attempt. None if there was none.
+        medians: function -> metric -> median per call, in the unit of the metric's name.
+        errors: what went wrong in all attempts, the last attempt first. Empty if ``done``.
+        warnings: about unreliable numbers, as ``boardprof run`` prints them.
+        began_s, ended_s: Unix time of the last attempt. ``began_s`` is 0 if there was none.
+        is_final: a later start with the same folder does not run the job again.
+        was_known: the result is from an earlier start.
+        report_text: the Report as JSON, if there is no folder for results.
+        report_file: file with the Report. None if absent.
+        value: what another function than the usual one returned; not kept in a folder.
+    """
+
+    job: Job
+    state: str
+    key: str = ""
+    board: str | None = None
+    medians: Mapping[str, Mapping[str, float]] = field(default_factory=dict, hash=False)
+    errors: tuple[JobError, ...] = ()
+    warnings: tuple[str, ...] = ()
+    began_s: float = 0.0
+    ended_s: float = 0.0
+    is_final: bool = True
+    was_known: bool = False
+    report_text: str | None = None
+    report_file: str | None = None
+    value: Any = field(default=None, compare=False, repr=False)
+
+    @property
+    def report(self) -> Report | None:
+        """The Report, also of a failed job if something was measured. None if absent.
+
+        Raises:
+            ReportFileError: its file is damaged or missing.
+        """
+        if self.report_file is not None:
+            return read_report(self.report_file)
+        return None if self.report_text is None else Report.from_json(self.report_text)
+
+    def line(self, folder: Path | None = None) -> str:
+        """Return the result as a line of JSON; the Report's file relative to ``folder``."""
+        facts = asdict(replace(self, value=None))
+        del facts["report_text"], facts["value"]
+        if folder is None:
+            return json.dumps(facts, separators=(",", ":"))
+        del facts["was_known"]
+        if self.report_file is not None:
+            facts["report_file"] = str(Path(self.report_file).relative_to(folder))
+        return json.dumps(facts, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any], folder: Path) -> Result:
+        """Return the result of a line.
+
+        Raises:
+            KeyError, TypeError: it is not one.
+        """
+        job = dict(facts["job"])
+        limits = dict(job["limits"])
+        limits["metrics"] = tuple(limits["metrics"])
+        job |= {"arguments": tuple(job["arguments"]), "limits": Limits(**limits)}
+        errors = tuple(JobError(**each) for each in facts["errors"])
+        name = facts["report_file"]
+        file = None if name is None else str(folder / name)
+        known = {"job": Job(**job), "errors": errors, "was_known": True, "report_file": file}
+        known["warnings"] = tuple(facts.get("warnings", ()))
+        return cls(**{**facts, **known})
+
+
+def read_jobs(file: str | Path) -> list[Job]:
+    """Read JOBS.toml: each ``[[jobs]]`` is a matrix of files, functions, arguments, flags, boards.
+
+    Relative files start at the folder of JOBS.toml.
+
+    Raises:
+        UsageError: it cannot be read, or a key or value is not valid.
+    """
+    path = Path(file)
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"{file} is not valid TOML: {error}.") from error
+    top = TomlTable(content, path)
+    general = _limits(top.table("limits", required=False), Limits())
+    matrices = top.take("jobs", list)
+    top.end()
+    jobs: dict[Job, None] = {}
+    for number, matrix in enumerate(matrices):
+        if not isinstance(matrix, dict):
+            raise top.error("jobs", f"entry {number + 1} must be a table: write [[jobs]]")
+        jobs |= dict.fromkeys(_expanded(TomlTable(matrix, path, "jobs", number), general))
+    if not jobs:
+        raise top.error("jobs", "the list is empty")
+    return list(jobs)
+
+
+def _expanded(table: TomlTable, general: Limits) -> Iterator[Job]:
+    files = [_placed(name, table.file.parent) for name in table.texts("files", None)]
+    functions = table.texts("functions", ("all",)) or ("all",)
+    try:
+        settings = [
+            flags
+            for text in table.texts("flags", ("-O2",)) or ("",)
+            for flags in settings_of(text or "-O2", "-O2" if text else "")
+        ]
+    except UsageError as error:
+        if error.message.startswith(str(table.file)):
+            raise
+        told = table.error("flags", error.message.rstrip("."))
+        told.hint = error.hint
+        raise told from error
+    boards = table.texts("boards", None)
+    arguments = [_argument_list(table, each) for each in table.take("arguments", list, [[]])]
+    limits = _limits(table, general, _AXES)
+    for file, function, values, flags, board in itertools.product(
+        files, functions, arguments or [()], settings, boards
+    ):
+        yield Job(file, board, function, values, flags, limits)
+
+
+def _placed(name: str, folder: Path) -> str:
+    return str(folder / Path(name).expanduser())
+
+
+def _argument_list(table: TomlTable, given: object) -> tuple[str, ...]:
+    if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+        raise table.error("arguments", 'must be lists of strings, such as [["n=64"], ["n=256"]]')
+    return tuple(given)
+
+
+def _limits(table: TomlTable, default: Limits, axes: tuple[str, ...] = ()) -> Limits:
+    """Read the limits in a table that may also have the axes of a matrix."""
+    found: dict[str, Any] = {"metrics": table.texts("metrics", default.metrics)}
+    for name, least in (("number", 1), ("repeat", 1), ("warmup", 0)):
+        value = table.take(name, int, getattr(default, name))
+        if value is not None and value < least:
+            raise table.error(name, f"must be at least {least}, not {value}")
+        found[name] = value
+    for name in ("timeout_s", "wall_timeout_s", "job_s"):
+        given = getattr(default, name)
+        value = (
+            table.positive(name, math.inf if given is None else given) if table.has(name) else given
+        )
+        found[name] = value
+    found["once"] = table.take("once", bool, default.once)
+    assert set(found) == {each.name for each in fields(Limits)}
+    for name in axes:
+        table.has(name)
+    table.end()
+    return Limits(**found)

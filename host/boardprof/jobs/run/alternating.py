@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measure two plans in alternating sessions, so that only the code differs.
+
+For ``--ab-rev REV`` a commit is checked out next to the working tree.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from boardprof.base.errors import BoardprofError, UsageError
+from boardprof.jobs.run.measure_plan import Listener
+from boardprof.jobs.run.plan import Plan, boards_of, with_each_setting
+from boardprof.jobs.run.runner import Outcome, once, run_plan
+from boardprof.results.history.project import git_output, run_git
+from boardprof.results.report.report import Report
+from boardprof.target.build.build_options import BuildOptions, effective_flags
+from boardprof.target.descriptions.board_file import BoardSpec
+
+SESSIONS = 10
+"""Sessions per side if samples vary. If all ten pairs differ in one direction, p = 0.002."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two sides.
+
+    Attributes:
+        plan: what is measured.
+        name: as shown in output.
+        folder: where relative paths of the plan start. None for the current folder.
+    """
+
+    plan: Plan
+    name: str
+    folder: Path | None = None
+
+
+@dataclass(frozen=True)
+class Alternated:
+    """The results of both sides.
+
+    Attributes:
+        before: of all sessions of the first side.
+        after: of all sessions of the second.
+        sessions: how many there were of each.
+    """
+
+    before: Outcome
+    after: Outcome
+    sessions: int
+
+
+def sides_of_flags(plan: Plan, flags: str) -> tuple[Side, Side]:
+    """Return a plan with each of two settings of compiler flags, which may be the same.
+
+    Raises:
+        UsageError: there are not two settings, or there is nothing to compile.
+    """
+    with_each_setting(replace(plan, sweep="-g"))  # the same requirements as a sweep
+    before, after = (
+        Side(replace(plan, code=code), name) for name, code in two_settings(plan.code, flags)
+    )
+    return before, after
+
+
+def two_settings(code: BuildOptions, flags: str) -> list[tuple[str, BuildOptions]]:
+    """Return the build options for each of two settings of flags, and their names in output.
+
+    Raises:
+        UsageError: there are not two.
+    """
+    texts = flags.split("|")
+    if len(texts) != 2:
+        raise UsageError(f"--ab {flags!r} is not two settings of flags.", hint="--ab '-O2|-O3'")
+    found = [effective_flags(f"{code.optimize} {code.cflags} {text}") for text in texts]
+    names = found if found[0] != found[1] else [f"{found[0]} (A)", f"{found[1]} (B)"]
+    return [
+        (name, replace(code, optimize="", cflags=each))
+        for name, each in zip(names, found, strict=True)
+    ]
+
+
+def run_in_turns(before: Side, after: Side, listener: Listener) -> Alternated:
+    """Measure two plans in alternating sessions; each session starts the board again.
+
+    The side that begins changes from pair to pair, so that a drift affects both. On emulators one
+    session per side is enough, because the next one would be the same.
+
+    Raises:
+        UsageError: a plan contradicts itself or lacks something.
+    """
+    specs = boards_of(after.plan)
+    sessions = sessions_on(specs, after.plan.port)
+    listener = replace(listener, on_note=once(listener.on_note))
+    outcomes: tuple[list[Outcome], list[Outcome]] = ([], [])
+    for turn in turns(sessions):
+        side, found = (before, after)[turn], outcomes[turn]
+        with contextlib.nullcontext() if side.folder is None else contextlib.chdir(side.folder):
+            found.append(run_plan(side.plan, listener))
+        if found[-1].interrupted or found[-1].failures:
+            break
+    return Alternated(_joined(outcomes[0]), _joined(outcomes[1]), sessions)
+
+
+def turns(sessions: int) -> Iterator[int]:
+    """Yield the side to measure, 0 or 1: pairs of both, which begin with alternating sides."""
+    for number in range(sessions):
+        yield from (0, 1) if number % 2 == 0 else (1, 0)
+
+
+def sessions_on(specs: Iterable[BoardSpec], port: str | None) -> int:
+    """Return the number of sessions per side; ``port`` is None for boards that are started."""
+    are_emulators = all(spec.clock.kind == "simulated" or spec.clock.emulated for spec in specs)
+    return 1 if port is None and are_emulators else SESSIONS
+
+
+def _joined(outcomes: Sequence[Outcome]) -> Outcome:
+    """Return the outcome of all sessions of one side."""
+    failures: dict[str, BoardprofError] = {
+        str(each): each for outcome in outcomes for each in outcome.failures
+    }
+    reports = [outcome.report for outcome in outcomes if outcome.report is not None]
+    return Outcome(
+        _joined_reports(reports) if reports else None,
+        tuple(failures.values()),
+        any(outcome.interrupted for outcome in outcomes),
+    )
+
+
+def _joined_reports(reports: Sequence[Report]) -> Report:
+    last = reports[-1]
+    extra = dict(last.extra or {})
+    extra["measurements"] = [
+        each for report in reports for each in (report.extra or {}).get("measurements", ())
+    ]
+    rows = [row for report in reports for row in report.calls]
+    return Report(rows, last.device_metrics, last.configuration, extra)
+
+
+_CHECKOUT_TIMEOUT_S = 300.0
+_TRY = "check that the disk has space, and that git worktree works there"
+
+
+@dataclass(frozen=True)
+class Worktree:
+    """A commit's files.
+
+    Attributes:
+        top: of the working tree that the user is in.
+        folder: where the commit's files are.
+        commit: its id.
+    """
+
+    top: Path
+    folder: Path
+    commit: str
+
+    def inside(self, path: str | Path) -> Path:
+        """Return the path in the commit for a path of the working tree; others become absolute."""
+        whole = Path(path).absolute()
+        real = whole.parent.resolve() / whole.name
+        if real.resolve() == self.top:
+            return self.folder
+        return self.folder / real.relative_to(self.top) if real.is_relative_to(self.top) else real
+
+    def plan(self, plan: Plan) -> Plan:
+        """Return a plan that measures the commit's files with the data of the working tree."""
+        return replace(
+            plan,
+            target=f"{self.inside(plan.path or '.')}:{plan.function}",
+            values=tuple(map(_with_whole_path, plan.values)),
+            expect=(),
+            save_output=None,
+            code=self.code(plan.code),
+        )
+
+    def code(self, code: BuildOptions) -> BuildOptions:
+        """Return how the commit's files are built."""
+        return replace(
+            code,
+            sources=tuple(self.inside(path) for path in code.sources),
+            includes=tuple(self.inside(path) for path in code.includes),
+        )
+
+
+def _with_whole_path(value: str) -> str:
+    """Return ``NAME=@FILE`` with a file that is found from anywhere; other values as they are."""
+    name, mark, file = value.partition("=@")
+    return f"{name}=@{os.path.abspath(file)}" if mark else value
+
+
+@contextlib.contextmanager
+def worktree_of(folder: Path, revision: str) -> Iterator[Worktree]:
+    """Lend a worktree of a commit, which is removed afterwards.
+
+    Args:
+        folder: in the repository.
+        revision: a commit, a branch or any other name that git knows.
+
+    Raises:
+        UsageError: there is no repository, the commit is unknown, or git cannot check it out.
+    """
+    top = git_output(folder, "rev-parse", "--show-toplevel")
+    if not top:
+        raise UsageError(
+            f"{folder} is not in a git repository.",
+            hint="use --ab '-O2|-O3', which needs no repository",
+        )
+    told = git_output(folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+    if not told or revision.startswith("-"):
+        raise UsageError(
+            f"git does not know the commit {revision!r}.",
+            hint="git log --oneline; in a shallow clone, git fetch --unshallow first",
+        )
+    with tempfile.TemporaryDirectory(prefix="boardprof-") as made:
+        place = Path(made).resolve() / "tree"
+        _git(folder, "worktree", "add", "--quiet", "--detach", str(place), told.strip())
+        try:
+            yield Worktree(Path(top.removesuffix("\n")).resolve(), place, told.strip())
+        finally:
+            with contextlib.suppress(UsageError):  # git forgets a missing worktree by itself
+                _git(folder, "worktree", "remove", "--force", str(place))
+
+
+def _git(folder: Path, *words: str) -> None:
+    """Run git for as long as a large checkout takes.
+
+    Raises:
+        UsageError: it fails.
+    """
+    try:
+        done = run_git(folder, *words, timeout_s=_CHECKOUT_TIMEOUT_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UsageError(f"git {words[0]} {words[1]} failed: {error}.", hint=_TRY) from error
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip()
+        raise UsageError(f"git {words[0]} {words[1]} failed: {said}", hint=_TRY)

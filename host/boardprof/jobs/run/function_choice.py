@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choose the functions on a board that a plan asks for, and explain why others are missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from boardprof.base.errors import BuildError, UnknownNameError, UsageError
+from boardprof.jobs.run.plan import ALL, Plan
+from boardprof.measure.session.board import Board
+from boardprof.target.arguments.arguments import referred
+from boardprof.target.arguments.signature import Signature, in_order, parse_signature
+from boardprof.target.build.firmware import Firmware
+from boardprof.target.build.linking import source_hint
+from boardprof.target.cfunction import CHAR, CFunction, Struct, signature
+
+Note = Callable[[str], None]
+_MOST_LISTED = 8
+_HOOK = re.compile(rb"\b[A-Za-z]\w*_(?:setup|check)\b")
+
+
+def check_early(functions: Sequence[CFunction], plan: Plan) -> None:
+    """Check the arguments against the function before its firmware is built.
+
+    Raises:
+        UsageError, UnknownNameError: a parameter has no value, or does not exist.
+    """
+    for function in functions:
+        if function.name == plan.function and function.reason is None:
+            check_arguments(function.name, signature(function), plan.arguments)
+
+
+def chosen_functions(
+    board: Board, plan: Plan, firmware: Firmware | None, on_note: Note
+) -> list[str]:
+    """Return the functions to measure, in the board's order.
+
+    Args:
+        board: with the functions.
+        plan: names one function, or all.
+        firmware: built for the plan; None if the board has its own.
+        on_note: gets the functions that are left out, with reasons.
+
+    Raises:
+        UsageError, UnknownNameError, BuildError: no function can be measured.
+    """
+    chosen = _chosen(board, plan, firmware, on_note)
+    _note_hooks(chosen, board, plan, firmware, on_note)
+    return chosen
+
+
+def _chosen(board: Board, plan: Plan, firmware: Firmware | None, on_note: Note) -> list[str]:
+    infos = {f.name: f for f in board.dictionary.user_functions if f.measurable}
+    reasons = {f.name: f.reason for f in firmware.functions if f.reason} if firmware else {}
+    if plan.function != ALL:
+        if firmware is not None and plan.function in firmware.missing:
+            raise BuildError(
+                f"{plan.function} needs {firmware.missing[plan.function]}, which is not defined.",
+                hint=source_hint(),
+            )
+        if reason := reasons.get(plan.function):
+            raise UsageError(
+                f"{plan.function} cannot be called over the wire: {reason}.",
+                hint=wrapper_hint(firmware, plan.function),
+            )
+        hidden = firmware.hidden if firmware else {}
+        if plan.function not in infos:
+            _check_mangled(plan.function, reasons)
+            _check_hidden(plan, firmware)
+            hint = (
+                None if infos or plan.path else "give PATH:FUNCTION to build firmware that has it"
+            )
+            others = [name for name in (*reasons, *hidden) if not name.startswith("_")]
+            if firmware is not None and not infos and not others:
+                others, _, hint = _why_nothing(plan, firmware)
+            where = _where(board, plan)
+            raise UnknownNameError(
+                "function", plan.function, [*infos, *others], where=where, hint=hint
+            )
+        check_arguments(
+            plan.function, board.functions[plan.function].signature.text, plan.arguments
+        )
+        return [plan.function]
+    skipped = dict(reasons)
+    chosen, hints = [], []
+    for name in infos:
+        own = board.functions[name].signature
+        needed = [parameter for parameter, _ in own.parameters]
+        if parameters_given(needed, plan.arguments) == {*needed}:
+            try:  # one that does not take these values must not keep the others from being measured
+                board.functions[name].bind(
+                    (), plan.data.values(board.functions[name], board.memory.size)
+                )
+            except UsageError as error:
+                skipped[name] = error.message.removeprefix(f"{name}: ").rstrip(".")
+                hints += [error.hint] if error.hint else []
+            else:
+                chosen.append(name)
+        else:
+            missing = ", ".join(name for name in needed if name not in plan.arguments)
+            unknown = ", ".join(name for name in plan.arguments if name not in needed)
+            why = (missing and f"; not given: {missing}") + (unknown and f", without {unknown}")
+            skipped[name] = f"it takes {own.text}{why}"
+            hints.append(_call_of(name, parse_signature(own.text), plan))
+    if not chosen:
+        why, hint = "", None
+        if firmware is not None and not firmware.functions:
+            _, why, hint = _why_nothing(plan, firmware)
+        elif skipped:
+            why = _skipped_text(skipped)
+            if firmware is not None and firmware.missing:
+                hints.append(source_hint())
+            hints += filter(None, (wrapper_hint(firmware, name) for name in reasons))
+            hint = next(iter(hints), None)
+        raise UsageError(f"There is nothing to measure {_where(board, plan)}{why}.", hint=hint)
+    for name, reason in skipped.items():
+        on_note(f"{name} is skipped: {reason}")
+    return chosen
+
+
+def _skipped_text(skipped: Mapping[str, str]) -> str:
+    """Return the functions that cannot be measured, each with its reason on a line."""
+    lines = [f"{name}: {reason}" for name, reason in skipped.items()]
+    more = len(lines) - _MOST_LISTED
+    return "\n".join([":", *lines[:_MOST_LISTED], *([f"{more} more"] if more > 0 else [])])
+
+
+def _call_of(name: str, parsed: Signature, plan: Plan) -> str:
+    """Return a target and arguments with which a function can be measured."""
+    target = f"{plan.path}:{name}" if plan.path else name
+    return " ".join(
+        [target, *(f"{each}={_example(parsed, each)}" for each, _ in parsed.parameters)]
+    )
+
+
+def wrapper_hint(firmware: Firmware | None, function: str) -> str | None:
+    """Return a hint with the source of a function that can be called; None if there is none."""
+    known = firmware.functions if firmware is not None else ()
+    fn = next((each for each in known if each.name == function), None)
+    if fn is not None and "no debug information" in (fn.reason or ""):
+        return "--cflags -fno-ipa-icf, if the function equals another"
+    if fn is None or not fn.wrapper:
+        return None
+    return f"add this to {fn.source} and measure {function}_wrapper:\n{fn.wrapper}"
+
+
+def _check_mangled(function: str, reasons: Mapping[str, str]) -> None:
+    """Check that a function is not from C++ or Rust, where names in the object are longer."""
+    for symbol, reason in reasons.items():
+        # Itanium C++ ABI, 5.1.2: <source-name> is the length and the name; the same in Rust.
+        if symbol.startswith(("_Z", "_R")) and f"{len(function)}{function}" in symbol:
+            raise UsageError(f"{function} cannot be called over the wire: {reason}.")
+
+
+def _check_hidden(plan: Plan, firmware: Firmware | None) -> None:
+    """Check that a function is not main and can be called from outside its file."""
+    if firmware is None:
+        return
+    from boardprof.target.build.functions import unoffered  # later: only errors need it
+
+    found = unoffered(firmware.board, plan.files[:1], plan.code, plan.function)
+    name, sources = plan.function, [source for _, source, _ in found.static]
+    if sources or name in firmware.hidden:
+        kept = name if len(sources) == 1 else f"{sources[0]}:{name}" if sources else None
+        sources = sources or [firmware.hidden[name]]
+        # In C++, or if it is always inlined or compiled elsewhere, --keep cannot help.
+        own = f"call {name} in {sources[0]} from a function of your own there"
+        raise UsageError(
+            f"{name} in {' and in '.join(sources)} is static or inlined, so nothing outside its "
+            "file can call it.",
+            hint=own if kept is None else f"--keep {kept} compiles it out of line",
+        )
+    if plan.function == "main" and found.mains:
+        raise UsageError(
+            f"main in {found.mains[0].name} cannot be measured: the firmware's main replaces it.",
+            hint="move its code into a function with another name",
+        )
+
+
+def _why_nothing(plan: Plan, firmware: Firmware) -> tuple[list[str], str, str | None]:
+    """Explain why sources offer no function: their static ones, the reason if known, a hint."""
+    from boardprof.target.build.functions import unoffered  # later: only errors need it
+
+    found = unoffered(firmware.board, plan.files[:1], plan.code)
+    static = sorted({*firmware.hidden, *(name for name, _, _ in found.static)})
+    if static:
+        more = f" and {len(static) - _MOST_LISTED} more" if len(static) > _MOST_LISTED else ""
+        verb = "is" if len(static) == 1 else "are"
+        why = f": {', '.join(static[:_MOST_LISTED])}{more} {verb} static or inlined"
+        # Others, such as those of C++, may not be possible to keep.
+        hint = f"--keep {found.static[0][0]} compiles it out of line" if found.static else None
+        return static, why, hint
+    if found.mains:
+        why = ": the firmware's main replaces main, and no other function can be called"
+        return [], why, "move the code of main into a function with another name"
+    return [], "", None
+
+
+def _note_hooks(
+    names: Sequence[str], board: Board, plan: Plan, firmware: Firmware | None, on_note: Note
+) -> None:
+    """Note functions that have the name of a set-up or a check, but cannot be one."""
+    others = {f.name for f in board.dictionary.user_functions}
+    mentioned: set[str] = set()
+    if firmware is not None:
+        others |= {f.name for f in firmware.functions}
+        found = (_HOOK.findall(file.read_bytes()) for file in firmware.sources)
+        mentioned = {each.decode() for names_of_file in found for each in names_of_file}
+        mentioned -= {hook for f in firmware.functions for hook in (f.setup, f.check) if hook}
+    roles = (
+        ("setup", "void {}(void)", "prepare it"),
+        ("check", "int {}(void)", "check its results"),
+    )
+    for name in names:
+        for hook, form, role in roles:
+            other = f"{name}_{hook}"
+            wanted = form.format(other)
+            if other in others:
+                why = f"it is not `{wanted}`"
+            elif firmware is not None and other in mentioned and _is_static(other, plan, firmware):
+                why = f"it is static; to {role}, it must be a global `{wanted}`"
+            else:
+                continue
+            on_note(f"{other} is not run for {name}: {why}")
+
+
+def _is_static(name: str, plan: Plan, firmware: Firmware) -> bool:
+    """Tell whether a function exists only as a static one, which compilers discard if unused."""
+    if name in firmware.hidden:
+        return True
+    from boardprof.target.build.functions import unoffered  # later: it may compile
+
+    return bool(unoffered(firmware.board, plan.files[:1], plan.code, name).static)
+
+
+def _where(board: Board, plan: Plan) -> str:
+    return f"in {plan.path}" if plan.path else f"on {board.device.name}"
+
+
+_LENGTH = 64
+"""Length of arrays and value of numbers in examples, so that they fit together."""
+
+
+def parameters_given(parameters: Collection[str], arguments: Mapping[str, str]) -> set[str]:
+    """Return the names of arguments, without the arrays that pointers in structs lead to."""
+    others = referred(arguments.values()) - {*parameters}
+    return arguments.keys() - others
+
+
+def check_arguments(function: str, signature: str, arguments: Mapping[str, str]) -> None:
+    """Check that each parameter has an argument; the error shows examples for missing ones.
+
+    Raises:
+        UsageError: a parameter has no argument.
+        UnknownNameError: the parameter does not exist.
+    """
+    parsed = parse_signature(signature)
+    given = parameters_given([name for name, _ in parsed.parameters], arguments)
+    missing = [name for name, _ in parsed.parameters if name not in given]
+    if missing and given <= {name for name, _ in parsed.parameters}:
+        examples = " ".join(f"{name}={_example(parsed, name)}" for name in missing)
+        raise UsageError(
+            f"{function} was called without {', '.join(missing)}.",
+            hint=f"{function}{signature}; e.g. {examples}",
+        )
+    in_order(function, parsed, (), dict.fromkeys(given))
+
+
+def _example(signature: Signature, name: str) -> str:
+    pointer = signature.pointers.get(name)
+    if pointer is None:
+        kind = dict(signature.parameters)[name]
+        return {"bool": "true", "f32": "1.5", "f64": "1.5"}.get(kind, f"{_LENGTH}")
+    if isinstance(pointer.element, Struct):
+        return "zeros"
+    if pointer.element is CHAR:
+        return f"'[{_LENGTH}]:zeros'"
+    return f"'{'uint8' if pointer.element is None else ''}[{_LENGTH}]:random(7)'"

@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The request of a run, checked before anything is built: functions, boards, settings, metrics."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from boardprof.base.errors import BoardprofError, UsageError
+from boardprof.jobs.run.expectation import (
+    Expectation,
+    check_folder,
+    check_outputs,
+    read_expectations,
+    save_outputs,
+)
+from boardprof.jobs.run.target import split_target
+from boardprof.measure.sampling.available_metrics import ALL as ALL_METRICS
+from boardprof.measure.sampling.available_metrics import lack_text
+from boardprof.measure.session.board import Board
+from boardprof.measure.session.functions import RemoteFunction
+from boardprof.results.report.measurement import Measurement
+from boardprof.target.arguments.argument_text import ArgumentText, read_argument
+from boardprof.target.build.build_options import BuildOptions, settings_of
+from boardprof.target.build.sources import find_sources
+from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board_lookup import board_spec, default_board, unnamed_board
+
+ALL = "all"
+"""In place of a function's name: each that the arguments fit."""
+
+_TARGET = "PATH:FUNCTION or PATH:all"
+
+
+@dataclass(frozen=True)
+class PlanData:
+    """Arguments, expectations and the folder for outputs, the same for every board.
+
+    Attributes:
+        arguments: by parameter name.
+        expectations: what outputs must be.
+        tolerance: largest relative difference of floats.
+        folder: where outputs are written. None to write none.
+    """
+
+    arguments: Mapping[str, ArgumentText] = field(default_factory=dict)
+    expectations: Sequence[Expectation] = ()
+    tolerance: float = 0.0
+    folder: Path | None = None
+
+    def values(self, function: RemoteFunction, arena_bytes: int) -> dict[str, object]:
+        """Return the arguments for a function; each call returns new copies of the arrays.
+
+        Unknown names stay in, so that the call refuses them with the right ones.
+
+        Args:
+            function: of the board.
+            arena_bytes: the board's memory for arrays.
+
+        Raises:
+            UsageError: an array for a scalar, or the other way round, or one that is too large.
+        """
+        signature = function.signature
+        known = {name for name, _ in signature.parameters}
+        try:
+            return {
+                # Others get the type of the pointer that names them; the call refuses the rest.
+                name: text.value(signature.pointers.get(name), arena_bytes)
+                if name in known
+                else text
+                for name, text in self.arguments.items()
+            }
+        except UsageError as error:
+            raise UsageError(f"{function.info.name}: {error.message}", hint=error.hint) from error
+
+    def take(self, measurement: Measurement, *below: str) -> None:
+        """Save a measurement's outputs, if requested, and compare them with the expected values.
+
+        Args:
+            measurement: with the outputs of one call.
+            below: folders within the one for outputs, for example one for each board.
+
+        Raises:
+            UsageError: a file cannot be written, or an expectation does not fit.
+            WrongOutputError: an output differs from what is expected.
+        """
+        if self.folder is not None:
+            parts = [part.replace("/", "_").replace(" ", "_") for part in below]
+            save_outputs(measurement, self.folder.joinpath(*parts))
+        check_outputs(measurement, self.expectations, self.tolerance)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The request of ``boardprof run``; the command's help says what each option means.
+
+    Without ``warmup`` and ``repeat``, a function that takes long is called less often.
+    `run_plan` sets ``data`` to what `read_data` returns, and ``wanted`` to what it makes of
+    ``metrics``.
+    """
+
+    target: str
+    values: tuple[str, ...] = ()
+    boards: tuple[str, ...] = ()
+    port: str | None = None
+    baud: int | None = None
+    timeout_s: float | None = None
+    wall_timeout_s: float | None = None
+    takeover: bool = False
+    clock: str | None = None
+    key_file: str | None = None
+    image: str | None = None
+    metrics: tuple[str, ...] | None = None
+    warmup: int | None = None
+    repeat: int | None = None
+    number: int = 1
+    code: BuildOptions = field(default_factory=BuildOptions)
+    cold: bool = False
+    mask_interrupts: bool = False
+    hotspots: bool = False
+    sampled: bool = False
+    samples: int = 1000
+    seed: int = 1
+    probe: str | None = None
+    sweep: str | None = None
+    flash: bool = False
+    expect: tuple[str, ...] = ()
+    tolerance: float = 0.0
+    save_output: str | None = None
+    data: PlanData = field(default_factory=PlanData)
+    wanted: WantedMetrics | None = None
+
+    @property
+    def path(self) -> Path | None:
+        """The part of the target before the last colon; None if absent."""
+        path, _ = split_target(self.target)
+        return Path(path) if path else None
+
+    @property
+    def files(self) -> tuple[str | Path, ...]:
+        """Files and folders that are measured; empty if the board already has its firmware."""
+        if self.path is not None:
+            return (self.path, *self.code.sources)
+        return () if self.image is None else (self.image,)
+
+    @property
+    def function(self) -> str:
+        """The part of the target after the last colon."""
+        return split_target(self.target)[1]
+
+    @property
+    def arguments(self) -> dict[str, str]:
+        """The values by parameter name.
+
+        Raises:
+            UsageError: one has no ``=``, or a name is given twice.
+        """
+        arguments: dict[str, str] = {}
+        for text in self.values:
+            name, equals, value = text.partition("=")
+            if not equals or not name:
+                raise UsageError(f"{text!r} is not an argument.", hint=_argument_hint(text))
+            if name in arguments:
+                raise UsageError(f"The argument {name} is given twice.")
+            arguments[name] = value
+        return arguments
+
+    def read_data(self, boards: Sequence[str] = ()) -> PlanData:
+        """Read the arguments and expectations, and the files that they name.
+
+        Args:
+            boards: names of the boards that are measured, for ``{board}`` in ``expect``.
+
+        Raises:
+            UsageError: a text has an unknown form, or a file or folder cannot be used.
+        """
+        expectations = [each for text in self.expect for each in read_expectations(text, boards)]
+        if self.tolerance and not expectations:
+            raise UsageError("--tolerance needs --expect.", hint="--expect @y.npy")
+        texts = {name: read_argument(name, text) for name, text in self.arguments.items()}
+        folder = self.save_output
+        if folder is not None:
+            check_folder(folder)
+        place = None if folder is None else Path(folder)
+        return PlanData(texts, expectations, self.tolerance, place)
+
+    def output_folders(self, board: str, function: str) -> list[str]:
+        """Return the folders for one function's outputs, so that no two write the same files."""
+        return [
+            *([board] if len(set(self.boards)) > 1 else []),
+            *([self.code.cflags.replace(os.sep, "_")] if self.sweep is not None else []),
+            *([function] if self.function == ALL else []),
+        ]
+
+
+def _argument_hint(text: str) -> str:
+    path, function = split_target(text)
+    if path and function and "=" not in text:
+        return "one target a run; for all functions of a file or folder, PATH:all"
+    return "NAME=VALUE, e.g. n=256"
+
+
+def boards_of(plan: Plan) -> list[BoardSpec]:
+    """Return the boards that a plan is for.
+
+    Raises:
+        UsageError: the plan contradicts itself or lacks something.
+        UnknownNameError: a board does not exist.
+    """
+    if not plan.target.strip():
+        raise UsageError("The target is empty: give a function.", hint=_TARGET)
+    if plan.path is None and not plan.target.isidentifier() and Path(plan.target).exists():
+        raise UsageError(
+            f"{plan.target!r} names no function.",
+            hint=f"{plan.target}:FUNCTION or {plan.target}:all",
+        )
+    if not plan.function:
+        raise UsageError(f"{plan.target!r} names no function.", hint=_TARGET)
+    specs = [board_spec(name) for name in dict.fromkeys(plan.boards)] or [_board_for(plan)]
+    if plan.port is not None and len(specs) > 1:
+        raise UsageError(
+            "-p connects to one board, but several boards were given.",
+            hint="give one board with -p",
+        )
+    if plan.image is not None:
+        _check_image(plan, specs)
+    if plan.sampled and plan.port is not None and plan.path is None and plan.image is None:
+        raise UsageError(
+            "The samples of a board at a port have no names without the firmware's ELF file.",
+            hint="name it: --image ELF",
+        )
+    if plan.flash:
+        _check_flash(plan, specs)
+    return specs
+
+
+def _board_for(plan: Plan) -> BoardSpec:
+    """Return the board if none is named; an agent at a port reports its own board."""
+    builds = plan.path is not None or plan.flash
+    return default_board() if builds or plan.port is None else unnamed_board()
+
+
+def _check_image(plan: Plan, specs: Sequence[BoardSpec]) -> None:
+    if plan.path is not None:
+        raise UsageError(
+            f"{plan.image} already has its functions, so {plan.path} would not be built.",
+            hint=f"leave --image out, or measure {plan.function!r} without the PATH",
+        )
+    if len(specs) > 1:
+        raise UsageError(
+            "An image belongs to one board, but several boards were given.", hint="one -b"
+        )
+
+
+def _check_flash(plan: Plan, specs: Sequence[BoardSpec]) -> None:
+    from boardprof.target.build.flash import check_flashable  # later: few runs flash
+
+    for spec in specs:
+        check_flashable(spec, plan.port)
+    if plan.path is None and plan.image is None:
+        raise UsageError("There is nothing to flash.", hint=f"{_TARGET}, or --image ELF")
+    if plan.port is None:
+        raise UsageError(
+            "--flash needs a port: a flashed board is measured through it.", hint="-p PORT"
+        )
+
+
+def with_each_setting(plan: Plan) -> list[Plan]:
+    """Return the plan once for each setting of the compiler's flags, which are in ``cflags``.
+
+    Raises:
+        UsageError: there is nothing that could be compiled with them.
+    """
+    if plan.sweep is None:
+        return [plan]
+    if plan.path is None:
+        raise UsageError("--sweep compiles the functions, so it needs a PATH.", hint=_TARGET)
+    if not find_sources([plan.path, *plan.code.sources]).files:
+        raise UsageError(
+            f"--sweep compiles the functions, but {plan.target} has only compiled code: every row "
+            "would measure the same code.",
+            hint="give the sources, or leave out --sweep",
+        )
+    if plan.port is not None and not plan.flash:
+        raise UsageError(
+            "Each setting of --sweep needs its own firmware, but the firmware at a port stays the "
+            "same.",
+            hint="add --flash, or leave out --sweep or --port",
+        )
+    # As for --cflags, relative paths start at the current folder.
+    code = plan.code
+    settings = settings_of(plan.sweep, f"{code.optimize} {code.cflags}")
+    return [replace(plan, code=replace(code, optimize="", cflags=flags)) for flags in settings]
+
+
+class WantedMetrics:
+    """The metrics of one run on several boards; it remembers which no board has."""
+
+    def __init__(self, names: Sequence[str] | None, boards: int) -> None:
+        """Ask this number of boards for ``names``, or None for the fixed counters."""
+        self._names = names
+        self._may_lack = boards > 1 and names is not None and ALL_METRICS not in names
+        self._had: set[str] = set()
+        self._errors: dict[tuple[str, str], UsageError] = {}
+        self._without: list[UsageError] = []
+
+    def of(self, board: Board) -> list[str] | None:
+        """Return those that a board has, or None for the fixed counters.
+
+        Raises:
+            UsageError: it has none of them, or it lacks one and is the only board.
+        """
+        if self._names is None or not self._may_lack:
+            return None if self._names is None else list(self._names)
+        found, lacking = board.offer.split(self._names)
+        self._errors |= {(board.spec.name, name): error for name, error in lacking.items()}
+        self._had.update(found)
+        if not found and (errors := self._of(board.spec.name)):
+            self._without.append(next(iter(errors.values())))
+            raise self._without[-1]
+        return [*found]
+
+    def with_missing(self, measurement: Measurement, board: Board) -> Measurement:
+        """Return the measurement, with the board's missing metrics noted."""
+        lacking = {
+            name: lack_text(name, error) for name, error in self._of(board.spec.name).items()
+        }
+        unsupported = {**measurement.device.unsupported, **lacking}
+        return replace(measurement, device=replace(measurement.device, unsupported=unsupported))
+
+    def failures(
+        self, failures: Sequence[BoardprofError], on_note: Callable[[str], None]
+    ) -> list[BoardprofError]:
+        """Return the failures, with an error for each name that no board has.
+
+        A board that has none of them is not a failure if other boards have some; it gets a note.
+        """
+        if not self._had:
+            return [*failures]
+        for board, told in self._boards_without():
+            on_note(f"{board} was not measured, because it has none of the metrics: {told}")
+        others = [failure for failure in failures if failure not in self._without]
+        return others + [e for (_, name), e in self._errors.items() if name not in self._had]
+
+    def left_out(self) -> list[str]:
+        """Return the boards that have none of the metrics, which others have, and why."""
+        boards = self._boards_without() if self._had else ()
+        return [f"all of {board}, which has none of the metrics ({told})" for board, told in boards]
+
+    def _boards_without(self) -> Iterator[tuple[str, str]]:
+        for board in dict.fromkeys(at for at, _ in self._errors):
+            lacking = self._of(board)
+            if any(error in self._without for error in lacking.values()):
+                yield (
+                    board,
+                    "; ".join(f"{name}: {lack_text(name, e)}" for name, e in lacking.items()),
+                )
+
+    def _of(self, board: str) -> dict[str, UsageError]:
+        return {name: error for (at, name), error in self._errors.items() if at == board}

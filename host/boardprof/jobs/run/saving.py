@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Save each run in the history; a failure to save never loses the result."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from boardprof.base.errors import BoardprofError, ReportFileError, UsageError
+from boardprof.base.processes import locked_folder
+from boardprof.results.comparison.comparison import ComparisonError
+from boardprof.results.history.project import git_output, has_branch, project_of, repository_path
+from boardprof.results.history.report_lookup import history_place, is_named, user_history
+from boardprof.results.history.run import GitState, HistoryError, RunId, check_name
+from boardprof.results.report.report import Report
+from boardprof.results.report.report_file import (
+    baseline_content,
+    check_report_file,
+    is_baseline,
+    report_of_baseline,
+    write_text,
+)
+from boardprof.show.baseline_update import BaselineUpdate, updated_baseline
+from boardprof.target.build.sources import find_sources, language
+
+_STATUS = ("status", "--porcelain=v2", "--branch", "--untracked-files=no")
+_NO_BRANCH = "(detached)"
+_NO_COMMIT = "(initial)"
+_COMPILED = {"c", "c++", "assembler"}
+_WRITE_S = 10.0
+"""How long other processes may take to write a baseline file in the same folder."""
+
+
+def check_save_name(name: str | None, folder: str | Path = ".") -> None:
+    """Check before the first measurement that a run can be stored, and found by its name.
+
+    Args:
+        name: given by ``--save``. None if absent; then no history is needed.
+        folder: where the user is.
+
+    Raises:
+        UsageError: the run cannot be saved, there is no history, or a branch has the name.
+    """
+    if name is not None:
+        check_name(name)
+        check_is_no_branch(name, folder)
+    if name is not None or history_place() is not None:
+        user_history()
+
+
+def check_is_no_branch(name: str, folder: str | Path = ".") -> None:
+    """Check that a name does not hide the runs of a branch.
+
+    Raises:
+        UsageError: it does.
+    """
+    with contextlib.suppress(HistoryError):  # a run is kept even without git
+        if has_branch(folder, name):
+            raise UsageError(
+                f"{name!r} is a branch here: a run saved as {name} would hide the runs of that "
+                "branch.",
+                hint=f"use another name; {name} already means the newest clean run of the branch",
+            )
+
+
+def keep_run(
+    report: Report,
+    *,
+    name: str | None = None,
+    command: Sequence[str] | None = None,
+    measured: Sequence[str | Path] = (),
+    sources: Sequence[Path] = (),
+    folder: str | Path = ".",
+    has_failed: bool = False,
+    on_note: Callable[[str], None],
+) -> RunId | None:
+    """Save a Report in the user's history; a failure is a note, never an error.
+
+    Args:
+        report: what was measured.
+        name: given by ``--save``; a failed run does not get it.
+        command: the command line; None takes that of this process.
+        measured: files and folders that were measured; see `git_state`.
+        sources: files that they were compiled from, including headers; see `git_state`.
+        folder: where it was started. The run belongs to this folder's project; if there is none,
+            to the project of the first measured file.
+        has_failed: it failed or was interrupted, so it must not become a baseline unnoticed.
+        on_note: gets a sentence if the run could not be saved, or if a file that the user has named
+            did not exist: the name may be a mistake.
+
+    Returns:
+        The run's number; None if nothing was saved.
+    """
+    if history_place() is None:
+        return None
+    words = shlex.join(["boardprof", *sys.argv[1:]] if command is None else command)
+    try:
+        state = git_state(measured, folder, sources)
+        history = user_history(_home(measured, folder))
+        is_new = is_named() and not history.may_exist()
+        given = None if has_failed else name
+        kept = history.save(report, given, words, git=state, has_failed=has_failed)
+    except BoardprofError as error:
+        on_note(f"the run was not kept: {error}")
+        return None
+    if is_new:
+        on_note(f"{history.name} did not exist: a new history starts with this run")
+    return kept
+
+
+def git_state(
+    measured: Sequence[str | Path] = (), folder: str | Path = ".", sources: Sequence[Path] = ()
+) -> GitState | None:
+    """Return git's facts about the measured files.
+
+    None outside a repository, without git, or if git does not answer within ten seconds.
+
+    Args:
+        measured: files and folders: sources, objects or firmware. The first one's repository
+            counts. A source in it that git does not track counts as a change; objects and firmware
+            need not be tracked.
+        folder: where it was started. Its repository is used if no files are known. For files in
+            another repository there is no branch, because that is not this project's.
+        sources: further files that they were compiled from, such as headers; files outside of that
+            repository are ignored.
+    """
+    files = [file for path in measured for file in _files(Path(path))]
+    place = files[0].parent if files else folder
+    try:
+        told = git_output(place, *_STATUS)
+        if told is None:
+            return None
+        is_own = _are_together(place, folder) or (
+            repository_path(folder) in (None, repository_path(place))
+        )
+        lines = told.splitlines()
+        is_dirty = any(not line.startswith("#") for line in lines) or _has_untracked(files, sources)
+    except HistoryError:
+        return None
+    if is_dirty is None:
+        return None
+    heads = dict(line[2:].split(" ", 1) for line in lines if line.startswith("# branch."))
+    commit, branch = heads.get("branch.oid", ""), heads.get("branch.head", "")
+    return GitState(
+        commit="" if commit == _NO_COMMIT else commit,
+        branch="" if branch == _NO_BRANCH or not is_own else branch,
+        is_dirty=is_dirty,
+    )
+
+
+def _home(measured: Sequence[str | Path], folder: str | Path) -> str | Path:
+    """Return the folder whose project a run belongs to."""
+    with contextlib.suppress(HistoryError):
+        files = [file for path in measured for file in _files(Path(path))]
+        is_elsewhere = bool(files) and not _are_together(files[0].parent, folder)
+        if is_elsewhere and repository_path(folder) is None and project_of(folder) is None:
+            return files[0].parent
+    return folder
+
+
+def _are_together(folder: str | Path, other: str | Path) -> bool:
+    """Tell without git whether two folders are one, or in one work tree."""
+    one, two = Path(folder).resolve(), Path(other).resolve()
+    return one == two or _work_tree(one) == _work_tree(two) is not None
+
+
+def _files(path: Path) -> Sequence[Path]:
+    """Return a file, or the sources in a folder; like git, without links in the path."""
+    return find_sources([path]).files if path.is_dir() else [path.parent.resolve() / path.name]
+
+
+def _has_untracked(files: Sequence[Path], sources: Sequence[Path]) -> bool | None:
+    """Tell whether git does not track a source in the work tree of the first file.
+
+    None if git does not answer. Git is asked once, even for thousands of headers.
+    """
+    tree = _work_tree(files[0].parent) if files else None
+    if tree is None:
+        return False
+
+    @cache  # thousands of headers are in a few folders
+    def place(folder: str) -> str | None:
+        """Return a folder's path in the work tree; None if it is outside."""
+        real = Path(folder).resolve()
+        return os.path.relpath(real, tree) if _work_tree(real) == tree else None
+
+    every = [file for file in files if language(file) in _COMPILED]
+    own = set()
+    for folder, name in map(os.path.split, (*every, *sources)):
+        if (at := place(folder)) is not None:
+            own.add(name if at == os.curdir else f"{at}{os.sep}{name}")
+    if not own:
+        return False
+    listed = git_output(tree, "ls-files", "-z")
+    return None if listed is None else not own.issubset(listed.split("\0"))
+
+
+def _work_tree(folder: Path) -> Path | None:
+    """Return the work tree that a folder is in; a submodule is a work tree of its own."""
+    return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), None)
+
+
+def check_baseline_file(file: str) -> None:
+    """Check before anything is measured that `write_baseline` can write a file.
+
+    Raises:
+        ReportFileError: there is a file that is not a baseline, or is damaged.
+        UsageError: as `check_report_file`.
+    """
+    check_report_file(file)
+    _earlier(file)
+
+
+def write_baseline(
+    report: Report, file: str, keeps: Callable[[str], bool] = lambda label: True
+) -> BaselineUpdate:
+    """Write a baseline file, or join a Report with the one that is there.
+
+    Unchanged results keep their lines. The file is written completely or not at all. If several
+    processes write it at the same time, it has the rows of all.
+
+    Args:
+        report: what was measured.
+        file: to be written.
+        keeps: tells by its label whether to keep a measurement of the file that was not repeated.
+
+    Raises:
+        ReportFileError: there is a file that is not a baseline, or is damaged.
+        BusyError: another process does not finish writing in the same folder.
+        UsageError, StorageError: it cannot be written, or its other rows were measured in another
+            way. It is left as it was.
+    """
+    folder = Path(os.path.realpath(file)).parent
+    with locked_folder(folder, _WRITE_S, f"{file} cannot be written: {folder}"):
+        try:
+            made = updated_baseline(report, _earlier(file), keeps)
+        except ComparisonError as error:
+            raise UsageError(
+                f"{file} has rows that this run did not measure again, and they were measured in "
+                f"another way: {error.message}",
+                hint=f"write another file; or remove {file}, and measure its other rows again, too",
+            ) from error
+        write_text(made.text, file)
+        return made
+
+
+def _earlier(file: str) -> dict[str, Any] | None:
+    """Return the content of a baseline file; None if it is absent or empty.
+
+    Raises:
+        ReportFileError: it is not a baseline, or is damaged.
+    """
+    path = Path(file)
+    if not path.is_file():  # a pipe or a device is only written
+        return None
+    try:
+        text = path.read_text(encoding="utf-8")
+        if not text.strip():
+            return None
+        if not is_baseline(text):
+            raise ReportFileError("this is not a baseline file.")
+        content = baseline_content(text)
+        report_of_baseline(content)
+    except UnicodeDecodeError as error:
+        raise _unusable(file, f"this is not text (byte {error.start}).") from error
+    except OSError as error:
+        raise _unusable(file, f"it cannot be read: {error.strerror}.") from error
+    except ReportFileError as error:
+        raise _unusable(file, error.message) from error
+    return content
+
+
+def _unusable(file: str, why: str) -> ReportFileError:
+    return ReportFileError(
+        f"{file}: {why}",
+        hint=f"restore {file}, for example from git; or remove it; or name another",
+    )

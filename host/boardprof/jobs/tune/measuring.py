@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measure the versions in one image, on one boot of the board.
+
+The arrays are sent once, and the empty function is calibrated once for all versions with the same
+signature. On a deterministic board each version is called once: that call gives its cost and its
+output.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+import numpy.typing as npt
+
+from boardprof.jobs.run.expectation import Expectation, check_outputs, outputs_of
+from boardprof.jobs.tune.result import FLASH, RAM, STACK
+from boardprof.measure.sampling.counted_pass import CountedPass, PackedCall
+from boardprof.measure.sampling.passes import PassQueue, Rounds
+from boardprof.measure.sampling.placement import Placement
+from boardprof.measure.sampling.stack_check import paint_stack
+from boardprof.measure.session.board import Board
+from boardprof.measure.session.functions import RemoteFunction
+from boardprof.results.report.measure_result import samples_of
+from boardprof.results.report.measurement import Measurement, Stack
+from boardprof.target.arguments.argument_text import ArgumentText
+from boardprof.target.arguments.arguments import Arguments
+from boardprof.target.arguments.passing import Passing
+from boardprof.target.arguments.signature import Signature, in_order
+from boardprof.wire.decode.samples import Sample
+from boardprof_protocol.codes import MeasureFlag
+
+ArgumentValues = Sequence[object] | Mapping[str, object]
+"""Arguments by position or by name. Texts of the command line are `ArgumentText`."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How versions are measured.
+
+    Attributes:
+        arguments: of each call.
+        metrics: names that are needed: of the cost and of constraints.
+        number: calls in each sample.
+        warmup: warm-up calls. None for none on an emulated board, and one on others.
+        repeat: samples. None for one on an emulated board, and five on others.
+        expected: the outputs, by parameter; ``return`` is the result, None the only output. Empty
+            if nothing is checked.
+        tolerance: largest relative difference of floats.
+    """
+
+    arguments: ArgumentValues
+    metrics: tuple[str, ...]
+    number: int = 1
+    warmup: int | None = None
+    repeat: int | None = None
+    expected: Mapping[str | None, npt.NDArray[Any]] = field(default_factory=dict)
+    tolerance: float = 0.0
+
+    def rounds(self, board: Board) -> Rounds:
+        """Return how often a board calls each version.
+
+        Raises:
+            UsageError: a number is out of range.
+        """
+        return rounds_on(board, self.warmup, self.repeat, self.number)
+
+
+def rounds_on(board: Board, warmup: int | None, repeat: int | None, number: int) -> Rounds:
+    """Return how often a board calls each version; see `Settings`.
+
+    Raises:
+        UsageError: a number is out of range.
+    """
+    is_exact = board.device.emulated
+    warmup = (0 if is_exact else 1) if warmup is None else warmup
+    repeat = (1 if is_exact else 5) if repeat is None else repeat
+    return Rounds(warmup, repeat, number)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the board says about a version.
+
+    Attributes:
+        samples: of each metric, per call.
+        stack: bytes; why it is not known, as a text; None if nobody asked.
+        outputs: by parameter, with the result as ``return``.
+    """
+
+    samples: Mapping[str, Sequence[float]]
+    stack: int | str | None
+    outputs: Mapping[str, npt.NDArray[Any]]
+
+
+class Measuring:
+    """One boot of a board, with the arrays of the versions. Use it in a ``with``."""
+
+    def __init__(self, board: Board, settings: Settings) -> None:
+        """Take a connected board, which is closed at the end, or at an error.
+
+        Raises:
+            UsageError: the board does not count a metric, or a number is out of range.
+        """
+        self.board = board
+        try:
+            self._plan(settings)
+        except BaseException:
+            board.close()
+            raise
+
+    def _plan(self, settings: Settings) -> None:
+        board = self.board
+        self._settings = settings
+        self._rounds = settings.rounds(board)
+        wanted = [name for name in settings.metrics if name not in (FLASH, RAM, STACK)]
+        passes = board.offer.passes(wanted or None)
+        takes_all = not any(each.events for each in passes)
+        if takes_all:  # the other fixed counters cost nothing
+            passes = board.offer.passes(None)
+        self._passes, self._takes_all = passes, takes_all
+        self._queue = self._all_passes()
+        self._counted: list[CountedPass] = []
+        self._calibrations: list[tuple[Sample, ...]] = []
+        self._signature = ""
+        self._arrays: _Arrays | None = None
+
+    def _all_passes(self) -> PassQueue:
+        return PassQueue(self.board.link, self._passes, may_drop=self._takes_all)
+
+    def __enter__(self) -> Self:
+        """Return it; the arrays are sent with the first version."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the session; a board that was started for it ends, too."""
+        self.board.close()
+
+    def measure(self, name: str, function: str) -> Measured:
+        """Measure one version, and check its output.
+
+        Args:
+            name: of its function in the image.
+            function: its name for messages.
+
+        Raises:
+            UsageError: the arguments do not fit it, or the expected output does not.
+            CheckFailedError: its output is wrong.
+            DeviceError: it trapped, wrote outside of its arrays, or did not end in time.
+            LinkError: the board is gone.
+        """
+        remote = self.board.measurable(name)
+        self.board.stack_check.require(name)
+        arrays = self._arrays_for(remote)
+        arrays.restart()
+        call = arrays.call(remote, function)
+        self._calibrate(call, arrays)
+        calls_before = self.board.calls
+        rounds, number = self._rounds, self._rounds.number
+        windows = []
+        for counted, calibration in zip(self._counted, self._calibrations, strict=True):
+            taken = counted.take(
+                call,
+                rounds.warmup,
+                rounds.repeat,
+                number,
+                flags=counted.flags | MeasureFlag.RESULT,
+                prepare=arrays.prepare,
+            )
+            windows.append(counted.windows([taken], calibration))
+        result = taken.result
+        if number > 1 or not taken.returned:
+            arrays.restart()
+            call = arrays.call(remote, function)
+            result = call.execute(self.board.session.value)
+        outputs = arrays.fetch()
+        result = remote.reported(result, arrays.placement, outputs)
+        measurement = self.board.described(
+            Measurement(
+                function,
+                self._queue.device(windows),
+                number,
+                rounds.warmup,
+                tuple(windows),
+                arrays.arguments.text,
+                stack=self._stack(arrays, remote, function),
+                result=result,
+                result_type=remote.signature.result,
+                outputs=outputs,
+            ),
+            calls_before,
+        )
+        expected = self._settings.expected
+        wanted = [Expectation(key, "what was expected", array) for key, array in expected.items()]
+        check_outputs(measurement, wanted, self._settings.tolerance)
+        stack = measurement.stack
+        return Measured(
+            samples_of(measurement),
+            stack.used if isinstance(stack, Stack) else stack,
+            outputs_of(measurement),
+        )
+
+    def renew(self) -> None:
+        """Send the arrays again: a version that failed may have written to them."""
+        if self._arrays is not None:
+            self._arrays.renew()
+
+    def _stack(self, arrays: _Arrays, remote: RemoteFunction, function: str) -> Stack | str | None:
+        if STACK not in self._settings.metrics:
+            return None
+        arrays.restart()
+        call = arrays.call(remote, remote.info.name)  # the name that its frames have in the image
+        found = paint_stack(self.board.link, call, self.board.stack_check)
+        return found.replace(remote.info.name, function) if isinstance(found, str) else found
+
+    def _arrays_for(self, remote: RemoteFunction) -> _Arrays:
+        """Return the placed arrays; they stay as long as the signature is the same."""
+        if self._arrays is None or remote.info.signature != self._signature:
+            if self._arrays is not None:
+                self._arrays.close()
+            self._arrays = None
+            self._arrays = _Arrays(self.board, remote, self._settings.arguments)
+            self._signature = remote.info.signature
+            self._calibrations = []
+        return self._arrays
+
+    def _calibrate(self, call: PackedCall, arrays: _Arrays) -> None:
+        if not self._counted:
+            self._queue = self._all_passes()  # an earlier version may have failed within them
+            try_out = partial(CountedPass.try_out, call=call)
+            self._counted = [*iter(partial(self._queue.next, try_out), None)]
+        if not self._calibrations:
+            # On a real clock, an empty window must come after the same work as a sample's window.
+            prepare = arrays.prepare if self.board.link.is_real_time else None
+            self._calibrations = [
+                each.calibrate(call, self._rounds.number, prepare=prepare).samples
+                for each in self._counted
+            ]
+
+
+# -- arrays ------------------------------------------------------------------------------------
+
+
+class _Arrays:
+    """The arrays of calls with the same signature, at their places on the board.
+
+    The caller's arrays are never changed.
+    """
+
+    def __init__(self, board: Board, remote: RemoteFunction, values: ArgumentValues) -> None:
+        """Reserve and send the arrays.
+
+        Raises:
+            UsageError: they do not fit the signature, or the arena.
+        """
+        self.arguments = _bound(remote, values)
+        self._before = [
+            None if each.array is None else each.array.copy() for each in self.arguments.arrays
+        ]
+        self._is_written = any(each.passing is Passing.OUT for each in self.arguments.arrays)
+        self._is_kept = any(each.is_kept for each in self.arguments.arrays)
+        self._stack = ExitStack()
+        self.placement = Placement(board.memory, self.arguments, put_back=True)
+        self._stack.enter_context(self.placement)
+        self._is_fresh = True
+
+    @property
+    def prepare(self) -> Callable[[], None] | None:
+        """What must be done before each round; None if the board restores the arrays itself."""
+        return self.placement.send_again if self.placement.sends_again else None
+
+    def call(self, remote: RemoteFunction, function: str) -> PackedCall:
+        """Return a call of a version, with another name for messages."""
+        return self.placement.call(replace(remote.info, name=function))
+
+    def restart(self) -> None:
+        """Let the next version find the arrays as they were given.
+
+        Otherwise an array that it should have written might still have the right content.
+        """
+        if not self._is_fresh and self._is_kept:
+            self.placement.renew()
+        elif not self._is_fresh:
+            self.placement.send_again()
+            if self._is_written:
+                self.placement.renew_outputs()
+        self._is_fresh = False
+
+    def fetch(self) -> dict[str, npt.NDArray[Any]]:
+        """Return what the last call wrote."""
+        outputs = self.placement.fetch()
+        for argument, before in zip(self.arguments.arrays, self._before, strict=True):
+            array = argument.array
+            if array is not None and argument.is_returned and array.flags.writeable:
+                array[...] = before
+        return outputs
+
+    def renew(self) -> None:
+        """Send all arrays again."""
+        self.placement.renew()
+        self._is_fresh = True
+
+    def close(self) -> None:
+        """Free the arrays."""
+        self._stack.close()
+
+
+def _bound(remote: RemoteFunction, values: ArgumentValues) -> Arguments:
+    """Bind copies of the arguments to a function; one array given twice stays one array."""
+    signature = remote.signature
+    names = [name for name, _ in signature.parameters]
+    copied = copy.deepcopy(values)
+    given = copied if isinstance(copied, Mapping) else {}
+    args = () if isinstance(copied, Mapping) else copied
+    ordered = in_order(remote.info.name, signature, args, given)
+    bound = [_value(v, signature, name) for v, name in zip(ordered, names, strict=True)]
+    return remote.bind(bound, {})
+
+
+def _value(value: object, signature: Signature, name: str) -> object:
+    if isinstance(value, ArgumentText):
+        return value.value(signature.pointers.get(name))
+    return value

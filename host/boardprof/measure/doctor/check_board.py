@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check a board against known work.
+
+Functions of known work run with one, two and three times the rounds. They are in
+``device_runtime_c/proof`` and, for a board's own counters, in its folder. Counters of work must
+grow evenly with the rounds. Exact counters must not differ from run to run. Registers must fit
+their declared width. Counters of events must give the known number. Clocks must agree with each
+other and, unless the board is simulated, with the host's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from boardprof.base.errors import (
+    BoardprofError,
+    DecodeError,
+    DeviceTimeoutError,
+    LinkError,
+    UsageError,
+)
+from boardprof.base.resources import runtime_dir
+from boardprof.measure.connect import connect
+from boardprof.measure.doctor.counters import MOST_CLOCK_ERROR, counts
+from boardprof.measure.doctor.known_work import FAILED, OK, SKIPPED, UNSUPPORTED, Finding, listed
+from boardprof.measure.session.board import Board
+from boardprof.results.report.measurement import Stack
+from boardprof.target.build.builder import build
+from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board_lookup import board_spec, default_board
+
+_ROUNDS, _DEPTH = "proof_rounds", "proof_depth"
+
+
+def proved(
+    board: str | None,
+    port: str | None = None,
+    *,
+    key_file: str | None = None,
+    on_finding: Callable[[Finding], None] | None = None,
+    on_note: Callable[[str], None] | None = None,
+) -> list[Finding]:
+    """Start a board with functions of known work, or use the one at ``port``, and check it.
+
+    Args:
+        board: as for `connect`.
+        port: as for `connect`; None starts the board.
+        key_file: as for `connect`.
+        on_finding: called with each finding as it is made.
+        on_note: as for `connect`.
+
+    Raises:
+        UsageError: the board does not exist, or the firmware at the port lacks these functions.
+        BoardError: nothing answers. BuildError: the functions do not build for it.
+    """
+    if port is not None:
+        with connect(board, port, key_file=key_file, on_note=on_note) as at_port:
+            return prove(at_port, on_finding)
+    spec = board_spec(board) if board is not None else default_board()
+    with connect(spec, image=build(spec, proof_sources(spec)).image, on_note=on_note) as started:
+        return prove(started, on_finding)
+
+
+def proof_sources(spec: BoardSpec) -> list[str]:
+    """Return the sources of the functions that a board must have for `prove`."""
+    own = [spec.folder / path for path in spec.doctor.sources]
+    return [str(path) for path in (*sorted((runtime_dir() / "proof").glob("*.c")), *own)]
+
+
+def prove(board: Board, on_finding: Callable[[Finding], None] | None = None) -> list[Finding]:
+    """Check a board with known work.
+
+    It is also a finding if no counter works, or if the board ends a call at its time limit.
+
+    Args:
+        board: with the functions of `proof_sources`.
+        on_finding: called with each finding as it is made.
+
+    Raises:
+        UsageError: the board does not have these functions.
+    """
+    own = {work.function for work in board.spec.doctor.work.values()}
+    missing = sorted({_ROUNDS, _DEPTH, *own} - set(board.functions))
+    if missing:
+        raise UsageError(
+            f"The firmware of {board.spec.name} lacks functions with known work: "
+            f"{', '.join(missing)}.",
+            hint=_how_to_get_them(board.spec),
+        )
+    findings: list[Finding] = []
+    for finding in _findings(board):
+        findings.append(finding)
+        if on_finding is not None:
+            on_finding(finding)
+    return findings
+
+
+def _how_to_get_them(spec: BoardSpec) -> str:
+    if not spec.build.cc:  # only its own build system can build its firmware
+        return (
+            f"compile {runtime_dir() / 'proof'}/*.c with the firmware's sources that have "
+            "BP_FUNCTION (BOARDPROF_PROOF := 1 with boardprof.mk)"
+        )
+    sources = " ".join(proof_sources(spec))
+    if spec.launch.listen == "board":
+        return f"boardprof agent serve -b {spec.name} {sources}"
+    if spec.flash is not None:
+        return f"boardprof flash -b {spec.name} {sources}"
+    return f"run an agent with them; boardprof build -b {spec.name} {sources}"
+
+
+def _findings(board: Board) -> Iterator[Finding]:
+    for name, reason in board.device.unsupported.items():
+        yield Finding(name, UNSUPPORTED, reason, is_counter=True)
+    try:
+        board.offer.passes(None)
+    except UsageError as error:
+        yield Finding("counters", FAILED, str(error))
+        yield from _host_clock(board)
+        yield _arena(board)
+        yield Finding("stack", SKIPPED, "nothing can be measured")
+        return
+    yield from _within_limit(counts(board, _ROUNDS))
+    if board.session.is_closed:  # the emulator was ended at the limit
+        return
+    yield from _host_clock(board)
+    yield _arena(board)
+    yield from _within_limit(_stack(board, _DEPTH))
+
+
+def _within_limit(findings: Iterator[Finding]) -> Iterator[Finding]:
+    """Yield findings, up to a call that the board ends, or whose counters cannot be decoded."""
+    try:
+        yield from findings
+    except DeviceTimeoutError as error:
+        yield Finding("time limit", FAILED, str(error))
+    except DecodeError as error:
+        yield Finding("stack", SKIPPED, f"nothing can be measured: {error.message}")
+
+
+def _host_clock(board: Board) -> Iterator[Finding]:
+    """Compare the board's clock with the host's."""
+    if board.device.emulated or board.device.clock_kind == "simulated":
+        kind = "simulated" if board.device.clock_kind == "simulated" else "emulated"
+        yield Finding("clock", SKIPPED, f"{kind}: it cannot be checked against the host's time")
+        return
+    try:
+        fit = board.correlate_clock(32)
+    except UsageError as error:
+        yield Finding("clock", SKIPPED, str(error))
+        return
+    except LinkError as error:
+        yield Finding("clock", FAILED, str(error))
+        return
+    off = abs(fit.drift_ppm) / 1e6
+    known = max(0.0, off - fit.drift_error_ppm / 1e6)
+    text = f"{fit.drift_ppm:+,.0f} ppm from the host's clock, within {fit.drift_error_ppm:,.0f} ppm"
+    if known > MOST_CLOCK_ERROR:
+        yield Finding("clock", FAILED, f"{text}: its declared frequency is wrong")
+    else:
+        yield Finding("clock", OK, text)
+
+
+_FRAMES = (2, 3, 4)
+
+
+def _arena(board: Board) -> Finding:
+    """Allocate the whole arena, and check that its first and last bytes are memory."""
+    size = board.memory.size
+    if not size:
+        return Finding("arena", SKIPPED, "the agent is compiled without BP_CFG_ARENA")
+    marks = bytes(range(1, 65))[: min(64, size // 2)]
+    try:
+        block = board.memory.alloc(size - size % 16)
+        try:
+            ends = (0, block.size - len(marks))
+            for offset in ends:
+                board.memory.write(block, marks, offset=offset)
+            kept = [board.memory.read(block, size=len(marks), offset=at) for at in ends]
+        finally:
+            board.memory.free(block)
+    except BoardprofError as error:
+        return Finding("arena", FAILED, f"of {size:,} bytes: {error}")
+    if kept != [marks, marks]:
+        return Finding("arena", FAILED, f"of {size:,} bytes loses what is written at its ends")
+    return Finding("arena", OK, f"{size:,} bytes")
+
+
+def _stack(board: Board, function: str) -> Iterator[Finding]:
+    """Check that each further frame takes as much stack as the one before.
+
+    Args:
+        board: with ``function``.
+        function: its argument is the number of stack frames to make.
+    """
+    counters = (counter.name for each in board.offer.fixed for counter in each.counters)
+    one = next((name for name in counters if name not in board.device.unsupported), None)
+    found = [
+        board.measure(function, depth, metrics=one, warmup=0, repeat=1).stack for depth in _FRAMES
+    ]
+    if not all(isinstance(stack, Stack) for stack in found):
+        reason = next(f"{stack}" for stack in found if not isinstance(stack, Stack))
+        yield Finding("stack", UNSUPPORTED, reason)
+        return
+    used = [stack.used for stack in found if isinstance(stack, Stack)]
+    if used[1] - used[0] != used[2] - used[1] or used[1] <= used[0]:
+        yield Finding("stack", FAILED, f"{listed(used, 'bytes')} of 2, 3 and 4 equal frames")
+        return
+    painted = min(stack.painted for stack in found if isinstance(stack, Stack))
+    yield Finding("stack", OK, f"{used[1] - used[0]} bytes a frame; {painted:,} bytes are painted")
+
+
+def finding_text(found: Finding) -> str:
+    """Return a finding as a line."""
+    return f"{found.subject:<23} {found.verdict:<12} {found.text}"
+
+
+def proof_facts(findings: Sequence[Finding]) -> dict[str, Any]:
+    """Return the findings as JSON shows them.
+
+    ``unsupported`` has the counters that failed, as board.toml's table of that name would list
+    them if they cannot be corrected.
+    """
+    return {
+        "schema_version": 1,
+        "findings": [
+            {"subject": f.subject, "verdict": f.verdict, "text": f.text} for f in findings
+        ],
+        "unsupported": {
+            f.subject: f.text for f in findings if f.verdict == FAILED and f.is_counter
+        },
+    }

@@ -1,0 +1,373 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check that counters grow with any work (instructions, cycles, ticks) and that clocks agree."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from boardprof.base.errors import DecodeError
+from boardprof.measure.doctor.known_work import (
+    FAILED,
+    OK,
+    SKIPPED,
+    UNSUPPORTED,
+    Finding,
+    Steps,
+    amount,
+    better_half,
+    doubt,
+    known_counts,
+    listed,
+    measured,
+    plain_name,
+    stepped,
+    units,
+)
+from boardprof.measure.sampling.counted_pass import CALIBRATION_SAMPLES
+from boardprof.measure.session.board import Board
+from boardprof.results.report.measurement import Measurement
+from boardprof.wire.decode.dictionary import CounterInfo
+from boardprof.wire.decode.samples import Sample
+from boardprof_protocol.blob import split_blobs
+from boardprof_protocol.layout import Counter
+
+_IN_A_ROW = 3
+_FIRST_ROUNDS = 500
+_MOST_ROUNDS = 1 << 24
+_ENOUGH_S = 0.00125
+"""Work is doubled until a call takes this long, so that no clock's granularity matters."""
+
+_LONG_S = 1.0
+"""Work is not doubled beyond this time on the host, because a simulator may be slow."""
+
+_LESS = 1.5
+"""Twice the work must take at least 1.5 times as long, except for a few counts."""
+
+_FEW = 16
+
+_A_ROUND = {"instructions": (1, 24), "cycles": (0.2, 400)}
+"""Counters that grow with any work, and the plausible range in a round."""
+
+_UNEVEN = 0.1
+"""Share by which two steps may differ, for caches and interrupts."""
+
+_JUMP = 1_000_000
+"""Two runs of the same work differ by less than this, in addition to the work itself."""
+
+_AGAIN = 5
+"""Samples that must confirm that a counter has wrapped."""
+
+_TRIES = 9
+"""Retries for a clock on a busy machine before it counts as uneven."""
+
+
+MOST_CLOCK_ERROR = 0.03
+"""RC oscillators are off by a percent or two; a larger error means a wrong declaration."""
+
+_LONGER = 8
+"""Factor of the work for slow clocks."""
+
+
+def counts(board: Board, function: str) -> Iterator[Finding]:
+    """Check all counters and events of a board, and compare its clocks with each other.
+
+    A counter whose readings cannot be decoded fails; the others are checked without it.
+
+    Args:
+        board: with ``function`` and the functions of known work.
+        function: its argument is the number of rounds; a round does nothing.
+    """
+    told: set[str] = set()
+    broken: set[str] = set()
+    while True:
+        try:
+            for finding in _counts(board, function, broken):
+                if finding.subject not in told:
+                    told.add(finding.subject)
+                    yield finding
+            return
+        except DecodeError as error:
+            names = [c.name for c in _counters(board) if error.path.startswith(f"{c.name}.")]
+            if not names or names[0] in broken:  # its blob is decoded even without it
+                yield Finding(
+                    "counters", FAILED, f"the remaining checks were not possible: {error.message}"
+                )
+                return
+            broken.add(names[0])
+            told.add(names[0])
+            yield Finding(names[0], FAILED, _undecodable(error), is_counter=True)
+
+
+def _undecodable(error: DecodeError) -> str:
+    return f"{error.message}: it wraps before its declared width, or does not only count up"
+
+
+def _counts(board: Board, function: str, broken: Collection[str]) -> Iterator[Finding]:
+    rounds = longest = _FIRST_ROUNDS
+    counters = [c for c in _counters(board) if c.name not in broken]
+    growing = [c.name for c in counters if c.hz or plain_name(board, c.name) in _A_ROUND]
+    if growing:
+        work = _Work(board, function, growing)
+        rounds, longest = work.rounds, work.longest
+        yield from (work.judged(name) for name in growing)
+    others = [c.name for c in counters if c.name not in growing]
+    for event, why in _events(board):
+        if why is not None:
+            yield Finding(event, UNSUPPORTED, why, is_counter=True)
+        elif growing and plain_name(board, event) in _A_ROUND:
+            yield work.judged(event)
+        else:
+            others.append(event)
+    yield from known_counts(board, others, rounds)
+    if not broken:
+        yield from _slow_clock(board, function, 3 * longest)
+
+
+def _counters(board: Board) -> Iterator[CounterInfo]:
+    """Yield the counters that count without being programmed."""
+    for collector in board.offer.fixed:
+        yield from (c for c in collector.counters if c.name not in board.device.unsupported)
+    for programmable in board.offer.programmable:
+        if programmable.codes is None:
+            slots = programmable.by_itself()
+            yield from (c for c in slots.collector.counters if c.name in slots.events)
+
+
+def _events(board: Board) -> Iterator[tuple[str, str | None]]:
+    """Yield the events with codes in the board's file, and why an event is refused."""
+    for collector in board.offer.programmable:
+        for event in collector.codes or ():
+            if collector.unsupported(event) is None:
+                yield collector.shown(event), collector.select([event]).refused.get(event)
+
+
+class _Work:
+    """Rounds of a loop, and the board's counts of them.
+
+    Attributes:
+        rounds: enough that the granularity of every clock is negligible.
+        longest: rounds of the longest call that was tried.
+        steps: the measured counters.
+    """
+
+    def __init__(self, board: Board, function: str, names: Sequence[str]) -> None:
+        self._board = board
+        self._function = function
+        self._names = names
+        self._wrapped: dict[str, str] = {}
+        self.longest = self._doubled()
+        self.rounds = max(_FIRST_ROUNDS, self.longest >> _IN_A_ROW - 1)
+        self._try_longer()
+        self.steps = self._stepped(self.rounds, names)
+
+    def _stepped(self, rounds: int, names: Sequence[str]) -> Steps:
+        return stepped(self._board, self._function, rounds, names, calibrations=CALIBRATION_SAMPLES)
+
+    def judged(self, name: str) -> Finding:
+        """Check a counter; on a busy machine, with several tries."""
+        steps = self.steps
+        if name in self._wrapped:
+            why = _too_wide(self._board, name, steps.measurements) or self._wrapped[name]
+            return Finding(name, FAILED, why, is_counter=True)
+        if name not in steps.first.counters:  # an event, which is not a time
+            steps = self._stepped(_FIRST_ROUNDS, [name])
+        verdict, text = _judged(self._board, name, steps)
+        for _ in range(_TRIES if self._board.device.clock_kind == "measured" else 0):
+            if verdict not in (FAILED, SKIPPED):
+                break
+            steps = self._stepped(self.rounds, self._names)
+            found = _judged(self._board, name, steps)
+            # A failure in only some of the tries is not the counter's.
+            if verdict == FAILED or found[0] != FAILED:
+                verdict, text = found
+        return Finding(name, verdict, text, is_counter=True)
+
+    def _doubled(self) -> int:
+        """Return the number of rounds that is enough work several times in a row.
+
+        Doubling also ends when a call takes a second longer than the first one, or when a counter
+        has wrapped, since more work does not help then.
+        """
+        rounds, fewest_s, enough = _FIRST_ROUNDS, None, 0
+        self._before: tuple[int, Measurement] | None = None
+        while rounds < _MOST_ROUNDS:
+            began = time.monotonic()
+            found = self._tried(rounds)
+            took_s = time.monotonic() - began
+            fewest_s = took_s if fewest_s is None else fewest_s
+            # A wrap that is not noticed looks like a long time, but not several times in a row.
+            enough = enough + 1 if _is_enough(found) else 0
+            if self._wrapped or enough == _IN_A_ROW or took_s - fewest_s > _LONG_S:
+                break
+            rounds *= 2
+        return rounds
+
+    def _try_longer(self) -> None:
+        """Check that nothing wraps within the amount of work that doubling would have reached."""
+        if not self._wrapped:
+            self._tried(3 * self.longest)
+
+    def _tried(self, rounds: int) -> Measurement:
+        """Measure once, and compare with the measurement before, of at most half the work."""
+        found = measured(self._board, self._function, rounds, self._names)
+        if self._before is not None and self._shrunk(self._before[1], found):
+            # An interrupt may have lengthened the shorter one, but not each time.
+            self._wrapped = self._shrunk(self._again(self._before[0]), self._again(rounds))
+        self._before = (rounds, found)
+        return found
+
+    def _again(self, rounds: int) -> Measurement:
+        return measured(
+            self._board,
+            self._function,
+            rounds,
+            self._names,
+            repeat=_AGAIN,
+            calibrations=CALIBRATION_SAMPLES,
+        )
+
+    def _shrunk(self, before: Measurement, found: Measurement) -> dict[str, str]:
+        """Return the counters that have wrapped: they grew too little with twice the work."""
+        if self._board.device.clock_kind == "measured":
+            return {}  # other programs may lengthen it by any amount
+        wrapped = {}
+        for name, reading in found.samples[0].readings.items():
+            if _is_exact(self._board, units(reading.unit)):
+                continue  # the steps of exact counters show more
+            value = min(found.net(sample, name) for sample in found.samples)
+            half = min(before.net(sample, name) for sample in before.samples)
+            if value < _LESS * half - _FEW:
+                seen = f"{listed([value], units(reading.unit))} for {found.arguments}, but "
+                seen += f"{listed([half], units(reading.unit))} for {before.arguments}"
+                wrapped[name] = f"{seen}: it wraps before its declared width"
+        return wrapped
+
+
+def _is_enough(found: Measurement) -> bool:
+    """Whether one call took so long that a clock's granularity does not matter."""
+    (sample,) = found.samples
+    clocks = [r for n, r in sample.readings.items() if n in found.counters and r.hz]
+    times = [found.net(sample, n) for n, r in sample.readings.items() if r.unit == "ns"]
+    seconds = [reading.value / reading.hz for reading in clocks] + [time / 1e9 for time in times]
+    if not seconds:
+        return found.net(sample, found.counters[0]) > 1_000_000
+    return max(seconds) > _ENOUGH_S
+
+
+def _is_exact(board: Board, unit: str) -> bool:
+    """Whether the same work counts the same in every run: an emulator counts no time."""
+    return board.device.emulated and unit == "counts"
+
+
+def _judged(board: Board, name: str, steps: Steps) -> tuple[str, str]:
+    if name not in steps.first.counters:
+        return UNSUPPORTED, steps.first.device.unsupported.get(name, "it was not counted")
+    wide = _too_wide(board, name, steps.measurements)
+    if wide is not None:
+        return FAILED, wide
+    unit = steps.unit(name)
+    nets = steps.nets(name)
+    # Other activity of a system only ever adds to a count.
+    least = [min(values) for values in nets]
+    is_beside_others = board.device.clock_kind == "measured"
+    spread = max(max(values) - min(values) for values in nets)
+    is_exact = _is_exact(board, unit)
+    if is_exact and spread:
+        return (
+            FAILED,
+            f"differs by up to {amount(spread, unit)} between runs of the same work: it follows "
+            "the host's time (an emulator without -icount does that), or wraps before its declared "
+            "width",
+        )
+    if not is_beside_others and spread > _JUMP + 100 * max(least):
+        return FAILED, (
+            f"jumps by {amount(spread, unit)} in the same work: it wraps before its declared width"
+        )
+    first, second = least[1] - least[0], least[2] - least[1]
+    seen = f"{listed(least, unit)} for 1, 2, 3 times the work"
+    if first <= 0 or second <= 0:
+        return FAILED, f"does not grow with the work: {seen}"
+    allowed = 0 if is_exact else max(4, _UNEVEN * second)
+    if is_beside_others:
+        doubtful = doubt(nets, unit)
+        if doubtful is not None:
+            return doubtful
+        spread = better_half(nets)
+    elif abs(second - first) > allowed:
+        return FAILED, f"does not grow evenly: {seen}"
+    each = first / steps.rounds
+    low, high = _A_ROUND.get(plain_name(board, name), (0, each))
+    if not low <= each <= high:
+        return FAILED, f"{amount(each, unit)} a round; {low:g} to {high:g} is right"
+    within = f"{'half of the runs ' * is_beside_others}within {amount(spread, unit)} of each other"
+    exact = within if spread else "the same in every run"
+    return OK, f"{amount(each, unit)} a round, evenly, {exact}; {_calibration(steps, name)}"
+
+
+def _calibration(steps: Steps, name: str) -> str:
+    windows = steps.first.windows
+    values = [s.readings[name].value for w in windows for s in w.calibration if name in s.readings]
+    low, high = min(values), max(values)
+    least = "" if low == high else f"{low:,} to "
+    return f"an empty window reads {least}{amount(high, steps.unit(name))}"
+
+
+def _too_wide(board: Board, name: str, steps: Sequence[Measurement]) -> str | None:
+    """Describe a reading that exceeds the register's declared width. None if absent."""
+    for found in steps:
+        for sample in found.samples:
+            for info, meaning, fields in _blob_fields(board, found, sample):
+                if info.name != name:
+                    continue
+                most = max(fields[meaning.start], fields[meaning.stop])
+                if most >> info.bits:
+                    return f"{info.source} read {most:,}, more than its {info.bits} bits hold"
+    return None
+
+
+def _slow_clock(board: Board, function: str, rounds: int) -> Iterator[Finding]:
+    """Compare each fast clock with the slower one that detects its wraps.
+
+    Args:
+        board: with ``function``.
+        function: its argument is the number of rounds.
+        rounds: enough for the fast clocks.
+    """
+    fast = [
+        counter.name
+        for collector in board.offer.fixed
+        for counter in collector.counters
+        if counter.coarse_hz and counter.name not in board.device.unsupported
+    ]
+    if not fast:
+        return
+    found = measured(board, function, rounds * _LONGER, fast)
+    for info, meaning, fields in _blob_fields(board, found, found.samples[0]):
+        if not (info.hz and info.coarse_hz and meaning.coarse_start and meaning.coarse_stop):
+            continue
+        coarse = (fields[meaning.coarse_stop] - fields[meaning.coarse_start]) % (1 << 32)
+        fine = found.samples[0].readings[info.name].value
+        if coarse < 3:
+            yield Finding("coarse clock", SKIPPED, "the work was too short for this clock")
+            continue
+        slow_s, fast_s = coarse / info.coarse_hz, fine / info.hz
+        text = f"{fast_s:.4g} s by {info.source}, {slow_s:.4g} s by the slower clock"
+        grain_s = 2 / info.coarse_hz
+        is_right = abs(slow_s - fast_s) <= grain_s + MOST_CLOCK_ERROR * slow_s
+        yield Finding("coarse clock", OK if is_right else FAILED, text)
+
+
+def _blob_fields(
+    board: Board, measurement: Measurement, sample: Sample
+) -> Iterator[tuple[CounterInfo, Counter, Mapping[str, Any]]]:
+    """Yield each fixed counter of the first pass, with its meaning and its blob's fields."""
+    mask = measurement.windows[0].mask
+    collectors = [c for c in board.device.collectors if mask >> c.index & 1]
+    for collector, blob in zip(collectors, split_blobs(sample.raw), strict=True):
+        layout = board.link.layouts[collector.schema_id]
+        fields = layout.struct.parse(blob.body)
+        if not layout.programmable:
+            for info, meaning in zip(collector.counters, layout.counters, strict=True):
+                yield info, meaning, fields

@@ -1,0 +1,400 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A test of the line to a board: how often it damages a frame, and how fast it is."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from boardprof.base.errors import BoardTimeoutError, FrameError, LinkError
+from boardprof.base.progress import activity
+from boardprof.measure.connect import agent_alone
+from boardprof.measure.doctor.line_counter import CountingTransport, LineCounts
+from boardprof.measure.session.board import Board
+from boardprof.measure.session.open_board import attach, open_line
+from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.wire.transport.faults import Faults
+from boardprof.wire.transport.faulty import FaultyTransport
+from boardprof_protocol.codes import BuiltIn
+
+_HELLO_S = 3.0
+_START_S = 10.0
+_LATE_S = 0.5
+_ROUND_TRIPS = 0.3
+"""Fraction of the time for round trips; the rest is for data, half of it each way."""
+
+_MOST_ROUND_TRIPS = 2000
+_LARGEST = 1 << 20
+_DESCRIBE = b"\0\0"
+_UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """Data in one direction.
+
+    Attributes:
+        size: bytes of the largest transfer.
+        bytes_per_s: of the content, the best of the largest transfers.
+        wire_percent: share of what the line could carry. None if its rate is not a limit.
+    """
+
+    size: int
+    bytes_per_s: float
+    wire_percent: float | None
+
+
+@dataclass(frozen=True)
+class LinkReport:
+    """The result of a test of a line.
+
+    Attributes:
+        board: its name.
+        port: the line.
+        baud: of a serial line, bits per second; None for others.
+        counts: the traffic.
+        round_trips_s: of calls that were sent once, ascending, seconds.
+        to_board, to_host: throughput; None if ``no_data`` gives a reason.
+        no_data: why no data was sent; "" if it was.
+        injected: faults that the test itself made.
+    """
+
+    board: str
+    port: str
+    baud: int | None
+    counts: LineCounts
+    round_trips_s: tuple[float, ...]
+    to_board: Throughput | None
+    to_host: Throughput | None
+    no_data: str
+    injected: int
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing was damaged or lost."""
+        return self.counts.faults == 0
+
+    @property
+    def error_rate(self) -> float:
+        """Damaged and lost frames, as a fraction of all."""
+        return self.counts.faults / max(1, self.counts.sent + self.counts.received)
+
+
+Tests = dict[int | None, LinkReport | LinkError | BoardTimeoutError]
+"""Results by baud rate. Key None for a line without one, or for the board's own."""
+
+
+@dataclass
+class _Test:
+    board: Board
+    line: CountingTransport
+    rng: random.Random
+    round_trips_s: list[float] = field(default_factory=list)
+
+    def measure_round_trips(self, until_s: float) -> None:
+        while len(self.round_trips_s) < _MOST_ROUND_TRIPS:
+            again = self.line.counts.again
+            call = self.board.session.call(BuiltIn.DESCRIBE, _DESCRIBE, 2, name="bp.describe")
+            if self.line.counts.again == again:
+                self.round_trips_s.append(call.elapsed_s)
+            if time.monotonic() >= until_s:
+                return
+
+    def measure_data(self, seconds: float) -> tuple[Throughput, Throughput]:
+        """Write and read back random data of growing size.
+
+        Raises:
+            FrameError: the data read differs from the data written.
+        """
+        best: dict[str, tuple[int, float]] = {}
+        deadline = time.monotonic() + seconds
+        size, most = 1, min(self.board.memory.size // 2, _LARGEST)
+        block = self.board.memory.alloc(most)
+        while True:
+            data = self.rng.randbytes(size)
+            began = time.monotonic()
+            self.board.memory.write(block, data)
+            written = time.monotonic()
+            found = self.board.memory.read(block, size)
+            done = time.monotonic()
+            if found != data:
+                raise FrameError(
+                    f"{size} bytes that were sent to {self.line.name} came back changed."
+                )
+            for way, took_s in (("write", written - began), ("read", done - written)):
+                before = best.get(way, (0, 0.0))
+                best[way] = max(before, (size, size / max(took_s, 1e-9)))
+            # A transfer of twice the size must still end in time.
+            if done + 2 * (done - began) < deadline:
+                size = min(2 * size, most)
+            elif done + (done - began) >= deadline:
+                break
+        self.board.memory.free(block)
+        byte_s = self.line.byte_time_s
+        to_board, to_host = (
+            Throughput(size, rate, 100 * rate * byte_s if byte_s else None)
+            for size, rate in (best["write"], best["read"])
+        )
+        return to_board, to_host
+
+
+def try_link(
+    spec: BoardSpec,
+    port: str | None = None,
+    *,
+    baud: int | None = None,
+    seconds: float = 5.0,
+    faults: Faults | None = None,
+    key_file: str | None = None,
+    seed: int = 0,
+    on_note: Callable[[str], None] | None = None,
+) -> LinkReport:
+    """Test the line to a board.
+
+    Args:
+        spec: the board.
+        port: as for `connect`; None starts the board.
+        baud: of a serial port; None for the board's own.
+        seconds: approximate duration.
+        faults: made between host and line, to show what the protocol withstands.
+        key_file: as for `connect`.
+        seed: of the random payloads.
+        on_note: as for `connect`.
+
+    Raises:
+        BoardprofError: the session cannot begin, or ends early; see `connect`.
+    """
+    spec = spec if port is None else spec.at_port()
+    hello_s = _START_S if port is None else _HELLO_S
+    plain, _ = open_line(
+        spec,
+        port,
+        baud=baud,
+        timeout_s=hello_s,
+        key_file=key_file,
+        on_note=on_note,
+        make_image=agent_alone,
+    )
+    line = CountingTransport(plain if faults is None else FaultyTransport(plain, faults))
+    telling = activity(f"testing {line.name}, seconds", seconds=seconds)
+    with attach(spec, line, hello_s=hello_s) as board, telling:
+        test = _Test(board, line, random.Random(seed))
+        test.measure_round_trips(time.monotonic() + _ROUND_TRIPS * seconds)
+        why = "" if board.memory.size >= 2 else "the board's agent is compiled without BP_CFG_ARENA"
+        data = None if why else test.measure_data((1 - _ROUND_TRIPS) * seconds)
+        _await_late(line)
+        name = board.device.name
+    rate = round(10 / line.byte_time_s) if line.byte_time_s else baud
+    return LinkReport(
+        board=name,
+        port=line.name,
+        baud=rate,
+        counts=line.counts,
+        round_trips_s=tuple(sorted(test.round_trips_s)),
+        to_board=data[0] if data else None,
+        to_host=data[1] if data else None,
+        no_data=why,
+        injected=len(faults.log) if faults is not None else 0,
+    )
+
+
+def _await_late(line: CountingTransport) -> None:
+    """Read what is still under way, because a late answer is not lost."""
+    deadline = time.monotonic() + _LATE_S
+    while line.counts.lost and time.monotonic() < deadline:
+        line.read(0.05)
+
+
+def diagnose(
+    spec: BoardSpec,
+    port: str | None = None,
+    *,
+    bauds: Sequence[int] = (),
+    seconds: float = 5.0,
+    rate: float | None = None,
+    seed: int = 0,
+    key_file: str | None = None,
+    on_note: Callable[[str], None] | None = None,
+) -> Tests:
+    """Test a line, at each of several rates if it is serial.
+
+    The host cannot change the board's rate. With several rates it finds out which one is right.
+
+    Args:
+        spec: the board.
+        port: as for `connect`; None starts the board.
+        bauds: the rates; if empty, the board's own.
+        seconds: approximate duration at each rate.
+        rate: fraction of the frames to damage on purpose. None to inject no faults.
+        seed: of the faults and of the payloads.
+        key_file: as for `connect`.
+        on_note: as for `connect`.
+
+    Returns:
+        The result of each rate. With several rates, a rate at which the board does not answer has
+        the error.
+
+    Raises:
+        BoardprofError: the session cannot begin; with several rates, only for reasons other than
+            the rate.
+    """
+    tests: Tests = {}
+    for baud in bauds or (None,):
+        faults = None if rate is None else Faults(seed=seed, frames=rate)
+        try:
+            tests[baud] = try_link(
+                spec,
+                port,
+                baud=baud,
+                seconds=seconds,
+                faults=faults,
+                key_file=key_file,
+                seed=seed,
+                on_note=on_note,
+            )
+        except (LinkError, BoardTimeoutError) as error:
+            if len(bauds) < 2:
+                raise
+            tests[baud] = error
+    return tests
+
+
+def link_facts(report: LinkReport) -> dict[str, Any]:
+    """Return one test of a line as plain data for JSON; null if not measured."""
+    counts, times = report.counts, report.round_trips_s
+    return {
+        "board": report.board,
+        "port": report.port,
+        "baud": report.baud,
+        "error": None,
+        "clean": report.is_clean,
+        "frames_to_board": counts.sent,
+        "frames_to_host": counts.received,
+        "damaged_to_board": counts.damaged_to_board,
+        "damaged_to_host": counts.damaged_to_host,
+        "lost": counts.lost,
+        "error_rate": report.error_rate,
+        "naks": counts.naks,
+        "requests_sent_again": counts.again,
+        "unreadable_from_board": counts.unreadable,
+        "console_bytes": counts.console_bytes,
+        "injected_faults": report.injected,
+        "round_trips": len(times),
+        "round_trip_min_s": times[0] if times else None,
+        "round_trip_median_s": statistics.median(times) if times else None,
+        "round_trip_p99_s": _p99(times) if times else None,
+        "to_board": _throughput_facts(report.to_board),
+        "to_host": _throughput_facts(report.to_host),
+        "no_data": report.no_data or None,
+    }
+
+
+def _p99(times: Sequence[float]) -> float:
+    """Return the 99th percentile of ascending times."""
+    return times[-(-99 * len(times) // 100) - 1]
+
+
+def _throughput_facts(found: Throughput | None) -> dict[str, Any] | None:
+    return None if found is None else asdict(found)
+
+
+def best_baud(tests: Tests) -> int | None:
+    """Return the fastest clean rate, else the least damaging one. None if none answers."""
+    answered = {
+        baud: test
+        for baud, test in tests.items()
+        if isinstance(test, LinkReport) and baud is not None
+    }
+    return min(answered, key=lambda baud: (answered[baud].error_rate, -baud), default=None)
+
+
+def exit_code(tests: Tests) -> int:
+    """Return exit code 0 if the best rate is clean, 4 if not, the error's if no board answers."""
+    reports = [test for test in tests.values() if isinstance(test, LinkReport)]
+    errors = [test for test in tests.values() if not isinstance(test, LinkReport)]
+    if not reports:
+        return max(error.exit_code for error in errors)
+    return 0 if any(report.is_clean for report in reports) else LinkError.exit_code
+
+
+def links_facts(tests: Tests) -> dict[str, Any]:
+    """Return all tests of a line as JSON shows them."""
+    return {
+        "schema_version": 1,
+        "best_baud": best_baud(tests),
+        "tests": [
+            link_facts(test)
+            if isinstance(test, LinkReport)
+            else {"baud": baud, "error": test.message}
+            for baud, test in tests.items()
+        ],
+    }
+
+
+def links_text(tests: Tests) -> str:
+    """Return all tests of a line as text; if there are several, the best rate comes last."""
+    parts = [
+        link_text(test) if isinstance(test, LinkReport) else f"{baud:,} baud: {test.message}"
+        for baud, test in tests.items()
+    ]
+    if len(tests) > 1:
+        best = best_baud(tests)
+        parts.append(f"Best: {best:,} baud" if best else "The board answers at none of these.")
+    return "\n\n".join(parts)
+
+
+def link_text(report: LinkReport) -> str:
+    """Return one test of a line as text."""
+    counts, times = report.counts, report.round_trips_s
+    total = counts.sent + counts.received
+    rate = f", {report.baud:,} baud" if report.baud is not None else ""
+    trips = "every call needed a retry"
+    if times:
+        shown = (times[0], statistics.median(times), _p99(times))
+        trips = f"{' … '.join(map(_time_text, shown))}    {len(times):,} calls"
+    lines = [
+        f"Link: {report.board} at {report.port}{rate}",
+        f"  Frames      {counts.sent:,} to the board, {counts.received:,} to the host",
+        f"  Damaged     {counts.damaged_to_board:,} to the board ({counts.naks:,} NAKs), "
+        f"{counts.damaged_to_host:,} to the host, {counts.lost:,} lost",
+        f"  Error rate  {100 * report.error_rate:.3g} %  ({counts.faults:,} of {total:,} frames)",
+        f"  Sent again  {counts.again:,} requests",
+        f"  Console     {counts.console_bytes:,} bytes of text between the frames",
+        f"  Round trip (min … median … p99):  {trips}",
+        f"  To the board:  {_throughput_text(report.to_board, report.no_data)}",
+        f"  To the host:   {_throughput_text(report.to_host, report.no_data)}",
+    ]
+    if report.injected:
+        lines.append(
+            f"  Injected    {report.injected:,} faults by --faults; every answer was correct"
+        )
+    return "\n".join([*lines, "", verdict(report)])
+
+
+def verdict(report: LinkReport) -> str:
+    """Return the result of the test in one line."""
+    if report.is_clean:
+        return "The link is clean: nothing was damaged or lost."
+    whole = "Every call still got the correct answer"
+    if report.injected:
+        return f"The link loses frames, as requested with --faults. {whole}."
+    return (
+        f"The link loses frames. {whole}. Try a lower baud rate, a shorter cable or a better "
+        "ground."
+    )
+
+
+def _time_text(seconds: float) -> str:
+    return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} µs"
+
+
+def _throughput_text(found: Throughput | None, why_not: str) -> str:
+    if found is None:
+        return f"not measured: {why_not}"
+    factor, unit = next(entry for entry in _UNITS if found.bytes_per_s >= entry[0] or entry[0] == 1)
+    wire = "" if found.wire_percent is None else f", {found.wire_percent:.1f} % of the wire"
+    return f"{found.bytes_per_s / factor:.1f} {unit}/s{wire}    {found.size:,} bytes at a time"

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls on Linux, recorded by callgrind: it simulates its own CPU.
+
+A dump has what ran within one of the agent's windows, by call path. Valgrind 3.19 manual, section
+6.2.4; its form: section 13.1, "Callgrind Format Specification".
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from boardprof.base.errors import DecodeError
+from boardprof.measure.hotspots.record import (
+    CALL,
+    ELSEWHERE,
+    INTERRUPTS,
+    OTHER,
+    Cost,
+    Record,
+    RecordedCalls,
+    RecordedPath,
+)
+from boardprof.target.elf.symbol_table import CodeRange, SymbolTable
+
+_WINDOW = "bp_window"
+_THUNK = "bp_thunk"
+_CALLERS = 1000
+"""Functions of a path that callgrind tells apart, each turn of a recursion through several as well.
+
+Beyond, it does not count calls anew in each dump, so that their number is not known.
+"""
+
+_Path = tuple[str, ...]
+"""Functions, outermost first, each once: recursion leads back to the first."""
+
+_CUT = "..."
+"""Stands first in a path whose beginning callgrind does not tell apart any more."""
+
+
+def callgrind_command(command: Sequence[str], dumps: Path) -> tuple[str, ...]:
+    """Return the command that runs an agent under callgrind.
+
+    Args:
+        command: of the agent.
+        dumps: where its dumps begin; process and number are added.
+    """
+    return (
+        *("valgrind", "--quiet", "--demangle=no", "--tool=callgrind"),
+        f"--callgrind-out-file={os.fspath(dumps).replace('%', '%%')}.%p",
+        *("--dump-instr=yes", "--dump-line=no", "--compress-pos=no", "--compress-strings=no"),
+        *(f"--separate-callers={_CALLERS}", "--separate-recs=1"),
+        *(f"--toggle-collect={_WINDOW}", f"--dump-after={_WINDOW}"),
+        *command,
+    )
+
+
+def read_dump(
+    file: Path, function: str, image: Path, table: SymbolTable, texts: Mapping[int, str]
+) -> tuple[Record, SymbolTable] | None:
+    """Return what a dump has of a call of a function; None if it has no such call.
+
+    Args:
+        file: the dump.
+        function: that was called.
+        image: that ran.
+        table: its functions.
+        texts: of its instructions, by address.
+
+    Returns:
+        The record, and the functions that it is about. Those of shared libraries have one address
+        each, which no instruction of the image has.
+
+    Raises:
+        DecodeError: it is damaged, or contradicts itself.
+    """
+    text = file.read_text(encoding="utf-8", errors="replace")
+    if f"{function}'" not in text:
+        return None
+    dump = _Dump(function, os.fspath(image), table, texts)
+    line = ""
+    try:
+        for line in text.splitlines():
+            dump.take(line)
+    except ValueError as error:
+        raise DecodeError(f"The dump of callgrind is damaged: {line:.80}") from error
+    return dump.result() if dump.entered else None
+
+
+class _Dump:
+    """What is known after the lines so far."""
+
+    def __init__(
+        self, function: str, image: str, table: SymbolTable, texts: Mapping[int, str]
+    ) -> None:
+        self._function = function
+        self._image = image
+        self._table = table
+        self._texts = texts
+        self._object = self._callee_object = ""  # those of the lines that follow
+        self._path: _Path | None = None
+        self._callee: _Path | None = None
+        self._calls: int | None = None  # of the arc whose cost the next line has
+        self._own: defaultdict[tuple[_Path, int], int] = defaultdict(int)
+        self._arcs: defaultdict[tuple[_Path, int, _Path], list[int]] = defaultdict(lambda: [0, 0])
+        self._entries: dict[str, int] = {}  # of functions, by name
+        self._libraries: dict[int, CodeRange] = {}
+        self.entered = 0
+        self._total = 0
+
+    def take(self, line: str) -> None:
+        """Take the next line.
+
+        Raises:
+            ValueError: it is damaged.
+        """
+        if line.startswith("0x"):
+            address, cost = line.split()
+            self._take_cost(int(address, 16), int(cost))
+            return
+        key, _, value = line.partition("=")
+        if key == "ob":
+            self._object = self._callee_object = value
+        elif key == "cob":
+            self._callee_object = value
+        elif key == "fn":
+            self._path = self._path_of(value)
+        elif key == "cfn":
+            self._callee = self._path_of(value)
+        elif key == "calls":
+            count, target = value.split()
+            self._calls = int(count)
+            if self._callee:
+                self._place(self._callee[-1], self._callee_object, int(target, 16))
+
+    def _take_cost(self, address: int, cost: int) -> None:
+        calls, self._calls = self._calls, None
+        if calls is None:
+            if self._path:
+                place = self._place(self._path[-1], self._object, address)
+                self._own[self._path, place] += cost
+            return
+        callee, self._callee, self._callee_object = self._callee, None, self._object
+        if callee and self._path:
+            if callee == self._path and self._texts.get(address, "").startswith("j"):
+                return  # a loop: callgrind takes each jump to a function's beginning for a call
+            arc = self._arcs[self._path, self._place(self._path[-1], self._object, address), callee]
+            arc[0] += calls
+            arc[1] += cost
+        elif callee == (self._function,) and self._path is None:
+            self.entered += calls
+            self._total += cost
+
+    def _path_of(self, chain: str) -> _Path | None:
+        """Return the path of a chain of functions, innermost first; None outside of the call."""
+        names = chain.split("'")
+        is_cut = _WINDOW not in names and len(names) > _CALLERS
+        if _WINDOW in names:
+            names = names[: names.index(_WINDOW)]
+        names = [name for name in names if not name.startswith(_THUNK)]
+        if is_cut and names:
+            around = dict.fromkeys(reversed(names))
+            del around[names[0]]
+            return (_CUT, *around, names[0])
+        folded = tuple(dict.fromkeys(reversed(names)))
+        if not folded or folded[0] != self._function:
+            return None
+        return folded[: folded.index(names[0]) + 1]
+
+    def _place(self, name: str, file: str, address: int) -> int:
+        """Return the address that stands for an instruction of a function."""
+        if file == self._image:
+            code = self._table.at(address)
+            self._entries.setdefault(name, address if code is None else code.low)
+            return address
+        if name not in self._entries:
+            low = ELSEWHERE + len(self._libraries)
+            self._entries[name] = low
+            self._libraries[low] = CodeRange(low, low + 1, name)
+        return self._entries[name]
+
+    def result(self) -> tuple[Record, SymbolTable]:
+        """Return the record and its functions.
+
+        Raises:
+            DecodeError: the costs do not add up to that of the calls.
+        """
+        total = sum(self._own.values())
+        if total != self._total:
+            raise DecodeError(
+                f"The dump of callgrind contradicts itself: its instructions add up to {total:,}, "
+                f"its calls to {self._total:,}."
+            )
+        paths = self._numbered()
+        paths |= {path: _whole(path, paths) for path in self._seen() if path[0] == _CUT}
+        calls: defaultdict[int, int] = defaultdict(int, {CALL: self.entered})
+        uncounted: set[int] = set()
+        arcs: defaultdict[tuple[int, int, int], list[int]] = defaultdict(lambda: [0, 0])
+        for (caller, site, callee), (count, cost) in self._arcs.items():
+            calls[paths[callee]] += count
+            if callee[0] == _CUT:
+                uncounted.add(paths[callee])
+            arc = arcs[paths[caller], site, paths[callee]]
+            arc[0] += count
+            arc[1] += cost
+        record = Record(columns=("instructions",), state="complete", total=(total,))
+        record.paths = [RecordedPath(-1, 0, 0) for _ in range(max(OTHER, *paths.values()) + 1)]
+        for path, number in paths.items():
+            if path[0] != _CUT:
+                parent = paths[path[:-1]] if path[:-1] else -1
+                entry = self._entries.get(path[-1], 0)
+                count = 0 if number in uncounted else calls[number]
+                record.paths[number] = RecordedPath(parent, entry, count)
+        record.calls = [
+            RecordedCalls(*place, count, (cost,)) for place, (count, cost) in arcs.items()
+        ]
+        counts: defaultdict[tuple[int, int], int] = defaultdict(int)
+        for (path, at), cost in self._own.items():
+            counts[paths[path], at] += cost
+        record.counts = {place: [cost] for place, cost in counts.items()}
+        record.totals = _totals(record)
+        functions = [*self._table.functions, *self._libraries.values()]
+        return record, SymbolTable(functions, self._table.entries)
+
+    def _numbered(self) -> dict[_Path, int]:
+        """Return the number of each path, those above it first."""
+        known = {path for path in self._seen() if path[0] != _CUT}
+        known |= {path[:depth] for path in known for depth in range(1, len(path))}
+        ordered = sorted(known | {(self._function,)}, key=len)
+        free = [CALL, *range(max(CALL, INTERRUPTS, OTHER) + 1, len(ordered) + 3)]
+        return dict(zip(ordered, free, strict=False))
+
+    def _seen(self) -> set[_Path]:
+        return {path for path, _ in self._own} | {callee for _, _, callee in self._arcs}
+
+
+def _totals(record: Record) -> dict[int, Cost]:
+    """Return the cost of each function with all that it called; no path has one twice."""
+    found: defaultdict[int, int] = defaultdict(int)
+    for (number, _), (cost,) in record.counts.items():
+        while number >= 0:
+            found[record.paths[number].entry] += cost
+            number = record.paths[number].parent
+    return {entry: (cost,) for entry, cost in found.items()}
+
+
+def _whole(path: _Path, numbers: Mapping[_Path, int]) -> int:
+    """Return the path that one whose beginning is cut must be a part of: a deep recursion."""
+    _, *names = path
+    found = {
+        numbers[known[: known.index(path[-1]) + 1]]
+        for known in numbers
+        if known[0] != _CUT and {*names} <= {*known}
+    }
+    return found.pop() if len(found) == 1 else OTHER

@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The metrics that a board can count, and the passes needed for the requested ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.base.formula import Formula
+from boardprof.base.metrics import metric_called
+from boardprof.measure.sampling.passes import Pass, split_into_passes
+from boardprof.measure.sampling.programmable import (
+    Programmable,
+    programmable_collectors,
+    shown_name,
+)
+from boardprof.measure.sampling.selection import (
+    CLOCKS,
+    Selection,
+    is_duration,
+    metric_names,
+    select_metrics,
+    unsupported_counters,
+)
+from boardprof.results.report.calls import STACK
+from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo, Dictionary
+from boardprof.wire.link.session import Session
+from boardprof_protocol.layout import Layout
+
+ALL = "all"
+"""Value of ``metrics`` for every counter, and every event in the board's file."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """The metrics that a board can count.
+
+    Attributes:
+        board: its name.
+        fixed: collectors whose counters cannot be programmed.
+        programmable: collectors whose slots can be programmed.
+        unsupported: counter of ``fixed`` -> why it is not available.
+        formulas: metrics that are computed from others: name -> its kind and the formula.
+        clock_kind: see `ClockSpec`.
+        parts: counter -> the part of the board that it belongs to, if that is not the CPU.
+    """
+
+    board: str
+    fixed: tuple[CollectorInfo, ...]
+    programmable: tuple[Programmable, ...]
+    unsupported: Mapping[str, str]
+    formulas: Mapping[str, tuple[str, Formula]]
+    clock_kind: str
+    parts: Mapping[str, str] = field(default_factory=dict)
+
+    def passes(self, metrics: str | Sequence[str] | None) -> tuple[Pass, ...]:
+        """Return the passes that count ``metrics``, with the fixed counters in the first.
+
+        Args:
+            metrics: names of counters, events or formulas, as `metric_called` takes them, or one
+                name. None for the fixed
+                counters and the defaults of programmable ones; `ALL` for everything.
+
+        Raises:
+            UnknownNameError: the board has no such metric.
+            UsageError: the board has the metric but does not support it; or it is not a name.
+        """
+        slots = {p.collector.name: p.slots for p in self.programmable}
+        names = metric_names(metrics)
+        if names:  # the stack is measured beside any metric
+            names = [name for name in names if metric_called(name, [STACK]) is None] or None
+        if names is not None and ALL in names and len(names) > 1:
+            raise UsageError(
+                f"`{ALL}` cannot be combined with other metrics: {', '.join(names)}.",
+                hint=f'give metrics="{ALL}", or names only',
+            )
+        if names is None or names == [ALL]:
+            events = {
+                p.collector.name: self._untold(p, names is not None) for p in self.programmable
+            }
+            counting = {name: wanted for name, wanted in events.items() if wanted != ()}
+            return self._timed(split_into_passes(self._select(None), counting, slots))
+        known = self._known()
+        meant = [metric_called(name, known) or name for name in names]
+        wanted = [part for name in meant for part in self._parts(name)]
+        placed = {name: self.find(name) for name in dict.fromkeys(wanted)}
+        fixed = [name for name, event in placed.items() if event is None]
+        chosen: dict[str, list[str]] = {}
+        for collector, event in filter(None, placed.values()):
+            events_of = chosen.setdefault(collector, [])
+            if event not in events_of:
+                events_of.append(event)
+        selection = self._select(fixed) if fixed or not chosen else Selection((), frozenset())
+        return self._timed(split_into_passes(selection, chosen, slots))
+
+    def _timed(self, passes: Sequence[Pass]) -> tuple[Pass, ...]:
+        """Add a clock that never wraps, beside counters that may wrap.
+
+        In a long window a counter may wrap unseen. If the board's clock is real, the host's clock
+        bounds the window's length. If it is simulated, only a clock that never wraps does.
+        """
+        clock = next((each for each in self.fixed if any(map(_never_wraps, each.counters))), None)
+        if clock is None or self.clock_kind != "simulated":
+            return tuple(passes)
+        return tuple(self._beside(each, clock) for each in passes)
+
+    def _beside(self, chosen: Pass, clock: CollectorInfo) -> Pass:
+        running = chosen.fixed.collectors
+        counters = [k for each in running for k in each.counters]
+        counters += [
+            k
+            for each in self.programmable
+            if each.collector.name in chosen.events
+            for k in each.collector.counters
+        ]
+        if clock in running or all(counter.bits == 64 for counter in counters):
+            return chosen
+        fixed = tuple(each for each in self.fixed if each in running or each is clock)
+        return replace(chosen, fixed=Selection(fixed, chosen.fixed.counters))
+
+    def _untold(self, collector: Programmable, is_all: bool) -> tuple[str, ...] | None:
+        """Return a collector's events if none is named: () for none, None for its default."""
+        if collector.codes is None:
+            return None
+        events = tuple(e for e in collector.codes if collector.unsupported(e) is None)
+        return events if is_all else ()
+
+    def _select(self, names: Sequence[str] | None) -> Selection:
+        return select_metrics(self.board, self.fixed, self.unsupported, names, self.clock_kind)
+
+    def _parts(self, name: str) -> tuple[str, ...]:
+        return self.formulas[name][1].names if name in self.formulas else (name,)
+
+    def find(self, name: str) -> tuple[str, str] | None:
+        """Return the collector and event of a metric; None if it is a fixed counter.
+
+        An event that the board knows by name is selected to find out, so its slots then count that.
+
+        Raises:
+            UnknownNameError: the board has no such metric.
+            UsageError: the board knows the metric but does not count it; the message says why.
+        """
+        if is_duration(name) or self._is_clock(name):
+            return None
+        if any(c.name == name.removesuffix(" (us)") for k in self.fixed for c in k.counters):
+            return None
+        reasons: dict[str, str] = {}
+        # The innermost first: if two count the same, it includes the least overhead.
+        for collector in reversed(self._asked(name)):
+            own = collector.collector.name
+            event = name.removeprefix(f"{own}.")
+            if collector.codes is not None and event not in collector.codes:
+                continue
+            why = collector.unsupported(event)
+            if why is not None:
+                raise UsageError(
+                    f"{self.board} does not support {name}: {why}.", hint=self._list_hint
+                )
+            if collector.codes is None:
+                why = collector.select([event]).refused.get(event)
+            if why is None:
+                return own, event
+            reasons[own] = why
+        close = self._close(name) if reasons else []
+        if reasons and not close:
+            told = "; ".join(f"{own}: {why}" for own, why in reasons.items())
+            raise UsageError(f"{self.board} does not count {name}: {told}.", hint=self._list_hint)
+        known = dict.fromkeys((*self._known(), *close))
+        raise UnknownNameError("metric", name, known, owner=self.board)
+
+    def split(self, names: Iterable[str]) -> tuple[tuple[str, ...], dict[str, UsageError]]:
+        """Return the ``names`` that the board has, and the errors of the others, by name."""
+        found: list[str] = []
+        lacking: dict[str, UsageError] = {}
+        for name in names:
+            try:
+                self.passes([name])
+            except UsageError as error:
+                lacking[name] = error
+            else:
+                found.append(name)
+        return tuple(found), lacking
+
+    @property
+    def _list_hint(self) -> str:
+        return f"boardprof metrics -b {self.board} lists what it counts"
+
+    def _asked(self, name: str) -> Sequence[Programmable]:
+        """Return the collectors that may have an event: only one if the name has its prefix."""
+        named = [p for p in self.programmable if name.startswith(f"{p.collector.name}.")]
+        return named or self.programmable
+
+    def _close(self, name: str) -> list[str]:
+        """Return similar names; [] if the name is a known event's."""
+        asked = self._asked(name)
+        listed = [(p.collector.name, e.name) for p in asked for e in p.listed() if e.name]
+        # Modifiers may follow an event's name after a colon, as in cycles:u.
+        if any(_is_event(name.removeprefix(f"{own}."), event) for own, event in listed):
+            return []
+        known = (*self._known(), *(event for _, event in listed))
+        nearest = UnknownNameError.nearest(name, known)
+        return [nearest] if nearest else []
+
+    def _is_clock(self, name: str) -> bool:
+        """Whether it is a clock; `select_metrics` names the clock that the board has instead."""
+        counters = {c.name for collector in self.fixed for c in collector.counters}
+        return name in CLOCKS and not counters.isdisjoint(CLOCKS)
+
+    def _known(self) -> list[str]:
+        counters = [c.name for collector in self.fixed for c in collector.counters]
+        events = [p.shown(event) for p in self.programmable for event in p.codes or ()]
+        return list(dict.fromkeys((*counters, *self.formulas, *events)))
+
+
+def _never_wraps(counter: CounterInfo) -> bool:
+    return counter.bits == 64 and counter.hz > 0 and counter.unsupported is None
+
+
+def _is_event(name: str, event: str) -> bool:
+    return name == event or name.startswith(f"{event}:")
+
+
+def offer_of(
+    spec: BoardSpec, session: Session, dictionary: Dictionary, layouts: Mapping[int, Layout]
+) -> Offer:
+    """Find out which metrics a board can count.
+
+    Args:
+        spec: the board's description.
+        session: with the board.
+        dictionary: its functions and collectors.
+        layouts: of its collectors' blobs, by schema.
+
+    Raises:
+        UsageError: a formula of the board has the name of a counter.
+    """
+    programmable = programmable_collectors(
+        session, dictionary, layouts, spec.events, unsupported=spec.unsupported
+    )
+    slots = {each.collector.name for each in programmable}
+    fixed = tuple(c for c in dictionary.collectors if c.name not in slots)
+    lacking = {name: why for each in programmable for name, why in each.lacking.items()}
+    _check_names(spec, dictionary)
+    formulas = {
+        name: (each.kind, each.formula.renamed(lambda part: shown_name(programmable, part)))
+        for name, each in spec.derived.items()
+    }
+    return Offer(
+        spec.name,
+        fixed,
+        programmable,
+        unsupported_counters(fixed, spec.unsupported) | lacking,
+        formulas,
+        spec.clock.kind,
+        _parts(dictionary, layouts),
+    )
+
+
+def _check_names(spec: BoardSpec, dictionary: Dictionary) -> None:
+    counters = {counter.name for each in dictionary.collectors for counter in each.counters}
+    for name in spec.derived:
+        if name in counters:
+            raise UsageError(
+                f"{name} in [derived] is already a counter of {spec.name}.",
+                hint=f"give it another name in {spec.folder / 'board.toml'}",
+            )
+
+
+def _parts(dictionary: Dictionary, layouts: Mapping[int, Layout]) -> dict[str, str]:
+    return {
+        counter.name: device
+        for collector in dictionary.collectors
+        if (device := layouts[collector.schema_id].device) is not None
+        for counter in collector.counters
+    }
+
+
+def lack_text(name: str, error: UsageError) -> str:
+    """Return why a board lacks a metric, for a text that already names both."""
+    if isinstance(error, UnknownNameError):
+        return "it has no metric with that name"
+    return error.message.partition(f"{name}: ")[2].removesuffix(".") or error.message
+
+
+# -- lists -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ListedMetric:
+    """A metric that the board has, or could have.
+
+    Attributes:
+        name: for ``metrics=``; empty if one entry represents many missing ones.
+        collector: the collector with this counter or event; None if it is computed by a formula.
+        description: for people: the register, the event's meaning, or the formula.
+        reason: why it is not available; None if it is available.
+    """
+
+    name: str
+    collector: str | None
+    description: str
+    reason: str | None
+
+
+def listed_metrics(offer: Offer) -> list[ListedMetric]:
+    """Ask a board for all of its metrics; each event is selected to see whether it counts.
+
+    Afterwards, programmable collectors count their default events again.
+
+    Raises:
+        FrameError: the reply is not a list of events.
+    """
+    found = [
+        ListedMetric(k.name, c.name, k.source, offer.unsupported.get(k.name))
+        for c in offer.fixed
+        for k in c.counters
+    ]
+    for collector in offer.programmable:
+        codes = collector.codes
+        found += _named_events(collector) if codes is None else _coded_events(collector, codes)
+    reasons = {f"{metric.collector}.{metric.name}": metric.reason for metric in found}
+    reasons |= {metric.name: metric.reason for metric in found}
+    for name, (_, formula) in offer.formulas.items():
+        parts = {part: reasons.get(part) for part in formula.names}
+        parts |= {part: _missing(offer, part) for part in parts if part not in reasons}
+        reason = "; ".join(f"{part}: {why}" for part, why in parts.items() if why is not None)
+        found.append(ListedMetric(name, None, formula.text, reason or None))
+    return found
+
+
+def _coded_events(collector: Programmable, codes: Mapping[str, int]) -> Iterator[ListedMetric]:
+    """Select the events with codes in the board's file, one by one."""
+    name = collector.collector.name
+    for event, code in codes.items():
+        refused = collector.select([event]).refused
+        yield ListedMetric(collector.shown(event), name, f"event {code:#x}", refused.get(event))
+    collector.by_itself()
+
+
+def _named_events(collector: Programmable) -> Iterator[ListedMetric]:
+    """Ask for events that the board knows by name; it tries each on its own."""
+    name = collector.collector.name
+    for event in collector.listed():
+        yield ListedMetric(collector.shown(event.name), name, event.description, event.refused)
+
+
+def _missing(offer: Offer, part: str) -> str | None:
+    """Return why a part of a formula is missing. None if it exists under another name."""
+    try:
+        found = offer.find(part)
+    except UnknownNameError:
+        return f"there is no counter or event {part}"
+    except UsageError as error:
+        return error.message.removesuffix(".")
+    for collector in offer.programmable:
+        if found is not None and collector.codes is None:
+            collector.by_itself()  # `find` has selected the event
+    return None

@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One set of counters around calls of functions: calibration, samples, the cost of interrupts.
+
+Everything that the board measures is measured here: a function's samples, single calls of a
+program, and calls that a trace records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import msgpack
+
+from boardprof.base.errors import DeviceTimeoutError, FrameError
+from boardprof.measure.sampling.board_link import TRIGGERED, BoardLink, calibrated_counters
+from boardprof.measure.sampling.programmable import Programmable, Slots
+from boardprof.measure.sampling.selection import Selection
+from boardprof.results.report.interrupts import interrupt_costs, without_costs
+from boardprof.results.report.measurement import Measurement, Windows
+from boardprof.wire.decode.batch import MANY, decode_batch
+from boardprof.wire.decode.dictionary import FunctionInfo
+from boardprof.wire.decode.samples import Sample, decode_samples
+from boardprof_protocol.codes import BuiltIn, MeasureFlag
+from boardprof_protocol.layout import Layout
+
+CALIBRATION_SAMPLES = 9
+"""Windows around the empty function; their median is subtracted."""
+
+Prepare = Callable[[], None]
+"""Called before each round. Each round is then a separate request."""
+
+Value = Callable[[int, bytes, int, str], object]
+"""`Session.value`."""
+
+UNMASKED = MeasureFlag(0)
+"""Flags of windows with interrupts on."""
+
+
+@dataclass(frozen=True)
+class PackedCall:
+    """A function and its arguments, packed for the wire.
+
+    Attributes:
+        function: the board's entry of it.
+        content: the arguments in msgpack.
+        count: the number of arguments.
+    """
+
+    function: FunctionInfo
+    content: bytes
+    count: int
+
+    def execute(self, value: Value) -> object:
+        """Make the call through `Session.value` or its replacement; return the result."""
+        return value(self.function.id, self.content, self.count, self.function.name)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The result of one request, or of several in a row.
+
+    Attributes:
+        samples: net of the cost of interrupts outside their hooks.
+        totals: from before the first to after the last sample, one for each request.
+        elapsed_s: wall time of the last request, seconds.
+        returned: whether the board has returned the function's result, as requested by
+            `MeasureFlag.RESULT`. Agents without open windows do not.
+        result: that result.
+    """
+
+    samples: tuple[Sample, ...]
+    totals: tuple[Sample, ...]
+    elapsed_s: float
+    returned: bool
+    result: object
+
+
+class CountedPass:
+    """A set of counters that the board is programmed for.
+
+    Attributes:
+        link: to the board.
+        selection: the collectors that run, and the wanted counters.
+        flags: default flags of windows: whether interrupts are masked.
+        layouts: of the collectors' blobs, with the names of programmed events.
+    """
+
+    def __init__(
+        self,
+        link: BoardLink,
+        slots: Sequence[Slots],
+        selection: Selection,
+        flags: MeasureFlag,
+        program: Callable[[Sequence[Programmable]], object],
+    ) -> None:
+        """Take the pass that `PassQueue.next` programmed; the board is not called yet.
+
+        Args:
+            link: to the board.
+            slots: of the programmable collectors.
+            selection: the collectors that run.
+            flags: of the windows.
+            program: programs the slots again.
+        """
+        self.link = link
+        self.selection = selection
+        self.flags = flags
+        self._slots = slots
+        self._program = program
+        self.layouts: dict[int, Layout] = {
+            **link.layouts,
+            **{each.collector.schema_id: each.layout for each in slots},
+        }
+        self._costs: dict[str, Fraction] | None = {} if flags & MeasureFlag.MASK else None
+        self._calibrations: dict[tuple[int, int], Taken] = {}
+
+    @property
+    def is_programmed(self) -> bool:
+        """Whether the slots still count this pass, and were not programmed for another."""
+        current = [each.current for each in self.link.programmable]
+        return all(slots in current for slots in self._slots)
+
+    def renew(self) -> None:
+        """Program the slots again if they were programmed for something else."""
+        if not self.is_programmed:
+            self._program(self.link.programmable)
+
+    @property
+    def needs_trial(self) -> bool:
+        """Whether an unmasked window must have ended, soon enough, before one is masked."""
+        known = self.link.interrupts if self.flags & MeasureFlag.MASK else None
+        return known is not None and known.needs_trial
+
+    def try_out(self, call: PackedCall) -> None:
+        """Check that the agent can run all collectors at once; the function is not called.
+
+        Raises:
+            RpcError: it cannot.
+        """
+        self.take(call, 0, 1, flags=MeasureFlag.EMPTY)
+
+    def calibrate(
+        self,
+        call: PackedCall,
+        number: int = 1,
+        *,
+        warmup: int = 1,
+        samples: int = CALIBRATION_SAMPLES,
+        prepare: Prepare | None = None,
+        wanted: MeasureFlag = UNMASKED,
+        on_done: Callable[[int], None] | None = None,
+    ) -> Taken:
+        """Measure the empty function as ``call`` is measured, and once also an empty interrupt.
+
+        The function itself is not called.
+
+        Args:
+            call: replaced by the empty function, which gets the same arguments.
+            number: calls in each window, >= 1.
+            warmup: windows before the samples.
+            samples: windows, >= 1.
+            prepare: see `take`.
+            wanted: additional flags.
+            on_done: see `take`.
+        """
+        is_first = self._costs is None
+        flags = MeasureFlag.EMPTY | self.flags | wanted
+        found = self.take(
+            call, warmup, samples, number, flags=flags, prepare=prepare, on_done=on_done
+        )
+        if is_first:
+            self._costs = self._interrupt_costs(call)
+            found = self._without_costs(found)
+        self._calibrations[call.function.id, number] = found
+        return found
+
+    def calibration(self, call: PackedCall, number: int = 1) -> tuple[Sample, ...]:
+        """Return the calibration of ``call``; it is made once.
+
+        On a real clock, each window comes after the same work of the link as a sample's window. On
+        a simulated clock that makes no difference, and all windows are one request.
+        """
+        known = self._calibrations.get((call.function.id, number))
+        if known is None:
+            known = self.calibrate(
+                call, number, prepare=_nothing if self.link.is_real_time else None
+            )
+        return known.samples
+
+    def take(
+        self,
+        call: PackedCall,
+        warmup: int,
+        repeat: int,
+        number: int = 1,
+        *,
+        flags: MeasureFlag | None = None,
+        prepare: Prepare | None = None,
+        on_done: Callable[[int], None] | None = None,
+    ) -> Taken:
+        """Call a function and count.
+
+        A board sends as many samples as its buffer holds. The others take more requests, each with
+        one warm-up call, since the link's work in between has cooled the caches.
+
+        Args:
+            call: the function and its arguments.
+            warmup: calls before the first sample.
+            repeat: samples, >= 1.
+            number: calls in each sample, >= 1.
+            flags: of the windows; None for those of the pass.
+            prepare: called before each round, warm-up calls included. Each round is then a request
+                of its own, so that all begin after the same work of the link.
+            on_done: called with the number of rounds done.
+        """
+        flags = self.flags if flags is None else flags
+        self.renew()
+        batches: list[Taken] = []
+        done = samples = 0
+        while samples < repeat:
+            if prepare is not None:
+                prepare()
+                is_sample = done >= warmup
+                batch = self._request(call, flags, 0, 1, number if is_sample else 1)
+                done += 1
+            else:
+                left = warmup if not batches else min(warmup, 1)
+                batch = self._request(
+                    call, flags, left, repeat - samples, number, _after(on_done, done)
+                )
+                is_sample = True
+                done += len(batch.samples) + (left if not batches else 0)
+            if is_sample:
+                batches.append(batch)
+                samples += len(batch.samples)
+            if on_done is not None:
+                on_done(done)
+        found = replace(
+            batches[-1],
+            samples=tuple(sample for batch in batches for sample in batch.samples),
+            totals=tuple(total for batch in batches for total in batch.totals),
+        )
+        return self._without_costs(found)
+
+    def check_unmasked(self, call: PackedCall, taken: Taken) -> None:
+        """Check that masked windows as long as these unmasked ones are not too long.
+
+        Raises:
+            UsageError: the board's clock would miss wraps.
+        """
+        known = self.link.interrupts
+        if self.flags & MeasureFlag.MASK and known is not None:
+            for sample in taken.samples:
+                known.check_window(call.function.name, sample.readings)
+
+    def windows(self, taken: Sequence[Taken], calibration: tuple[Sample, ...]) -> Windows:
+        """Assemble the measurement of one function from its readings."""
+        samples = tuple(sample for each in taken for sample in each.samples)
+        totals = tuple(total for each in taken for total in each.totals)
+        active = {collector.name for collector in self.selection.collectors}
+        events = {s.collector.name: s.events for s in self._slots if s.collector.name in active}
+        costs: Mapping[str, Fraction] = self._costs or {}
+        return Windows(samples, calibration, totals, self.selection.mask, events, costs)
+
+    def measurement(self, call: PackedCall, taken: Taken, number: int = 1) -> Measurement:
+        """Return ``taken`` as a measurement of its own."""
+        windows = self.windows([taken], self.calibration(call, number))
+        return Measurement(call.function.name, self.link.device, number, 0, (windows,))
+
+    def _without_costs(self, taken: Taken) -> Taken:
+        costs = self._costs
+        if not costs:  # there are none, or they are not known yet
+            return taken
+        return replace(taken, samples=tuple(without_costs(each, costs) for each in taken.samples))
+
+    def _interrupt_costs(self, call: PackedCall) -> dict[str, Fraction]:
+        """Measure the cost of an interrupt outside its hooks, if the board can trigger one.
+
+        Returns:
+            Counter -> cost in its units; empty if not known, or if no interrupt is left out.
+        """
+        counters = calibrated_counters(self.link.interrupts, self.selection)
+        if not counters:
+            return {}
+        triggered, masked = (
+            self.take(
+                call, 1, CALIBRATION_SAMPLES, TRIGGERED, flags=MeasureFlag.EMPTY | flags
+            ).samples
+            for flags in (MeasureFlag.INTERRUPT, MeasureFlag.INTERRUPT | MeasureFlag.MASK)
+        )
+        return interrupt_costs(triggered, masked, counters)
+
+    def _request(
+        self,
+        call: PackedCall,
+        flags: MeasureFlag,
+        warmup: int,
+        repeat: int,
+        number: int,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> Taken:
+        """Make one call of ``bp.measure``."""
+        session, name = self.link.session, call.function.name
+
+        def check(done: int, total: int) -> None:
+            # A board that adds rounds without end would hold the host for ever.
+            if total > warmup + repeat:
+                raise FrameError(
+                    f"The board reported {total:,} rounds of {name} in progress; "
+                    f"{warmup + repeat:,} were asked for.",
+                    hint="check that it is a boardprof agent",
+                )
+            if on_progress is not None:
+                on_progress(done, total)
+
+        head = (call.function.id, int(flags), warmup, repeat, number, self.selection.mask)
+        try:
+            answer = session.call(
+                BuiltIn.MEASURE,
+                b"".join(msgpack.packb(value) for value in head) + call.content,
+                len(head) + call.count,
+                name=name,
+                on_progress=check,
+            )
+        except DeviceTimeoutError as error:
+            if number > 1:
+                option = "--wall-timeout" if session.is_closed else "--timeout"
+                error.hint = (
+                    f"the {number:,} calls of a sample share one limit: lower --number, or "
+                    f"give {option} more seconds"
+                )
+            raise
+        value = answer.value
+        if not (isinstance(value, list) and len(value) in (2, 3) and isinstance(value[1], bytes)):
+            raise FrameError(f"bp.measure returned {value!r}, not [samples, blobs].")
+        *samples, total = (
+            self.selection.keep(sample)
+            for sample in (decode_batch if repeat >= MANY else decode_samples)(
+                value[1],
+                self.selection.collectors,
+                self.layouts,
+                # On a real clock no sample is longer than its request.
+                longest_s=answer.elapsed_s if self.link.is_real_time else None,
+            )
+        )
+        if len(samples) != value[0] or not samples:
+            raise FrameError(f"bp.measure announced {value[0]} samples and sent {len(samples)}.")
+        if not flags & MeasureFlag.EMPTY:
+            session.calls += warmup + number * len(samples)
+        returned = len(value) == 3
+        result = value[2] if returned else None
+        return Taken(tuple(samples), (total,), answer.elapsed_s, returned, result)
+
+
+def _after(on_done: Callable[[int], None] | None, before: int) -> Callable[[int, int], None] | None:
+    """Return a callback that adds the rounds done before to those of one request."""
+    return None if on_done is None else lambda done, _: on_done(before + done)
+
+
+def _nothing() -> None:
+    """Do nothing; as ``prepare``, it makes each round a separate request."""

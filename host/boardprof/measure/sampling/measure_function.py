@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One function measured on a board: calibration, samples, stack use, and a call for outputs."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from boardprof.measure.sampling.board_link import BoardLink
+from boardprof.measure.sampling.clock_probe import clock_probe
+from boardprof.measure.sampling.counted_pass import (
+    CALIBRATION_SAMPLES,
+    UNMASKED,
+    CountedPass,
+    PackedCall,
+    Prepare,
+)
+from boardprof.measure.sampling.passes import Pass, PassQueue, Rounds
+from boardprof.measure.sampling.placement import OnTransfer, Placement
+from boardprof.measure.sampling.stack_check import StackCheck, paint_stack
+from boardprof.results.report.measurement import Cold, Device, Measurement, Windows
+from boardprof.target.arguments.passing import Passing
+from boardprof.wire.decode.samples import Sample
+from boardprof_protocol.codes import MeasureFlag
+
+if TYPE_CHECKING:
+    from boardprof.measure.session.functions import RemoteFunction
+    from boardprof.measure.session.memory import Memory
+    from boardprof.target.arguments.arguments import Arguments
+
+Progress = Callable[[int, int], None]
+"""Called with (rounds done, total rounds) while a measurement runs."""
+
+OnNote = Callable[[str], None]
+"""Called with a sentence for the user."""
+
+_QUIET_S = 10.0
+"""Shorter waits need no note."""
+
+_LONG_S = 0.5
+"""If a call takes longer, the default number of rounds is more than a user wants to wait for."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a function is sampled.
+
+    Attributes:
+        passes: the counters of each run of all rounds, at least one.
+        rounds: how often the function is called in each pass.
+        may_drop: leave out events that the board refuses, with the reason.
+        may_shorten: take fewer rounds if a call takes long; needs a warm-up call.
+        cold: measure the first call of all apart, in the first pass.
+        mask_interrupts: let no interrupt run within the windows.
+        calibrations: windows around the empty function, at least one.
+        on_progress: called with (rounds done, total rounds).
+        on_note: called before what takes long, and if the rounds are fewer.
+    """
+
+    passes: Sequence[Pass]
+    rounds: Rounds
+    may_drop: bool = False
+    may_shorten: bool = False
+    cold: bool = False
+    mask_interrupts: bool = False
+    calibrations: int = CALIBRATION_SAMPLES
+    on_progress: Progress | None = None
+    on_note: OnNote | None = None
+
+
+class FunctionSampler:
+    """Measures a function in as many passes as it takes.
+
+    Attributes:
+        cold: the first call of all, once `windows` has run; None if it is not wanted.
+        rounds: how often the function is called in each pass. Fewer than asked for, once `windows`
+            has run, if that is allowed and a call takes long.
+    """
+
+    def __init__(
+        self,
+        link: BoardLink,
+        call: PackedCall,
+        sampling: Sampling,
+        prepare: Prepare | None = None,
+    ) -> None:
+        """Prepare; the board is not called yet.
+
+        Args:
+            link: to the board.
+            call: the function and its arguments.
+            sampling: how it is sampled.
+            prepare: called before each round; see `CountedPass.take`.
+
+        Raises:
+            UsageError: the board cannot mask interrupts.
+        """
+        self.cold: Cold | None = None
+        self.rounds = sampling.rounds
+        self._link = link
+        self._call = call
+        self._sampling = sampling
+        self._passes = PassQueue(
+            link,
+            sampling.passes,
+            may_drop=sampling.may_drop,
+            flags=link.flags(mask=sampling.mask_interrupts),
+        )
+        self._prepare = prepare
+        self._may_shorten = sampling.may_shorten
+        self._wants_cold = sampling.cold
+        self._windows: list[Windows] = []
+        self._done = 0
+        self._elapsed_s = 0.0
+
+    def windows(self) -> tuple[Windows, ...]:
+        """Run every pass.
+
+        Raises:
+            UsageError: the board refuses an event that was asked for by name.
+            CheckFailedError: the function's own check says that its result is wrong.
+        """
+        while (counted := self._passes.next(self._calibrate)) is not None:
+            self._windows.append(self._measured(counted))
+        return tuple(self._windows)
+
+    def device(self) -> Device:
+        """Return the Report's facts about the board, with everything that did not count."""
+        return self._passes.device(self._windows)
+
+    def _calibrate(self, counted: CountedPass) -> None:
+        """Measure the empty function, and an empty interrupt; nothing of the user's runs."""
+        self._done = len(self._windows) * self.rounds.in_all
+        warmup = min(self.rounds.warmup, 1)
+        counted.calibrate(
+            self._call,
+            self.rounds.number,
+            warmup=warmup,
+            samples=self._sampling.calibrations,
+            prepare=self._prepare,
+            on_done=self._on_done,
+        )
+        self._done += warmup + self._sampling.calibrations
+
+    def _measured(self, counted: CountedPass) -> Windows:
+        calibration = counted.calibration(self._call, self.rounds.number)
+        if self._wants_cold:
+            self._wants_cold = False
+            self.cold = self._first_call(counted)
+        if counted.needs_trial:  # nothing would end a window that hangs once it is masked
+            trial = counted.take(
+                self._call,
+                min(self.rounds.warmup, 1),
+                1,
+                self.rounds.number,
+                flags=UNMASKED,
+                prepare=self._prepare,
+            )
+            counted.check_unmasked(self._call, trial)
+        warmup = self.rounds.warmup
+        if self._may_shorten:
+            self._may_shorten = False
+            warmup = self._shortened(counted)
+        taken = counted.take(
+            self._call,
+            warmup,
+            self.rounds.repeat,
+            self.rounds.number,
+            prepare=self._prepare,
+            on_done=self._on_done,
+        )
+        return counted.windows([taken], calibration)
+
+    def _shortened(self, counted: CountedPass) -> int:
+        """Time a call, and take fewer rounds if it is long.
+
+        The timed call is needed anyway: it is the cold first call, or the first warm-up call. So a
+        function with state is called as often as without this.
+
+        Returns:
+            The number of warm-up calls that are left.
+        """
+        is_warmup = self.cold is None
+        if is_warmup:
+            self._take_one(counted, counted.flags)
+        if self._elapsed_s > _LONG_S:
+            asked = self.rounds
+            self.rounds = asked.shortened(is_exact=self._link.device.emulated)
+            on_note = self._sampling.on_note
+            if on_note is not None:
+                name = f"{self._call.function.name} on {self._link.device.name}"
+                on_note(
+                    f"{name}: a call takes {self._elapsed_s:.1f} s of wall time, so the run takes "
+                    f"{self.rounds.repeat} samples after {self.rounds.warmup} warm-up call, "
+                    f"instead of {asked.repeat} after {asked.warmup}; --repeat and --warmup "
+                    "override this"
+                )
+        return self.rounds.warmup - is_warmup
+
+    def _first_call(self, counted: CountedPass) -> Cold:
+        """Measure the first call. Only the agent is warm, from the calibration."""
+        calibration = counted.calibration(self._call)
+        sample = self._take_one(counted, UNMASKED if counted.needs_trial else counted.flags)
+        overhead = {
+            name: statistics.median_low(each.readings[name].uninterrupted for each in calibration)
+            for name in sample.readings
+            if all(name in each.readings for each in calibration)
+        }
+        return Cold(sample, overhead)
+
+    def _take_one(self, counted: CountedPass, flags: MeasureFlag) -> Sample:
+        """Measure one call without a warm-up call, and note how long it takes."""
+        taken = counted.take(self._call, 0, 1, flags=flags, prepare=self._prepare)
+        self._done += 1
+        self._elapsed_s = taken.elapsed_s
+        return taken.samples[0]
+
+    def _on_done(self, done: int) -> None:
+        """Report the progress of a request as that of the whole measurement."""
+        on_progress = self._sampling.on_progress
+        if on_progress is not None:
+            in_all = (len(self._windows) + 1 + len(self._passes)) * self.rounds.in_all
+            on_progress(min(self._done + done, in_all), in_all)
+
+
+def measure_function(
+    link: BoardLink,
+    memory: Memory,
+    stack_check: StackCheck,
+    function: RemoteFunction,
+    arguments: Arguments,
+    sampling: Sampling,
+    on_transfer: OnTransfer | None = None,
+) -> Measurement:
+    """Measure a function with the same arguments in each round, then call it once for its outputs.
+
+    Args:
+        link: to the board.
+        memory: of the board.
+        stack_check: has the frames of the board's functions.
+        function: the function.
+        arguments: of the function. The last call changes in/out arrays in place.
+        sampling: how it is sampled.
+        on_transfer: called while arrays go over the line.
+
+    Raises:
+        UsageError: the arrays do not fit the arena, or the board cannot mask interrupts.
+        DeviceFaultError: the function's frames do not fit the stack, or it trapped.
+        CheckFailedError: the function's own check says that its result is wrong.
+    """
+    name, info, masked = function.info.name, function.info, sampling.mask_interrupts
+    link.flags(mask=masked)  # refuses before arrays are sent
+    stack_check.require(name)
+    clock = clock_probe(link)
+    # Refuses arrays that do not fit, before their contents are read.
+    placed = Placement(memory, arguments, put_back=True, on_transfer=on_transfer)
+    inputs_crc32 = arguments.inputs_crc32()
+    with placed as placement:
+        prepare = placement.send_again if placement.sends_again else None
+        sampler = FunctionSampler(link, placement.call(info), sampling, prepare)
+        if sampling.on_note is not None:
+            for note in _notes(link, arguments, sampling, placement, stack_check):
+                sampling.on_note(note)
+        clock.follow()
+        windows = sampler.windows()
+        clock.follow()
+        placement.check()  # before sending again overwrites the evidence
+        placement.send_again()
+        stack = paint_stack(link, placement.call(info), stack_check)
+
+        def last_call() -> object:
+            return placement.call(info).execute(link.session.value)
+
+        value, outputs = placement.call_for_outputs(last_call)
+        result = function.reported(value, placement, outputs)
+    return Measurement(
+        name,
+        sampler.device(),
+        sampler.rounds.number,
+        sampler.rounds.warmup,
+        windows,
+        arguments.text,
+        clock.fit(),
+        stack=stack,
+        result=result,
+        result_type=function.signature.result,
+        outputs=outputs,
+        kept=tuple(array.name for array in arguments.arrays if array.is_kept),
+        sent_again=placement.why_again,
+        cold=sampler.cold,
+        interrupts=link.interrupts_during(windows, masked=masked),
+        inputs_crc32=inputs_crc32,
+    )
+
+
+# -- notes --------------------------------------------------------------------------------------
+
+
+def _notes(
+    link: BoardLink,
+    arguments: Arguments,
+    sampling: Sampling,
+    placement: Placement,
+    stack_check: StackCheck,
+) -> Iterator[str]:
+    """Yield notes on what may change the numbers, or takes long."""
+    name, known = arguments.function, link.interrupts
+    what = f"{name} on {link.device.name}"
+    yield from _left_by_others(name, arguments, sampling.rounds.number)
+    if sampling.mask_interrupts and known is not None and known.masks_guard:
+        yield (
+            f"{what}: the timer that stops a hanging call is masked with the other interrupts. The "
+            "first sample is taken unmasked; if a later call hangs, only a reset ends it"
+        )
+    yield from _long_sending(what, placement, len(sampling.passes) * sampling.rounds.in_all)
+    longest_us = known.longest_us if known is not None else 0
+    if longest_us and stack_check.masks_interrupts(name):
+        yield (
+            f"{name} masks interrupts. If it does so for more than {longest_us:,} us, the "
+            f"clock of {link.device.name} misses wraps, and the numbers are too small"
+        )
+
+
+def _left_by_others(function: str, arguments: Arguments, number: int) -> Iterator[str]:
+    """Yield notes on arrays that a function changes, with several calls in a sample."""
+    changed = [each.name for each in arguments.arrays if each.passing is Passing.IN_OUT]
+    if changed and number > 1:
+        yield (
+            f"{function}: only the first of a sample's {number} calls gets {', '.join(changed)} as "
+            "given; each later call gets what the call before it left. If that changes the cost of "
+            "a call, use --number 1. For an array that is only written, use :out"
+        )
+
+
+def _long_sending(what: str, placement: Placement, rounds: int) -> Iterator[str]:
+    """Yield notes on arrays that are sent again and again over a slow line."""
+    if placement.again_s * rounds > _QUIET_S:
+        minutes, seconds = divmod(round(placement.again_s * rounds), 60)
+        yield (
+            f"{what}: its in/out arrays ({placement.again_bytes:,} bytes) are sent again before "
+            f"each of {rounds} rounds, in about {minutes} min {seconds} s: {placement.why_again}. "
+            "To save time: lower --repeat and --warmup, use :keep or :out, or use smaller arrays"
+        )

@@ -1,0 +1,520 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The place of one call's arrays in the board's arena: reserved, filled, read back, freed."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import msgpack
+
+from boardprof.base.errors import (
+    BoardprofError,
+    RpcError,
+    UsageError,
+    agent_option,
+    still_answers,
+)
+from boardprof.measure.sampling.arena_layout import FENCE, Fence, Slot, fences, lay_out, slots_of
+from boardprof.measure.sampling.counted_pass import PackedCall
+from boardprof.target.arguments.arguments import Arguments
+from boardprof.target.arguments.passing import Block, BoardPointer, Passing, place_text
+from boardprof_protocol.codes import ErrorCode
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from boardprof.measure.session.memory import Memory
+    from boardprof.target.arguments.array_argument import Target
+    from boardprof.wire.decode.dictionary import FunctionInfo
+
+
+OnTransfer = Callable[[str, int, int], None]
+"""Called with ("to the board" or "from the board", bytes done, total bytes)."""
+
+_NULL = b"\xc4\x00"
+_SPAN = struct.Struct("<BBIII")
+_SPAN_WITH_COPY = struct.Struct("<BBIIII")
+_BIN_8 = 0xC4
+
+_HOLE = 64
+"""Bytes between two pieces that cost less to transfer than a second call."""
+
+_LEAST_STORED = 256
+"""Bytes below which sending an array takes hardly longer than asking for its CRC."""
+
+_MOST_COPIES = 8
+"""Copies of a call (SPEC.md 5.9)."""
+
+_PLACE = struct.Struct("<II")
+
+_Piece = tuple[int, bytes]
+"""An offset in a block and the content at that offset."""
+
+
+class Placement:
+    """The blocks of one call, or of one measurement. Use it in a ``with``.
+
+    ::
+
+        with Placement(memory, arguments) as placement:
+            placement.call(function).execute(session.value)
+            outputs = placement.fetch()
+
+    Attributes:
+        arguments: of the call.
+        sends_again: whether the host sends in/out arrays again before each call.
+        why_again: why, for Reports.
+        again_s: how long that takes, by the time of the first transfer; 0 if nothing is sent again.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        arguments: Arguments,
+        *,
+        put_back: bool = False,
+        store: bool = False,
+        on_transfer: OnTransfer | None = None,
+    ) -> None:
+        """Find a place for each array; nothing is sent yet.
+
+        Args:
+            memory: of the board.
+            arguments: of the call.
+            put_back: whether there will be several calls, and in/out arrays begin each of them with
+                the host's values. They come from copies on the board, if there is room.
+            store: whether constant arrays stay on the board for later calls.
+            on_transfer: see `OnTransfer`.
+
+        Raises:
+            UsageError: the arrays take more than the arena has, or a block is not this board's.
+        """
+        self._packed = (b"", 0)
+        self.sends_again = False
+        self.why_again = ""
+        self.again_s = 0.0
+        self._memory = memory
+        self.arguments = arguments
+        self._put_back = put_back
+        self._on_transfer = on_transfer
+        self._blocks: list[Block] = []
+        self._main: Block | None = None
+        self._out: Block | None = None
+        self._uses_stored = False
+        self._slots = slots_of(arguments.arrays)
+        self._slot_of: dict[int, Slot] = {
+            id(array): slot for slot in self._slots for array in slot.arguments
+        }
+        self._constants = [
+            slot
+            for slot in self._slots
+            if store and slot.is_constant and slot.argument.size >= _LEAST_STORED
+        ]
+        self._main_slots = [slot for slot in self._slots if not slot.is_out]
+        self._out_slots = [slot for slot in self._slots if slot.is_out]
+        room = memory.size - memory.held_bytes
+        copies = sum(slot.room for slot in self._slots if slot.is_put_back) * put_back
+        spare = (
+            room - copies if self._lay_out(0) + copies <= room else room
+        )  # copies are more useful
+        self._is_fenced = self._lay_out(len(FENCE)) <= spare
+        self._size = self._lay_out(len(FENCE) * self._is_fenced)
+        self._check(room)
+
+    def _lay_out(self, fence: int) -> int:
+        """Place the arrays in their blocks; return how many bytes both take."""
+        self._main_size = lay_out(self._main_slots, fence)
+        self._out_size = lay_out(self._out_slots, fence)
+        return self._main_size + self._out_size
+
+    def _check(self, room: int) -> None:
+        memory, name = self._memory, self.arguments.function
+        for array in self.arguments.arrays:
+            if array.block is not None and not memory.holds(array.block):
+                raise UsageError(
+                    f"{array.name} of {name} is a block that is not on this board: it was freed, "
+                    "or it belongs to another board or another session.",
+                    hint="reserve it with board.memory.alloc of the board that is called",
+                )
+        if not self._slots:
+            return
+        if not memory.size:
+            raise UsageError(
+                f"{name} takes arrays, but the board's agent has no arena to hold them.",
+                hint=f"compile the agent with {agent_option('arena', 4096)}",
+            )
+        if self._size > room:
+            held = f" ({memory.held_bytes:,} of them are reserved)" if memory.held_bytes else ""
+            raise UsageError(
+                f"The arrays of {name} take {self._size:,} bytes; the board's arena has "
+                f"{memory.size:,} bytes{held}.",
+                hint=f"pass smaller arrays, or compile the agent with a larger "
+                f"{agent_option('arena')}",
+            )
+
+    def __enter__(self) -> Self:
+        """Reserve the blocks and send the arrays that must be sent."""
+        try:
+            self._enter()
+        except RpcError as error:
+            if error.code != ErrorCode.NO_MEMORY or not self._constants:
+                raise
+            self._memory.constants.refuse()
+            self._place_all_here()
+            self._enter()
+        return self
+
+    def _enter(self) -> None:
+        try:
+            self._take_stored()
+            if self._main_size:
+                self._main = self._reserve(self._main_size)
+            if self._out_size:
+                self._out = self._reserve(self._out_size)
+            if self._put_back:
+                self._make_copies()
+            began_s = time.monotonic()
+            self._fill()
+            self.again_s = self._share_again() * (time.monotonic() - began_s)
+            self._packed = self._pack()
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
+            raise
+
+    def _take_stored(self) -> None:
+        """Leave constants where the board has them, or send them there."""
+        if not self._constants:
+            return
+        self._main_slots = [slot for slot in self._main_slots if slot not in self._constants]
+        self._size = self._lay_out(len(FENCE) * self._is_fenced)
+        contents = [slot.argument.content() for slot in self._constants]
+        places = self._memory.constants.take(contents, besides=self._size)
+        if places is None:
+            self._place_all_here()
+            return
+        self._uses_stored = True
+        for slot, place in zip(self._constants, places, strict=True):
+            slot.stored, slot.offset = place
+
+    def _place_all_here(self) -> None:
+        """Send the constants with the other arrays, since there is no room to store them."""
+        for slot in self._constants:
+            slot.stored = None
+        self._constants = []
+        self._main_slots = [slot for slot in self._slots if not slot.is_out]
+        self._size = self._lay_out(len(FENCE) * self._is_fenced)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Free the blocks; if the board is in a call or gone, before the next are reserved.
+
+        After an error, that error is raised, not one from freeing the blocks.
+        """
+        blocks, self._blocks = self._blocks, []
+        if self._uses_stored:
+            self._uses_stored = False
+            self._memory.constants.give_back()
+        if error is None:
+            self._memory.release(blocks, now=True)
+            return
+        try:
+            self._memory.release(blocks, now=still_answers(error))
+        except BoardprofError:
+            return  # the others are freed before the next blocks are reserved
+
+    # -- to the board ------------------------------------------------------------------------------
+
+    def _reserve(self, size: int) -> Block:
+        block = self._memory.alloc(size)
+        self._blocks.append(block)
+        return block
+
+    def call(self, function: FunctionInfo) -> PackedCall:
+        """Return a call of ``function`` with the arguments as they are placed now."""
+        return PackedCall(function, *self._packed)
+
+    @property
+    def content(self) -> bytes:
+        """The arguments as they are placed now, in msgpack."""
+        return self._packed[0]
+
+    def renew(self) -> None:
+        """Send all arrays again as they are now; their places may change."""
+        self.__exit__(None, None, None)
+        self._main = self._out = None
+        self.sends_again, self.why_again = False, ""
+        for slot in self._slots:
+            slot.copy = None
+        self.__enter__()
+
+    def renew_outputs(self) -> None:
+        """Set the arrays that are not sent to zeros again, as before the first call."""
+        if self._out is not None:
+            self._blocks.remove(self._out)
+            self._memory.release([self._out], now=True)
+            self._out = self._reserve(self._out_size)
+            self._write(self._out, _pieces(self._fences(self._out)))
+            self._point([slot for slot in self._slots if self._leads_out(slot)])
+            self._packed = self._pack()
+
+    def _leads_out(self, slot: Slot) -> bool:
+        """Tell whether an array has a pointer to an array that is not sent."""
+        arrays = (target.array for each in slot.arguments for target in each.targets)
+        return any(array is not None and self._slot_of[id(array)].is_out for array in arrays)
+
+    def _make_copies(self) -> None:
+        """Reserve a copy for each array that is restored, or note that the copies do not fit."""
+        slots = [slot for slot in self._slots if slot.is_put_back and slot.argument.size]
+        in_call = {id(part) for part in self.arguments.parts}
+        if not all(any(id(array) in in_call for array in slot.arguments) for slot in slots):
+            self.sends_again = True
+            self.why_again = "pointers in structs lead to arrays that the function may change"
+            return
+        if len(slots) > _MOST_COPIES:
+            self.sends_again = True
+            self.why_again = f"the board restores at most {_MOST_COPIES} arrays"
+            return
+        needed = sum(slot.room for slot in slots)
+        room = self._memory.size - self._memory.held_bytes
+        first = len(self._blocks)
+        if needed > room:
+            self.sends_again = True
+            self.why_again = (
+                f"copies of {needed:,} bytes do not fit into the arena of {self._memory.size:,} "
+                f"bytes together with the arrays ({self._size:,} bytes)"
+            )
+            return
+        try:
+            for slot in slots:
+                slot.copy = self._reserve(slot.room)
+        except RpcError as error:
+            if error.code != ErrorCode.NO_MEMORY:
+                raise
+            self._memory.release(self._blocks[first:], now=True)
+            del self._blocks[first:]
+            for slot in slots:
+                slot.copy = None
+            self.sends_again = True
+            self.why_again = "the board has no free handle, or no contiguous space, for the copies"
+
+    def _fill(self) -> None:
+        """Send the arrays, into their block or into their copies, and the fences."""
+        has_copies = any(slot.copy is not None for slot in self._slots)
+        if self._main is not None:
+            sent = [slot for slot in self._main_slots if not (has_copies and slot.is_put_back)]
+            self._write(self._main, [*_contents(sent), *_pieces(self._fences(self._main))])
+        if self._out is not None:
+            self._write(self._out, _pieces(self._fences(self._out)))
+        for slot in self._slots:
+            if slot.copy is not None:
+                self._write(slot.copy, [(0, slot.argument.content())])
+        self._point(self._slots)
+
+    def _point(self, slots: Sequence[Slot]) -> None:
+        """Let the board write the pointers in arrays of structs, or in their copies."""
+        for slot in slots:
+            block = self._block_of(slot)
+            for target in (each for array in slot.arguments for each in array.targets):
+                place = target.offset + (slot.offset if slot.copy is None else 0)
+                self._memory.point(slot.copy or block, place, self._reference(target))
+
+    def _reference(self, target: Target) -> bytes:
+        """Return what a pointer points to, as on the wire."""
+        if target.array is None:
+            return target.reference
+        slot = self._slot_of[id(target.array)]
+        return _PLACE.pack(self._block_of(slot).handle, slot.offset + target.at)
+
+    def _block_of(self, slot: Slot) -> Block:
+        block = slot.stored or (self._out if slot.is_out else self._main)
+        assert block is not None, "it is reserved for as long as the placement is used"
+        return block
+
+    def pointer_at(self, handle: int, offset: int) -> BoardPointer:
+        """Return a pointer into the arena: into an array of the call, or a block of the caller."""
+        for slot in self._slots:
+            block = self._block_of(slot)
+            if block.handle == handle and slot.offset <= offset <= slot.end:
+                at = offset - slot.offset
+                own = slot.argument
+                origin = None if at else own.origins[0] if own.origins else own.array
+                return BoardPointer(place_text(own.name, at), offset=at, origin=origin)
+        held = self._memory.block(handle)
+        if held is None:
+            return BoardPointer("a pointer into the arena", offset=offset)
+        names = [each.name for each in self.arguments.arrays if each.block is held]
+        return BoardPointer(place_text(names[0] if names else "block", offset), None, held, offset)
+
+    def _fences(self, block: Block) -> list[Fence]:
+        if not self._is_fenced:
+            return []
+        if block is self._out:
+            return fences(self._out_slots, self._out_size)
+        return fences(self._main_slots, self._main_size)
+
+    @property
+    def again_bytes(self) -> int:
+        """Number of bytes that the host sends again before each round."""
+        return sum(slot.room for slot in self._slots if slot.is_put_back) * self.sends_again
+
+    def _share_again(self) -> float:
+        sent = sum(slot.room for slot in self._main_slots)
+        return self.again_bytes / sent if sent else 0.0
+
+    def send_again(self) -> None:
+        """Restore in/out arrays to the host's values, unless the board does it."""
+        again = [slot for slot in self._main_slots if slot.is_put_back]
+        if self.sends_again and self._main is not None and again:
+            after = [each for each in self._fences(self._main) if each.offset >= again[0].offset]
+            self._write(self._main, [*_contents(again), *_pieces(after)])
+            self._point(again)
+
+    def _write(self, block: Block, pieces: Sequence[_Piece]) -> None:
+        """Write pieces, neighbours in one write; small gaps between them become zeros."""
+        for offset, end in _runs([(offset, offset + len(content)) for offset, content in pieces]):
+            run = bytearray(end - offset)
+            for at, content in pieces:
+                if offset <= at < end:
+                    run[at - offset : at - offset + len(content)] = content
+            report = self._progress("to the board") if len(run) > _HOLE else None
+            self._memory.write(block, run, offset, on_progress=report)
+
+    def _progress(self, way: str) -> Callable[[int, int], None] | None:
+        on_transfer = self._on_transfer
+        if on_transfer is None:
+            return None
+        return lambda done, total: on_transfer(way, done, total)
+
+    def _pack(self) -> tuple[bytes, int]:
+        spans = {
+            array.name: self._span(slot, array.passing is Passing.IN_OUT and index == 0)
+            for slot in self._slots
+            for index, array in enumerate(slot.arguments)
+        }
+        packed = []
+        for part in self.arguments.parts:
+            if isinstance(part, bytes):
+                packed.append(part)
+            elif part.reference is not None:
+                packed.append(bytes([_BIN_8, len(part.reference)]) + part.reference)
+            elif part.block is not None:
+                packed.append(_SPAN.pack(_BIN_8, 12, part.block.handle, 0, part.block.size))
+            else:
+                packed.append(spans.get(part.name, _NULL))
+        content = b"".join(packed)
+        if self.arguments.is_packed:
+            return msgpack.packb(content), 1
+        return content, len(packed)
+
+    def _span(self, slot: Slot, is_put_back: bool) -> bytes:
+        place = (self._block_of(slot).handle, slot.offset, slot.argument.size)
+        if is_put_back and slot.copy is not None:
+            return _SPAN_WITH_COPY.pack(_BIN_8, 16, *place, slot.copy.handle)
+        return _SPAN.pack(_BIN_8, 12, *place)
+
+    # -- and back ---------------------------------------------------------------------------
+
+    def fetch(self) -> dict[str, npt.NDArray[Any]]:
+        """Read written arrays back into the caller's arrays; return them by parameter name as well.
+
+        Raises:
+            DeviceBoundsError: the function wrote before or after an array.
+        """
+        outputs: dict[str, npt.NDArray[Any]] = {}
+        for block, slots in ((self._main, self._main_slots), (self._out, self._out_slots)):
+            if block is not None:
+                outputs |= self._fetch(block, [slot for slot in slots if slot.is_written])
+        order = [array.name for array in self.arguments.arrays]
+        return {name: outputs[name] for name in order if name in outputs}
+
+    def call_for_outputs(
+        self, call: Callable[[], object]
+    ) -> tuple[object, dict[str, npt.NDArray[Any]]]:
+        """Make one call with the caller's values, and read back the outputs.
+
+        Args:
+            call: makes the call, with the arguments as they are placed then.
+
+        Returns:
+            The result of ``call``, and that of `fetch`.
+        """
+        self.send_again()
+        self.renew_outputs()
+        return call(), self.fetch()
+
+    def check(self) -> None:
+        """Check that no call has written before or after an array.
+
+        Raises:
+            DeviceBoundsError: a call has.
+        """
+        for block in (self._main, self._out):
+            if block is not None:
+                self._fetch(block, [])
+
+    def _fetch_pointers(self, block: Block, slot: Slot) -> None:
+        """Fetch the pointers in an array; the board replaces them by NULL, so none is read."""
+        returned = [array for array in slot.arguments if array.is_returned and array.struct]
+        for offset in returned[0].pointer_offsets if returned else ():
+            found = self.pointer_of(self._memory.unpoint(block, slot.offset + offset))
+            for array in returned:
+                array.stored[offset] = found
+
+    def pointer_of(self, reference: bytes) -> BoardPointer | None:
+        """Return a pointer that came over the wire; None for NULL."""
+        if len(reference) == _PLACE.size:
+            return self.pointer_at(*_PLACE.unpack(reference))
+        return self._memory.pointer(reference)
+
+    def _fetch(self, block: Block, slots: Sequence[Slot]) -> dict[str, npt.NDArray[Any]]:
+        """Read slots of a block, and its fences."""
+        around = self._fences(block)
+        for slot in slots:
+            self._fetch_pointers(block, slot)
+        wanted = [(slot.offset, slot.end) for slot in slots if slot.argument.size]
+        wanted += [(fence.offset, fence.offset + len(fence.content)) for fence in around]
+        report = self._progress("from the board")
+        runs = {
+            begin: self._memory.read(block, end - begin, begin, on_progress=report)
+            for begin, end in _runs(wanted)
+        }
+
+        def part(begin: int, size: int) -> bytes:
+            run = max((offset for offset in runs if offset <= begin), default=begin)
+            return runs.get(run, b"")[begin - run : begin - run + size]
+
+        for fence in around:
+            fence.check(self.arguments.function, part(fence.offset, len(fence.content)))
+        return {
+            array.name: array.take(part(slot.offset, slot.argument.size))
+            for slot in slots
+            for array in slot.arguments
+            if array.is_returned
+        }
+
+
+def _contents(slots: Sequence[Slot]) -> list[_Piece]:
+    return [(slot.offset, slot.argument.content()) for slot in slots if slot.argument.size]
+
+
+def _pieces(around: Sequence[Fence]) -> list[_Piece]:
+    return [(fence.offset, fence.content) for fence in around]
+
+
+def _runs(pieces: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join pieces, each from one offset to another, if the gap between them is small."""
+    runs: list[tuple[int, int]] = []
+    for begin, end in sorted(pieces):
+        if runs and begin - runs[-1][1] <= _HOLE:
+            runs[-1] = (runs[-1][0], max(runs[-1][1], end))
+        else:
+            runs.append((begin, end))
+    return runs

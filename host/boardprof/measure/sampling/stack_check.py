@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check that a function's stack fits, and that painting can have seen all of its use.
+
+A frame that is larger than the guard below the stack may begin beyond the guard, where nothing
+notices. And an array that is only written at its upper end leaves the paint below intact. So the
+sizes of frames are read from the image. Where a frame of unknown size may be active, painting only
+gives a lower bound, and there is a reason instead of a number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import resource
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgpack
+
+from boardprof.base.errors import (
+    BoardprofError,
+    DeviceError,
+    DeviceFaultError,
+    DeviceTimeoutError,
+    FrameError,
+    RpcError,
+)
+from boardprof.measure.sampling.board_link import BoardLink
+from boardprof.measure.sampling.counted_pass import PackedCall
+from boardprof.results.report.measurement import Stack
+from boardprof.target.descriptions.build_and_guard import cause_name
+from boardprof.target.elf.stack_need import ImageStack, StackNeed, image_stack
+from boardprof.target.toolchain.cache import Cache, FileHashes, digest
+from boardprof_protocol.codes import ErrorCode, FaultCause
+
+_STACK = "bp.stack"
+_NO_STACK = "the agent is compiled without BP_CFG_STACK"
+_STACK_ENDED: dict[type[DeviceError], str] = {
+    DeviceFaultError: "the function trapped in the call on painted stack",
+    DeviceTimeoutError: "the call on painted stack did not end within the time limit",
+}
+
+_VERSION = 6
+"""Version of the cached data; other versions are not read."""
+
+_CACHE_ERRORS = (OSError, BoardprofError)
+"""Cache errors are reported elsewhere; they do not prevent a measurement."""
+
+_UNSEEN = 64
+"""Bytes at a frame's lower end that may be padding, or used only on a rare path."""
+
+_UNTOLD = 256
+"""Bytes of stack that the image does not show, such as the red zone of x86 leaf functions."""
+
+_HOST_GUARD = 4096
+"""Smallest guard of an operating system below a stack, in bytes."""
+
+
+class StackCheck:
+    """The stack needs of one board's functions.
+
+    Attributes:
+        symbol_of: from a function's name to its name for the linker.
+    """
+
+    def __init__(self, board: str, names: Sequence[str]) -> None:
+        """Take a board's name, for messages, and the names of its functions.
+
+        Without an image, the frames are unknown, and `require` refuses nothing.
+        """
+        self._board = board
+        self._names = tuple(names)
+        self._path: Path | None = None
+        self.symbol_of: Callable[[str], str] = str
+        self._is_of_this_host = False
+
+    def know_image(self, image: Path, *, is_of_this_host: bool) -> None:
+        """Set the firmware that the board runs; it is read when needed.
+
+        Args:
+            image: its file.
+            is_of_this_host: the board is a program of this machine, and uses a stack of it.
+        """
+        self._path, self._is_of_this_host = image, is_of_this_host
+        self.__dict__.pop("_image", None)
+
+    def require(self, function: str) -> None:
+        """Check that the function's frames fit into the stack.
+
+        A chain of small frames is not refused: the board's guard catches it.
+
+        Raises:
+            DeviceFaultError: they do not fit; the function was not called.
+        """
+        need, room, guard = (
+            self._need(function),
+            self._image.room,
+            self._image.guard,
+        )
+        if need is None or room is None or need.total <= room or need.largest <= guard:
+            return
+        whose = "its own frame" if need.largest_of == function else f"{need.largest_of} within it"
+        raise DeviceFaultError(
+            f"{function} was not called: it needs {need.total:,} bytes of stack, and {self._board} "
+            f"has {room:,} ({need.largest:,} are for {whose}).",
+            code=ErrorCode.FAULT,
+            cause=cause_name(FaultCause.STACK_OVERFLOW),
+            hint=f"make the large arrays in {need.largest_of} smaller, static, or parameters",
+        )
+
+    def masks_interrupts(self, function: str) -> bool:
+        """Return whether the function's code masks interrupts, as far as the image shows it."""
+        need = self._need(function)
+        return need is not None and need.masks
+
+    def figure(self, function: str, stack: Stack) -> Stack | str:
+        """Return the stack use found by painting, or why it is not that of a call."""
+        need = self._need(function)
+        looked_at = f"only {stack.painted:,} are checked"
+        if need is not None:
+            beyond = self._beyond(function, need, stack)
+            if beyond is not None:
+                return f"{beyond}; {looked_at}"
+        if stack.used + self._unseen(need, stack) >= stack.painted:
+            return f"{function} used all of the {stack.painted:,} bytes that are checked"
+        if need is not None and need.own > stack.used + _UNSEEN:
+            return (
+                f"{function} reserves {need.own:,} bytes, but wrote only the upper "
+                f"{stack.used:,}, as far as painting shows"
+            )
+        return stack
+
+    def _beyond(self, function: str, need: StackNeed, stack: Stack) -> str | None:
+        """Return which frame may reach beyond the paint without a trace in it; None if none can."""
+        by_pointer = f"{function} may call functions through pointers or a library, and "
+        variable = f" may reserve a variable number of bytes (at least {stack.used:,} were used)"
+        if need.own > stack.painted:
+            return f"{function} reserves {need.own:,} bytes"
+        if need.largest > stack.painted:
+            return f"{need.largest_of}, which {function} may call, reserves {need.largest:,} bytes"
+        if need.variable_of == function:
+            return function + variable
+        if need.variable_of is not None:
+            return f"{need.variable_of}, which {function} may call,{variable}"
+        if not need.calls_unknown:
+            return None
+        if self._image.largest > stack.painted:
+            return f"{by_pointer}{self._image.largest_of} reserves {self._image.largest:,} bytes"
+        if self._image.variable_of is not None:
+            return f"{by_pointer}{self._image.variable_of}{variable}"
+        return None
+
+    def _unseen(self, need: StackNeed | None, stack: Stack) -> int:
+        """Return the number of bytes of frames that may have left the paint intact."""
+        if need is None:
+            return _UNSEEN
+        if need.calls_unknown:
+            return max(_UNSEEN, 2 * self._image.largest)
+        if need.is_recursive or need.total > stack.painted:
+            # A caller's frame, and below it that of a function that calls no other: all other
+            # frames leave a return address.
+            return max(_UNSEEN, 2 * need.largest)
+        if stack.used < need.total:
+            return _UNSEEN
+        # If it used more than the image shows, some code has no call-frame information.
+        return 0 if stack.used <= need.total + _UNTOLD else max(_UNSEEN, need.largest)
+
+    def _need(self, function: str) -> StackNeed | None:
+        return self._image.needs.get(self.symbol_of(function))
+
+    @cached_property
+    def _image(self) -> ImageStack:
+        found = self._read() if self._path is not None else ImageStack({})
+        if self._is_of_this_host and found.room is None:
+            return replace(found, room=_host_room(), guard=_HOST_GUARD)
+        return found
+
+    def _read(self) -> ImageStack:
+        """Return the stack facts of the image, from the cache if it was read before."""
+        assert self._path is not None
+        content = FileHashes().of(self._path)
+        if content is None:
+            return ImageStack({})
+        symbols = tuple(map(self.symbol_of, self._names))
+        place = ("functions", digest("stack", _VERSION, content, symbols) + ".json")
+        known = _kept(place)
+        if known is not None:
+            return known
+        found = image_stack(self._path, symbols)
+        with contextlib.suppress(*_CACHE_ERRORS):
+            Cache().write(json.dumps(asdict(found)), *place)
+        return found
+
+
+def paint_stack(link: BoardLink, call: PackedCall, check: StackCheck) -> Stack | str:
+    """Call a function on painted stack; return its stack use, or why it is unknown.
+
+    If it is unknown, the call may have been left out, or may have ended early.
+    """
+    painter = next((f for f in link.dictionary.functions if f.name == _STACK), None)
+    if painter is None:
+        return _NO_STACK
+    function = call.function
+    content = bytes(msgpack.packb(function.id)) + call.content
+    try:
+        value: Any = link.session.value(painter.id, content, call.count + 1, function.name)
+    except RpcError as error:
+        if error.code != ErrorCode.UNSUPPORTED:
+            raise
+        return _NO_STACK
+    except (DeviceFaultError, DeviceTimeoutError) as error:  # the measurement itself is good
+        if link.session.is_closed:  # the emulator was ended
+            raise
+        return _STACK_ENDED[type(error)]
+    if not (isinstance(value, list) and len(value) >= 2 and all(type(n) is int for n in value[:2])):
+        raise FrameError(f"bp.stack returned {value!r:.60}, not [used, painted].")
+    return check.figure(function.name, Stack(value[0], value[1]))
+
+
+def _kept(place: tuple[str, ...]) -> ImageStack | None:
+    """Return the cached data; None if it is absent or cannot be read."""
+    with contextlib.suppress(*_CACHE_ERRORS, ValueError, LookupError, TypeError, AttributeError):
+        text = Cache().read(*place)
+        if text is not None:
+            data = json.loads(text)
+            needs = {name: StackNeed(**need) for name, need in data["needs"].items()}
+            return ImageStack(**{**data, "needs": needs})
+    return None
+
+
+def _host_room() -> int | None:
+    """Return the stack size of a thread of this process, in bytes; None if unlimited."""
+    limit = threading.stack_size() or resource.getrlimit(resource.RLIMIT_STACK)[0]
+    return None if limit == resource.RLIM_INFINITY else limit

@@ -1,0 +1,652 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A connected board: its functions, its counters, its memory, and profiling on it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+from weakref import WeakSet
+
+from boardprof.base.errors import BoardprofError, LinkError, UnknownNameError, UsageError
+from boardprof.measure.sampling.available_metrics import ALL, ListedMetric, listed_metrics, offer_of
+from boardprof.measure.sampling.board_link import BoardInterrupts, BoardLink
+from boardprof.measure.sampling.clock_probe import clock_probe
+from boardprof.measure.sampling.measure_function import OnNote, Progress, Sampling, measure_function
+from boardprof.measure.sampling.passes import Rounds, check_range
+from boardprof.measure.sampling.placement import OnTransfer, Placement
+from boardprof.measure.sampling.selection import metric_names
+from boardprof.measure.sampling.stack_check import StackCheck
+from boardprof.measure.sampling.window import Collectors
+from boardprof.measure.session.check_build import check_build
+from boardprof.measure.session.functions import (
+    OBSERVERS,
+    Functions,
+    HostCall,
+    RemoteFunction,
+    observe_measurement,
+)
+from boardprof.measure.session.memory import Memory
+from boardprof.results.report.assemble import assemble
+from boardprof.results.report.measurement import Device, Measurement
+from boardprof.results.report.report import Report
+from boardprof.results.report.source_place import SourcePlace, place_of_line, source_place
+from boardprof.target.arguments.dtypes import Dtypes
+from boardprof.target.cfunction import CFunction
+from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.elf.anchors import anchored_symbols
+from boardprof.target.elf.binutils import definition, locate
+from boardprof.target.elf.identity import compilers_of
+from boardprof.wire.decode.clock import ClockFit
+from boardprof.wire.decode.dictionary import Dictionary
+from boardprof.wire.decode.samples import check_layouts
+from boardprof.wire.link.bulk import Channels
+from boardprof.wire.link.handshake import Welcome
+from boardprof.wire.link.session import Session
+from boardprof.wire.link.stream import Stream
+from boardprof_protocol.codes import TraceFlag, TraceMode
+from boardprof_protocol.layout import Layout
+
+if TYPE_CHECKING:
+    from boardprof.measure.hotspots.recording import Recording
+    from boardprof.measure.probe_recorder import ProbeRecorder
+    from boardprof.results.probes.recording import ProbeRecording
+    from boardprof.results.report.profile import Profile
+    from boardprof.target.arguments.arguments import Arguments
+
+
+OPEN_BOARDS: WeakSet[Board] = WeakSet()
+"""The boards of this process, whose names may be those of descriptions that only it knows."""
+
+
+class Board:
+    """A session with one board. Use it in a ``with``, or `close` it.
+
+    Attributes:
+        spec: the board's description.
+        welcome: its answer when the session began.
+        dictionary: its functions and collectors.
+        offer: the metrics that it can count.
+        device: the facts about it for Reports.
+        link: its part that a measurement needs.
+        functions: its functions.
+        sources: by function, facts that the board does not report, such as members of structs.
+        collectors: its collectors.
+        dtypes: the structs that its functions point to, as numpy types; see `Dtypes`.
+        memory: its arena, filled and read through handles.
+        stack_check: checks whether its stack is large enough for a function.
+        channels: transfer large blocks and streams over the line.
+        image: the firmware that it runs; None if not known.
+        flags: compiler flags of the functions' code, for Reports. None if unknown.
+        libc: the C library in the image, such as ``picolibc``, or ``none``; None if it is the
+            system's, or not known.
+        compilers: of the functions' code; if the image was not built here, all that it names.
+        start_again: starts the same image on another board; None for a board at a port.
+        files: source files of the functions' code; empty if not known.
+    """
+
+    def __init__(
+        self,
+        spec: BoardSpec,
+        session: Session,
+        welcome: Welcome,
+        dictionary: Dictionary,
+        layouts: Mapping[int, Layout],
+        *,
+        is_started: bool = False,
+    ) -> None:
+        """Wrap an open session; `connect` is the usual way.
+
+        Args:
+            spec: the board's description.
+            session: with the board.
+            welcome: the board's answer when the session began.
+            dictionary: its functions and collectors.
+            layouts: of its collectors' blobs.
+            is_started: the board was started for this session, which is its first.
+
+        Raises:
+            LayoutMismatchError: the board's blobs have other layouts than the host's.
+        """
+        check_layouts(spec.name, dictionary.collectors, layouts)
+        OPEN_BOARDS.add(self)
+        self.spec = spec
+        self.welcome = welcome
+        self.dictionary = dictionary
+        self.session = session
+        self._is_started = is_started
+        self.channels = Channels(session, welcome, dictionary)
+        self.memory = Memory(session, welcome, dictionary, self.channels)
+        self.sources: dict[str, CFunction] = {}
+        self.stack_check = StackCheck(spec.name, [f.name for f in dictionary.user_functions])
+        self.functions = Functions(self)
+        self.dtypes = Dtypes(self.sources, self.memory.byte_order, self._read_image)
+        self.offer = offer_of(spec, session, dictionary, layouts)
+        self.device = Device(
+            name=spec.name,
+            clock_kind=spec.clock.kind,
+            clock_reason=spec.clock.reason,
+            clock_given=spec.clock.given,
+            emulated=spec.clock.is_emulated,
+            port=session.transport.name,
+            agent_version=dictionary.agent_version,
+            build_id=welcome.build_id.hex(),
+            boot_id=welcome.boot_id,
+            unsupported=dict(self.offer.unsupported),
+            collectors=dictionary.collectors,
+            cflags=spec.build.cflags,
+        )
+        self.link = BoardLink(session, dictionary, layouts, self.device, self.offer.programmable)
+        self.collectors = Collectors(self.link)
+        self.flags: str | None = None
+        self.libc: str | None = None
+        self.compilers: tuple[str, ...] = ()
+        self.image: Path | None = None
+        self._has_read_image = False
+        self.start_again: Callable[[BoardSpec], Board] | None = None
+        self.files: tuple[Path, ...] = ()
+        self._recording: Recording | None = None
+
+    def know(self, functions: Iterable[CFunction]) -> None:
+        """Add facts about functions that the board does not report: the members of structs."""
+        self.sources.update((function.name, function) for function in functions)
+
+    def know_image(
+        self,
+        image: Path,
+        *,
+        is_of_this_host: bool,
+        built: bytes | None = None,
+        on_note: Callable[[str], None] | None = None,
+    ) -> None:
+        """Set the board's image, after a check that the board runs it.
+
+        Args:
+            image: its ELF file.
+            is_of_this_host: it uses a stack of this machine.
+            built: its build id, if it was built from the user's sources. If None, the file's is
+                read, except for a board that was started with it.
+            on_note: gets a note if neither the board nor the file shows what runs.
+
+        Raises:
+            BuildMismatchError: another image runs.
+        """
+        if built is not None or not self._is_started:
+            check_build(self.device, image, built, on_note)
+        self.stack_check.know_image(image, is_of_this_host=is_of_this_host)
+        self.session.locate = cache(partial(locate, image))
+        self.image = image
+        self.compilers = compilers_of([image])
+        self.stack_check.symbol_of = self.symbol_of
+        self.memory.symbol_at = anchored_symbols(image)
+
+    def symbol_of(self, function: str) -> str:
+        """Return a function's name for the linker; in C++ that differs from its name."""
+        is_plain = function.isidentifier() or function not in self.functions
+        known = self.sources.get(function) if is_plain else self.source_of(function)
+        return function if known is None else known.symbol
+
+    def source_of(self, function: str) -> CFunction | None:
+        """Return what the debug information says of a function; None if there is none.
+
+        A board that runs an image of its own has the types of structs in that image.
+        """
+        if function not in self.sources:
+            self._read_image()
+        return self.sources.get(function)
+
+    def _read_image(self) -> None:
+        """Read the functions of the image once; without debug information, nothing is known."""
+        if self.image is None or self._has_read_image:
+            return
+        from boardprof.target.elf.functions import functions  # later: reading takes a while
+
+        with contextlib.suppress(BoardprofError):  # such as an image without symbols
+            known = functions([self.image])
+            self.know([each for each in known if each.name not in self.sources])
+        self._has_read_image = True  # last: another thread may ask meanwhile
+
+    @property
+    def calls(self) -> int | None:
+        """Function runs since the start; None if some may have run before the session."""
+        return self.session.calls if self._is_started else None
+
+    @property
+    def interrupts(self) -> BoardInterrupts | None:
+        """The board's facts about its interrupts; None if it cannot mask them."""
+        return self.link.interrupts
+
+    def profile(
+        self,
+        function: str,
+        *args: object,
+        metrics: str | Sequence[str] | None = None,
+        warmup: int = 10,
+        repeat: int = 10,
+        number: int = 1,
+        named: Mapping[str, object] | None = None,
+        cold: bool = False,
+        mask_interrupts: bool = False,
+        on_progress: Progress | None = None,
+        on_transfer: OnTransfer | None = None,
+    ) -> Report:
+        """Measure ``function`` on the board.
+
+        In/out arrays begin each warm-up call and each sample with the caller's values. After the
+        last sample the function is called once more. Afterwards the arrays hold what that call has
+        written.
+
+        Args:
+            function: its name.
+            args: arguments, unpacked on the board before the measured window; see `array_argument`
+                for the values of pointers.
+            metrics: names of metrics or counters, or one name; None for all of the board.
+            warmup: calls before the first sample, >= 0.
+            repeat: samples, >= 1.
+            number: calls in each sample, >= 1.
+            named: arguments by parameter name.
+            cold: also measure the function's first call, before the warm-up; the Report has it
+                besides the samples. It costs one more call and one more request. It is cold only if
+                nothing has called the function since the board started.
+            mask_interrupts: let no interrupt run within the windows of samples. If this also masks
+                the guard's timer, one more sample is taken first, with interrupts on.
+            on_progress: called with (rounds done, total rounds) between rounds. A round is a
+                warm-up call or a sample, also of the calibration.
+            on_transfer: called with ("to the board" or "from the board", bytes done, total bytes)
+                while arrays go over the line.
+
+        Raises:
+            UsageError: an unknown name, an unsupported metric, a number out of range, arguments
+                that do not fit the signature, arrays that do not fit the board's arena, or
+                interrupts that the board cannot mask, or not for so long.
+            DeviceFaultError: it trapped; or its stack is too small, and it was not called.
+            CheckFailedError: the function's own check says that its result is wrong.
+        """
+        measurement = self.measure(
+            function,
+            *args,
+            metrics=metrics,
+            warmup=warmup,
+            repeat=repeat,
+            number=number,
+            named=named,
+            cold=cold,
+            mask_interrupts=mask_interrupts,
+            on_progress=on_progress,
+            on_transfer=on_transfer,
+        )
+        return assemble([measurement])
+
+    def measure(
+        self,
+        function: str,
+        *args: object,
+        metrics: str | Sequence[str] | None = None,
+        warmup: int = 10,
+        repeat: int = 10,
+        number: int = 1,
+        may_shorten: bool = False,
+        named: Mapping[str, object] | None = None,
+        cold: bool = False,
+        mask_interrupts: bool = False,
+        on_progress: Progress | None = None,
+        on_transfer: OnTransfer | None = None,
+        on_note: OnNote | None = None,
+    ) -> Measurement:
+        """Measure as `profile` does, and return the samples instead of a Report.
+
+        Args:
+            function: as for `profile`, like the other arguments.
+            args: its arguments.
+            metrics: names of metrics or counters.
+            warmup: calls before the first sample, >= 0.
+            repeat: samples, >= 1.
+            number: calls in each sample, >= 1.
+            may_shorten: take fewer samples, after one warm-up call, if a call takes more than 0.5 s
+                of wall time: two on an emulated board, else five, the fewest that a rank test can
+                judge. Without a warm-up call, this has no effect.
+            named: arguments by parameter name.
+            cold: also measure the function's first call.
+            mask_interrupts: let no interrupt run within the windows of samples.
+            on_progress: called with (rounds done, total rounds).
+            on_transfer: called while arrays go over the line.
+            on_note: called with notes on what takes long, and on what may change the numbers.
+
+        Raises:
+            BoardprofError: as `profile`.
+        """
+        rounds = Rounds(warmup, repeat, number)
+        remote = self.measurable(function)
+        if not isinstance(named, Mapping | None):
+            raise UsageError(f"named={named!r:.60} is not a dict of arguments by name.")
+        arguments = remote.bind(args, named or {})
+        with self.session.turn(function):
+            sampling = Sampling(
+                self.offer.passes(metrics),
+                rounds,
+                may_drop=metric_names(metrics) in (None, [ALL]),
+                may_shorten=may_shorten and rounds.warmup > 0,
+                cold=cold,
+                mask_interrupts=mask_interrupts,
+                on_progress=on_progress,
+                on_note=on_note,
+            )
+
+            def measure() -> Measurement:
+                calls_before = self.calls
+                found = measure_function(
+                    self.link,
+                    self.memory,
+                    self.stack_check,
+                    remote,
+                    arguments,
+                    sampling,
+                    on_transfer,
+                )
+                return self.described(found, calls_before)
+
+            if OBSERVERS:
+                call = HostCall(self, remote, arguments=arguments, rounds=rounds)
+                return observe_measurement(call, measure)
+            return measure()
+
+    def hotspots(
+        self,
+        function: str,
+        *args: object,
+        named: Mapping[str, object] | None = None,
+        warmup: int = 1,
+        sampled: bool = False,
+        samples: int = 1000,
+        seed: int = 1,
+        probe: str | None = None,
+        on_samples: Progress | None = None,
+    ) -> Profile:
+        """Record which functions and lines a call spends its cost in.
+
+        The same image is started once more, on an emulator with a recorder. This board is not
+        disturbed, and state that functions keep between calls starts anew.
+
+        With ``sampled``, this board itself repeats the call while a timer interrupts it at random
+        times. That is possible on real boards, too. The figures are numbers of samples, and each
+        share has a 95 % confidence interval. With ``probe``, a debug probe takes the samples, and
+        nothing interrupts the board.
+
+        Args:
+            function: its name.
+            args: arguments, as for `profile`. Arrays are not changed.
+            named: arguments by parameter name.
+            warmup: calls before the one that is recorded, >= 0.
+            sampled: take samples on this board.
+            samples: number of samples, >= 1. The last call may add some.
+            seed: of the random times between samples.
+            probe: with ``sampled``: ``HOST:PORT`` of the Tcl server of an OpenOCD that is connected
+                to this board, an Arm Cortex-M.
+            on_samples: called with (samples so far, samples wanted).
+
+        Raises:
+            UsageError: nothing can record calls on this board, or it cannot take samples.
+            BoardError: the debug probe does not answer, or is at another board.
+            DecodeError: the recording contradicts the board's own count.
+            DeviceError: a call is too short for samples.
+            BoardprofError: as `profile`.
+        """
+        remote = self.measurable(function)
+        if sampled:
+            arguments = remote.bind(args, named or {})
+            check_range("samples", samples, 1, 2**31 - 1)
+            rounds = Rounds(warmup, samples, 1)
+            return self._sampled(remote, arguments, rounds, seed, probe, on_samples)
+        if probe is not None:
+            raise UsageError("A debug probe takes samples.", hint="sampled=True")
+        with self.session.turn(function):  # the recorder is one for all threads, too
+            if self._recording is None:
+                self._recording = self._record()
+            return self._recording.profile(function, *args, named=named, warmup=warmup)
+
+    def _sampled(
+        self,
+        remote: RemoteFunction,
+        arguments: Arguments,
+        rounds: Rounds,
+        seed: int,
+        probe: str | None,
+        on_samples: Progress | None,
+    ) -> Profile:
+        from boardprof.measure.hotspots import (  # later: most runs sample nothing
+            probe_sampling,
+            sampling,
+        )
+        from boardprof.measure.hotspots.debug_probe import DebugProbe
+
+        check_range("seed", seed, 0, 2**32 - 1)
+        board, name, wanted = self.spec.name, remote.info.name, rounds.repeat
+        if self.image is None:
+            raise UsageError(
+                f"boardprof does not know what {board} at {self.device.port} runs, so samples "
+                "cannot be given names.",
+                hint="name the firmware's ELF file with --image",
+            )
+        with contextlib.ExitStack() as stack:
+            if probe is None:
+                agent = sampling.sampled_board(
+                    board, self.session, self.memory, self.dictionary, self.welcome.pointer_size
+                )
+                take = partial(sampling.take_samples, agent, seed=seed)
+            else:
+                reader = stack.enter_context(contextlib.closing(DebugProbe(probe, seed)))
+                probe_sampling.check_board(reader, self.image, board, self.welcome.boot_id)
+                take = partial(probe_sampling.take_probe_samples, reader, self.session)
+            symbol = self.symbol_of(name)
+            image = sampling.sampled_image(self.image, symbol, self.spec.build.cc, self.files)
+            self.stack_check.require(name)
+            stack.enter_context(self.session.turn(name))
+            placement = stack.enter_context(Placement(self.memory, arguments, put_back=True))
+            for _ in range(rounds.warmup):
+                placement.send_again()
+                placement.call(remote.info).execute(self.session.value)
+            found = take(placement, remote.info, image.table, wanted, on_samples=on_samples)
+        return sampling.sampled_profile(found, board, name, image, wanted, seed)
+
+    def _record(self) -> Recording:
+        from boardprof.measure.hotspots.recording import (
+            Recording,  # later: most runs record nothing
+        )
+
+        if self.start_again is None or self.image is None:
+            raise UsageError(
+                f"{self.spec.name} at {self.device.port} was not started by boardprof, so nothing "
+                "can record its calls.",
+                hint="leave out the port: then an emulator is started",
+            )
+        again, sources = self.start_again, tuple(self.sources.values())
+
+        def start(spec: BoardSpec) -> Board:
+            board = again(spec)
+            board.know(sources)
+            return board
+
+        names = {each.name: self.symbol_of(each.name) for each in self.dictionary.user_functions}
+        return Recording(self.spec, self.image, names, start, sources=self.files)
+
+    def measurable(self, function: str) -> RemoteFunction:
+        """Return a function that can be measured.
+
+        Raises:
+            UnknownNameError: no such function.
+            UsageError: it can be called but not measured.
+        """
+        remote = self.functions[function]
+        if not remote.info.measurable:
+            raise UsageError(f"{function} of {self.spec.name} can be called but not measured.")
+        return remote
+
+    def described(self, measurement: Measurement, calls_before: int | None) -> Measurement:
+        """Add facts from the board's build and description to a measurement.
+
+        Args:
+            measurement: made on this board.
+            calls_before: the value of `calls` before it.
+        """
+        return replace(
+            measurement,
+            flags=self.flags,
+            libc=self.libc,
+            source=self._source_of(measurement.function),
+            compilers=self.compilers,
+            parts=self.offer.parts,
+            formulas=self.offer.formulas,
+            calls_before=calls_before,
+        )
+
+    def _source_of(self, function: str) -> SourcePlace | None:
+        known = self.sources.get(function)
+        if known is not None:
+            return source_place(known.source, known.line, self.files)
+        found = None if self.image is None else definition(self.image, function)
+        return None if found is None else place_of_line(found.path, found.line)
+
+    def metrics(self) -> list[ListedMetric]:
+        """Ask the board for everything that ``metrics=`` can name, as ``boardprof metrics`` does.
+
+        Each event is selected to see whether it counts. Metrics that the board lacks have the
+        ``reason``.
+
+        Raises:
+            FrameError: the reply is not a list of events.
+            LinkError, BoardTimeoutError: see `Session.call`.
+        """
+        with self.session.turn("the list of metrics"):
+            return listed_metrics(self.offer)
+
+    def correlate_clock(self, exchanges: int = 16) -> ClockFit:
+        """Relate the board's tick counter to ``time.monotonic()``, with the uncertainty.
+
+        Args:
+            exchanges: number of exchanges of time stamps, >= 2. The longer they take together, the
+                better the drift is known: `profile` makes some before and some after its run.
+
+        Raises:
+            UsageError: the clock is simulated, or the agent has none to ask.
+            LinkError: the board's clock does not run evenly by the host's.
+        """
+        check_range("exchanges", exchanges, 2, 1000)
+        clock = clock_probe(self.link)
+        with self.session.turn("the clock"):
+            clock.ask(exchanges)
+        fit = clock.fit()
+        if fit is None:
+            raise LinkError(
+                f"The clock of {self.spec.name} does not run evenly against the host's clock, or "
+                "wraps too often to be tracked.",
+                hint="check the rate and width that bp_port_clock in its port.c reports",
+            )
+        return fit
+
+    def stream(self, timeout_s: float = 1.0) -> Stream:
+        """Open the stream of data that the board's functions write; use it in a ``with``.
+
+        Args:
+            timeout_s: how long reading waits for more, seconds.
+
+        Raises:
+            UsageError: the board's agent has no streams, or one is open already.
+        """
+        return Stream(self.channels, self.session, timeout_s)
+
+    def tracing(
+        self, *, events: bool = True, statistics: bool = False, mode: str = "drop"
+    ) -> ProbeRecorder:
+        """Record the probes of the board's firmware; use it in a ``with``.
+
+        Args:
+            events: record each one.
+            statistics: let the board keep the statistics of ranges.
+            mode: what happens to events that find no room: ``drop`` them, ``stop`` recording, or
+                ``overwrite`` the oldest ones, which are read after a reset.
+
+        Raises:
+            UsageError: the firmware has no probes, or its image is not known.
+            UnknownNameError: there is no such mode.
+        """
+        modes = {each.name.lower(): each for each in TraceMode}
+        if mode not in modes:
+            raise UnknownNameError("mode", mode, list(modes))
+        what = TraceFlag.EVENTS if events else TraceFlag(0)
+        what |= TraceFlag.STATISTICS if statistics else TraceFlag(0)
+        return self._probe_recorder(what, modes[mode])
+
+    def kept_events(self) -> ProbeRecording:
+        """Return the events that a ring has kept over a reset, from mode ``overwrite``.
+
+        Recording stops. The time of the oldest event is 0.
+
+        Raises:
+            UsageError: no ring has any, another image has recorded them, the firmware has no
+                probes, or its image is not known.
+        """
+        return self._probe_recorder(TraceFlag.EVENTS, TraceMode.OVERWRITE).kept()
+
+    def _probe_recorder(self, what: TraceFlag, mode: TraceMode) -> ProbeRecorder:
+        from boardprof.measure.probe_recorder import ProbeRecorder, check_probes
+        from boardprof.results.probes.recording import Recorded
+
+        check_probes(self.spec.name, self.dictionary)
+        if self.image is None:
+            raise UsageError(
+                f"The names of the probes on {self.spec.name} are in its image, which is not "
+                "known.",
+                hint="give the image that runs on the board (--image)",
+            )
+        device = self.device
+        facts = Recorded(
+            board=device.name,
+            port=device.port,
+            clock_kind=device.clock_kind,
+            emulated=device.emulated,
+            agent_version=device.agent_version,
+            build_id=device.build_id,
+            boot_id=device.boot_id,
+            image=str(self.image),
+            flags=self.flags,
+            order=">" if self.welcome.big_endian else "<",
+        )
+        return ProbeRecorder(
+            facts,
+            self.session,
+            self.dictionary,
+            self.stream,
+            what,
+            mode,
+        )
+
+    @property
+    def console(self) -> str:
+        """Text that the board printed between its frames."""
+        return self.session.console
+
+    def close(self) -> None:
+        """End the session, and the emulators that were started for it.
+
+        A call of another thread ends with a `LinkError`.
+        """
+        if self._recording is not None:
+            self._recording.close()
+        self.session.close()
+
+    def __enter__(self) -> Self:
+        """Return the board."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the board."""
+        self.close()

@@ -1,0 +1,492 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compare two Reports: exact counters exactly, others by rank test and threshold."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from numbers import Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from boardprof.base.errors import UsageError
+from boardprof.results.comparison.comparison import (
+    LONGER,
+    MORE_CODE,
+    Comparison,
+    ComparisonError,
+    Difference,
+    Gap,
+    first_of,
+    place_in,
+    place_of,
+)
+from boardprof.results.comparison.compatibility import (
+    Pairing,
+    Side,
+    check_allowed,
+    check_same,
+    facts_of,
+    identity,
+    lost_samples,
+    masked_once,
+    needs_hash,
+    of_one_build,
+    paired_boards,
+    side_of,
+    why_not,
+)
+from boardprof.results.comparison.judgement import difference
+from boardprof.results.comparison.profile_difference import (
+    FunctionChange,
+    LineChange,
+    ProfileDifference,
+    profile_difference,
+)
+from boardprof.results.comparison.rule import Rule, Usual, parse_rules
+from boardprof.results.comparison.rule_check import UsualOf, apply_rules
+from boardprof.results.comparison.trend import trends_of
+from boardprof.results.report.calls import SHARE, SHARES, STACK, one_of
+from boardprof.results.report.profile import Profile
+from boardprof.results.report.profile_json import ProfiledRow, profiles_of
+from boardprof.results.report.report import Report
+from boardprof.results.report.source_place import places_of
+from boardprof.results.stats.groups import GroupKey, summaries
+from boardprof.results.stats.stack_reasons import stack_reasons
+
+if TYPE_CHECKING:
+    from boardprof.results.history.run import Run
+
+__all__ = ["compare"]
+
+_DURATION = "Duration (us)"
+
+_PROPORTIONAL = ("cycles", _DURATION, "instructions", "ticks")
+"""Metrics that grow with time and work, the best first."""
+
+_Z = 1.96
+
+SPREAD_RUNS: Final = 20
+"""Earlier runs that a limit in spreads comes from."""
+
+
+def compare(
+    before: Report | str | int | Path,
+    after: Report | str | int | Path,
+    rules: str | Rule | Iterable[str | Rule] = (),
+    *,
+    alpha: float = 0.01,
+    allow: Iterable[str] = (),
+    before_name: str | None = None,
+    after_name: str | None = None,
+    fail_if_missing: bool = False,
+    sessions: int = 1,
+    earlier: Sequence[Report] | None = None,
+    spread_runs: int = SPREAD_RUNS,
+) -> Comparison:
+    """Compare two Reports row by row and metric by metric.
+
+    Args:
+        before: the old Report, or a reference to it in the history or the file system: ``last``,
+            ``#42``, its number, a name given by ``--save``, a branch, a commit, a JSON file or its
+            Path.
+        after: the new Report, likewise.
+        rules: one or more rules that a change must not break, such as ``cycles:median>2%``.
+        alpha: metrics that are not exact differ if the rank test gives a smaller p; 0 < alpha < 1.
+        allow: mismatches to ignore: ``clock``, ``board``, ``compiler``, ``inputs``.
+        before_name: name of the old Report in output.
+        after_name: name of the new Report in output.
+        fail_if_missing: rows that a rule could not judge are failures, like regressions.
+        sessions: number of sessions in each Report. Each has the same number of samples, and they
+            follow one after the other. Sessions of the two Reports alternated and are judged in
+            pairs.
+        earlier: Reports of earlier runs, the oldest first, for rules in spreads. None for the clean
+            runs of the branch of ``before`` up to it, which is then a run of the history.
+        spread_runs: how many of them, at most.
+
+    Raises:
+        UsageError: an argument has the wrong type, or alpha is out of range.
+        RuleError: a rule does not parse.
+        UnknownNameError: a rule's metric or a mismatch to allow does not exist.
+        ComparisonError: the Reports have nothing in common, have a mismatch that is not allowed, or
+            are the same run of the history.
+    """
+    parsed = parse_rules(rules)
+    allowed = _checked(alpha, allow)
+    old, old_name, old_run = _resolved(before, before_name or "before")
+    new, new_name, new_run = _resolved(after, after_name or "after")
+    if old_run is not None and new_run is not None and old_run.id == new_run.id:
+        raise ComparisonError(
+            f"Before and after are the same run, {new_name}: nothing could differ.",
+            hint="name an older one, such as last~1; boardprof history lists them",
+        )
+    _check_rows(old, new)
+    old_boards, new_boards = facts_of(old), facts_of(new)
+    devices = paired_boards(old_boards, new_boards, allowed)
+    notes = check_same(devices, old_boards, new_boards, allowed)
+    old_groups, new_groups = summaries(old), summaries(new)
+    pairing = Pairing(devices, needs_hash(old_groups) or needs_hash(new_groups))
+    named = {name for rule in parsed if not rule.is_glob for name in rule.chosen(SHARES)}
+    checks = "inputs" not in allowed
+    olds = side_of(old, old_groups, pairing, named, is_old=True, checks_inputs=checks)
+    news = side_of(new, new_groups, pairing, named, is_old=False, checks_inputs=checks)
+    _check_common(olds, news)
+    rows, apart = _rows(olds, news, pairing, alpha, sessions)
+    gaps = [
+        *lost_samples(old, pairing, named, is_old=True),
+        *lost_samples(new, pairing, named, is_old=False),
+        *apart,
+    ]
+    usual_of = _usual_of(parsed, old_run, new, allowed, earlier, spread_runs)
+    unknown = _unknown_stacks(old, new, pairing)
+    gated = apply_rules(rows, parsed, alpha, gaps, usual_of, unknown)
+    if any(row.metric == SHARE for row in rows):
+        notes.append(
+            f"{SHARE} is the share of a function, with all its samples, of its board's total."
+        )
+    return Comparison(
+        gated.rows,
+        (
+            *notes,
+            *masked_once(old_boards, new_boards),
+            *of_one_build(rows, old_boards, new_boards),
+            *_not_compared(gaps),
+            *_only_once(rows),
+            *_now_unknown(rows, unknown),
+            *_of_other_inputs(rows),
+            *_within_overhead(rows),
+            *_in_pairs(rows, sessions),
+            *gated.notes,
+            *_of_one_run(gated.rows),
+        ),
+        parsed,
+        float(alpha),
+        old_name,
+        new_name,
+        identity(old, old_boards),
+        identity(new, new_boards),
+        gated.unjudged,
+        fail_if_missing,
+        gated.judged,
+        gated.idle,
+        _reasons(old, new, gated.rows, pairing),
+        {**places_of(old), **places_of(new)},
+    )
+
+
+def _checked(alpha: float, allow: Iterable[str]) -> frozenset[str]:
+    if not isinstance(alpha, Real) or not 0 < alpha < 1:
+        raise UsageError(f"alpha={alpha!r} is not a probability between 0 and 1.")
+    names = [allow] if isinstance(allow, str) or not isinstance(allow, Iterable) else [*allow]
+    if not all(isinstance(name, str) for name in names):
+        raise UsageError(
+            f"allow={allow!r:.60} does not name mismatches.", hint="allow=['compiler']"
+        )
+    check_allowed(names)
+    return frozenset(names)
+
+
+def _check_rows(old: Report, new: Report) -> None:
+    empty = [when for when, side in (("before", old), ("after", new)) if not len(side.calls)]
+    if empty:
+        which = "Neither Report has a row" if len(empty) == 2 else f"The Report {empty[0]} is empty"
+        raise ComparisonError(
+            f"{which}: there is nothing to compare.", hint="compare Reports that have rows"
+        )
+
+
+def _usual_of(
+    rules: Iterable[Rule],
+    run: Run | None,
+    new: Report,
+    allowed: Iterable[str],
+    earlier: Sequence[Report] | None,
+    most: int,
+) -> UsualOf:
+    """Return what knows the usual values, for rules that need them."""
+    needing = next((rule for rule in rules if rule.needs_runs), None)
+    if needing is None:
+        return lambda row, statistic: None
+    if earlier is None:
+        if run is None:
+            raise ComparisonError(
+                f"The rule {needing} needs earlier runs, which only a run of the history has.",
+                hint="compare with a run of a branch, such as branch:main",
+            )
+        from boardprof.results.history.report_lookup import branch_reports
+
+        earlier = branch_reports(run, most)
+    found = trends_of(earlier[-most:], lambda report: compare(report, new, allow=allowed))
+
+    def usual_of(row: Difference, statistic: str) -> Usual | None:
+        trend = found.by_place.get(place_of(row))
+        return None if trend is None else trend.usual(statistic)
+
+    return usual_of
+
+
+def _resolved(side: Report | str | int | Path, name: str) -> tuple[Report, str, Run | None]:
+    """Return a Report, its name in output, and its run in the history, if it is one."""
+    if isinstance(side, Report):
+        return side, name, None
+    from boardprof.results.history.report_lookup import (
+        find_run,  # here: only names need the history
+    )
+
+    found = find_run(side)
+    return found.report, found.label, found.run
+
+
+def _check_common(old: Side, new: Side) -> None:
+    olds, news = old.metrics, new.metrics
+    if any(olds[key].keys() & news[key].keys() for key in olds.keys() & news.keys()):
+        return
+    if olds.keys() & news.keys():
+        names = [
+            ", ".join(dict.fromkeys(name for each in side.values() for name in each))
+            for side in (olds, news)
+        ]
+        what = f"metric in common: {names[0]} before, {names[1]} after"
+    else:
+        what = f"row in common.\nBefore: {_listed(olds)}.\nAfter: {_listed(news)}"
+    raise ComparisonError(
+        f"The Reports have no {what}.",
+        hint="rows match if name, label, arguments, flags of a sweep and board are the same",
+    )
+
+
+def _listed(side: Iterable[GroupKey]) -> str:
+    return first_of(map(_text, side)) or "nothing"
+
+
+def _text(key: GroupKey) -> str:
+    place = f"on {key.device}" if key.device else ""
+    return " ".join(filter(None, [f"{key.title}({key.shapes})", key.flags, place]))
+
+
+def _rows(
+    old: Side, new: Side, pairing: Pairing, alpha: float, sessions: int
+) -> tuple[list[Difference], list[Gap]]:
+    """Return a row for each metric of each group, and the metrics that are not compared."""
+    rows: list[Difference] = []
+    gaps: list[Gap] = []
+    for key in dict.fromkeys([*old.metrics, *new.metrics]):
+        olds, news = old.metrics.get(key, {}), new.metrics.get(key, {})
+        for metric in dict.fromkeys([*olds, *news]):
+            why = why_not(key, metric, old, new) if metric in olds and metric in news else None
+            if why is not None:
+                gaps.append(pairing.gap(key, metric, why))
+                continue
+            shown = pairing.shown(key)
+            rows.append(difference(shown, olds.get(metric), news.get(metric), alpha, sessions))
+    return rows, gaps
+
+
+def _reasons(
+    old: Report, new: Report, rows: Iterable[Difference], pairing: Pairing
+) -> dict[tuple[str, ...], ProfileDifference]:
+    """Return where functions changed, by the places of the rows that did."""
+    before, after = (
+        {
+            pairing.shown(pairing.key(_key(each), is_old=is_old)): each.profile
+            for each in profiles_of(side)
+            if each.profile.is_complete
+        }
+        for side, is_old in ((old, True), (new, False))
+    )
+    found: dict[tuple[str, ...], ProfileDifference] = {}
+    explained: set[GroupKey] = set()
+    others: defaultdict[GroupKey, list[Difference]] = defaultdict(list)
+    for row in rows if before and after else ():
+        key = _key(row)
+        one, other = before.get(key), after.get(key)
+        if one is None or other is None or one.exact != other.exact or not row.change:
+            continue
+        if one.exact and row.metric in one.columns and row.metric in other.columns:
+            found[place_of(row)] = profile_difference(one, other, row.metric)
+            explained.add(key)
+        elif row.verdict in ("better", "worse"):
+            others[key].append(row)
+    for key, changed in others.items():
+        explain = _difference_of_work if before[key].exact else _sampled_difference
+        reason = None if key in explained else explain(before[key], after[key], changed)
+        if reason is not None:
+            found[place_of(reason[0])] = reason[1]
+    return found
+
+
+def _difference_of_work(
+    before: Profile, after: Profile, rows: Iterable[Difference]
+) -> tuple[Difference, ProfileDifference] | None:
+    """Explain a metric that the profiles do not have by one that they do, such as instructions.
+
+    Args:
+        before: the older profile, exact.
+        after: the newer one.
+        rows: of the call that changed, one for each metric.
+
+    Returns:
+        The row that is explained, and the changes of functions and lines. None if no row has a
+        metric that grows with work, or the profiles' own metric did not change the same way.
+    """
+    row = _proportional(rows)
+    if row is None or not row.change or after.metric not in before.columns:
+        return None
+    found = profile_difference(before, after)
+    gained = found.after - found.before
+    return (row, found) if gained and (gained > 0) == (row.change > 0) else None
+
+
+def _proportional(rows: Iterable[Difference]) -> Difference | None:
+    """Return the row whose metric grows with time or work; the best, if there are several."""
+    by_metric = {row.metric: row for row in rows}
+    return next((by_metric[name] for name in _PROPORTIONAL if name in by_metric), None)
+
+
+def _key(row: ProfiledRow | Difference) -> GroupKey:
+    return GroupKey(row.name, row.shapes, row.flags, row.device, label=row.label)
+
+
+def _not_compared(gaps: Iterable[Gap]) -> list[str]:
+    """List the metrics that are not compared, or not with all samples, with the reasons."""
+    found: dict[str, dict[str, None]] = {}
+    for gap in gaps:
+        found.setdefault(gap.why, {})[gap.what] = None
+    return [f"{first_of(names)}: {why}." for why, names in found.items()]
+
+
+def _only_once(rows: Sequence[Difference]) -> list[str]:
+    """List the functions and metrics that only one of the Reports has."""
+    has_several = len({row.device for row in rows}) > 1
+    found = {
+        when: _names((row for row in rows if row.verdict == verdict), with_device=has_several)
+        for verdict, when in (("removed", "before"), ("added", "after"))
+    }
+    return [f"Only {when}: {names}." for when, names in found.items() if names]
+
+
+def _unknown_stacks(old: Report, new: Report, pairing: Pairing) -> dict[tuple[str, ...], str]:
+    """Return why the stack of a row is unknown, by `place_of`; the newer Report's reason first."""
+    found: dict[tuple[str, ...], str] = {}
+    for side, is_old in ((old, True), (new, False)):
+        for key, why in stack_reasons(side).items():
+            found[place_in(pairing.shown(pairing.key(key, is_old=is_old)), STACK)] = why
+    return found
+
+
+def _now_unknown(rows: Sequence[Difference], unknown: Mapping[tuple[str, ...], str]) -> list[str]:
+    """Say why the stack is only in the older Report."""
+    return [
+        f"{row.what} is unknown now: {unknown[place_of(row)]}."
+        for row in rows
+        if row.verdict == "removed" and place_of(row) in unknown
+    ]
+
+
+def _of_other_inputs(rows: Sequence[Difference]) -> list[str]:
+    """List the changes that other contents of arrays may have made."""
+    names = _names(row for row in rows if row.verdict == "other inputs")
+    text = "its arrays had other contents before, so the change is not judged; --allow inputs does"
+    return [f"{names}: {text}."] if names else []
+
+
+def _within_overhead(rows: Sequence[Difference]) -> list[str]:
+    """List the changes that may come from the measurement overhead."""
+    names = _names(row for row in rows if row.verdict == "within overhead")
+    text = (
+        "the measurement overhead may differ by as much between two runs, so there may be no change"
+    )
+    longer = LONGER if one_of(row.label for row in rows) == "call" else MORE_CODE
+    return [f"{names}: {text}; {longer}."] if names else []
+
+
+def _in_pairs(rows: Sequence[Difference], sessions: int) -> list[str]:
+    """List the rows that were judged session by session."""
+    names = _names(row for row in rows if row.is_paired)
+    text = f"judged by the medians of {sessions} alternating sessions on each side"
+    return [f"{names}: {text}."] if names else []
+
+
+def _of_one_run(rows: Sequence[Difference]) -> list[str]:
+    """Warn that a rank test of two runs does not cover what varies from run to run."""
+    names = _names(
+        row
+        for row in rows
+        if row.broken and row.p is not None and not (row.is_emulated or row.is_paired)
+    )
+    text = (
+        "one run on each side cannot show what varies from run to run, such as the CPU's clock, "
+        "the placement of code and data, and other programs; to confirm it, run both again with "
+        "--save and compare each pair"
+    )
+    return [f"{names}: {text}."] if names else []
+
+
+def _names(rows: Iterable[Difference], *, with_device: bool = False) -> str:
+    return first_of(
+        dict.fromkeys(f"{row.what}{f' on {row.device}' if with_device else ''}" for row in rows)
+    )
+
+
+# -- samples ----------------------------------------------------------------------------------
+
+
+def _sampled_difference(
+    before: Profile, after: Profile, rows: Iterable[Difference]
+) -> tuple[Difference, ProfileDifference] | None:
+    """Estimate in which functions and lines a call's cost changed.
+
+    Args:
+        before: the older profile, sampled.
+        after: the newer one, sampled.
+        rows: of the call that changed, one for each metric.
+
+    Returns:
+        The row that is explained, and the changes of functions and lines that are larger than
+        their uncertainty. None if no row has a metric that samples are in proportion to.
+    """
+    row = _proportional(rows)
+    if row is None or row.before is None or row.after is None:
+        return None
+    scale = 1000 if row.metric == _DURATION else 1
+    old, new = (round(float(side.median) * scale) for side in (row.before, row.after))
+    found = profile_difference(
+        _estimated(before, row.metric, old), _estimated(after, row.metric, new), row.metric
+    )
+    sizes = (old, before.sum()), (new, after.sum())
+    return row, replace(
+        found,
+        functions=tuple(each for each in found.functions if _is_certain(each, *sizes)),
+        lines=tuple(each for each in found.lines if _is_certain(each, *sizes)),
+        is_sampled=True,
+        scale=scale,
+    )
+
+
+def _estimated(profile: Profile, metric: str, cost: int) -> Profile:
+    """Return a profile whose samples are the cost that they stand for."""
+    total = profile.sum()
+    counts = tuple((node, at, (round(n * cost / total),)) for node, at, (n,) in profile.counts)
+    totals = tuple((round(n * cost / total),) for (n,) in profile.totals)
+    return replace(profile, columns=(metric,), total=(cost,), totals=totals, counts=counts)
+
+
+def _is_certain(
+    change: FunctionChange | LineChange, old: tuple[int, int], new: tuple[int, int]
+) -> bool:
+    """Tell whether a change is beyond the 95 % interval of a difference of two estimates."""
+    variance = _variance(change.before, *old) + _variance(change.after, *new)
+    return abs(change.change) > _Z * math.sqrt(variance)
+
+
+def _variance(part: int, cost: int, samples: int) -> float:
+    """Return the variance of an estimated cost.
+
+    Source: A. Agresti, B. A. Coull, "Approximate is better than exact", The American Statistician
+    52 (1998): two hits and two misses more make it hold for rare places, too.
+    """
+    hits = samples * part / cost if cost else 0.0
+    share = (hits + 2) / (samples + 4)
+    return cost * cost * share * (1 - share) / (samples + 4)

@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The result of comparing two Reports, and the geometric mean of many functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Final, Literal, TypeAlias
+
+from boardprof.base.errors import UsageError
+from boardprof.base.metrics import Count, Duration, Kind
+from boardprof.results.comparison.profile_difference import ProfileDifference
+from boardprof.results.comparison.rule import Rule
+from boardprof.results.report.calls import SHARES, one_of
+from boardprof.results.report.source_place import SourcePlace
+from boardprof.results.stats.groups import GroupKey, titled
+from boardprof.results.stats.summary import Summary
+from boardprof.show.exporters import comparison_form
+
+__all__ = ["Comparison", "ComparisonError", "Difference", "Gap", "Unjudged", "Verdict", "place_of"]
+
+LONGER: Final = "use --number 1000, or do more work in each call"
+MORE_CODE: Final = "put the range around more code"
+"""Advice if the overhead is too large a part of a call."""
+
+_MOST_LISTED = 8
+
+Verdict: TypeAlias = Literal[
+    "same",
+    "better",
+    "worse",
+    "noise",
+    "within overhead",
+    "too few samples",
+    "other calls",
+    "other inputs",
+    "added",
+    "removed",
+]
+"""``noise``: a difference that may be chance; ``within overhead``: one that may come from the
+subtracted measurement overhead; ``too few samples``: one that no rank test can tell from chance,
+however large it is; ``other calls``: a function with a state, and the two runs measured different
+calls of it; ``other inputs``: a change, and its arrays had other contents.
+"""
+
+
+class ComparisonError(UsageError):
+    """Two Reports cannot be compared, or not in the requested way."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One metric of one group of rows, before and after.
+
+    Attributes:
+        name: of the function.
+        shapes: of its arguments.
+        device: the board or part of it; ``OLD -> NEW`` where they differ.
+        flags: the setting of a sweep.
+        metric: column name.
+        kind: of the column: Count, Duration, Percent or Ratio.
+        before: its samples per call; None if absent before.
+        after: likewise.
+        change: of the medians, relative to the old one; None if that is 0 or one is missing. It is
+            a float, or an int if it is 0 or beyond every float.
+        p: of the rank test; None for exact values, or if one side is missing.
+        is_exact: both sides are from deterministic boards, so any difference is real.
+        verdict: the result, see `Verdict`.
+        rule: the first rule that it breaks.
+        broken: all rules that it breaks.
+        label: given to the call by the user, as in a program.
+        is_cold_apart: the cost of the first calls differs by more than the steps of their clock.
+        doubt: the largest difference between two runs in the overhead subtracted from a call's
+            time.
+        is_emulated: both sides are from emulators or simulators, which are the same in each run.
+        is_paired: it is judged in pairs of alternating sessions, not sample by sample.
+    """
+
+    name: str
+    shapes: str
+    device: str
+    flags: str
+    metric: str
+    kind: Kind
+    before: Summary | None
+    after: Summary | None
+    change: int | float | None
+    p: float | None
+    is_exact: bool
+    verdict: Verdict
+    rule: Rule | None = None
+    broken: tuple[Rule, ...] = ()
+    label: str = ""
+    is_cold_apart: bool = False
+    doubt: Fraction = Fraction(0)
+    is_emulated: bool = False
+    is_paired: bool = False
+
+    @property
+    def title(self) -> str:
+        """The function's name, and the label if there is one."""
+        return titled(self.name, self.label)
+
+    @property
+    def what(self) -> str:
+        """The metric and the function: ``cycles of fir``."""
+        return f"{self.metric} of {self.title}"
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Why one metric of one group is not compared, or not with all its samples.
+
+    Attributes:
+        name: of the function; "" if it is about the metric of all functions.
+        shapes: of its arguments.
+        device: as in `Difference`.
+        flags: likewise.
+        metric: column name.
+        why: the reason, as a sentence without subject and full stop.
+        label: as in `Difference`.
+        awaits_runs: further runs of the branch will make it comparable.
+    """
+
+    name: str
+    shapes: str
+    device: str
+    flags: str
+    metric: str
+    why: str
+    label: str = ""
+    awaits_runs: bool = False
+
+    @property
+    def title(self) -> str:
+        """As in `Difference`."""
+        return titled(self.name, self.label)
+
+    @property
+    def what(self) -> str:
+        """The metric and the function, for people."""
+        return f"{self.metric} of {self.title}" if self.name else self.metric
+
+
+def first_of(names: Iterable[str]) -> str:
+    """Return names separated by commas; of many, the first ones and the number of the others."""
+    every = [*names]
+    more = f" and {len(every) - _MOST_LISTED} more" if len(every) > _MOST_LISTED else ""
+    return ", ".join(every[:_MOST_LISTED]) + more
+
+
+def place_of(row: Difference | Gap) -> tuple[str, ...]:
+    """Return the key that identifies a row."""
+    return place_in(row, row.metric)
+
+
+def place_in(group: GroupKey | Difference | Gap, metric: str) -> tuple[str, ...]:
+    """Return the key of the row that compares a metric of a group."""
+    return group.name, group.label, group.shapes, group.device, group.flags, metric
+
+
+@dataclass(frozen=True)
+class Unjudged:
+    """A row that a rule applies to but could not judge.
+
+    Attributes:
+        rule: the rule.
+        gap: the row, and the reason.
+    """
+
+    rule: Rule
+    gap: Gap
+
+    @property
+    def what(self) -> str:
+        """Metric and function."""
+        return self.gap.what
+
+    @property
+    def why(self) -> str:
+        """As in `Gap`."""
+        return self.gap.why
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A comparison of two Reports.
+
+    Attributes:
+        rows: one for each metric and group, in the order of the Reports.
+        notes: for the reader: allowed mismatches, rules without effect ...
+        rules: all rules that were applied.
+        alpha: the level of the rank test.
+        before_name: name of the old side.
+        after_name: name of the new side.
+        before_facts: identity of the old side: build, compiler, flags.
+        after_facts: likewise.
+        unjudged: rows that rules apply to but could not judge. The row is missing or cannot be
+            compared, it has too few samples for the rank test, or the limit is less than the
+            uncertainty of the measurement overhead.
+        fails_if_missing: unjudged rows are failures.
+        judged: how many rows at least one rule could judge.
+        idle: rules for metrics that functions of the older run did not have then.
+        reasons: place of a row that changed, see `place_of` -> where in the function it changed,
+            if both Reports have a profile of it.
+        sources: function -> where it is defined, if a Report knows it.
+    """
+
+    rows: tuple[Difference, ...]
+    notes: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    alpha: float = 0.01
+    before_name: str = "before"
+    after_name: str = "after"
+    before_facts: tuple[tuple[str, str], ...] = field(default=())
+    after_facts: tuple[tuple[str, str], ...] = field(default=())
+    unjudged: tuple[Unjudged, ...] = ()
+    fails_if_missing: bool = False
+    judged: int = 0
+    idle: tuple[Rule, ...] = ()
+    reasons: Mapping[tuple[str, ...], ProfileDifference] = field(default_factory=dict)
+    sources: Mapping[str, SourcePlace] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> bool:
+        """Whether a rule is broken, or could not judge a row and that is a failure."""
+        return self.regressed or (self.fails_if_missing and bool(self.unjudged))
+
+    @property
+    def awaits_runs(self) -> bool:
+        """Whether a rule in spreads could not judge a row because the branch has too few runs."""
+        return any(each.gap.awaits_runs for each in self.unjudged)
+
+    @property
+    def regressed(self) -> bool:
+        """Whether a rule is broken."""
+        return any(row.rule is not None for row in self.rows)
+
+    @property
+    def held(self) -> bool:
+        """Whether rules could judge all their rows, and none is broken."""
+        return self.judged > 0 and not self.unjudged and not self.regressed
+
+    @property
+    def regressions(self) -> tuple[Difference, ...]:
+        """The rows that break a rule."""
+        return tuple(row for row in self.rows if row.rule is not None)
+
+    def table(self, *, changed_only: bool = False) -> str:
+        """Return it as a text table."""
+        return str(comparison_form("table")(self, changed_only=changed_only))
+
+    def markdown(self) -> str:
+        """Return it as GitHub-flavoured Markdown for a pull request."""
+        return str(comparison_form("markdown")(self))
+
+    def junit(self) -> str:
+        """Return it as JUnit XML: a test case for each row, and for each unjudged one."""
+        return str(comparison_form("junit")(self))
+
+    def json(self) -> str:
+        """Return it as one line of JSON."""
+        return str(comparison_form("json")(self))
+
+    def __str__(self) -> str:
+        """Return the table."""
+        return self.table()
+
+
+@dataclass(frozen=True)
+class MeanRatio:
+    """The geometric mean of after over before.
+
+    Attributes:
+        metric: column name.
+        device: the board, or part of it.
+        ratio: of the medians; below 1 if the functions got faster, or smaller.
+        rows: how many rows have both medians above 0, at least 2.
+        functions: number of functions in these rows.
+        is_in_place: they are ranges of firmware.
+    """
+
+    metric: str
+    device: str
+    ratio: float
+    rows: int
+    functions: int
+    is_in_place: bool = False
+
+    @property
+    def measured(self) -> str:
+        """What the mean covers: ``10 functions``, ``30 measurements of 10 functions``."""
+        one = "range" if self.is_in_place else "function"
+        functions = f"{self.functions:,} {one}{'' if self.functions == 1 else 's'}"
+        is_one_each = self.rows == self.functions
+        return functions if is_one_each else f"{self.rows:,} measurements of {functions}"
+
+
+def mean_ratios(rows: Iterable[Difference]) -> list[MeanRatio]:
+    """Return a mean for each metric and board with two or more rows, in their order.
+
+    Only counts and times have a ratio. A median of 0 has no ratio and is left out.
+    """
+    found: dict[tuple[str, str], list[Difference]] = {}
+    for row in rows:
+        if _has_ratio(row):
+            found.setdefault((row.metric, row.device), []).append(row)
+    return [
+        MeanRatio(
+            metric,
+            device,
+            _mean(same),
+            len(same),
+            len({row.name for row in same}),
+            one_of(row.label for row in same) == "pass",
+        )
+        for (metric, device), same in found.items()
+        if len(same) > 1
+    ]
+
+
+def _has_ratio(row: Difference) -> bool:
+    is_amount = row.kind in (Count, Duration) and row.metric not in SHARES
+    is_there = row.before is not None and row.before.median > 0
+    is_still = row.after is not None and row.after.median > 0
+    is_like = row.verdict not in ("other calls", "other inputs")
+    return is_amount and is_there and is_still and is_like
+
+
+def _mean(rows: list[Difference]) -> float:
+    ratio = math.exp(math.fsum(map(_log_ratio, rows)) / len(rows))
+    return float(f"{ratio:.12g}")  # logarithms miss 1 by a few bits, which is not a change
+
+
+def _log_ratio(row: Difference) -> float:
+    """Return the logarithm of after over before; counts may be larger than any float."""
+    assert row.before is not None
+    assert row.after is not None
+    before, after = (Fraction(side.exactly("median")) for side in (row.before, row.after))
+    if before == after:
+        return 0.0
+    above, below = after.numerator * before.denominator, before.numerator * after.denominator
+    return math.log(above) - math.log(below)

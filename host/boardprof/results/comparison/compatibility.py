@@ -1,0 +1,435 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether two Reports may be compared, and which of their rows and metrics belong together.
+
+Clocks, boards and compilers must be the same.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, Final
+
+from boardprof.base.errors import UnknownNameError
+from boardprof.results.comparison.comparison import ComparisonError, Difference, Gap
+from boardprof.results.report.calls import IN_PLACE, OF_STATISTICS, SHARE, SHARES, one_of
+from boardprof.results.report.report import Report
+from boardprof.results.stats.groups import GroupKey, GroupSummary, calls_of, left_out
+from boardprof.results.stats.summary import summarize
+
+MISMATCHES: Final = ("clock", "board", "compiler", "inputs")
+"""What `compare` refuses unless it is allowed."""
+
+_PATH_FLAGS = ("-I", "-L", "-isystem", "-iquote", "-idirafter", "-include")
+_PATH_MAPS = ("-ffile-prefix-map=", "-fdebug-prefix-map=", "-fmacro-prefix-map=")
+
+_NAMED = 3
+"""Up to this many functions are named; of more, only the number is given."""
+
+_DECIMALS: Final = 9
+"""Digits of a share; further digits are rounding errors."""
+
+_SAME_RATE = Fraction(1, 100)
+"""Clocks that differ by less are one clock whose rate was measured twice."""
+
+
+def check_allowed(allow: Iterable[str]) -> None:
+    """Check the names of mismatches.
+
+    Raises:
+        UnknownNameError: there is no mismatch of that name.
+    """
+    for name in sorted({*allow} - {*MISMATCHES}):
+        raise UnknownNameError("mismatch", name, MISMATCHES)
+
+
+@dataclass(frozen=True)
+class BoardFacts:
+    """What a Report says about one of its boards; empty or None if not known.
+
+    Attributes:
+        clock_kind: ``measured``, ``declared`` or ``simulated``.
+        is_emulated: it is an emulator or a simulator.
+        cflags: flags with which all its code is compiled.
+        flags: each function's own flags, except for swept ones.
+        compilers: of the functions' code.
+        libcs: the C libraries in its images, if known.
+        builds: ids of the images.
+        is_masked: interrupts were masked in its samples; None if only in some of them.
+    """
+
+    clock_kind: str = ""
+    is_emulated: bool | None = None
+    cflags: str = ""
+    flags: Mapping[str, str] = field(default_factory=dict)
+    compilers: frozenset[str] = frozenset()
+    libcs: frozenset[str] = frozenset()
+    builds: tuple[str, ...] = ()
+    is_masked: bool | None = False
+
+
+def facts_of(report: Report) -> dict[str, BoardFacts]:
+    """Return the boards of a Report by name; without ``extra``, its devices."""
+    extra = report.extra or {}
+    devices = extra.get("devices")
+    if not isinstance(devices, Mapping) or not devices:
+        names = report.calls.column("Device").filled("")
+        return {name: BoardFacts() for name in dict.fromkeys(names) if isinstance(name, str)}
+    measurements = [m for m in extra.get("measurements") or () if isinstance(m, Mapping)]
+    columns = (report.calls.column(name).filled("") for name in ("Device", "Flags"))
+    swept = {device for device, setting in {*zip(*columns, strict=True)} if setting != ""}
+    return {
+        str(name): _facts(
+            facts if isinstance(facts, Mapping) else {},
+            [m for m in measurements if m.get("device") == name],
+            name in swept,
+        )
+        for name, facts in devices.items()
+    }
+
+
+def _facts(
+    device: Mapping[str, Any], measurements: list[Mapping[str, Any]], swept: bool
+) -> BoardFacts:
+    kind = str(device.get("clock_kind") or "")
+    flags = {} if swept else {str(m.get("name")): m.get("flags") for m in measurements}
+    cflags = device.get("cflags")
+    builds = [m.get("build_id") for m in measurements] or [device.get("build_id")]
+    interrupts = [m.get("interrupts") for m in measurements]
+    masked = {isinstance(each, Mapping) and bool(each.get("masked")) for each in interrupts}
+    return BoardFacts(
+        clock_kind=kind,
+        is_emulated=(kind == "simulated" or bool(device.get("emulated"))) if kind else None,
+        cflags=_comparable(map(str, cflags)) if isinstance(cflags, list) else "",
+        flags={n: comparable_flags(text) for n, text in flags.items() if isinstance(text, str)},
+        compilers=frozenset(str(c) for m in measurements for c in m.get("compilers") or ()),
+        libcs=frozenset(str(m["libc"]) for m in measurements if m.get("libc")),
+        builds=tuple(dict.fromkeys(str(build) for build in builds if build)),
+        is_masked=None if len(masked) > 1 else True in masked,
+    )
+
+
+def comparable_flags(flags: str) -> str:
+    """Return flags without paths, so that the same sources in another folder match."""
+    try:
+        return _comparable(shlex.split(flags))
+    except ValueError:
+        return _comparable(flags.split())
+
+
+def _comparable(flags: Iterable[str]) -> str:
+    kept: list[str] = []
+    words = iter(flags)
+    for word in words:
+        if word in _PATH_FLAGS:
+            next(words, None)
+        elif not word.startswith((*_PATH_FLAGS, *_PATH_MAPS)):
+            kept.append(word)
+    return " ".join(kept)
+
+
+def paired_boards(
+    before: Mapping[str, BoardFacts], after: Mapping[str, BoardFacts], allow: Collection[str]
+) -> dict[str, str]:
+    """Return the new board for each old board that is compared.
+
+    Raises:
+        ComparisonError: there is no board in common, and other boards are not allowed; or they are,
+            but the pairs are not clear.
+    """
+    common = {name: name for name in before if name in after}
+    if common:
+        return common
+    old, new = ", ".join(before) or "no board", ", ".join(after) or "no board"
+    if "board" not in allow:
+        raise ComparisonError(
+            f"The Reports are from different boards: {old} before, {new} after.",
+            hint="compare runs on the same board, or --allow board",
+        )
+    if len(before) != 1 or len(after) != 1:
+        raise ComparisonError(
+            f"Which boards to compare is not clear: {old} before, {new} after.",
+            hint="compare Reports of one board each",
+        )
+    return {next(iter(before)): next(iter(after))}
+
+
+def check_same(
+    pairs: Mapping[str, str],
+    before: Mapping[str, BoardFacts],
+    after: Mapping[str, BoardFacts],
+    allow: Collection[str],
+) -> list[str]:
+    """Check that clocks and compilers are the same; return allowed differences.
+
+    Two different boards have different compilers, so allowing the board allows that.
+
+    Raises:
+        ComparisonError: there is a difference that was not allowed.
+    """
+    notes = [f"{old} is compared with {new}." for old, new in pairs.items() if old != new]
+    for old, new in pairs.items():
+        what = old if old == new else f"{old} and {new}"
+        if text := _other_clock(before[old], after[new]):
+            notes.append(_allowed(f"{what}: {text}", "clock", allow))
+        if old == new:
+            notes += [
+                _allowed(f"{what}: {text}", "compiler", allow)
+                for text in _other_compiler(before[old], after[new])
+            ]
+            notes += [f"{what}: {text}" for text in _other_libc(before[old], after[new])]
+    return notes
+
+
+def _allowed(text: str, kind: str, allow: Collection[str]) -> str:
+    if kind not in allow:
+        raise ComparisonError(text, hint=f"compare like with like, or --allow {kind}")
+    return f"{text} (allowed)"
+
+
+def _other_clock(before: BoardFacts, after: BoardFacts) -> str:
+    kinds = before.clock_kind, after.clock_kind
+    if kinds[0] != kinds[1] and all(kinds) and "simulated" in kinds:
+        return f"the clock is {kinds[0]} before, {kinds[1]} after."
+    if None not in (before.is_emulated, after.is_emulated):
+        words = {True: "an emulator", False: "hardware"}
+        if before.is_emulated != after.is_emulated:
+            return (
+                f"it is {words[bool(before.is_emulated)]} before, "
+                f"{words[bool(after.is_emulated)]} after."
+            )
+    return ""
+
+
+def _other_libc(before: BoardFacts, after: BoardFacts) -> list[str]:
+    """Describe the C library of each side. It is not an error if new code needs one."""
+    if before.libcs == after.libcs or not before.libcs or not after.libcs:
+        return []
+    old, new = (", ".join(sorted(facts.libcs)) for facts in (before, after))
+    return [f"the C library is {old} before, {new} after."]
+
+
+def _other_compiler(before: BoardFacts, after: BoardFacts) -> list[str]:
+    found: list[str] = []
+    if before.compilers and after.compilers and before.compilers != after.compilers:
+        old, new = (", ".join(sorted(facts.compilers)) for facts in (before, after))
+        found.append(f"compiled by {old} before, by {new} after.")
+    if before.cflags != after.cflags and before.cflags and after.cflags:
+        found.append(f"the board's flags are {before.cflags} before, {after.cflags} after.")
+    changed: dict[tuple[str, str], list[str]] = {}
+    for name in before.flags:
+        if name in after.flags and before.flags[name] != after.flags[name]:
+            changed.setdefault((before.flags[name], after.flags[name]), []).append(name)
+    for (old, new), names in changed.items():
+        who = ", ".join(names) if len(names) <= _NAMED else f"{len(names)} functions"
+        verb = "is" if len(names) == 1 else "are"
+        which = f"{old or 'no flags'} before, {new or 'none'} after"
+        found.append(f"{who} {verb} compiled with {which}.")
+    return found
+
+
+def masked_once(old: Mapping[str, BoardFacts], new: Mapping[str, BoardFacts]) -> list[str]:
+    """Name the boards on which only one of the Reports masked interrupts."""
+    said = {True: "masked", False: "not masked", None: "masked in some samples"}
+    return [
+        f"Interrupts of {name} were {said[board.is_masked]} before and "
+        f"{said[new[name].is_masked]} after: interrupts may be what differs."
+        for name, board in old.items()
+        if name in new and board.is_masked != new[name].is_masked
+    ]
+
+
+def of_one_build(
+    rows: Iterable[Difference], old: Mapping[str, BoardFacts], new: Mapping[str, BoardFacts]
+) -> list[str]:
+    """Name the boards on which exact counts may differ only by inputs: the build is the same."""
+    exact = [row for row in rows if row.is_exact and row.verdict in ("better", "worse")]
+    changed = {row.device for row in exact}
+    is_called = one_of(row.label for row in exact) == "call"
+    inputs = "arguments, --number or --warmup" if is_called else "inputs or what was recorded"
+    return [
+        f"{name} ran the same build before and after. If its exact counts differ, its {inputs} "
+        "differ too."
+        for name, board in old.items()
+        if name in changed and board.builds and name in new and board.builds == new[name].builds
+    ]
+
+
+def identity(report: Report, boards: Mapping[str, BoardFacts]) -> tuple[tuple[str, str], ...]:
+    """Return what identifies a side, for people."""
+    facts: list[tuple[str, str]] = []
+    version = report.configuration.get("boardprof")
+    if isinstance(version, str):
+        facts.append(("boardprof", version))
+    for name, board in boards.items():
+        lines = {
+            "clock": board.clock_kind + (", emulated" if board.is_emulated else ""),
+            "build": ", ".join(board.builds),
+            "compiler": ", ".join(sorted(board.compilers)),
+            "C library": ", ".join(sorted(board.libcs)),
+            "flags": " | ".join(dict.fromkeys(filter(None, board.flags.values()))),
+        }
+        facts += [(f"{name} {what}", text) for what, text in lines.items() if text]
+    return tuple(facts)
+
+
+# -- pairs of rows -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of two Reports.
+
+    Attributes:
+        metrics: the metrics to compare, by group and metric.
+        calls: number of calls of each group, in all its samples.
+    """
+
+    metrics: Mapping[GroupKey, Mapping[str, GroupSummary]]
+    calls: Mapping[GroupKey, int]
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """Matches groups of the two Reports.
+
+    Attributes:
+        devices: old board -> new board.
+        by_hash: the hash separates groups.
+    """
+
+    devices: Mapping[str, str]
+    by_hash: bool
+
+    def key(self, key: GroupKey, *, is_old: bool) -> GroupKey:
+        """Return the key that a side's group has on both sides: with the board's new name.
+
+        Ranges have one key, however they were recorded: `why_not` says if that differs.
+        """
+        device = self.devices.get(key.device, key.device) if is_old else key.device
+        label = IN_PLACE if key.label in OF_STATISTICS else key.label
+        return replace(key, device=device, label=label, hash=key.hash if self.by_hash else "")
+
+    def shown(self, key: GroupKey) -> GroupKey:
+        """Return a group for people: boards that differ are shown with both names."""
+        names = {new: f"{old} -> {new}" for old, new in self.devices.items() if old != new}
+        return replace(key, device=names.get(key.device, key.device))
+
+    def gap(self, key: GroupKey, metric: str, why: str) -> Gap:
+        """Return why a metric of a group is not compared, or not completely."""
+        shown = self.shown(key)
+        return Gap(shown.name, shown.shapes, shown.device, shown.flags, metric, why, shown.label)
+
+
+def needs_hash(groups: Iterable[GroupSummary]) -> bool:
+    """Tell whether some groups of equal name differ only by the hash."""
+    hashes: dict[GroupKey, str] = {}
+    keys = dict.fromkeys(group.key for group in groups)
+    return any(hashes.setdefault(replace(k, hash=""), k.hash) != k.hash for k in keys)
+
+
+def side_of(
+    report: Report,
+    groups: Sequence[GroupSummary],
+    pairing: Pairing,
+    named: Collection[str],
+    *,
+    is_old: bool,
+    checks_inputs: bool = True,
+) -> Side:
+    """Return the part of a Report that is compared.
+
+    Shares depend on what else was measured: they are compared only where a rule names them.
+
+    Args:
+        report: one side.
+        groups: its `summaries`.
+        pairing: with the other side.
+        named: metrics that rules name.
+        is_old: it is the older side.
+        checks_inputs: what the arrays contained matters. Between two boards it never does, since
+            the same numbers may be other bytes there.
+    """
+    metrics: dict[GroupKey, dict[str, GroupSummary]] = {}
+    chosen = [group for group in groups if group.metric not in SHARES or group.metric in named]
+    for group in _with_shares(chosen):
+        if not checks_inputs or any(old != new for old, new in pairing.devices.items()):
+            group = replace(group, inputs="")
+        metrics.setdefault(pairing.key(group.key, is_old=is_old), {})[group.metric] = group
+    calls: dict[GroupKey, int] = {}
+    for key, number in calls_of(report).items() if SHARE in named else ():
+        place = pairing.key(key, is_old=is_old)
+        calls[place] = calls.get(place, 0) + number
+    return Side(metrics, calls)
+
+
+def _with_shares(groups: Sequence[GroupSummary]) -> Iterator[GroupSummary]:
+    """Yield the groups, with the share of all samples of a group in their board's total.
+
+    A sample's value becomes the share that the group would have if all its samples were equal to
+    it.
+    """
+    whole: dict[str, float] = {}
+    for group in groups:
+        if group.metric == SHARE:
+            sizes = map(float, group.values)
+            whole[group.key.device] = whole.get(group.key.device, 0.0) + sum(sizes)
+    for group in groups:
+        if group.metric != SHARE:
+            yield group
+        elif (total := whole[group.key.device]) > 0:
+            part = 100 * len(group.values) / total
+            values = tuple(round(part * float(value), _DECIMALS) for value in group.values)
+            yield replace(group, values=values, summary=summarize(values))
+
+
+def lost_samples(
+    report: Report, pairing: Pairing, named: Collection[str], *, is_old: bool
+) -> list[Gap]:
+    """Return the groups with samples that cannot be in statistics."""
+    when = "before" if is_old else "after"
+    lost = [each for each in left_out(report) if each.metric not in SHARES or each.metric in named]
+    return [
+        Gap("", "", "", "", each.metric, f"{each.why}, {when}")
+        if each.key is None
+        else pairing.gap(pairing.key(each.key, is_old=is_old), each.metric, f"{each.why}, {when}")
+        for each in lost
+    ]
+
+
+def why_not(key: GroupKey, metric: str, old: Side, new: Side) -> str | None:
+    """Return why two sides of a metric are not compared; None if they are."""
+    before, after = old.metrics[key][metric], new.metrics[key][metric]
+    is_sum = [each.key.label in OF_STATISTICS for each in (before, after)]
+    if is_sum[0] != is_sum[1]:
+        ways = ["events", "statistics"]
+        if is_sum[0]:
+            ways.reverse()
+        return (
+            f"it was recorded as {ways[0]} before and as {ways[1]} after, and only events leave "
+            "out interrupts, other tasks and the probes in a range"
+        )
+    if before.kind is not after.kind:
+        names = before.kind.__name__, after.kind.__name__
+        return f"it is a {names[0]} before, a {names[1]} after, which cannot be compared"
+    if not is_same_rate(before.hz or 0, after.hz or 0):
+        return (
+            f"its clock has {before.hz:,} Hz before, {after.hz:,} Hz after, so its steps are not "
+            "compared; time is"
+        )
+    if metric == SHARE and not _is_same_mix(key.device, old.calls, new.calls):
+        return "functions were called in other proportions before, and shares depend on that"
+    return None
+
+
+def is_same_rate(before: int, after: int) -> bool:
+    """Tell whether two rates may be of one clock, measured twice; 0 is an unknown rate."""
+    return not before or not after or abs(after - before) <= _SAME_RATE * before
+
+
+def _is_same_mix(device: str, old: Mapping[GroupKey, int], new: Mapping[GroupKey, int]) -> bool:
+    """Tell whether the calls of all functions of a board changed by the same factor."""
+    common = [key for key in old if key in new and key.device == device]
+    return len({Fraction(new[key], old[key]) for key in common if old[key]}) <= 1

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Judgement of one metric before and after: the same, better, worse, or only noise."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from fractions import Fraction
+
+from boardprof.base.metrics import Kind, Percent, Ratio
+from boardprof.results.comparison.comparison import Difference, Verdict
+from boardprof.results.report.calls import IN_PLACE
+from boardprof.results.stats.groups import GroupKey, GroupSummary
+from boardprof.results.stats.ranks import mann_whitney, signed_rank, smallest_p
+from boardprof.results.stats.summary import Number, magnitude, plain, summarize
+
+_MORE_IS_BETTER = re.compile(
+    r"\bipc\b|(?:/|\bper[ -])(?:cycles?|s|second)\b|utili[sz]ation|\bhits?\b|throughput|bandwidth",
+    re.IGNORECASE,
+)
+"""Names of ratios and percentages for which more is better; for all others, less is better."""
+
+_GRAINS = 2
+"""A window and its calibration are each uncertain by one step of the clock."""
+
+
+def difference(
+    key: GroupKey,
+    before: GroupSummary | None,
+    after: GroupSummary | None,
+    alpha: float,
+    sessions: int = 1,
+) -> Difference:
+    """Compare one metric of one group; either side may be missing.
+
+    Exact values differ by any difference. They come from a deterministic board, and either all
+    samples are equal, or both runs made the same calls, so that the n-th samples belong together.
+    Otherwise they are not comparable, since any difference may come from the function's state.
+    Values of its clock differ if the difference is more than the clock's steps. Other values differ
+    if the rank test gives p < alpha, and if the difference is more than the clock's steps and the
+    uncertainty of the overhead. All samples of a run share an error of the overhead. If there are
+    too few samples for such a p, the verdict says so.
+
+    If each side has several sessions that alternated, their medians are compared in pairs. What
+    varies from session to session, such as the placement of code and other programs, then varies
+    between the pairs, and so enters p.
+
+    A change is not judged if the arrays had other contents: these may be what changed it.
+
+    Args:
+        key: the group.
+        before: None if it was absent.
+        after: None if it is no longer there.
+        alpha: level of the rank test.
+        sessions: number of sessions on each side, with equally many samples, one after the other.
+    """
+    one = before or after
+    assert one is not None
+    is_paired = False
+    if before and after and sessions > 1 and not _is_exact(before, after):
+        sides = _by_session(before, sessions), _by_session(after, sessions)
+        if sides[0] and sides[1]:
+            (before, after), is_paired = sides, True
+    change, p, is_cold_apart = None, None, False
+    verdict: Verdict = "removed" if before is not None else "added"
+    is_exact = False
+    if before is not None and after is not None:
+        change = _change(before, after)
+        is_exact = _is_exact(before, after)
+        is_of_calls = _repeats(before) and _repeats(after)
+        if key.label == IN_PLACE:  # what firmware does by itself, it does not do twice the same way
+            is_exact = is_exact and _is_steady(before) and _is_steady(after)
+            is_of_calls = False
+        p = None if is_exact or is_of_calls else _p(before, after, is_paired)
+        verdict = _verdict(before, after, p, alpha, is_paired)
+        if is_of_calls and not is_exact and verdict != "same":
+            verdict = "other calls"
+        is_exact = is_exact and verdict != "noise"
+        is_cold_apart = _is_cold_apart(before, after)
+        if (is_cold_apart or verdict in ("better", "worse")) and _has_other_inputs(before, after):
+            verdict = "other inputs"
+    return Difference(
+        name=key.name,
+        shapes=key.shapes,
+        device=key.device,
+        flags=key.flags,
+        metric=one.metric,
+        kind=one.kind,
+        before=before.summary if before else None,
+        after=after.summary if after else None,
+        change=change,
+        p=p,
+        is_exact=is_exact,
+        verdict=verdict,
+        label=key.label,
+        is_cold_apart=is_cold_apart,
+        doubt=_doubt(before, after) if before and after and not is_paired else Fraction(0),
+        is_emulated=bool(before and after and before.is_emulated and after.is_emulated),
+        is_paired=is_paired,
+    )
+
+
+def _by_session(group: GroupSummary, sessions: int) -> GroupSummary | None:
+    """Return a group with the median of each session instead of its samples.
+
+    None if a session failed, because samples can then not be assigned to sessions.
+    """
+    size, rest = divmod(len(group.values), sessions)
+    if rest or not size:
+        return None
+    parts = (group.values[i * size : (i + 1) * size] for i in range(sessions))
+    values = tuple(summarize(part).exactly("median") for part in parts)
+    return replace(group, values=values, summary=summarize(values, first=group.summary.first))
+
+
+def _is_exact(before: GroupSummary, after: GroupSummary) -> bool:
+    if before.summary.is_exact and after.summary.is_exact:
+        return True
+    sides = (before, after)
+    if not all(map(_repeats, sides)):
+        return False
+    return _is_paired(before, after) or all(_is_steady(side) for side in sides)
+
+
+def _has_other_inputs(before: GroupSummary, after: GroupSummary) -> bool:
+    return bool(before.inputs and after.inputs) and before.inputs != after.inputs
+
+
+def _repeats(side: GroupSummary) -> bool:
+    return side.is_deterministic or side.is_stepped
+
+
+def _is_steady(side: GroupSummary) -> bool:
+    """Tell whether all samples are equal within the clock's steps."""
+    return magnitude(side.summary.maximum - side.summary.minimum) <= _GRAINS * side.grain
+
+
+def _is_paired(before: GroupSummary, after: GroupSummary) -> bool:
+    """Tell whether the n-th samples are of the same calls, as on emulators."""
+    if not (before.is_emulated and after.is_emulated and before.course):
+        return False
+    return before.course == after.course and len(before.values) == len(after.values)
+
+
+def _change(before: GroupSummary, after: GroupSummary) -> int | float | None:
+    """Return the difference of the medians, relative to the old one; rounded once, at the end."""
+    old, new = _medians(before, after)
+    if old == 0:
+        return None
+    return plain((Fraction(new) - Fraction(old)) / Fraction(magnitude(old)))
+
+
+def _p(before: GroupSummary, after: GroupSummary, is_paired: bool) -> float:
+    """Return p of the rank test; values measured in turns are paired."""
+    if _is_same(before, after):
+        return 1.0
+    if is_paired:
+        return signed_rank(_steps(before, after))
+    return mann_whitney(before.values, after.values)
+
+
+def _steps(before: GroupSummary, after: GroupSummary) -> list[Fraction]:
+    """Return the differences of the n-th values."""
+    pairs = zip(before.values, after.values, strict=True)
+    return [Fraction(new) - Fraction(old) for old, new in pairs]
+
+
+def _verdict(
+    before: GroupSummary, after: GroupSummary, p: float | None, alpha: float, is_paired: bool
+) -> Verdict:
+    if _is_same(before, after) or _is_one_value(before, after):
+        return "same"
+    step = _step(before, after)
+    grain = max(before.grain, after.grain)
+    is_within_steps = magnitude(step) <= _GRAINS * grain
+    if p is None and grain and is_within_steps:
+        return "noise"
+    if p is not None:
+        if p >= alpha or is_within_steps:
+            n1, n2 = before.summary.n, after.summary.n
+            is_few = (0.5 ** (n1 - 1) if is_paired else smallest_p(n1, n2)) >= alpha
+            return "too few samples" if is_few else "noise"
+        if not is_paired and magnitude(step) <= _doubt(before, after):
+            return "within overhead"
+    is_more = step > 0 if step else sorted(before.values)[::-1] < sorted(after.values)[::-1]
+    return "better" if is_more == _is_gain(before.kind, before.metric) else "worse"
+
+
+def _doubt(before: GroupSummary, after: GroupSummary) -> Fraction:
+    """Return how much of a difference may come from the subtracted overhead of both sides.
+
+    It is at most what was subtracted. If all samples of a side are equal, so was their overhead.
+    """
+    sides = [s.overhead for s in (before, after) if s.summary.minimum != s.summary.maximum]
+    most = max((side.taken for side in sides), default=Fraction(0))
+    return min(most, sum((side.doubt for side in sides), Fraction(0)))
+
+
+def _is_same(before: GroupSummary, after: GroupSummary) -> bool:
+    """Tell whether both sides have the same samples, in any order."""
+    old, new = before.summary, after.summary  # most differences show here, without sorting
+    if (old.n, old.minimum, old.mean, old.maximum) != (new.n, new.minimum, new.mean, new.maximum):
+        return False
+    return sorted(before.values) == sorted(after.values)
+
+
+def _is_one_value(before: GroupSummary, after: GroupSummary) -> bool:
+    """Tell whether all samples of both sides are equal, regardless of their number."""
+    if before.summary.minimum != after.summary.maximum:
+        return False
+    return len({*before.values, *after.values}) == 1
+
+
+def _step(before: GroupSummary, after: GroupSummary) -> Fraction:
+    """Return the difference of the medians, or of the means if the medians are equal."""
+    old, new = _medians(before, after)
+    if old == new:
+        old, new = before.summary.exactly("mean"), after.summary.exactly("mean")
+    return Fraction(new) - Fraction(old)
+
+
+def _medians(before: GroupSummary, after: GroupSummary) -> tuple[Number, Number]:
+    return before.summary.exactly("median"), after.summary.exactly("median")
+
+
+def _is_cold_apart(before: GroupSummary, after: GroupSummary) -> bool:
+    old, new = before.summary.first, after.summary.first
+    if old is None or new is None:
+        return False
+    grain = max(before.cold_grain, after.cold_grain)
+    return magnitude(Fraction(new) - Fraction(old)) > _GRAINS * grain
+
+
+def _is_gain(kind: Kind, metric: str) -> bool:
+    return kind in (Ratio, Percent) and _MORE_IS_BETTER.search(metric) is not None

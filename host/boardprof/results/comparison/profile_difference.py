@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a call costs more or less than before: the functions and lines that gained or lost.
+
+Functions are those of the sources: what the compiler inlines today and calls tomorrow stays where
+it was written. Lines are aligned by the text of both sources, so that a line that has moved is the
+same line.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from boardprof.results.report.profile import Profile
+
+_ALIKE = 0.5
+"""Likeness, 0 to 1, from which on two lines of a changed block are versions of one line."""
+
+_NEAR = 3
+"""Lines apart that may cancel out: the compiler has moved an instruction from one to the other."""
+
+_CANCELS = 0.5
+"""Share of the larger of two changes below which their sum counts as nothing."""
+
+
+@dataclass(frozen=True)
+class FunctionChange:
+    """A function of the sources, or of a library.
+
+    Attributes:
+        name: of the function.
+        before: cost of its own instructions, inlined or not.
+        after: likewise.
+        calls_before: how often it was called; 0 if it was inlined everywhere, or did not run.
+        calls_after: likewise.
+        inlined_before: whether instructions of it were inlined into another function.
+        inlined_after: likewise.
+    """
+
+    name: str
+    before: int
+    after: int
+    calls_before: int
+    calls_after: int
+    inlined_before: bool
+    inlined_after: bool
+
+    @property
+    def change(self) -> int:
+        """What it gained."""
+        return self.after - self.before
+
+
+@dataclass(frozen=True)
+class LineChange:
+    """One line of a source, or some that belong together.
+
+    Attributes:
+        file: in the sources after the change, or before it if it is gone.
+        first: its number there.
+        last: the same, or that of the last one of several.
+        text: of the line that changed most.
+        before: cost of its instructions.
+        after: likewise.
+        times_before: how often it was executed: the most often executed of its instructions.
+        times_after: likewise.
+        is_new: the line was not there before.
+        is_gone: it is not there any more.
+    """
+
+    file: str
+    first: int
+    last: int
+    text: str
+    before: int
+    after: int
+    times_before: int
+    times_after: int
+    is_new: bool = False
+    is_gone: bool = False
+
+    @property
+    def change(self) -> int:
+        """What it gained."""
+        return self.after - self.before
+
+
+@dataclass(frozen=True)
+class ProfileDifference:
+    """What changed between two profiles of one function.
+
+    Attributes:
+        metric: that is compared.
+        before: the cost of the call.
+        after: likewise.
+        functions: those whose cost or number of calls changed, the largest change first.
+        lines: likewise, of sources that are known.
+        is_sampled: the costs are estimates.
+        scale: the costs are in so small a part of the metric's unit.
+    """
+
+    metric: str
+    before: int
+    after: int
+    functions: tuple[FunctionChange, ...]
+    lines: tuple[LineChange, ...]
+    is_sampled: bool = False
+    scale: int = 1
+
+
+def profile_difference(
+    before: Profile, after: Profile, metric: str | None = None
+) -> ProfileDifference:
+    """Compare two profiles of one function.
+
+    Args:
+        before: the older one.
+        after: the newer one.
+        metric: a column of both; see `Profile.metric`.
+
+    Raises:
+        UnknownNameError: one of them has no such column.
+    """
+    name = after.metric if metric is None else metric
+    functions = [each for each in _functions(before, after, name) if _has_changed(each)]
+    lines = [each for each in _lines(before, after, name) if each.change]
+    return ProfileDifference(
+        name,
+        before.sum(name),
+        after.sum(name),
+        tuple(sorted(functions, key=lambda each: (-abs(each.change), each.name))),
+        tuple(sorted(lines, key=lambda each: (-abs(each.change), each.file, each.first))),
+    )
+
+
+# -- functions --------------------------------------------------------------------------------
+
+
+def _has_changed(change: FunctionChange) -> bool:
+    return bool(change.change) or change.calls_before != change.calls_after
+
+
+def _functions(before: Profile, after: Profile, metric: str) -> Iterator[FunctionChange]:
+    sides = [_Functions(profile, metric) for profile in (before, after)]
+    old, new = sides
+    for name in dict.fromkeys([*new.own, *old.own]):
+        yield FunctionChange(
+            name,
+            old.own.get(name, 0),
+            new.own.get(name, 0),
+            old.calls.get(name, 0),
+            new.calls.get(name, 0),
+            name in old.inlined,
+            name in new.inlined,
+        )
+
+
+class _Functions:
+    """The functions of the sources in a profile: their own cost, calls, and whether inlined."""
+
+    def __init__(self, profile: Profile, metric: str) -> None:
+        column = profile.column(metric)
+        self.own: defaultdict[str, int] = defaultdict(int)
+        self.inlined: set[str] = set()
+        for node, number, cost in profile.counts:
+            if node in profile.in_interrupts:
+                continue
+            instruction = profile.instructions[number]
+            symbol = plain_name(profile.symbols[instruction.symbol].name)
+            name = instruction.frames[0].function if len(instruction.frames) > 1 else ""
+            self.own[name or symbol] += cost[column]
+            if name and name != symbol:
+                self.inlined.add(name)
+        self.calls: defaultdict[str, int] = defaultdict(int)
+        for each in profile.functions(metric):
+            self.calls[plain_name(each.name)] += each.calls
+
+
+def plain_name(symbol: str) -> str:
+    """Return the name in the sources of a compiler's clone, such as ``fir.constprop.0``."""
+    head, dot, _ = symbol.partition(".")
+    return head if dot and head else symbol
+
+
+# -- lines ------------------------------------------------------------------------------------
+
+
+@dataclass
+class AlignedLine:
+    """A line's costs on both sides; ``old`` and ``new`` are its numbers, 0 where it is not."""
+
+    old: int
+    new: int
+    text: str
+    before: int = 0
+    after: int = 0
+    times_before: int = 0
+    times_after: int = 0
+
+
+def aligned_lines(before: Profile, after: Profile, metric: str) -> dict[str, list[AlignedLine]]:
+    """Return the lines of each source, those of the newer one and those that are gone, in order."""
+    old, new = _by_line(before, metric), _by_line(after, metric)
+    found: dict[str, list[AlignedLine]] = {}
+    for file in sorted({*old, *new}):
+        if file not in before.sources and file not in after.sources:
+            continue  # a library's: its function says it all
+        lines = _aligned(before.sources.get(file), after.sources.get(file), old, new, file)
+        for line in lines:
+            line.before, line.times_before = old.get(file, {}).get(line.old, (0, 0))
+            line.after, line.times_after = new.get(file, {}).get(line.new, (0, 0))
+        found[file] = lines
+    return found
+
+
+def _lines(before: Profile, after: Profile, metric: str) -> Iterator[LineChange]:
+    for file, lines in aligned_lines(before, after, metric).items():
+        yield from _merged(file, [line for line in lines if line.before or line.after])
+
+
+_ByLine = Mapping[str, Mapping[int, tuple[int, int]]]
+
+
+def _by_line(profile: Profile, metric: str) -> _ByLine:
+    found: defaultdict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
+    for each in profile.lines(metric):
+        cost, times = found[each.file].get(each.line, (0, 0))
+        found[each.file][each.line] = (cost + each.self, max(times, each.executions))
+    return found
+
+
+def _aligned(
+    old_text: str | None, new_text: str | None, old: _ByLine, new: _ByLine, file: str
+) -> list[AlignedLine]:
+    """Pair the lines of two versions of a file, in the order of the new one."""
+    if old_text is None or new_text is None or old_text == new_text:
+        lines = (new_text or old_text or "").splitlines()
+        numbers = sorted({*range(1, len(lines) + 1), *old.get(file, {}), *new.get(file, {})})
+        return [AlignedLine(n, n, lines[n - 1] if 0 < n <= len(lines) else "") for n in numbers]
+    a, b = old_text.splitlines(), new_text.splitlines()
+    plain_a, plain_b = ([" ".join(line.split()) for line in side] for side in (a, b))
+    found: list[AlignedLine] = []
+    matcher = difflib.SequenceMatcher(None, plain_a, plain_b, autojunk=False)
+    for kind, a1, a2, b1, b2 in matcher.get_opcodes():
+        if kind == "equal":
+            found += [AlignedLine(i + 1, b1 + i - a1 + 1, b[b1 + i - a1]) for i in range(a1, a2)]
+        else:
+            found += _paired(range(a1, a2), range(b1, b2), a, b, plain_a, plain_b)
+    return found
+
+
+def _paired(
+    olds: range,
+    news: range,
+    a: Sequence[str],
+    b: Sequence[str],
+    plain_a: Sequence[str],
+    plain_b: Sequence[str],
+) -> Iterator[AlignedLine]:
+    """Pair the lines of a changed block that resemble each other, in order."""
+    left = list(olds)
+    for new in news:
+        best, likeness = None, _ALIKE
+        for old in left:
+            ratio = difflib.SequenceMatcher(None, plain_a[old], plain_b[new]).ratio()
+            if plain_a[old] and ratio >= likeness:
+                best, likeness = old, ratio
+        if best is None:
+            yield AlignedLine(0, new + 1, b[new])
+        else:
+            for old in [each for each in left if each < best]:
+                yield AlignedLine(old + 1, 0, a[old])
+            left = [each for each in left if each > best]
+            yield AlignedLine(best + 1, new + 1, b[new])
+    for old in left:
+        yield AlignedLine(old + 1, 0, a[old])
+
+
+def _merged(file: str, lines: Sequence[AlignedLine]) -> Iterator[LineChange]:
+    """Yield the changes of lines; neighbours whose changes cancel out are one."""
+    group: list[AlignedLine] = []
+    for line in lines:
+        if group and _belongs(group, line):
+            group.append(line)
+        else:
+            if group:
+                yield _change(file, group)
+            group = [line]
+    if group:
+        yield _change(file, group)
+
+
+def _belongs(group: Sequence[AlignedLine], line: AlignedLine) -> bool:
+    """Tell whether a line's change makes up for a good part of that of the lines before it."""
+    last = group[-1]
+    apart = max(abs((line.new or line.old) - (last.new or last.old)), 1)
+    ours = sum(each.after - each.before for each in group)
+    its = line.after - line.before
+    is_opposite = ours * its < 0
+    return apart <= _NEAR and is_opposite and abs(ours + its) < _CANCELS * max(abs(ours), abs(its))
+
+
+def _change(file: str, group: Sequence[AlignedLine]) -> LineChange:
+    most = max(group, key=lambda each: abs(each.after - each.before))
+    numbers = [each.new for each in group if each.new] or [each.old for each in group]
+    return LineChange(
+        file,
+        min(numbers),
+        max(numbers),
+        most.text.strip(),
+        sum(each.before for each in group),
+        sum(each.after for each in group),
+        max(each.times_before for each in group),
+        max(each.times_after for each in group),
+        is_new=all(not each.old for each in group),
+        is_gone=all(not each.new for each in group),
+    )

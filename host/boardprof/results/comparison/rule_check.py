@@ -1,0 +1,374 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Application of rules to changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from boardprof.base.errors import UnknownNameError
+from boardprof.base.metrics import Duration, Percent
+from boardprof.results.comparison.comparison import (
+    LONGER,
+    MORE_CODE,
+    ComparisonError,
+    Difference,
+    Gap,
+    Unjudged,
+    first_of,
+    place_in,
+    place_of,
+)
+from boardprof.results.comparison.rule import Rule, RuleError, Usual, statistic
+from boardprof.results.report.calls import SHARE, STACK, one_of
+from boardprof.results.stats.ranks import smallest_p
+from boardprof.results.stats.summary import Number
+
+_MOST_REASONS = 4
+_COLD = "cold"
+_SPREAD = "stddev"
+"""The overhead, which is subtracted from all samples alike, does not affect it."""
+
+_OTHER_CALLS = (
+    "its samples differ from call to call, and the two runs did not measure the same calls: use "
+    "the same --repeat, --number, --warmup, --cold and --metrics, and call the same functions "
+    "before it"
+)
+
+_OTHER_INPUTS = (
+    "its arrays had other contents, which may be what changed it: give both runs the same files or "
+    "seeds, and :out for an array that is only written, or --allow inputs"
+)
+
+
+@dataclass(frozen=True)
+class Gated:
+    """The result of applying rules.
+
+    Attributes:
+        rows: all rows, with the rules that they break.
+        notes: for the reader, about the rules.
+        unjudged: rows that rules apply to but could not judge.
+        judged: how many rows at least one rule could judge.
+        idle: rules for metrics that functions of the older run did not have then.
+    """
+
+    rows: tuple[Difference, ...]
+    notes: tuple[str, ...]
+    unjudged: tuple[Unjudged, ...]
+    judged: int
+    idle: tuple[Rule, ...] = ()
+
+
+UsualOf: TypeAlias = Callable[[Difference, str], "Usual | None"]
+"""From a row and a statistic to what is usual for it; None if no earlier run has it."""
+
+_NONE: Final[Mapping[tuple[str, ...], str]] = MappingProxyType({})
+
+FEWEST_RUNS: Final = 5
+"""The spread of fewer runs says too little."""
+
+
+def _nothing_usual(row: Difference, statistic: str) -> None:
+    return None
+
+
+def apply_rules(
+    rows: Sequence[Difference],
+    rules: Sequence[Rule],
+    alpha: float,
+    gaps: Sequence[Gap] = (),
+    usual_of: UsualOf = _nothing_usual,
+    unknown_stacks: Mapping[tuple[str, ...], str] = _NONE,
+) -> Gated:
+    """Check rows against rules.
+
+    A rule is broken if the change is beyond its limit and is not noise. It cannot judge a change
+    within the measurement uncertainty if its limit is even smaller. A cold call is measured once,
+    so it is judged only by the limit and the steps of its clock.
+
+    Args:
+        rows: the changes.
+        rules: the rules to apply.
+        alpha: the level of the rank test.
+        gaps: metrics that are not compared, or not with all samples.
+        usual_of: for rules in spreads of earlier runs.
+        unknown_stacks: why the stack of a row is unknown, by `place_of`.
+
+    Raises:
+        UnknownNameError: a rule names a metric, or a pattern, that does not exist.
+        RuleError: its unit does not fit the metric.
+        ComparisonError: its metric is no longer there, its statistic is missing everywhere, or it
+            is about a stack that is unknown.
+    """
+    notes: list[str] = []
+    idle: list[Rule] = []
+    unjudged: list[Unjudged] = []
+    broken: dict[int, list[Rule]] = {}
+    held: set[tuple[str, ...]] = set()
+    for rule in rules:
+        own = [gap for gap in gaps if _is_for(rule, gap)]
+        if unknown_stacks and rule.chosen([STACK]):
+            _check_stacks(rule, rows, own, unknown_stacks)
+        chosen = _rows_of(rule, rows, own)
+        pairs = {i: pair for i in chosen if (pair := _pair(rows[i], rule, usual_of)) is not None}
+        notes += _notes_of(rule, [rows[i] for i in chosen], [*pairs.values()], alpha)
+        if not pairs and _is_of_known(rule, rows, [rows[i] for i in chosen]):
+            idle.append(rule)
+        beyond = [i for i, pair in pairs.items() if pair.is_broken(rule)]
+        notes += [pairs[i].distance for i in beyond if rule.needs_runs]
+        for i in beyond:
+            broken.setdefault(i, []).append(rule)
+        over = {place_of(rows[i]) for i in beyond}
+        missing = [
+            *own,
+            *_missing(rule, [rows[i] for i in chosen], [*pairs.values()], alpha, unknown_stacks),
+        ]
+        by_place = {place_of(gap): gap for gap in reversed(missing)}
+        unjudged += [
+            Unjudged(rule, gap) for place, gap in reversed(by_place.items()) if place not in over
+        ]
+        seen = {place_of(pair.row) for pair in pairs.values() if pair.is_seen}
+        held |= over | (seen - by_place.keys())
+    gated = [
+        replace(row, rule=broken[i][0], broken=tuple(broken[i])) if i in broken else row
+        for i, row in enumerate(rows)
+    ]
+    return Gated(tuple(gated), tuple(notes), tuple(unjudged), len(held), tuple(idle))
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A row that exists before and after, with the rule's statistic; None if that is missing."""
+
+    row: Difference
+    old: Number | None
+    new: Number | None
+    smallest_p: float
+    usual: Usual | None = None
+
+    @property
+    def known(self) -> Usual | None:
+        """What is usual; None if too few runs tell."""
+        return self.usual if self.usual is not None and self.usual.runs >= FEWEST_RUNS else None
+
+    @property
+    def distance(self) -> str:
+        """How far the new value is from what is usual."""
+        assert self.usual is not None
+        assert self.new is not None
+        middle, spread = self.usual.middle, self.usual.spread
+        away = Fraction(self.new) - Fraction(middle)
+        new, usual = _number(self.new), _number(middle)
+        runs = f"{self.usual.runs} earlier runs"
+        if not spread:
+            return f"{self.row.what}: {new} differs from {usual}, the median of {runs}."
+        return (
+            f"{self.row.what}: {new} is {_number(away / spread, '+.3g')} spreads of "
+            f"{_number(spread, ',.4g')} from {usual}, the median of {runs}."
+        )
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether the rule's statistic is on both sides."""
+        return self.old is not None and self.new is not None
+
+    def is_broken(self, rule: Rule) -> bool:
+        if self.old is None or self.new is None or self.row.verdict == "other inputs":
+            return False
+        is_cold = rule.statistic == _COLD
+        is_real = self.row.is_cold_apart if is_cold else self.row.verdict in ("better", "worse")
+        return is_real and rule.is_broken(self.old, self.new, self.known)
+
+    def lacks(self, rule: Rule) -> bool:
+        """Tell whether the rule's statistic is missing on a side; a glob ignores missing ones."""
+        missing = (self.old, self.new).count(None)
+        return missing == 1 or (missing == 2 and not rule.is_glob)
+
+    def is_of_few(self, rule: Rule, alpha: float) -> bool:
+        """Tell whether there are too few samples for the rank test to break a rule."""
+        is_tested = rule.statistic != _COLD and self.row.p is not None
+        return is_tested and self.smallest_p >= alpha
+
+    def is_too_fine(self, rule: Rule) -> bool:
+        """Tell whether the limit and the change are both within the measurement uncertainty."""
+        if self.old is None or rule.statistic in (_COLD, _SPREAD):
+            return False
+        is_open = self.row.verdict in ("noise", "within overhead")
+        return is_open and rule.largest(self.old, self.known) < self.row.doubt
+
+
+def _number(value: Number, form: str = ",.6g") -> str:
+    """Return a number as text; it may be larger than every float."""
+    exact = Fraction(value)
+    return format(Decimal(exact.numerator) / exact.denominator, form)
+
+
+def _pair(row: Difference, rule: Rule, usual_of: UsualOf) -> _Pair | None:
+    if row.before is None or row.after is None:
+        return None
+    old, new = statistic(row.before, rule.statistic), statistic(row.after, rule.statistic)
+    usual = usual_of(row, rule.statistic) if rule.needs_runs else None
+    return _Pair(row, old, new, smallest_p(row.before.n, row.after.n), usual)
+
+
+def _missing(
+    rule: Rule,
+    chosen: Sequence[Difference],
+    pairs: Sequence[_Pair],
+    alpha: float,
+    unknown_stacks: Mapping[tuple[str, ...], str],
+) -> Iterable[Gap]:
+    """Yield the rows that a rule applies to and cannot judge; new rows have no limit to keep."""
+    for row in chosen:
+        if row.verdict == "removed":
+            why = unknown_stacks.get(place_of(row))
+            yield _gap(row, f"it is unknown: {why}" if why else "it is no longer there")
+    for pair in pairs:
+        if pair.lacks(rule):
+            yield _gap(pair.row, f"{rule.statistic} is missing on one side")
+        elif rule.needs_runs and pair.known is None:
+            yield replace(_gap(pair.row, _too_few_runs(pair.usual)), awaits_runs=True)
+        elif pair.row.verdict == "other calls" and rule.statistic != _COLD:
+            yield _gap(pair.row, _OTHER_CALLS)
+        elif pair.row.verdict == "other inputs":
+            yield _gap(pair.row, _OTHER_INPUTS)
+        elif pair.row.verdict == "too few samples" and rule.statistic != _COLD:
+            yield _gap(pair.row, f"too few samples to reach p < {alpha:g}")
+        elif pair.is_too_fine(rule):
+            yield _gap(pair.row, _too_fine(pair.row))
+
+
+def _too_few_runs(usual: Usual | None) -> str:
+    found = 0 if usual is None else usual.runs
+    return (
+        f"a spread needs {FEWEST_RUNS} earlier runs of the branch since its last change, and there "
+        f"{'is' if found == 1 else 'are'} {found}"
+    )
+
+
+def _too_fine(row: Difference) -> str:
+    unit = " us" if row.kind is Duration else f" {row.metric}"
+    return (
+        f"the measurement overhead may differ by {float(row.doubt):.3g}{unit} per "
+        f"{one_of([row.label])} between two runs, which is more than the limit: "
+        f"{LONGER if one_of([row.label]) == 'call' else MORE_CODE}"
+    )
+
+
+def _gap(row: Difference, why: str) -> Gap:
+    return Gap(row.name, row.shapes, row.device, row.flags, row.metric, why, row.label)
+
+
+def _names(row: Difference | Gap) -> tuple[str, str]:
+    """Return the names of a row's metric: NAME, or DEVICE.NAME."""
+    return row.metric, f"{row.device}.{row.metric}"
+
+
+def _is_for(rule: Rule, row: Gap) -> bool:
+    if rule.is_glob and rule.unit == "pp" and not _may_have_points(row.metric):
+        return False
+    return any(rule.chosen([name]) for name in _names(row))
+
+
+def _check_stacks(
+    rule: Rule,
+    rows: Sequence[Difference],
+    gaps: Sequence[Gap],
+    unknown_stacks: Mapping[tuple[str, ...], str],
+) -> None:
+    """Check that a rule about the stack has a stack to judge, unless it is a glob.
+
+    Raises:
+        ComparisonError: no function has a known stack after; the message has the reasons.
+    """
+    found = [row for row in rows if row.metric == STACK]
+    if rule.is_glob or gaps or any(row.verdict != "removed" for row in found):
+        return
+    if any(place_of(row) not in unknown_stacks for row in found):
+        return
+    reasons = [*unknown_stacks.items()]
+    listed = "".join(
+        f"\n{name}{f' on {device}' if device else ''}: {why}."
+        for (name, _, _, device, *_), why in reasons[:_MOST_REASONS]
+    )
+    more = len(reasons) - _MOST_REASONS
+    raise ComparisonError(
+        f"The rule {rule} cannot be judged: the stack of a call is unknown.{listed}"
+        + (f"\n{more} more." if more > 0 else ""),
+        hint="leave the rule out",
+    )
+
+
+def _rows_of(rule: Rule, rows: Sequence[Difference], gaps: Sequence[Gap]) -> list[int]:
+    metrics = dict.fromkeys(row.metric for row in rows)
+    of_parts = dict.fromkeys(_names(row)[1] for row in rows)
+    chosen = rule.chosen(metrics) or rule.chosen(of_parts)
+    found = [i for i, row in enumerate(rows) if chosen & {*_names(row)}]
+    if not found and not gaps:
+        raise UnknownNameError("metric", rule.metric, metrics, where=f"for the rule {rule.text!r}")
+    with_points = [i for i in found if _has_points(rows[i])]
+    if rule.is_glob and rule.unit == "pp" and (with_points or gaps):
+        return with_points
+    if rule.unit == "pp" and with_points != found:
+        raise RuleError(
+            rule.text,
+            rule.text.rfind("pp"),
+            f"{rule.metric} is not a percentage, so it has no points.",
+            hint="% of the old value, or no unit",
+        )
+    return found
+
+
+def _has_points(row: Difference) -> bool:
+    return row.kind is Percent or _may_have_points(row.metric)
+
+
+def _may_have_points(metric: str) -> bool:
+    return metric == SHARE or metric.endswith("(%)")
+
+
+def _notes_of(
+    rule: Rule,
+    chosen: Sequence[Difference],
+    pairs: Sequence[_Pair],
+    alpha: float,
+) -> Iterable[str]:
+    if chosen and not pairs:
+        if any(row.before is not None for row in chosen):
+            raise ComparisonError(
+                f"The rule {rule} cannot be judged: its metric was measured before, but not after.",
+                hint="measure the same metrics as before, or leave the rule out",
+            )
+        yield f"The rule {rule} has no effect: its metric was not measured before."
+    if rule.is_glob and pairs and all(each.old is each.new is None for each in pairs):
+        raise ComparisonError(
+            f"The rule {rule} cannot be judged: there is no {rule.statistic} before or after.",
+            hint="measure with --cold" if rule.statistic == _COLD else "leave the rule out",
+        )
+    lacking = dict.fromkeys(each.row.what for each in pairs if each.lacks(rule))
+    if lacking:
+        names = first_of(lacking)
+        yield f"The rule {rule} does not apply to {names}: {rule.statistic} is missing on one side."
+    few = dict.fromkeys(each.row.what for each in pairs if each.is_of_few(rule, alpha))
+    if few:
+        names = first_of(few)
+        yield (
+            f"The rule {rule} cannot be broken by {names}: there are too few samples to reach p < "
+            f"{alpha:g}. {_more(each.row for each in pairs)}"
+        )
+
+
+def _more(rows: Iterable[Difference]) -> str:
+    is_called = one_of(row.label for row in rows) == "call"
+    return "Take more with --repeat." if is_called else "Record events for longer."
+
+
+def _is_of_known(rule: Rule, rows: Sequence[Difference], chosen: Sequence[Difference]) -> bool:
+    """Return whether a rule's metric is new for a function that was measured before."""
+    known = {place_in(row, "") for row in rows if row.before is not None}
+    return not rule.is_glob and any(place_in(row, "") in known for row in chosen)

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""References to runs, their lookup in an open history, and suggestions if nothing is found.
+
+A reference is ``#42``, ``last``, ``last~1``, a name, a branch or a commit.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.base.metrics import digits
+from boardprof.results.history.choice import Choice
+from boardprof.results.history.project import Project
+from boardprof.results.history.run import KINDS, LAST, Run, storable
+from boardprof.results.history.run_table import RunTable
+
+_LARGEST = (1 << 63) - 1
+"""Largest number in SQLite; no run has it."""
+
+_FORMS = "#NUMBER, last, last~1, a name, a branch or a commit"
+_BACK = r"(?s)(.*?)~(\d*)"
+_COMMIT = r"(?i)[0-9a-f]{4,64}"
+
+_NAMES_LISTED = 20
+_NAMES_READ = 1000
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A parsed reference.
+
+    Attributes:
+        text: as it was written.
+        word: without ``#``, ``KIND:`` and ``~N``, in the form that the file stores.
+        back: number of runs to go back from the newest match, >= 0.
+        number: of the run, if the word is a number; else None. Like ``back``, it is limited to the
+            largest number that the file can store.
+        must_be_number: it was written with ``#``.
+        kind: required kind, ``name``, ``branch`` or ``commit``; "" if any.
+    """
+
+    text: str
+    word: str
+    back: int
+    number: int | None
+    must_be_number: bool
+    kind: str = ""
+
+    @property
+    def commit(self) -> str | None:
+        """The beginning of a commit's id, if the word may be one; else None."""
+        return self.word.lower() if re.fullmatch(_COMMIT, self.word) else None
+
+
+def parse_reference(ref: str | int) -> Reference:
+    """Parse a reference.
+
+    Raises:
+        UsageError: it is empty, ``#`` has no number, or it is neither a string nor a number.
+    """
+    text = f"#{digits(ref)}" if type(ref) is int else ref
+    if not isinstance(text, str):
+        raise UsageError(f"{ref!r:.60} does not name a run.", hint=_FORMS)
+    found = re.fullmatch(_BACK, text)
+    word, back = (found[1], _bounded(found[2] or "1")) if found else (text, 0)
+    has_sign = word.startswith("#")
+    kind, colon, rest = word.partition(":")
+    kind, word = (kind, rest) if colon and kind in KINDS else ("", word)
+    word = storable(word.removeprefix("#").strip())
+    is_number = not kind and word.isascii() and word.isdigit()
+    if not word or (has_sign and not is_number):
+        raise UsageError(f"{text!r} does not name a run.", hint=_FORMS)
+    number = _bounded(word) if is_number and back == 0 else None
+    return Reference(text, word, back, number, has_sign, kind)
+
+
+def _bounded(text: str) -> int:
+    """Return a number, limited to the largest that a file can store."""
+    significant = text.lstrip("0") or "0"
+    return int(significant) if len(significant) < len(str(_LARGEST)) else _LARGEST
+
+
+def run_by_number(table: RunTable, reference: Reference) -> Run | None:
+    """Return the run of a reference's number; None if it has none, or no such run exists."""
+    if reference.number is None:
+        return None
+    return next(table.runs(Choice(id=reference.number)), None)
+
+
+def run_by_word(table: RunTable, reference: Reference, project: Project | None) -> Run | None:
+    """Return the run that a word means: ``last``, else a name or a branch, else a commit.
+
+    Args:
+        table: open for reading.
+        reference: the word.
+        project: whose runs are meant; None for all.
+
+    Raises:
+        UsageError: it is both a name and a branch, of different runs.
+    """
+    if reference.must_be_number:
+        return None
+    if reference.word == LAST and not reference.kind:
+        return _newest(own_runs(table, project), reference.back)
+    found: dict[str, Run | None] = {}
+    for kind in ("name", "branch"):
+        runs = _of_kind(table, reference, project, kind)
+        newest = next(runs, None) if reference.kind in ("", kind) else None
+        if newest is not None:
+            found[kind] = _newest(runs, reference.back - 1) if reference.back else newest
+    if len({run and run.id for run in found.values()}) > 1:
+        raise _ambiguous(table, reference, project)
+    if found:
+        return next(iter(found.values()))
+    is_commit = reference.kind in ("", "commit")
+    runs = _of_kind(table, reference, project, "commit") if is_commit else iter(())
+    return _newest(runs, reference.back)
+
+
+def _of_kind(
+    table: RunTable,
+    reference: Reference,
+    project: Project | None,
+    kind: str,
+    is_clean: bool = True,
+) -> Iterator[Run]:
+    """Yield the runs of a name, or those of a branch or commit that are clean, or are not."""
+    if kind == "name":
+        return own_runs(table, project, Choice(name=reference.word))
+    if kind == "branch":
+        return own_runs(table, project, Choice(branch=reference.word, is_clean=is_clean))
+    if (commit := reference.commit) is None:
+        return iter(())
+    return own_runs(table, project, Choice(commit=commit, is_clean=is_clean))
+
+
+def _newest(runs: Iterator[Run], back: int) -> Run | None:
+    """Return the run that is N before the newest; None if there is none."""
+    return next(itertools.islice(runs, min(back, sys.maxsize), None), None)
+
+
+def _ambiguous(table: RunTable, reference: Reference, project: Project | None) -> UsageError:
+    named = _newest(_of_kind(table, reference, project, "name"), 0)
+    on_branch = _newest(_of_kind(table, reference, project, "branch"), 0)
+    assert named is not None
+    assert on_branch is not None
+    word = reference.word
+    return UsageError(
+        f"{word!r} is ambiguous: #{named.id} was saved as {word}, and #{on_branch.id} is the "
+        f"newest clean run of the branch {word}.",
+        hint=(
+            f"name:{word} or branch:{word}; `boardprof history rename #{named.id} NAME` resolves it"
+        ),
+    )
+
+
+def own_runs(
+    table: RunTable, project: Project | None, choice: Choice | None = None
+) -> Iterator[Run]:
+    """Yield the runs of a project, newest first; of all projects if it is None."""
+    own = replace(choice or Choice(), project=project)
+    return filter(own.has, table.runs(own))
+
+
+def unknown_run(table: RunTable, reference: Reference, project: Project | None) -> UnknownNameError:
+    """Return the error for a reference without a run; it suggests what exists instead."""
+    kind, hint = "run", "boardprof history"
+    if reference.must_be_number:
+        return UnknownNameError(kind, reference.text, _names(table, project), hint=hint)
+    if count := sum(1 for _ in _of_kind(table, reference, project, "name")):
+        oldest = f"{reference.word}~{count - 1}" if count > 1 else reference.word
+        runs = "runs were" if count > 1 else "run was"
+        hint = f"{count} {runs} saved as {reference.word}: {oldest} is the oldest"
+        return UnknownNameError(kind, reference.text, _names(table, project), hint=hint)
+    unclean = _unclean(table, reference, project)
+    elsewhere = _elsewhere(table, reference, project)
+    if unclean is not None:
+        kind, hint = _why_unclean(unclean, reference.word)
+    elif elsewhere is not None:
+        where = f"the project {elsewhere.place}"
+        hint = f"there is a run called {reference.text!r} of {where}: #{elsewhere.id}"
+    return UnknownNameError(kind, reference.text, _names(table, project), hint=hint)
+
+
+def _unclean(table: RunTable, reference: Reference, project: Project | None) -> Run | None:
+    """Return the newest run of a branch, or else of a commit, that is not clean."""
+    for kind in ("branch", "commit"):
+        if reference.kind in ("", kind):
+            found = next(_of_kind(table, reference, project, kind, is_clean=False), None)
+            if found is not None:
+                return found
+    return None
+
+
+def _elsewhere(table: RunTable, reference: Reference, project: Project | None) -> Run | None:
+    """Return the run of another project that a reference would mean."""
+    try:
+        found = run_by_word(table, reference, None)
+    except UsageError:
+        return None
+    return None if found is None or project is None or project.has(found.project) else found
+
+
+def _why_unclean(run: Run, word: str) -> tuple[str, str]:
+    """Return what is missing for a branch or commit that only has this run, and what to do."""
+    if run.git is not None and run.git.is_dirty:
+        return "run of an unchanged", (
+            f"#{run.id} is of {word} with changes, or of a source that git does not track; "
+            "commit and run again"
+        )
+    return "whole run of", (
+        f"#{run.id} is of {word}, and failed or was interrupted; see why, and run again"
+    )
+
+
+def _names(table: RunTable, project: Project | None) -> list[str]:
+    """Return names and branches by which runs can be found, newest first."""
+    runs = [*itertools.islice(own_runs(table, project), _NAMES_READ)]
+    names = dict.fromkeys([LAST] if runs else [])
+    for run in runs:
+        git = None if run.has_failed else run.git
+        branch = git.branch if git and not git.is_dirty else None
+        names |= dict.fromkeys(filter(None, [run.name, branch]))
+    return [*names][:_NAMES_LISTED]

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where alembic runs the migrations: on the connection that it is given, in its transaction."""
+
+from alembic import context
+
+from boardprof.results.history.postgres.tables import METADATA, SCHEMA
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=METADATA,
+    version_table_schema=SCHEMA,
+)
+context.run_migrations()

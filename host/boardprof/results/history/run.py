@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run in the history: its facts; with its Report, also as a line of JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final, NewType
+
+from boardprof.base.errors import BoardprofError, ReportFileError, UsageError
+from boardprof.results.report.report import Report
+
+RunId = NewType("RunId", int)
+
+
+class HistoryError(UsageError):
+    """The history cannot be read or written."""
+
+
+class NothingKeptError(HistoryError):
+    """The history has no runs yet."""
+
+
+@dataclass(frozen=True)
+class GitState:
+    """The state of a run's sources in git.
+
+    Attributes:
+        commit: 40 hexadecimal digits, or 64; "" before the first commit.
+        branch: "" if HEAD is detached, or the sources are from another repository than the run.
+        is_dirty: a tracked file was changed, or a measured source is not tracked.
+    """
+
+    commit: str
+    branch: str
+    is_dirty: bool
+
+    @property
+    def text(self) -> str:
+        """Branch and short commit; a ``+`` after them stands for ``is_dirty``."""
+        where = f"branch {self.branch}" if self.branch else "commit" if self.commit else ""
+        parts = (", " if self.branch else " ").join(filter(None, [where, self.commit[:8]]))
+        return parts + ("+" if self.is_dirty else "")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run, without its Report.
+
+    Attributes:
+        id: increasing, never used twice.
+        time: when it was saved, ISO 8601 in UTC, e.g. ``2026-11-21T09:14:00Z``.
+        name: given by ``--save``, or None.
+        boards: that were measured.
+        functions: that were measured.
+        build_ids: of their firmware.
+        flags: of the compiler.
+        command: the command line; "" if not known.
+        git: the state of the work tree that the measured sources are in; None outside of one.
+        version: of boardprof.
+        rows: in the Report.
+        project: of the run, see `boardprof.results.history.project`; "" if it has none.
+        has_failed: it failed or was interrupted, and so is not found by its branch or commit.
+    """
+
+    id: RunId
+    time: str
+    name: str | None
+    boards: tuple[str, ...]
+    functions: tuple[str, ...]
+    build_ids: tuple[str, ...]
+    flags: tuple[str, ...]
+    command: str
+    git: GitState | None
+    version: str
+    rows: int
+    project: str = ""
+    has_failed: bool = False
+
+    @property
+    def place(self) -> str:
+        """Its project for people: a repository's folder without ``/.git``."""
+        return self.project.removesuffix("/.git")
+
+    @property
+    def label(self) -> str:
+        """Its name in output: ``#42 (saved as before)``, ``#43 (failed; branch main, 3f2a91c0)``.
+
+        It tells that a run failed, since a comparison with it may mislead.
+        """
+        other = f"saved as {self.name}" if self.name else self.git.text if self.git else ""
+        facts = "; ".join(filter(None, ["failed" if self.has_failed else "", other]))
+        return f"#{self.id} ({facts})" if facts else f"#{self.id}"
+
+    def json(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        git = self.git
+        return {
+            "id": self.id,
+            "time": self.time,
+            "name": self.name,
+            "boards": [*self.boards],
+            "functions": [*self.functions],
+            "build_ids": [*self.build_ids],
+            "flags": [*self.flags],
+            "command": self.command,
+            "git": git
+            and {
+                "commit": git.commit,
+                "branch": git.branch,
+                "dirty": git.is_dirty,
+            },
+            "project": self.project,
+            "version": self.version,
+            "rows": self.rows,
+            "failed": self.has_failed,
+        }
+
+
+def contents_of(report: Report) -> dict[str, tuple[str, ...]]:
+    """Return the contents of a Report: its boards, functions, build ids and flags."""
+    extra = report.extra or {}
+    devices = extra.get("devices")
+    boards = [str(name) for name in devices] if isinstance(devices, Mapping) else []
+    measurements = [m for m in extra.get("measurements") or () if isinstance(m, Mapping)]
+    return {
+        "boards": _texts(boards or report.calls.column("Device").filled("")),
+        "functions": _texts(report.calls.column("Name").filled("")),
+        "build_ids": _texts(m.get("build_id") for m in measurements),
+        "flags": _texts(m.get("flags") for m in measurements),
+    }
+
+
+def kept_contents(text: object) -> dict[str, tuple[str, ...]]:
+    """Read the contents from stored JSON, see `contents_of`; empty if the run is damaged.
+
+    So other runs can still be listed, and this one can be removed.
+    """
+    try:
+        found = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        found = None
+    kept = found if isinstance(found, dict) else {}
+    return {
+        kind: _texts(names if isinstance(names := kept.get(kind), list) else ())
+        for kind in ("boards", "functions", "build_ids", "flags")
+    }
+
+
+def _texts(values: Iterable[object]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(value for value in values if isinstance(value, str) and value))
+
+
+LAST = "last"
+KINDS = ("name", "branch", "commit")
+"""What ``KIND:`` in a reference can say."""
+
+_LONGEST_NAME = 200
+
+
+def storable(text: str) -> str:
+    """Return text that SQLite can store: file names that are not UTF-8 have lone surrogates."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def check_name(name: str) -> None:
+    """Check that a run can be found again by its name.
+
+    Raises:
+        UsageError: the name is empty, too long, or means something else.
+    """
+    why = ""
+    if not isinstance(name, str):
+        why = "it is not a string"
+    elif not name or name != name.strip():
+        why = "it is empty" if not name.strip() else "it begins or ends with a blank"
+    elif len(name) > _LONGEST_NAME:
+        why = f"it is longer than {_LONGEST_NAME} characters"
+    elif not name.isprintable():
+        why = "it has characters that cannot be shown"
+    elif name == LAST or name.isdigit() or name.startswith(("#", "-")) or "~" in name:
+        why = "last, #NUMBER, NAME~1 and words that begin with - are reserved"
+    elif name.partition(":")[0] in KINDS and ":" in name:
+        why = "name:NAME, branch:BRANCH and commit:COMMIT are reserved"
+    elif name.endswith(".json"):
+        why = "it looks like a file name"
+    if why:
+        raise UsageError(f"{name!r} cannot be the name of a run: {why}.", hint="e.g. --save pr-118")
+
+
+_KIND: Final = "boardprof.history"
+_VERSION: Final = 1
+"""Version of the lines' layout; it grows if an old reader would misread new lines."""
+
+_TIME: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+_WROTE: Final = "a file that `boardprof history export` wrote, unchanged"
+
+
+@dataclass(frozen=True)
+class Record:
+    """A run.
+
+    Attributes:
+        time: when it was saved, as `Run.time`.
+        name: None if absent.
+        command: the command line.
+        project: of the run; "" if it has none.
+        commit: None if it is not from a repository.
+        branch: of the commit; None if it is not from a repository.
+        dirty: as `GitState.is_dirty`; None if it is not from a repository.
+        version: of boardprof.
+        failed: as `Run.has_failed`.
+        report: as one line of JSON.
+    """
+
+    time: str
+    name: str | None
+    command: str
+    project: str
+    commit: str | None
+    branch: str | None
+    dirty: bool | None
+    version: str
+    failed: bool
+    report: str
+
+
+def packed(report: str) -> bytes:
+    """Return the JSON of a Report as the history keeps it."""
+    return zlib.compress(report.encode("utf-8", "surrogatepass"))
+
+
+def unpacked(kept: Any) -> str:
+    """Return the JSON of a Report in the history.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    try:
+        return zlib.decompress(kept).decode("utf-8", "surrogatepass")
+    except (zlib.error, TypeError) as error:
+        raise ValueError(str(error)) from error
+
+
+def written(records: Iterable[Record]) -> Iterator[str]:
+    """Yield the lines of a file with runs: a header, then one line for each run."""
+    yield json.dumps({"kind": _KIND, "version": _VERSION}) + "\n"
+    for each in records:
+        facts = {field.name: getattr(each, field.name) for field in fields(each)}
+        yield f"{json.dumps(facts | {'report': None})[:-5]}{each.report}}}\n"
+
+
+def read_file(file: str) -> list[Record]:
+    """Return the runs of a file whose lines came from `written`.
+
+    Raises:
+        ReportFileError: it cannot be read, or is not such a file.
+    """
+    try:
+        with Path(file).open(encoding="utf-8") as lines:
+            return [*_records(lines)]
+    except ReportFileError as error:
+        raise ReportFileError(f"{file}: {error.message}", hint=error.hint) from error
+    except OSError as error:
+        raise ReportFileError(f"{file} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise ReportFileError(f"{file} is not text (byte {error.start}).", hint=_WROTE) from error
+
+
+def _records(lines: Iterable[str]) -> Iterator[Record]:
+    for number, line in enumerate(lines, 1):
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise _refused(number, f"this is not JSON: {error}") from error
+        if number == 1:
+            if found != {"kind": _KIND, "version": _VERSION}:
+                raise _refused(1, "this boardprof cannot read this file as a history")
+        else:
+            yield _record(found, number)
+
+
+def _record(found: Any, number: int) -> Record:
+    kinds: dict[str, tuple[type, ...]] = {
+        **dict.fromkeys(("time", "command", "project", "version"), (str,)),
+        **dict.fromkeys(("name", "commit", "branch"), (str, type(None))),
+        "dirty": (bool, type(None)),
+        "failed": (bool,),
+        "report": (dict,),
+    }
+    for name, kind in kinds.items():
+        if not isinstance(found, dict) or not isinstance(found.get(name), kind):
+            raise _refused(number, f"{name} is missing, or has the wrong type")
+    if re.fullmatch(_TIME, found["time"]) is None:
+        raise _refused(number, f"{found['time']!r:.40} is not a time")
+    try:
+        if found["name"] is not None:
+            check_name(found["name"])
+        report = Report.from_json(json.dumps(found["report"])).json()
+    except BoardprofError as error:
+        raise _refused(number, error.message) from error
+    facts: dict[str, Any] = {
+        name: storable(found[name]) if isinstance(found[name], str) else found[name]
+        for name in kinds
+    }
+    return Record(**facts | {"report": report})
+
+
+def _refused(number: int, why: str) -> ReportFileError:
+    return ReportFileError(f"{why}.", where=f"line {number}", hint=_WROTE)

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the blocks of one core to its events, all on the core's own clock, without wraps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from boardprof.base.errors import DecodeError
+from boardprof.results.probes.probe_names import ProbeNames
+from boardprof.results.probes.records import Block, Events, decode_words, gap, gather
+from boardprof_protocol.codes import TraceId
+
+Ints = npt.NDArray[np.int64]
+
+WRAP = 1 << 32
+"""The trace clock has 32 bits, unless the agent tells how often these have wrapped."""
+
+_AT_ONCE = 50_000
+"""Words of blocks that are decoded together: each time takes as long as thousands of words, and a
+piece of `decode_words` has some more."""
+
+_LONGEST = 1 << 61
+"""Ticks; more than any board counts."""
+
+
+@dataclass(frozen=True)
+class Syncs:
+    """When a core has read the ticks that all cores share.
+
+    Attributes:
+        time: ticks of the core's clock.
+        took: the shared ticks were read at most as many ticks after ``time``.
+        shared: what they were.
+    """
+
+    time: Ints
+    took: Ints
+    shared: npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class CoreEvents:
+    """What one core has recorded.
+
+    Attributes:
+        events: without those that relate its clock to that of other cores.
+        syncs: what they say.
+        end: ticks since recording began, when it was stopped; if that is not known, when its last
+            block was made. Too early by the age of the last event if another core has made the
+            block.
+        dropped: events, so far.
+        unsure: events that were left out, since the clock may have wrapped between them.
+        is_whole: whether its first block is the first one of the recording.
+        has_own_end: whether its own clock was read for ``end``.
+        blocks: from its first block to its last one, in ticks of the clock that was read for them,
+            and in shared ticks.
+    """
+
+    events: Events
+    syncs: Syncs
+    end: int
+    dropped: int
+    unsure: int
+    is_whole: bool
+    has_own_end: bool
+    blocks: tuple[int, int]
+
+
+def events_of_core(
+    core: int,
+    blocks: Sequence[Block],
+    names: ProbeNames,
+    per_tick: float = 0,
+    stopped: int | None = None,
+) -> CoreEvents:
+    """Put the blocks of a core together.
+
+    Args:
+        core: its number.
+        blocks: in the order in which they came.
+        names: of the image's probes.
+        per_tick: at most how much the clock counts in a tick of the port; 0 if not known.
+        stopped: the clock when recording was stopped; None if not known.
+
+    Raises:
+        DecodeError: they do not follow each other, or contradict the clock.
+    """
+    pieces = _Pieces(core, blocks, names, per_tick)
+    most = sum(len(block.words) for block in blocks) + len(blocks)  # a gap has no words
+    joined = gather(pieces, most)
+    first, last = blocks[0], blocks[-1]
+    end = (int(joined.time[-1]) if len(joined) else 0) + pieces.idle
+    if stopped is not None and last.is_last and not last.other_clock:
+        end -= min((last.now - stopped) % WRAP, pieces.idle)
+    events, syncs = _without_syncs(joined)
+    return CoreEvents(
+        events,
+        syncs,
+        end,
+        last.dropped,
+        pieces.unsure,
+        first.sequence == 0,
+        not last.other_clock,
+        (pieces.elapsed, last.ticks - first.ticks),
+    )
+
+
+def _without_syncs(events: Events) -> tuple[Events, Syncs]:
+    is_sync = events.number == TraceId.SYNC
+    if not is_sync.any():
+        none = np.zeros(0, np.int64)
+        return events, Syncs(none, none, none.astype(np.uint64))
+    found = np.flatnonzero(is_sync[:-2] & is_sync[1:-1] & ~is_sync[2:])
+    high, low = (events.value[found + i].astype(np.uint64) for i in (0, 1))
+    syncs = Syncs(
+        events.time[found + 2],
+        events.took[found + 2].astype(np.int64),
+        high << np.uint64(32) | low,
+    )
+    return events.where(~is_sync), syncs
+
+
+_LONG = WRAP // 16
+"""Between two blocks, so that they are decoded apart: the agent sends one after twice of that."""
+
+
+class _Pieces:
+    """The events of a core up to the ends of whole blocks.
+
+    From one to the next, their times must add up to what the clock has counted. With the names of
+    another image they would not.
+
+    The clock may wrap between two events. Blocks in between show how often. Without any, the port's
+    ticks show that it may have wrapped. As the place is not known, all events between these two
+    blocks are left out. DROPPED stands there instead, with the value 0.
+
+    Attributes:
+        idle: ticks from the last event to the end.
+        unsure: events that were left out.
+    """
+
+    def __init__(
+        self, core: int, parts: Sequence[Block], names: ProbeNames, per_tick: float
+    ) -> None:
+        """Take the blocks of a core."""
+        self._core, self._parts, self._names, self._per_tick = core, parts, names, per_tick
+        self.idle = self.unsure = 0
+        self.elapsed = 0  # ticks from the first block to the last one
+
+    def __iter__(self) -> Iterator[Events]:
+        """Yield the events."""
+        due = self._due()
+        words = decoded = self._parts[0].sequence
+        now = passed = 0
+        before: Block | None = None
+        waiting: list[npt.NDArray[np.uint32]] = []
+        for index, part in enumerate(self._parts):
+            if part.sequence != words % WRAP:
+                raise DecodeError(
+                    f"Events of core {self._core} are missing: a block begins with word "
+                    f"{part.sequence}, and {words} words came before it.",
+                    hint="record again",
+                )
+            words += len(part.words)
+            waiting.append(part.words)
+            step = (part.now - self._parts[max(index - 1, 0)].now) % WRAP
+            passed += step
+            self.elapsed += step
+            is_due = before is None or words - decoded >= _AT_ONCE or index in due
+            if not ((part.whole and is_due) or part is self._parts[-1]):
+                continue
+            events = decode_words(np.concatenate(waiting), self._names)
+            if not part.whole or before is None:
+                self.idle = _age(part)
+            else:
+                events = self._checked(events, before, part, passed, words)
+            events.time[:] += now
+            yield events
+            now = int(events.time[-1]) if len(events) else now
+            if now > _LONGEST:
+                raise DecodeError(
+                    f"The clock of core {self._core} has run for centuries, as its events say.",
+                    hint="give the image that runs on the board (--image)",
+                )
+            waiting, decoded, passed, before = [], words, 0, part
+
+    def _due(self) -> set[int]:
+        """Return the whole blocks at which a piece ends: those around a long time, and the last."""
+        whole = [index for index, part in enumerate(self._parts) if part.whole]
+        due = set(whole[-1:])
+        for before, after in pairwise(whole):
+            first, second = self._parts[before], self._parts[after]
+            if (second.now - first.now) % WRAP >= _LONG or self._most(first, second) >= WRAP:
+                due |= {before, after}
+        return due
+
+    def _most(self, first: Block, second: Block) -> float:
+        """Return at most how much the clock has counted between two blocks; 0 if not known."""
+        return (second.ticks - first.ticks) * self._per_tick
+
+    def _checked(
+        self, events: Events, before: Block, after: Block, passed: int, words: int
+    ) -> Events:
+        """Return the events between two blocks, with times that agree with the blocks' clocks.
+
+        Args:
+            events: with times from the last event of ``before`` on.
+            before: the last block of the piece before.
+            after: the last block of this piece.
+            passed: between these two, by the clocks of all blocks; too little if it has wrapped
+                between two of them.
+            words: of the core up to ``after``.
+        """
+        took = int(events.time[-1]) if len(events) else 0
+        if (took - (after.last - before.last)) % WRAP:
+            raise DecodeError(
+                f"The events of core {self._core} contradict the board's clock after {words} "
+                "words.",
+                hint="give the image that runs on the board (--image)",
+            )
+        left = _age(after) if len(events) else self.idle + passed
+        missing = self.idle + passed - left - took
+        if after.other_clock:  # its clock runs a little differently, so that only wraps count
+            missing = (missing + WRAP // 4) // WRAP * WRAP
+        by_events = took + left - self.idle
+        self.idle = left
+        if self._most(before, after) >= max(by_events, passed) + WRAP or (
+            missing > 0 and passed >= WRAP
+        ):
+            self.unsure += len(events)
+            return gap(took)
+        if missing > 0:  # before the first event: after it there was no time for that
+            events.time[:] += missing
+        return events
+
+
+def _age(block: Block) -> int:
+    """Return how old the last record was when a block was made; 0 if its core's clock says not."""
+    return 0 if block.other_clock else (block.now - block.last) % WRAP

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that firmware took and gave back while it was recorded: how much, when, and from where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from boardprof.results.probes.records import Events
+from boardprof.results.probes.timeline import Ints, Timeline
+from boardprof_protocol.codes import TraceId
+
+UNKNOWN_CALLER = 0
+"""Of blocks whose caller the board has dropped, or does not know."""
+
+BEFORE = -1
+"""Stands for the caller of blocks that existed before recording."""
+
+_MOST_LIVE = 1 << 31
+"""An agent that has seen more blocks given back than taken counts below zero."""
+
+
+@dataclass(frozen=True)
+class MemoryEvents:
+    """The events of memory, in columns.
+
+    Attributes:
+        time: ticks since recording began.
+        number: ALLOC, FREE or LIVE.
+        value: address of the block, or how many were live.
+        size: bytes of the block, or of all that were live; -1 if not known.
+        caller: to which the allocating function returns; `UNKNOWN_CALLER` if not known.
+    """
+
+    time: Ints
+    number: Ints
+    value: Ints
+    size: Ints
+    caller: Ints
+
+    def __len__(self) -> int:
+        """Return how many events there are."""
+        return len(self.time)
+
+    def at(self, where: npt.NDArray[np.generic]) -> MemoryEvents:
+        """Return the events at some places, or those in a mask."""
+        return MemoryEvents(*(getattr(self, each.name)[where] for each in fields(self)))
+
+
+def memory_events(events: Events) -> MemoryEvents:
+    """Return the events of memory of one core. Some of these are given by several records."""
+    number, value = events.number, events.value.astype(np.int64)
+    where = np.flatnonzero(np.isin(number, (TraceId.ALLOC, TraceId.FREE, TraceId.LIVE)))
+    following = np.minimum(where[:, None] + (1, 2), len(number) - 1)
+    has_size = number[following[:, 0]] == TraceId.SIZE
+    has_caller = has_size & (number[following[:, 1]] == TraceId.CALLER)
+    return MemoryEvents(
+        events.time[where],
+        number[where].astype(np.int64),
+        value[where],
+        np.where(has_size, value[following[:, 0]], -1),
+        np.where(has_caller, value[following[:, 1]], UNKNOWN_CALLER),
+    )
+
+
+@dataclass(frozen=True)
+class CallSite:
+    """A place in the code that took memory.
+
+    Attributes:
+        caller: the address to which the allocating function returns, low 32 bits;
+            `UNKNOWN_CALLER` if it is not known, and `BEFORE` for what existed before recording.
+        blocks: that it took.
+        bytes: of all of them.
+        at_peak: bytes of those that were live when most was.
+        at_end: bytes of those that were live when recording ended.
+        blocks_at_end: how many these were.
+    """
+
+    caller: int
+    blocks: int
+    bytes: int
+    at_peak: int
+    at_end: int
+    blocks_at_end: int
+
+
+@dataclass(frozen=True)
+class Heap:
+    """What happened to memory.
+
+    What was taken before recording began is in the live bytes if the agent counts it. Its bytes are
+    those that the allocator has set aside. Those of other blocks are what was asked for.
+
+    Attributes:
+        time: of each change, in ticks since recording began.
+        live: bytes after it.
+        sites: where memory was taken, that with the most live bytes at the peak first.
+        before: what existed before recording, as one of the sites; None if the agent does not count
+            it.
+        blocks: that were taken while recording.
+        freed: of these, given back.
+        freed_before: of those that existed before, given back.
+        freed_unknown: blocks given back that recording did not see taken, if it is not known that
+            they existed before.
+        lost: blocks with a dropped event: their size is not known, or their address was taken again
+            although they were not given back.
+        failed: how often there was no memory.
+        dropped: events of any kind. If there are some, no number is exact.
+    """
+
+    time: Ints
+    live: Ints
+    sites: tuple[CallSite, ...]
+    before: CallSite | None
+    blocks: int
+    freed: int
+    freed_before: int
+    freed_unknown: int
+    lost: int
+    failed: int
+    dropped: int
+
+    @property
+    def peak(self) -> int:
+        """Most bytes that were live at a time."""
+        return int(self.live.max()) if len(self.live) else 0
+
+    @property
+    def at_end(self) -> int:
+        """Bytes that were live when recording ended."""
+        return int(self.live[-1]) if len(self.live) else 0
+
+
+def heap_of(cores: Iterable[Timeline]) -> Heap | None:
+    """Return what happened to memory; None if the events say nothing of it.
+
+    Args:
+        cores: each one's events. They share the memory.
+    """
+    lines = list(cores)
+    each = [memory_events(line.events) for line in lines]
+    found = [
+        replace(events, time=line.common(events.time))
+        for line, events in zip(lines, each, strict=True)
+    ]
+    if not any(map(len, found)):
+        return None
+    names = [field.name for field in fields(MemoryEvents)]
+    events = MemoryEvents(*(np.concatenate([getattr(m, name) for m in found]) for name in names))
+    events = events.at(np.argsort(events.time, kind="stable"))
+    # Nothing is at address 0: free(NULL) does nothing, and malloc returns it if it fails.
+    is_nothing = (events.value == 0) & (events.number != TraceId.LIVE)
+    failed = int((is_nothing & (events.number == TraceId.ALLOC)).sum())
+    dropped = sum(line.dropped for line in lines)
+    return _heap(events.at(~is_nothing), failed, dropped)
+
+
+def _ends(address: Ints) -> Ints:
+    """Return for each event the next one of the same address; their number if there is none."""
+    order = np.lexsort((np.arange(len(address)), address))
+    same = address[order][1:] == address[order][:-1]
+    ends = np.full(len(address), len(address), np.int64)
+    ends[order[:-1][same]] = order[1:][same]
+    return ends
+
+
+def _heap(events: MemoryEvents, failed: int, dropped: int) -> Heap:
+    count = len(events)
+    size = np.maximum(events.size, 0)
+    is_alloc, is_live = events.number == TraceId.ALLOC, events.number == TraceId.LIVE
+    ends = _ends(np.where(is_live, -1 - np.arange(count), events.value))
+    begins = np.flatnonzero(is_alloc)
+    end = ends[begins]
+    ended = end < count
+    change = np.where(is_alloc, size, 0)
+    np.subtract.at(change, end[ended], size[begins[ended]])
+    is_known = np.zeros(count, np.bool_)
+    is_known[end[ended]] = True
+    unknown = np.flatnonzero(~is_known & ~is_alloc & ~is_live)
+    before = _blocks_before(events, is_live)
+    left = np.zeros(count, np.int64)  # bytes of `before` that are live after each event
+    freed_before = 0
+    if before is not None:
+        place, blocks = before
+        unknown_after = unknown[unknown > place]
+        given = np.zeros(count, np.int64)
+        given[unknown_after] = size[unknown_after]
+        left = np.maximum(size[place] - np.cumsum(given), 0)
+        left[:place] = 0
+        freed_before = min(len(unknown_after), blocks)
+    live = np.cumsum(change) + left
+    peak = int(np.argmax(live)) if count else 0
+    at_peak = (begins <= peak) & (end > peak)
+    sites = _sites(events.caller[begins], size[begins], at_peak, ~ended)
+    existed = None
+    if before is not None:
+        place, blocks = before
+        sizes = int(size[place]), int(left[peak]), int(left[-1])
+        existed = CallSite(BEFORE, blocks, *sizes, blocks - freed_before)
+        sites += [existed] if blocks else []
+    return Heap(
+        events.time,
+        live,
+        tuple(sorted(sites, key=lambda each: (-each.at_peak, -each.bytes, each.caller))),
+        existed,
+        len(begins),
+        int((is_known & ~is_alloc).sum()),
+        freed_before,
+        len(unknown) - freed_before,
+        int((is_known & is_alloc).sum()) + int((events.size[begins] < 0).sum()),
+        failed,
+        dropped,
+    )
+
+
+def _blocks_before(events: MemoryEvents, is_live: npt.NDArray[np.bool_]) -> tuple[int, int] | None:
+    """Return the place of the event that says what existed before, and how many blocks that was.
+
+    None if there is none, or if the agent cannot know it: it has seen blocks given back that it has
+    not seen taken.
+    """
+    found = np.flatnonzero(is_live & (events.size >= 0))
+    if not len(found):
+        return None
+    place = int(found[0])
+    blocks, size = int(events.value[place]), int(events.size[place])
+    return (place, blocks) if blocks < _MOST_LIVE and size < _MOST_LIVE else None
+
+
+def _sites(
+    caller: Ints, size: Ints, at_peak: npt.NDArray[np.bool_], at_end: npt.NDArray[np.bool_]
+) -> list[CallSite]:
+    callers, site = np.unique(caller, return_inverse=True)
+
+    def sums(values: npt.NDArray[np.generic]) -> Ints:
+        found = np.zeros(len(callers), np.int64)
+        np.add.at(found, site, values)
+        return found
+
+    columns = (
+        callers,
+        sums(np.ones_like(size)),
+        sums(size),
+        sums(np.where(at_peak, size, 0)),
+        sums(np.where(at_end, size, 0)),
+        sums(at_end),
+    )
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return [CallSite(*row) for row in rows]

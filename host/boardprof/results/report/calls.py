@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of a Report: a sequence of dicts, stored as columns.
+
+``calls[3]["cycles"]`` builds row 3 as a dict, which is fine for a few rows. To process all rows,
+use columns: ``calls.column("cycles")``.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice, repeat
+from typing import Any, Final, NamedTuple, TypeAlias, overload
+
+from boardprof.base.metrics import Kind, Metric, Raw, as_metric
+from boardprof.results.report.columns import METRICS, Cells, Column, ColumnBuilder, Groups, grouped
+
+__all__ = ["Calls", "CallsBuilder", "Row", "checked_row", "one_of", "place_text"]
+
+Row: TypeAlias = dict[str, Metric]
+
+DURATION: Final = "Duration (us)"
+"""TVM's name for the column of wall time."""
+
+SHARE: Final = "Percent"
+"""The column with each row's share of its device's total: the only Percent that adds up."""
+
+PERTURBATION: Final = "Perturbation (%)"
+"""The share of measurement overhead in the raw window; it is subtracted from the row's counts."""
+
+STACK: Final = "Stack (bytes)"
+"""The stack need of one call; the same in each row of a measurement."""
+
+LABEL: Final = "Label"
+"""Given to a call by the user: calls of different labels have separate rows in our tables."""
+
+IN_PLACE: Final = "in place"
+"""Label of ranges in firmware: a row's samples are passes of the range, not calls of a function."""
+
+IN_PLACE_SUMS: Final = "in place, statistics"
+"""Label of ranges for which the board has kept only statistics: a row is of all passes together."""
+
+IN_PLACE_MEAN: Final = "in place, mean"
+"""The same, if not all passes took the same. Other passes then have another mean."""
+
+OF_STATISTICS: Final = frozenset([IN_PLACE_SUMS, IN_PLACE_MEAN])
+
+SHARES: Final = frozenset([SHARE, PERTURBATION])
+"""Columns that also depend on the agent's work around the samples; they are never exact."""
+
+LEVELS: Final = frozenset([STACK])
+"""Columns that hold a level of the whole measurement: the largest is kept, and they do not add up.
+"""
+
+_NOBODY_HAS_IT = array("q")
+_AT_A_TIME = 1024  # rows whose values are stored at once: several times as fast as one by one
+
+
+class LabelledKey(NamedTuple):
+    """Values that the rows of one group share; "" if a row lacks the column.
+
+    Attributes:
+        name: Name.
+        hash: Hash, which distinguishes functions of equal name.
+        shapes: Argument Shapes.
+        device: Device.
+        label: Label, by which the user distinguishes calls.
+        flags: Flags, the setting of a sweep.
+    """
+
+    name: Metric
+    hash: Metric
+    shapes: Metric
+    device: Metric
+    label: Metric
+    flags: Metric = ""
+
+
+class Calls(Sequence[Row]):
+    """Immutable rows, equal to a list of the same dicts.
+
+    Every returned dict is new.
+    """
+
+    def __init__(self, rows: Iterable[Mapping[str, Metric | int]] = ()) -> None:
+        """Copy and check rows.
+
+        Raises:
+            TypeError: a value is not a metric; the message has its place, e.g.
+                ``calls[3]["cycles"]``.
+        """
+        builder = CallsBuilder()
+        for row in rows:
+            builder.add(row)
+        self._take(builder)
+
+    @classmethod
+    def built(cls, builder: CallsBuilder) -> Calls:
+        """Return the rows of a builder, which must not be used afterwards."""
+        calls = cls.__new__(cls)
+        calls._take(builder)
+        return calls
+
+    def _take(self, builder: CallsBuilder) -> None:
+        builder.put_away()
+        self._layouts = tuple(builder.layouts)
+        self._layout_of = builder.layout_of
+        rows = _rows_of_sparse(self._layouts, self._layout_of)
+        self._columns = {
+            name: Column(column.kind, column.values, rows.get(name), len(self._layout_of))
+            for name, column in builder.columns.items()
+        }
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, in the order in which they are first seen."""
+        return tuple(self._columns)
+
+    @property
+    def layouts(self) -> Iterator[tuple[str, ...]]:
+        """The names of each row's columns, in its own order."""
+        return map(self._layouts.__getitem__, self._layout_of)
+
+    def column(self, name: str) -> Column:
+        """Return a column; without values if no row has the name."""
+        found = self._columns.get(name)
+        return Column(str, [], _NOBODY_HAS_IT, len(self)) if found is None else found
+
+    def group_by(self, *names: str) -> Groups[tuple[Metric, ...]]:
+        """Group rows by the values of some columns; "" stands for a missing value."""
+        found = grouped(zip(*(self.column(name).filled("") for name in names), strict=True))
+        return replace(found, same=names)
+
+    def labelled_groups(self, *, by_flags: bool = True) -> Groups[LabelledKey]:
+        """Group rows as our own tables do.
+
+        Args:
+            by_flags: separate rows of different compiler flags; else the key's ``flags`` is "".
+        """
+        flags = ["Flags"] if by_flags else []
+        found = self.group_by("Name", "Hash", "Argument Shapes", "Device", LABEL, *flags)
+        keys = tuple(LabelledKey(*key) for key in found.keys)
+        return Groups(keys, found.order, found.bounds, found.same)
+
+    def tvm_groups(self) -> Groups[tuple[Any, ...]]:
+        """Group rows as TVM does: by name (or hash, if they have one), shapes and device."""
+        name = self.column("Name").filled("")
+        pairs = zip(self.column("Hash").filled(None), name, strict=True)
+        names = (plain if hashed is None else hashed for hashed, plain in pairs)
+        shapes, device = (self.column(n).filled("") for n in ("Argument Shapes", "Device"))
+        own = () if "Hash" in self._columns else ("Name",)
+        found: Groups[tuple[Any, ...]] = grouped(zip(names, shapes, device, strict=True))
+        return replace(found, same=(*own, "Argument Shapes", "Device"))
+
+    def __len__(self) -> int:
+        """Return how many rows there are."""
+        return len(self._layout_of)
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Row]: ...
+    def __getitem__(self, index: int | slice) -> Row | list[Row]:
+        """Return a row, or a list of rows."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        row = range(len(self))[index]
+        layout = self._layouts[self._layout_of[row]]
+        return {name: self._columns[name].metric(row) for name in layout}
+
+    def __iter__(self) -> Iterator[Row]:
+        """Yield the rows."""
+        values = {name: column.metrics() for name, column in self._columns.items()}
+        for layout in self.layouts:
+            yield {name: next(values[name]) for name in layout}
+
+    def __eq__(self, other: object) -> bool:
+        """Compare by content in any order of the columns; NaN equals NaN."""
+        if isinstance(other, Calls):
+            return len(self) == len(other) and self._columns == other._columns
+        if isinstance(other, list):
+            pairs = zip(self, other, strict=False)
+            return len(self) == len(other) and all(row == theirs for row, theirs in pairs)
+        return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # as of a list
+
+    def __repr__(self) -> str:
+        """Return one short line, whatever the number of rows."""
+        return f"<Calls: {len(self)} rows of {', '.join(self._columns) or 'nothing'}>"
+
+
+class CallsBuilder:
+    """Builder of `Calls` from single rows.
+
+    Attributes:
+        layouts: number and value store of each layout, which is a sequence of column names.
+        layout_of: number of each row's layout.
+        columns: by name, in the order in which they are first seen.
+    """
+
+    def __init__(self, cells: Cells = METRICS) -> None:
+        """Begin without rows; ``cells`` tells how values are written."""
+        self._cells = cells
+        self._away = 0  # rows whose values were all stored
+        self.layouts: dict[tuple[str, ...], tuple[int, list[Callable[[Any], None]]]] = {}
+        self.layout_of = array("I")
+        self.columns: dict[str, ColumnBuilder] = {}
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Add a row.
+
+        Raises:
+            TypeError: the row is not a dict, or a name is not a str. Here or later: a value is not
+                a metric; the message has its place, and ``cells`` may choose another error.
+        """
+        is_row = type(row) is dict or isinstance(row, Mapping)
+        number, takers = (is_row and self.layouts.get(tuple(row))) or self._new_layout(row)
+        for take, value in zip(takers, row.values(), strict=True):
+            take(value)
+        self.layout_of.append(number)
+        if len(self.layout_of) - self._away == _AT_A_TIME:
+            self.put_away()
+
+    def extend(self, names: tuple[str, ...], columns: Sequence[tuple[Kind, Sequence[Raw]]]) -> None:
+        """Add rows of one layout, column by column.
+
+        Args:
+            names: of the columns, as in an earlier row.
+            columns: kind and values of each, as many as there are rows.
+
+        Raises:
+            TypeError: of an earlier row; see `add`.
+        """
+        self.put_away()
+        number, _ = self.layouts[names]
+        for name, (kind, raws) in zip(names, columns, strict=True):
+            self.columns[name].extend(kind, raws)
+        self.layout_of.extend(repeat(number, len(columns[0][1])))
+        self._away = len(self.layout_of)
+
+    def put_away(self) -> None:
+        """Store the pending values.
+
+        Raises:
+            TypeError: a value is not a metric, or another error of ``cells``; the message has its
+                place.
+        """
+        try:
+            for column in self.columns.values():
+                column.put_away(self._cells)
+        except (TypeError, ValueError):
+            self._refuse()
+            raise
+        self._away = len(self.layout_of)
+
+    def _new_layout(self, row: Mapping[str, Any]) -> tuple[int, list[Callable[[Any], None]]]:
+        if not isinstance(row, Mapping) or not all(isinstance(name, str) for name in row):
+            self.put_away()  # an earlier row may be refused here
+            checked_row(row, "calls", len(self.layout_of))
+        names = tuple(map(str.__str__, row))
+        takers = [self.columns.setdefault(n, ColumnBuilder()).pending.append for n in names]
+        return self.layouts.setdefault(names, (len(self.layouts), takers))
+
+    def _refuse(self) -> None:
+        """Raise for the first pending value that is not a metric, in the order of rows."""
+        layouts = list(self.layouts)
+        pending = {name: iter(column.pending) for name, column in self.columns.items()}
+        for row in range(self._away, len(self.layout_of)):
+            for name in layouts[self.layout_of[row]]:
+                for value in islice(pending[name], 1):  # stored values are valid
+                    try:
+                        self._cells.one(value)
+                    except (TypeError, ValueError) as error:
+                        place = place_text("calls", row, name)
+                        raise self._cells.refusal(place, error) from None
+
+
+def place_text(root: str, *keys: str | int) -> str:
+    """Return the place of a value in Python syntax, e.g. ``calls[3]["cycles"]``."""
+    return root + "".join(f"[{json.dumps(key)}]" for key in keys)
+
+
+def checked_row(row: Mapping[str, Metric | int], root: str, *keys: str | int) -> Row:
+    """Return a copy of a row, with metrics for plain numbers.
+
+    Raises:
+        TypeError: a value is not a metric; the message has its place.
+    """
+    if not isinstance(row, Mapping):
+        raise TypeError(f"{place_text(root, *keys)}: a dict of metrics is needed, not {row!r:.60}")
+    metrics: Row = {}
+    for name, value in row.items():
+        if not isinstance(name, str):
+            raise TypeError(
+                f"{place_text(root, *keys)}: a column name must be a str, not {name!r:.60}"
+            )
+        try:
+            metrics[name] = as_metric(value)
+        except TypeError as error:
+            raise TypeError(f"{place_text(root, *keys, name)}: {error}") from None
+    return metrics
+
+
+def _rows_of_sparse(
+    layouts: Sequence[tuple[str, ...]], layout_of: Iterable[int]
+) -> dict[str, array[int]]:
+    """Return the rows that have each column, for columns that some rows lack."""
+    everywhere = set(layouts[0]).intersection(*layouts) if layouts else set()
+    rows: dict[str, Any] = {}
+    for layout in layouts:
+        rows |= {name: array("q") for name in layout if name not in everywhere}
+    sparse = [[rows[name] for name in layout if name in rows] for layout in layouts]
+    for row, layout_number in enumerate(layout_of) if rows else ():
+        for each in sparse[layout_number]:
+            each.append(row)
+    return rows
+
+
+def one_of(labels: Iterable[object]) -> str:
+    """Return what a value is of: ``pass`` if all labels are those of ranges, else ``call``."""
+    found = set(labels)
+    return "pass" if found and found <= {IN_PLACE, *OF_STATISTICS} else "call"

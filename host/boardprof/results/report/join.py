@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One Report of several that were measured separately, such as those of a batch's jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from boardprof.base.errors import UsageError
+from boardprof.base.metrics import Count, Duration, Metric, Ratio
+from boardprof.results.report.calls import LABEL, PERTURBATION, SHARE, Row
+from boardprof.results.report.configuration import differing_results, perturbation_text
+from boardprof.results.report.report import SCHEMA_VERSION, Report
+
+_FLAGS = "Flags"
+_KEYS = ("Name", "Hash", "Argument Shapes", "Device", LABEL, _FLAGS)
+_SAME_DEVICE = ("clock_kind", "emulated", "cflags", "collectors")
+"""What must be the same for a device, because its rows and blobs are read by it."""
+
+_OF_ONE_CALL = (" returned", " clock by the host's")
+"""Lines of the configuration that say nothing without their function; the raw data has them."""
+
+Key = tuple[Metric, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A Report to be joined with others.
+
+    Attributes:
+        report: with its raw data.
+        origin: what tells it from other parts. Rows that would otherwise be alike get a label with
+            the entries that differ.
+    """
+
+    report: Report
+    origin: Mapping[str, str]
+
+
+def joined(parts: Sequence[Part], missing: Sequence[str] = ()) -> Report:
+    """Return one Report with the rows of all parts, in their order.
+
+    Flags are a column if they differ. Shares are left out, because they are of a part's total.
+
+    Args:
+        parts: at least one.
+        missing: what could not be measured besides.
+
+    Raises:
+        UsageError: two parts have boards of the same name whose clocks, flags or collectors differ,
+            or have rows that nothing tells apart.
+    """
+    extras = [part.report.extra or {} for part in parts]
+    flags = [_flags(extra) for extra in extras]
+    swept = len({each for each in flags if each is not None}) > 1
+    settings = [each if swept else None for each in flags]
+    labels = _labels(parts, settings)
+    rows: list[Row] = []
+    measurements: list[dict[str, Any]] = []
+    for number, (part, extra) in enumerate(zip(parts, extras, strict=True)):
+        own = labels[number]
+        rows += (_row(row, settings[number], own) for row in part.report.calls)
+        for each in extra.get("measurements", ()):
+            label = _label(each.get("label", ""), own.get(_plain_key(each), ""))
+            measurements.append({**each, **({"label": label} if label else {})})
+    lost = [*(text for extra in extras for text in extra.get("missing", ())), *missing]
+    return Report(
+        rows,
+        _totals(parts),
+        _configuration(parts, rows, measurements, lost),
+        {
+            "schema_version": SCHEMA_VERSION,
+            "devices": _devices(extras),
+            "measurements": measurements,
+            "missing": lost,
+        },
+    )
+
+
+def _flags(extra: Mapping[str, Any]) -> str | None:
+    """Return the compiler flags of a part; None if there are none or they differ."""
+    found = {m.get("flags") for m in extra.get("measurements", ())}
+    return found.pop() if len(found) == 1 else None
+
+
+# -- rows ------------------------------------------------------------------------------------------
+
+
+def _key(row: Row, flags: str | None) -> Key:
+    named = row if flags is None else {_FLAGS: flags, **row}
+    return tuple(named.get(name, "") for name in _KEYS)
+
+
+def _labels(
+    parts: Sequence[Part], settings: Sequence[str | None]
+) -> list[dict[tuple[str, str], str]]:
+    """Return the additional label of functions that other parts have, too, for each part.
+
+    Functions are named with their arguments.
+    """
+    owners: dict[Key, dict[int, None]] = {}
+    for number, (part, flags) in enumerate(zip(parts, settings, strict=True)):
+        for row in part.report.calls:
+            owners.setdefault(_key(row, flags), {})[number] = None
+    labels: list[dict[tuple[str, str], str]] = [{} for _ in parts]
+    for key, numbers in owners.items():
+        if len(numbers) > 1:
+            for number, label in _telling(parts, [*numbers], str(key[0])):
+                labels[number][str(key[0]), str(key[2])] = label
+    return labels
+
+
+def _telling(
+    parts: Sequence[Part], numbers: Sequence[int], function: str
+) -> Iterator[tuple[int, str]]:
+    """Yield the entries of each part's origin that differ between some parts."""
+    origins = [parts[number].origin for number in numbers]
+    names = dict.fromkeys(name for origin in origins for name in origin)
+    differ = [name for name in names if len({origin.get(name) for origin in origins}) > 1]
+    texts = [", ".join(o[name] for name in differ if o.get(name)) for o in origins]
+    if len(set(texts)) < len(texts):
+        raise UsageError(f"Two Reports cannot be joined: both have {function}, measured alike.")
+    return zip(numbers, texts, strict=True)
+
+
+def _plain_key(measurement: Mapping[str, Any]) -> tuple[str, str]:
+    return str(measurement.get("name", "")), str(measurement.get("arguments", ""))
+
+
+def _label(label: object, more: str) -> str:
+    return ", ".join(filter(None, [str(label), more]))
+
+
+def _row(row: Row, flags: str | None, labels: Mapping[tuple[str, str], str]) -> Row:
+    found = {name: value for name, value in row.items() if name != SHARE}
+    if flags is not None:
+        found.setdefault(_FLAGS, flags)
+    more = labels.get((str(row.get("Name", "")), str(row.get("Argument Shapes", ""))), "")
+    if label := _label(row.get(LABEL, ""), more):
+        found[LABEL] = label
+    return found
+
+
+# -- facts -----------------------------------------------------------------------------------------
+
+
+def _totals(parts: Sequence[Part]) -> dict[str, Row]:
+    """Return the sums by device. Ratios are left out: they cannot be added."""
+    totals: dict[str, Row] = {}
+    for part in parts:
+        for device, row in part.report.device_metrics.items():
+            total = totals.setdefault(device, {})
+            for name, metric in row.items():
+                before = total.get(name)
+                if isinstance(metric, Count):
+                    total[name] = Count(
+                        metric.value + (before.value if isinstance(before, Count) else 0)
+                    )
+                elif isinstance(metric, Duration):
+                    spent = before.microseconds if isinstance(before, Duration) else 0.0
+                    total[name] = Duration(metric.microseconds + spent)
+    return totals
+
+
+def _devices(extras: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    devices: dict[str, Any] = {}
+    for extra in extras:
+        for name, facts in extra.get("devices", {}).items():
+            before = devices.get(name, facts)
+            for what in _SAME_DEVICE:
+                if before.get(what) != facts.get(what):
+                    raise UsageError(
+                        f"Two Reports cannot be joined: {name} has other {what} in one of them: "
+                        f"{before.get(what)!r:.200} and {facts.get(what)!r:.200}."
+                    )
+            unsupported = {**before.get("unsupported", {}), **facts.get("unsupported", {})}
+            devices[name] = {**facts, "unsupported": unsupported}
+    return devices
+
+
+def _configuration(
+    parts: Sequence[Part],
+    rows: Sequence[Row],
+    measurements: Sequence[Mapping[str, Any]],
+    missing: Sequence[str],
+) -> Row:
+    """Return the lines of all parts; where they differ, one after the other."""
+    values: dict[str, dict[Metric, None]] = {}
+    for part in parts:
+        for name, value in part.report.configuration.items():
+            values.setdefault(name, {})[value] = None
+    found: Row = {}
+    for name, each in values.items():
+        if len(each) > 1 and name.endswith(_OF_ONE_CALL):
+            continue
+        texts = dict.fromkeys(f"{v.value}" if isinstance(v, Count) else f"{v}" for v in each)
+        found[name] = next(iter(each)) if len(each) == 1 else "; ".join(texts)
+    for device in dict.fromkeys(row.get("Device") for row in rows):
+        if f"{device} perturbation" in found:
+            mine = [row.get(PERTURBATION) for row in rows if row.get("Device") == device]
+            shares = [each.ratio for each in mine if isinstance(each, Ratio)]
+            found[f"{device} perturbation"] = perturbation_text(shares)
+    found.pop("Results differ", None)
+    if differ := differing_results(map(_result, measurements)):
+        found["Results differ"] = "; ".join(differ)
+    found.pop("Missing", None)
+    if missing:
+        found["Missing"] = "; ".join(missing)
+    return found
+
+
+def _result(measurement: Mapping[str, Any]) -> tuple[str, str, str, str, str, str]:
+    names = ("name", "arguments", "label", "device", "flags", "result")
+    function, arguments, label, device, flags, result = (
+        str(measurement.get(name) or "") for name in names
+    )
+    return function, arguments, label, device, flags, result

@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The measurement of one function: samples, calibration, totals, corrected values and metrics."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from boardprof.base.formula import Formula
+from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio
+from boardprof.results.report.calls import DURATION
+from boardprof.results.report.interrupts import NOT_MASKED, Interrupts
+from boardprof.results.report.profile import Profile
+from boardprof.results.report.source_place import SourcePlace
+from boardprof.wire.decode.clock import ClockFit
+from boardprof.wire.decode.dictionary import CollectorInfo
+from boardprof.wire.decode.samples import Reading, Sample
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from boardprof.results.report.calls import Row
+
+
+def clock_of(readings: Mapping[str, Reading], clock_kind: str) -> str | None:
+    """Return the counter of wall time: the system's clock, else the ticks of a real clock."""
+    if "duration_time" in readings:
+        return "duration_time"
+    if clock_kind == "simulated":
+        return None
+    ticks = (name for name, r in readings.items() if r.unit == "ticks" and r.hz)
+    return next(ticks, None)
+
+
+@dataclass(frozen=True)
+class Device:
+    """A Report's data on the board that a number comes from.
+
+    Attributes:
+        name: the board's name; the Report's Device column.
+        clock_kind: ``measured``, ``declared`` or ``simulated``.
+        emulated: the host started it as an emulator, or the board is always one.
+        port: through which it was reached.
+        agent_version: of the firmware.
+        build_id: 16 hexadecimal digits.
+        boot_id: differs between boots.
+        unsupported: why a counter is not available, by name.
+        collectors: from its dictionary, to decode the blobs again.
+        cflags: flags of all code for the board.
+        clock_reason: why the clock has this kind, if its description does not say so.
+        clock_given: the user or a Report states the kind of clock, so it is not checked by its
+            counts.
+    """
+
+    name: str
+    clock_kind: str
+    emulated: bool
+    port: str
+    agent_version: str
+    build_id: str
+    boot_id: int
+    unsupported: dict[str, str]
+    collectors: tuple[CollectorInfo, ...] = ()
+    cflags: tuple[str, ...] = ()
+    clock_reason: str = ""
+    clock_given: bool = False
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The stack need of a call, as found by painting.
+
+    Attributes:
+        used: bytes taken by the function and its callees.
+        painted: bytes that were checked. If all of them were used, the need may be larger.
+    """
+
+    used: int
+    painted: int
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The result of one pass over all rounds, with one set of counters.
+
+    Attributes:
+        samples: the measured windows, in order.
+        calibration: the same loop around the empty function.
+        totals: from before the first to after the last sample, one for each reply of the board.
+        mask: the collectors of the blobs: bit i is ``device.collectors[i]``.
+        events: what the slots counted, by programmable collector.
+        interrupt_costs: what one interrupt takes outside of its hooks, by counter. It is in
+            ``outside_hooks`` of the samples' readings. Empty if not known.
+    """
+
+    samples: tuple[Sample, ...]
+    calibration: tuple[Sample, ...]
+    totals: tuple[Sample, ...]
+    mask: int = 0
+    events: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    interrupt_costs: Mapping[str, Fraction] = field(default_factory=dict)
+
+    @cached_property
+    def counters(self) -> tuple[str, ...]:
+        """Names of the counters that were read in every window."""
+        every = (*self.samples, *self.calibration, *self.totals)
+        return tuple(n for n in self.samples[0].readings if all(n in s.readings for s in every))
+
+    @cached_property
+    def overheads(self) -> dict[str, int]:
+        """The counts of the empty function's window: the median over the calibration's samples."""
+        return {
+            name: statistics.median_low(
+                [each.readings[name].uninterrupted for each in self.calibration]
+            )
+            for name in self.counters
+        }
+
+
+@dataclass(frozen=True)
+class Cold:
+    """The first call of a measurement, before the warm-up: its code and data are not cached.
+
+    Attributes:
+        sample: the window around this one call, of the first pass's counters.
+        overhead: what the empty function's window of one call counted, by counter.
+    """
+
+    sample: Sample
+    overhead: Mapping[str, int]
+
+    @property
+    def nets(self) -> dict[str, int]:
+        """The counts of the function itself; see `Measurement.net`."""
+        return {
+            counter: reading.uninterrupted - self.overhead[counter] + reading.own_return
+            for counter, reading in self.sample.readings.items()
+            if counter in self.overhead
+        }
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One function's samples on one board.
+
+    Attributes:
+        function: its name.
+        device: where it ran.
+        number: calls in each sample.
+        warmup: calls before the first sample.
+        windows: one for each pass that was needed to count all metrics.
+        arguments: of the function, such as ``n=256, gain=0.5``; "" if it takes none.
+        clock_fit: the board's clock relative to the host's during the run; None if it has no clock.
+        flags: the compiler's, for the function's code; None if it was not built here.
+        libc: the C library in the image, or ``none``; None if every image has one, or if not known.
+        stack: the stack need of a call, or why it is not known; None if not requested.
+        result: return value of one extra call after the samples; None if absent.
+        result_type: as in signatures: ``i32``, ``void``.
+        outputs: arrays that come back from that extra call, by parameter name.
+        kept: names of the arrays and blocks that were not restored between calls.
+        sent_again: why the host sent in/out arrays before each round; "" if it did not.
+        parts: the part of the board that a counter belongs to, if not the CPU.
+        formulas: kind and formula of each metric that is computed from others, by name.
+        cold: the very first call; None if not measured.
+        compilers: of the function's code; () if not known.
+        label: tells its rows from others of the same function and arguments; "" if absent.
+        calls_before: how often the board had run functions before; None if not known.
+        interrupts: whether interrupts ran within the windows.
+        profile: where one call spends what it costs; None if not recorded.
+        source: where the function is defined; None if not known.
+        inputs_crc32: see `Arguments.inputs_crc32`; "" if not known.
+    """
+
+    function: str
+    device: Device
+    number: int
+    warmup: int
+    windows: tuple[Windows, ...]
+    arguments: str = ""
+    clock_fit: ClockFit | None = None
+    flags: str | None = None
+    libc: str | None = None
+    stack: Stack | str | None = None
+    result: object = None
+    result_type: str = "void"
+    outputs: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict, compare=False)
+    kept: tuple[str, ...] = ()
+    sent_again: str = ""
+    parts: Mapping[str, str] = field(default_factory=dict)
+    formulas: Mapping[str, tuple[str, Formula]] = field(default_factory=dict)
+    cold: Cold | None = None
+    compilers: tuple[str, ...] = ()
+    label: str = ""
+    calls_before: int | None = None
+    interrupts: Interrupts = NOT_MASKED
+    profile: Profile | None = None
+    source: SourcePlace | None = None
+    inputs_crc32: str = ""
+
+    @cached_property
+    def samples(self) -> tuple[Sample, ...]:
+        """The samples, each with the readings of all passes and the blobs of the first."""
+        if len(self.windows) == 1:
+            return self.windows[0].samples
+        rows = zip(*(each.samples for each in self.windows), strict=True)
+        return tuple(
+            Sample({name: r for s in row for name, r in s.readings.items()}, row[0].raw)
+            for row in rows
+        )
+
+    @cached_property
+    def counters(self) -> tuple[str, ...]:
+        """Names of the counters that were read."""
+        return tuple(dict.fromkeys(name for each in self.windows for name in each.counters))
+
+    @cached_property
+    def clock(self) -> str | None:
+        """The counter whose value is the Duration; None on a simulated clock."""
+        return clock_of(self.samples[0].readings, self.device.clock_kind)
+
+    def overhead(self, counter: str) -> int:
+        """The counts of the empty function's window; see `Windows.overheads`."""
+        return self._passes[counter].overheads[counter]
+
+    def net(self, sample: Sample, counter: str) -> int:
+        """The counts of the function itself, from its first instruction to its return.
+
+        This is ``raw - overhead``, plus the cost of the empty function's own return if it is known
+        exactly, minus what interrupts took outside of their hooks.
+        """
+        reading = sample.readings[counter]
+        own = reading.own_return * self.number
+        return reading.uninterrupted - self.overhead(counter) + own
+
+    def total(self, counter: str) -> Reading:
+        """The counter over the whole run on the board, the agent's work included."""
+        readings = [sample.readings[counter] for sample in self._passes[counter].totals]
+        first = readings[0]
+        return Reading(
+            sum(reading.value for reading in readings),
+            first.unit,
+            first.hz,
+            first.own_return,
+            sum(reading.wrapped for reading in readings),
+            any(reading.ambiguous for reading in readings),
+            any(reading.estimated for reading in readings),
+        )
+
+    @cached_property
+    def nets(self) -> dict[str, list[int]]:
+        """The `net` values of each sample, by counter."""
+        return {name: [self.net(each, name) for each in self.samples] for name in self.counters}
+
+    @cached_property
+    def _passes(self) -> dict[str, Windows]:
+        """The first pass that has read each counter."""
+        return {name: each for each in reversed(self.windows) for name in each.counters}
+
+    @cached_property
+    def reference(self) -> str:
+        """The counter for percentages: time, else instructions, else ticks."""
+        wanted = (self.clock, "instructions", "ticks", "cycles")
+        return next((name for name in wanted if name in self.counters), self.counters[0])
+
+    @cached_property
+    def perturbations(self) -> list[float | None]:
+        """Overhead of each window in percent; None if the window is empty."""
+        raws = [sample.readings[self.reference].value for sample in self.samples]
+        nets = self.nets[self.reference]
+        return [
+            100.0 * (raw - net) / raw if raw else None for raw, net in zip(raws, nets, strict=True)
+        ]
+
+
+def devices_of(measurements: Sequence[Measurement]) -> list[Device]:
+    """Return the boards of measurements, each once."""
+    return list({m.device.name: m.device for m in measurements}.values())
+
+
+def part_name(measurement: Measurement, part: str | None) -> str:
+    """Return the Report's name of a part of the board; None is its CPU."""
+    name = measurement.device.name
+    return name if part is None else f"{name} {part}"
+
+
+def busy_parts(measurement: Measurement) -> list[str]:
+    """Return the parts besides the CPU that counted anything, or if only they were requested.
+
+    The others have no rows.
+    """
+    if all(name in measurement.parts for name in measurement.counters):
+        return list(dict.fromkeys(measurement.parts[name] for name in measurement.counters))
+    return [
+        part
+        for part in dict.fromkeys(measurement.parts.values())
+        if any(
+            any(nets)
+            for counter, nets in measurement.nets.items()
+            if measurement.parts.get(counter) == part
+        )
+    ]
+
+
+_KINDS: Mapping[str, Callable[[float], Metric]] = {
+    "Count": lambda value: Count(round(value)),
+    "Percent": Percent,
+    "Ratio": Ratio,
+}
+
+
+def metrics_of(counter: str, value: int, reading: Reading, clock: str | None) -> dict[str, Metric]:
+    """Return a counter's value as metrics.
+
+    Nanoseconds become a Duration. Ticks stay ticks, and also become a Duration if they are the
+    ``clock`` (see `clock_of`): only one of several clocks gives the Duration.
+    """
+    if reading.unit == "ns":
+        name = DURATION if counter == clock else f"{counter} (us)"
+        return {name: Duration(value / 1000.0)}
+    metrics: dict[str, Metric] = {counter: Count(value)}
+    if counter == clock:
+        metrics[DURATION] = Duration(value * 1e6 / reading.hz)
+    return metrics
+
+
+def computed_metrics(measurement: Measurement, values: Mapping[str, int], part: str | None) -> Row:
+    """Return the metrics of formulas; each belongs to the first counter that it names."""
+    row: Row = {}
+    for name, (kind, formula) in measurement.formulas.items():
+        if measurement.parts.get(formula.names[0]) != part or not {*formula.names} <= {*values}:
+            continue
+        value = formula.value(values)
+        if value is not None:
+            row[name] = computed(kind, value)
+    return row
+
+
+def computed(kind: str, value: float) -> Metric:
+    """Return a formula's value as a metric of its kind."""
+    return _KINDS[kind](value)

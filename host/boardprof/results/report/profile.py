@@ -1,0 +1,410 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The profile of one call: its cost by function, line, instruction and call path."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from boardprof.base.errors import UnknownNameError
+from boardprof.base.metrics import metric_called
+
+CALL, INTERRUPTS, OTHER = 0, 1, 2
+"""Nodes of the tree: the call itself, all handlers, and paths beyond the recorder's limit."""
+
+Cost = tuple[int, ...]
+"""A figure for each column of a profile."""
+
+OTHER_PATHS = "(other paths)"
+
+_Z = 1.959964
+"""95 % of a normal distribution are within this number of standard deviations."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A function that an instruction belongs to, and the line in it.
+
+    Attributes:
+        function: as the sources call it; "" if not known.
+        file: as the compiler was given it; "" if not known.
+        line: counted from 1; 0 if not known.
+    """
+
+    function: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A function of the image. ``file`` is "" and ``line`` 0 where they are not known."""
+
+    name: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Node:
+    """A call path: its caller's node, -1 at the top, and the function that it ends with.
+
+    A function that is on the path already has no second node: recursion leads back to the first.
+    """
+
+    parent: int
+    symbol: int
+    calls: int
+
+
+@dataclass(frozen=True)
+class Site:
+    """Calls from one instruction on one path; ``cost`` is that of the calls."""
+
+    caller: int
+    instruction: int
+    callee: int
+    calls: int
+    cost: Cost
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """An instruction that was executed.
+
+    ``frames`` has the innermost inlined function first; ``text`` is "" if nothing could tell.
+    """
+
+    address: int
+    symbol: int
+    frames: tuple[Frame, ...]
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class SampledCalls:
+    """How a sampled profile was made.
+
+    Attributes:
+        calls: of the function, while samples were taken.
+        timer: that has interrupted it, or what else has taken the samples, such as ``DWT PCSR``.
+        wanted: samples that were asked for. There are fewer if a call is so short that it is
+            hardly ever hit.
+        seed: of the random times between samples.
+        outside: samples that did not hit the call, but the agent; they are left out.
+        unreadable: reads of a debug probe that found no program counter; they are not counted.
+    """
+
+    calls: int
+    timer: str
+    wanted: int
+    seed: int
+    outside: int
+    unreadable: int = 0
+
+
+Interval = tuple[float, float]
+"""The lowest and the highest share, 0 to 1, that 95 % of such profiles contain."""
+
+
+@dataclass(frozen=True)
+class FunctionCost:
+    """What a function costs.
+
+    Attributes:
+        name: of the function.
+        file: where it is, "" if not known.
+        line: where it begins, 0 if not known.
+        self: cost of its own instructions.
+        total: the same with all that it called; recursion counts once. None if not known: samples
+            do not say who has called a function.
+        calls: how often it was called; 0 if not known.
+        share: of ``self`` in the call's cost, 0 to 1.
+        interval: of the share, if it is sampled; None if it is exact.
+    """
+
+    name: str
+    file: str
+    line: int
+    self: int
+    total: int | None
+    calls: int
+    share: float
+    interval: Interval | None = None
+
+
+@dataclass(frozen=True)
+class LineCost:
+    """What a line of the source costs: its instructions, and the calls that they make.
+
+    An inlined function's instructions count at the lines of that function.
+
+    Attributes:
+        file: as the compiler was given it.
+        line: counted from 1.
+        function: that the line is in.
+        self: cost of its instructions.
+        calls: cost of the calls that they make.
+        executions: how often it ran: at each place where it is inlined, as often as that of its
+            instructions which ran most. 0 if not known.
+        share: of ``self`` in the call's cost, 0 to 1.
+        interval: of the share, if it is sampled; None if it is exact.
+    """
+
+    file: str
+    line: int
+    function: str
+    self: int
+    calls: int
+    executions: int
+    share: float = 0.0
+    interval: Interval | None = None
+
+
+class _Times:
+    """How often a line was executed, by its instructions at each place where it is inlined."""
+
+    def __init__(self) -> None:
+        self._found: defaultdict[object, dict[int, int]] = defaultdict(dict)
+
+    def add(self, instruction: Instruction, times: int) -> None:
+        here = self._found[instruction.symbol, instruction.frames[1:]]
+        here[instruction.address] = here.get(instruction.address, 0) + times
+
+    def most(self) -> int:
+        return sum(max(each.values()) for each in self._found.values())
+
+
+@dataclass(frozen=True)
+class PathCost:
+    """What a call path costs, outermost function first."""
+
+    functions: tuple[str, ...]
+    self: int
+    calls: int
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Where a call of a function spent what it cost.
+
+    Attributes:
+        function: that was called.
+        board: where.
+        columns: what was counted, such as ``("instructions",)``; ``("samples",)`` if it is sampled.
+        state: ``complete``, or ``incomplete`` and why: then it holds what was seen until then.
+        total: of the call without the interrupts in it.
+        counted: the Report's net counts of the same call, by column; a column that the board
+            cannot count is absent.
+        symbols: the functions of the image that ran.
+        totals: for each, the cost of it and all that it called.
+        tree: the call paths.
+        sites: the calls.
+        instructions: those that ran.
+        counts: (node, instruction, cost), once for each pair.
+        sources: text of the source files that could be read, by the file's name.
+        failure: what has ended an incomplete call, "" if it is complete.
+        recorder: what has executed the call, if that is not the board itself: ``callgrind``.
+        newer: the sources that have changed since an image was made that was not built here.
+        sampled: how the samples were taken; None if every instruction was seen. A sampled profile
+            has all functions directly below the called one: who has called them is not known.
+    """
+
+    function: str
+    board: str
+    columns: tuple[str, ...]
+    state: str
+    total: Cost
+    counted: Mapping[str, int]
+    symbols: tuple[Symbol, ...]
+    totals: tuple[Cost, ...]
+    tree: tuple[Node, ...]
+    sites: tuple[Site, ...]
+    instructions: tuple[Instruction, ...]
+    counts: tuple[tuple[int, int, Cost], ...]
+    sources: Mapping[str, str] = field(default_factory=dict)
+    failure: str = ""
+    recorder: str = ""
+    newer: tuple[str, ...] = ()
+    sampled: SampledCalls | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether every instruction was seen. If not, the figures are of samples."""
+        return self.sampled is None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the function returned."""
+        return self.state == "complete"
+
+    @property
+    def checked(self) -> str | None:
+        """The column whose total is held against the board's count, None if it counts none."""
+        return next((name for name in ("instructions", "cycles") if name in self.counted), None)
+
+    @property
+    def metric(self) -> str:
+        """What is shown unless something else is asked for: cycles, if the board has them."""
+        return "cycles" if "cycles" in self.columns else self.columns[0]
+
+    def column(self, metric: str | None = None) -> int:
+        """Return the index of a metric in each cost.
+
+        Raises:
+            UnknownNameError: there is none of that name.
+        """
+        name = self.metric if metric is None else metric_called(metric, self.columns)
+        if name is None:
+            raise UnknownNameError("metric", f"{metric}", self.columns, owner="The profile")
+        return self.columns.index(name)
+
+    def sum(self, metric: str | None = None) -> int:
+        """Return the call's cost."""
+        return self.total[self.column(metric)]
+
+    def functions(self, metric: str | None = None) -> list[FunctionCost]:
+        """Return the functions of the call, the one that costs most by itself first."""
+        column = self.column(metric)
+        total = self.total[column]
+        own: defaultdict[int, int] = defaultdict(int)
+        for _, number, cost in self._of_the_call:
+            own[self.instructions[number].symbol] += cost[column]
+        calls: defaultdict[int, int] = defaultdict(int)
+        for index, node in enumerate(self.tree):
+            if index not in self.in_interrupts and index != OTHER:
+                calls[node.symbol] += node.calls
+        found = [
+            FunctionCost(
+                symbol.name,
+                symbol.file,
+                symbol.line,
+                own[index],
+                self._total(index, column),
+                calls[index],
+                own[index] / total if total else 0.0,
+                self._interval(own[index], total),
+            )
+            for index, symbol in enumerate(self.symbols)
+            if own[index] or calls[index] or index == self.tree[CALL].symbol
+        ]
+        return sorted(found, key=lambda each: (-each.self, -(each.total or 0), each.name))
+
+    def _total(self, symbol: int, column: int) -> int | None:
+        is_known = self.exact or symbol == self.tree[CALL].symbol
+        return self.totals[symbol][column] if is_known else None
+
+    def _interval(self, cost: int, total: int) -> Interval | None:
+        return None if self.exact or not total else share_interval(cost, total)
+
+    def lines(self, metric: str | None = None) -> list[LineCost]:
+        """Return the lines of the call's sources, by file and number."""
+        column = self.column(metric)
+        own: defaultdict[tuple[str, int, str], int] = defaultdict(int)
+        below: defaultdict[tuple[str, int, str], int] = defaultdict(int)
+        times: defaultdict[tuple[str, int, str], _Times] = defaultdict(_Times)
+        for _, number, cost in self._of_the_call:
+            key = self._line(number)
+            own[key] += cost[column]
+            if self.exact:
+                times[key].add(self.instructions[number], cost[0])
+        for site in self.sites:
+            is_recursion = site.callee in self._path(site.caller)
+            if site.caller not in self.in_interrupts and not is_recursion:
+                below[self._line(site.instruction)] += site.cost[column]
+        total = self.total[column]
+        return [
+            LineCost(
+                *key,
+                self=own[key],
+                calls=below[key],
+                executions=times[key].most(),
+                share=own[key] / total if total else 0.0,
+                interval=self._interval(own[key], total),
+            )
+            for key in sorted(own)
+        ]
+
+    def paths(self, metric: str | None = None) -> list[PathCost]:
+        """Return the call paths, the one that costs most by itself first."""
+        column = self.column(metric)
+        own: defaultdict[int, int] = defaultdict(int)
+        for node, _, cost in self._of_the_call:
+            own[node] += cost[column]
+        found = [
+            PathCost(self.names(index), own[index], node.calls)
+            for index, node in enumerate(self.tree)
+            if (own[index] or node.calls) and index not in self.in_interrupts
+        ]
+        return sorted(found, key=lambda each: (-each.self, each.functions))
+
+    def interrupts(self, metric: str | None = None) -> int:
+        """Return the cost of the handlers that ran within the call; it is not in its total."""
+        column = self.column(metric)
+        return sum(cost[column] for node, _, cost in self.counts if node in self.in_interrupts)
+
+    def names(self, node: int) -> tuple[str, ...]:
+        """Return the functions of a path, outermost first."""
+        if node == OTHER:
+            return (OTHER_PATHS,)
+        return tuple(self.symbols[self.tree[each].symbol].name for each in self._path(node))
+
+    def _path(self, node: int) -> Sequence[int]:
+        path: list[int] = []
+        while node not in (-1, INTERRUPTS):
+            path.append(node)
+            node = self.tree[node].parent
+        return path[::-1]
+
+    def _line(self, number: int) -> tuple[str, int, str]:
+        instruction = self.instructions[number]
+        name = self.symbols[instruction.symbol].name
+        if not instruction.frames:
+            return "", 0, name
+        frame = instruction.frames[0]
+        return frame.file, frame.line, frame.function or name
+
+    @cached_property
+    def in_interrupts(self) -> frozenset[int]:
+        """The nodes of handlers."""
+        found = {INTERRUPTS}
+        for index, node in enumerate(self.tree):  # a parent comes before its children
+            if node.parent in found:
+                found.add(index)
+        return frozenset(found)
+
+    @property
+    def _of_the_call(self) -> Iterator[tuple[int, int, Cost]]:
+        return (each for each in self.counts if each[0] not in self.in_interrupts)
+
+
+def share_interval(count: int, total: int) -> tuple[float, float]:
+    """Return the 95 % confidence interval of a share, by Wilson's score with continuity correction.
+
+    It holds for independent samples. Those of bp.sample are spread more evenly, which makes it
+    wider than needed. With samples at even distances it would not hold: a loop of the same length
+    would be hit at the same place again and again.
+
+    Args:
+        count: samples that hit.
+        total: all samples, 1 or more.
+
+    Returns:
+        The lowest and the highest share, 0 to 1.
+
+    Source: R. G. Newcombe, "Two-sided confidence intervals for the single proportion", Statistics
+    in Medicine 17 (1998), method 4.
+    """
+    share, z2 = count / total, _Z * _Z
+    centre = 2 * count + z2
+    low = z2 - 2 - 1 / total + 4 * share * (total - count + 1)
+    high = z2 + 2 - 1 / total + 4 * share * (total - count - 1)
+    below = (centre - 1 - _Z * math.sqrt(max(low, 0.0))) / (2 * (total + z2))
+    above = (centre + 1 + _Z * math.sqrt(max(high, 0.0))) / (2 * (total + z2))
+    return (
+        0.0 if count == 0 else max(below, 0.0),
+        1.0 if count == total else min(above, 1.0),
+    )

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Report: rows of metrics, totals per device, configuration and extra data.
+
+The model is that of ``tvm.runtime.profiling.Report``. ``calls`` has one row for each sample.
+``Count`` is the number of calls in the sample, and every other value is the sample's net total, so
+that sums are correct. ``extra`` is ours: it holds raw samples, calibration, blobs, unsupported
+counters and diagnostics. In the JSON it is under the key ``boardprof``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from boardprof.base.metrics import Metric
+from boardprof.results.report.calls import Calls, Row, checked_row, place_text
+from boardprof.show.exporters import own_form
+
+if TYPE_CHECKING:
+    import pandas
+
+
+SCHEMA_VERSION: Final = 1
+"""Version of the layout of ``extra`` that this package writes and reads."""
+
+Compat: TypeAlias = Literal["tvm"] | None
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Report:
+    """Measured data, ready to be shown, stored or compared.
+
+    Two Reports are equal if their contents are, in any order of keys; NaN equals NaN.
+
+    Attributes:
+        calls: one row for each sample, a dict from column name to metric; see `Calls`.
+        device_metrics: totals of the whole run, keyed by device, e.g. "cpu0".
+        configuration: facts about the run.
+        extra: JSON-able dict with ``"schema_version": 1``, or None.
+    """
+
+    calls: Calls
+    device_metrics: dict[str, Row]
+    configuration: Row
+    extra: dict[str, Any] | None
+
+    def __init__(
+        self,
+        calls: Iterable[Mapping[str, Metric | int]],
+        device_metrics: Mapping[str, Mapping[str, Metric | int]],
+        configuration: Mapping[str, Metric | int],
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Copy and check the contents.
+
+        Args:
+            calls: rows; a plain int stands for a Count, a plain str for itself.
+            device_metrics: rows keyed by device, values as in ``calls``.
+            configuration: values as in ``calls``.
+            extra: dict of str, int, finite float, bool, None, list and dict
+                with str keys, containing ``"schema_version": 1``; tuples
+                become lists.
+
+        Raises:
+            TypeError: a value is not a metric (a bare float has no unit), a key is not a str, or
+                ``extra`` holds a type that JSON does not have; the message begins with the place,
+                e.g. ``calls[3]["cycles"]``.
+            ValueError: ``extra`` lacks its schema version or holds a NaN.
+        """
+        set_field = object.__setattr__  # the class is frozen for everyone else
+        set_field(self, "calls", calls if isinstance(calls, Calls) else Calls(calls))
+        totals = {
+            name: checked_row(row, "device_metrics", name) for name, row in device_metrics.items()
+        }
+        set_field(self, "device_metrics", totals)
+        set_field(self, "configuration", checked_row(configuration, "configuration"))
+        set_field(self, "extra", None if extra is None else _extra(extra))
+
+    @classmethod
+    def owning(
+        cls,
+        calls: Iterable[Mapping[str, Metric | int]],
+        device_metrics: Mapping[str, Mapping[str, Metric | int]],
+        configuration: Mapping[str, Metric | int],
+        extra: dict[str, Any] | None,
+    ) -> Report:
+        """Return a Report that does not copy ``extra``: copying 100,000 samples takes a second.
+
+        Args:
+            calls: as ``Report`` takes them.
+            device_metrics: likewise.
+            configuration: likewise.
+            extra: valid JSON types; the caller must not keep it.
+        """
+        report = cls(calls, device_metrics, configuration)
+        object.__setattr__(report, "extra", extra)
+        return report
+
+    def __repr__(self) -> str:
+        """Return one short line, however many rows there are."""
+        devices = ", ".join(self.device_metrics) or "none"
+        return f"<Report: {len(self.calls)} rows, devices: {devices}>"
+
+    def __str__(self) -> str:
+        """Return the default table."""
+        return self.table()
+
+    def table(
+        self,
+        sort: bool = True,
+        aggregate: bool = True,
+        col_sums: bool = True,
+        *,
+        compat: Compat = None,
+        separator: str = ",",
+        by_board: bool = False,
+    ) -> str:
+        """Return the Report as a text table.
+
+        Args:
+            sort: largest ``Duration (us)`` first; if absent, largest ``instructions`` or ``ticks``.
+            aggregate: merge rows of equal name, argument shapes and device.
+            col_sums: add a row with the sum of each column.
+            compat: "tvm" gives the exact layout of TVM's table.
+            separator: between thousands, e.g. "," or "".
+            by_board: a row for each function or setting of compiler flags, and a group of columns
+                for each board. Each number is the median per call, and there are no sums.
+
+        Raises:
+            UnknownNameError: there is no such compat mode.
+            UsageError: ``by_board`` of single samples, or in TVM's layout.
+        """
+        return str(
+            own_form("table")(
+                self,
+                sort=sort,
+                aggregate=aggregate,
+                col_sums=col_sums,
+                compat=compat,
+                separator=separator,
+                by_board=by_board,
+            )
+        )
+
+    def statistics(self) -> str:
+        """Return statistics of the samples as a text table, a row for each metric of a function.
+
+        Values are per call: how many samples, smallest, median, mean, largest, standard deviation,
+        coefficient of variation, percentiles, the separate cold value, and outliers by their
+        numbers in run order, from #0. `boardprof.stats` has these as numbers, and warnings about
+        them.
+        """
+        return str(own_form("statistics")(self))
+
+    @property
+    def has_several(self) -> bool:
+        """Whether it has several boards, or several settings of compiler flags."""
+        devices = set(self.calls.column("Device").filled(""))
+        return len(devices) > 1 or "Flags" in self.calls.names
+
+    def csv(self, *, compat: Compat = None) -> str:
+        """Return ``calls`` as comma-separated values, floats exact to the last bit.
+
+        Args:
+            compat: "tvm" writes six digits and leaves quotes in strings unchanged, like TVM; the
+                result may not be readable as CSV.
+
+        Raises:
+            UnknownNameError: there is no such compat mode.
+        """
+        return str(own_form("csv")(self, compat=compat))
+
+    def json(self, *, compat: Compat = None) -> str:
+        """Return the whole Report as one line of JSON; ``from_json`` gives it back.
+
+        Args:
+            compat: "tvm" writes what TVM's own ``from_json`` takes: ``calls``, ``device_metrics``
+                and ``configuration``, without ``extra``; text as UTF-8.
+
+        Raises:
+            UnknownNameError: there is no such compat mode.
+        """
+        return str(own_form("json")(self, compat=compat))
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return ``calls`` as a DataFrame, a column per metric; needs ``boardprof[pandas]``.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        frame: pandas.DataFrame = own_form("pandas")(self)
+        return frame
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Report:
+        """Read a Report that ``json()`` or TVM wrote.
+
+        Raises:
+            ReportFileError: the text is not a Report; the message gives the place.
+        """
+        parsed: Report = own_form("parsed")(text)
+        return parsed
+
+
+def _extra(extra: Mapping[str, Any]) -> dict[str, Any]:
+    version = extra.get("schema_version")
+    if type(version) is not int or version != SCHEMA_VERSION:
+        raise ValueError(f'extra must contain "schema_version": {SCHEMA_VERSION}, not {version!r}')
+    return plain_json(extra)
+
+
+def plain_json(extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a deep copy of ``extra``, made by way of JSON, which is fast.
+
+    Raises:
+        TypeError: JSON cannot hold something in it.
+        ValueError: likewise: a number that is not finite.
+    """
+    try:
+        copy: dict[str, Any] = json.loads(json.dumps(extra, allow_nan=False))
+    except (TypeError, ValueError):
+        _refuse_foreign(extra, "extra")
+        raise
+    if copy != extra:
+        _refuse_foreign(extra, "extra")
+    return copy
+
+
+def _refuse_foreign(value: object, root: str, *keys: str | int) -> None:
+    """Raise for the first value under ``value`` that JSON cannot hold."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"{place_text(root, *keys)}: a key must be a str, not {key!r:.60}")
+            _refuse_foreign(item, root, *keys, key)
+    elif isinstance(value, list | tuple):
+        for i, item in enumerate(value):
+            _refuse_foreign(item, root, *keys, i)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{place_text(root, *keys)}: JSON has no {value}; use None or a str")
+    elif value is not None and not isinstance(value, str | int | float):
+        raise TypeError(f"{place_text(root, *keys)}: JSON cannot hold {type(value).__name__}")

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a measured function is defined: the file as its repository calls it, and the line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from boardprof.results.report.report import Report
+
+
+@dataclass(frozen=True)
+class SourcePlace:
+    """The definition of a function.
+
+    Attributes:
+        file: relative to its repository, with ``/``; only its name if it is in none.
+        line: of its name, from 1.
+    """
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        """Return ``src/fir.c:12``."""
+        return f"{self.file}:{self.line}"
+
+
+def source_place(source: str, line: int, files: Iterable[Path]) -> SourcePlace | None:
+    """Return the place of a function; None if its file is not known.
+
+    Args:
+        source: its file, as the compiler was given it.
+        line: 0 if not known.
+        files: that were compiled. ``source`` may be relative to any of their folders.
+    """
+    if line < 1 or not source:
+        return None
+    parts = PurePath(source).parts
+    found = {file for file in files if file.parts[-len(parts) :] == parts}
+    if os.path.isabs(source):
+        found = {Path(source)}
+    return SourcePlace(_in_repository(found.pop()), line) if len(found) == 1 else None
+
+
+def places_of(report: Report) -> dict[str, SourcePlace]:
+    """Return where the functions of a Report are defined, by name.
+
+    Functions of the same name in several places are left out.
+    """
+    extra = report.extra or {}
+    found: dict[str, set[SourcePlace]] = {}
+    for each in extra.get("measurements", []):
+        source = each.get("source")
+        if source is not None:
+            place = SourcePlace(str(source["file"]), int(source["line"]))
+            found.setdefault(each["name"], set()).add(place)
+    return {name: places.pop() for name, places in found.items() if len(places) == 1}
+
+
+def place_of_line(path: str, line: int) -> SourcePlace | None:
+    """Return a place from the debug information of an image; None if it is not known."""
+    return SourcePlace(_in_repository(Path(path)), line) if path and line > 0 else None
+
+
+def _in_repository(file: Path) -> str:
+    """Return the path from the folder with ``.git`` above a file. It need not exist."""
+    whole = Path(os.path.abspath(file))
+    for folder in whole.parents:
+        if (folder / ".git").exists():
+            return whole.relative_to(folder).as_posix()
+    return whole.name

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples of a Report per call, by function, shapes, flags, device and metric."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from boardprof.base.metrics import Count, Duration, Kind, Metric, Percent, Ratio
+from boardprof.results.report.calls import IN_PLACE_MEAN, LABEL, LEVELS, SHARES
+from boardprof.results.report.columns import Column, Groups
+from boardprof.results.report.report import Report
+from boardprof.results.stats.boards import NOTHING, Boards, Overhead, Source
+from boardprof.results.stats.summary import Number, Summary, are_finite, is_finite, summarize
+
+__all__ = ["GroupKey", "GroupSummary", "LeftOut", "calls_of", "left_out", "summaries", "titled"]
+
+_CALLS = "Count"
+_KEYS = ("Name", "Argument Shapes", "Flags", "Device", "Hash", LABEL)
+
+
+@dataclass(frozen=True, order=True)
+class GroupKey:
+    """The columns that all samples of one thing have in common.
+
+    Attributes:
+        name: of the function. The ``Hash`` of rows separates groups of equal name, and is not
+            shown.
+        shapes: of its arguments; "" if it has none.
+        flags: the setting of a sweep; "" without a sweep.
+        device: the board, or a part of it.
+        hash: of the function; "" if rows have none.
+        label: given to the call by the user, as in a program; "" if rows have none.
+    """
+
+    name: str
+    shapes: str = ""
+    flags: str = ""
+    device: str = ""
+    hash: str = ""
+    label: str = ""
+
+    @property
+    def title(self) -> str:
+        """The name, and the label if there is one: ``conv2d [layer 3]``."""
+        return titled(self.name, self.label)
+
+
+@dataclass(frozen=True)
+class GroupSummary:
+    """One metric of one group.
+
+    Attributes:
+        key: the group.
+        metric: column name.
+        kind: of the column: Count, Duration, Percent or Ratio.
+        summary: of ``values``.
+        values: per call, in run order, exact where they are counts.
+        grain: one step of its clock per call, in the metric's unit; 0 if it is not a clock.
+        is_deterministic: the same code gives the same samples in each run, in the same order.
+        is_stepped: likewise, except for steps of the clock that it is read from.
+        is_emulated: the board is an emulator or a simulator; None if not known.
+        clock_kind: of the board; "" if not known.
+        board: the board's name, even if ``key.device`` is a part of it.
+        hz: rate of the clock whose steps the metric counts; None for other metrics, or if not
+            known.
+        cold_grain: one step of the clock in ``summary.first``, which is of one call.
+        overhead: the measurement overhead per call; zero if it is not known, or if the metric is
+            not a time.
+        course: if two runs have the same course other than (), their n-th values were counted in
+            the same calls.
+        inputs: CRC-32 of what the calls found in their arrays; "" if not known.
+    """
+
+    key: GroupKey
+    metric: str
+    kind: Kind
+    summary: Summary
+    values: tuple[Number, ...]
+    grain: Fraction = Fraction(0)
+    is_deterministic: bool = False
+    is_stepped: bool = False
+    is_emulated: bool | None = None
+    clock_kind: str = ""
+    board: str = ""
+    hz: int | None = None
+    cold_grain: Fraction = Fraction(0)
+    overhead: Overhead = NOTHING
+    course: tuple[int, ...] = ()
+    inputs: str = ""
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Samples that `summaries` leaves out.
+
+    Attributes:
+        key: the group; None for the whole Report.
+        metric: column name.
+        why: the reason, as a part of a sentence.
+    """
+
+    key: GroupKey | None
+    metric: str
+    why: str
+
+
+def titled(name: str, label: str) -> str:
+    """Return the name of a call: the function, and the user's label."""
+    return f"{name} [{label}]" if label else name
+
+
+def summaries(report: Report) -> list[GroupSummary]:
+    """Return a Summary for each group of rows and each of its numeric columns.
+
+    Values are per call: the sample's value divided by its ``Count``. Levels and rates (Percent,
+    Ratio) are not divided. Samples without the value or a positive ``Count``, infinities and NaN
+    are left out. So are columns with mixed kinds of metric: see `left_out`.
+    """
+    boards, calls = Boards(report), report.calls
+    groups = calls.group_by(*_KEYS)
+    keys = [GroupKey(*map(_text, key)) for key in groups.keys]
+    sources = [boards.source(k.name, k.shapes, k.flags, k.device, k.label) for k in keys]
+    found: list[list[GroupSummary]] = [[] for _ in keys]
+    for metric in calls.names:
+        column = calls.column(metric)
+        if metric == _CALLS or column.kind not in (Count, Duration, Percent, Ratio):
+            continue
+        for place, part in enumerate(_parts(groups, metric, column, calls.column(_CALLS))):
+            if part.values:
+                summary = _summary(keys[place], metric, column.kind, part, sources[place])
+                found[place].append(summary)
+    return [summary for group in found for summary in group]
+
+
+def calls_of(report: Report) -> dict[GroupKey, int]:
+    """Return the total number of calls in each group; rows without a number count as 1."""
+    groups = report.calls.group_by(*_KEYS)
+    counts = list(report.calls.column(_CALLS).filled(Count(1)))
+    return {
+        GroupKey(*map(_text, key)): sum(
+            counts[row].value for row in rows if isinstance(counts[row], Count)
+        )
+        for key, rows in zip(groups.keys, groups.rows, strict=True)
+    }
+
+
+def left_out(report: Report) -> list[LeftOut]:
+    """Return which samples have no statistics.
+
+    They are not finite, are of mixed kinds, or have no number of calls above 0.
+    """
+    calls, found = report.calls, []
+    counts = calls.column(_CALLS)
+    is_counted = counts.kind is Count and counts.rows is None and min(counts.given, default=1) > 0
+    for metric in calls.names:
+        column = calls.column(metric)
+        if metric in (*_KEYS, _CALLS):
+            continue
+        if column.kind is None:
+            kinds = sorted({type(value).__name__ for value in column.given})
+            found.append(LeftOut(None, metric, f"it is {' and '.join(kinds)} in one Report"))
+        if column.kind in (Duration, Percent, Ratio) and not all(map(math.isfinite, column.given)):
+            groups = calls.group_by(*_KEYS)
+            for key, (values,) in zip(groups.keys, groups.split(column), strict=True):
+                lost = sum(not math.isfinite(value) for value in values)
+                if lost:
+                    verb = "is" if lost == 1 else "are"
+                    why = f"{lost} of {len(values)} samples {verb} infinite or not a number"
+                    found.append(LeftOut(GroupKey(*map(_text, key)), metric, why))
+        if column.kind in (Count, Duration) and metric not in LEVELS and not is_counted:
+            found += _uncounted(calls.group_by(*_KEYS), metric, column, counts)
+    return found
+
+
+def _uncounted(
+    groups: Groups[Any], metric: str, column: Column, calls: Column
+) -> Iterator[LeftOut]:
+    """Yield the groups with samples that have no number of calls, and so no value per call."""
+    each = zip(groups.keys, groups.split(column), groups.split(column, calls), strict=True)
+    for key, (values,), (_, numbers) in each:
+        lost = len(values) - sum(map(_is_number_of_calls, numbers))
+        if lost:
+            has = "has" if lost == 1 else "have"
+            why = (
+                f"{lost} of {len(values)} samples {has} no Count above 0, and so no value per call"
+            )
+            yield LeftOut(GroupKey(*map(_text, key)), metric, why)
+
+
+def _is_number_of_calls(number: object) -> bool:
+    return type(number) is int and number > 0
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One group in one column: values per call, and the largest number of calls in a sample."""
+
+    values: Sequence[Number]
+    most_calls: int = 1
+
+
+def _parts(groups: Groups[Any], metric: str, column: Column, calls: Column) -> Iterator[_Part]:
+    if metric in LEVELS or column.kind in (Percent, Ratio):
+        for (values,) in groups.split(column):
+            yield _Part(values if are_finite(values) else [*filter(is_finite, values)])
+        return
+    for values, numbers in groups.split(column, calls):
+        # Convert each number once: most of a hundred thousand samples are equal.
+        if not (are_finite(values) and all(map(_is_number_of_calls, set(numbers)))):
+            values, numbers = _countable(values, numbers)
+        most = max(numbers, default=1)
+        yield _Part(list(map(_per_call, values, numbers)) if most > 1 else values, most)
+
+
+def _countable(values: Sequence[Any], numbers: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Return the samples that have a value per call, and their numbers of calls."""
+    pairs = [
+        (value, number)
+        for value, number in zip(values, numbers, strict=True)
+        if _is_number_of_calls(number) and is_finite(value)
+    ]
+    return [value for value, _ in pairs], [number for _, number in pairs]
+
+
+def _per_call(size: int | float, number: int) -> Number:
+    if isinstance(size, float):
+        return size / number
+    return Fraction(size, number) if size % number else size // number
+
+
+def _text(metric: Metric) -> str:
+    return metric if isinstance(metric, str) else repr(metric)
+
+
+def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, source: Source) -> GroupSummary:
+    step = source.grain(metric)
+    grain = step / part.most_calls
+    is_without_chance = source.is_emulated is True and metric not in SHARES
+    is_without_chance = is_without_chance and key.label != IN_PLACE_MEAN
+    # A level is measured once and repeated in each row, so it has no noise.
+    is_exact = metric in LEVELS or (is_without_chance and grain == 0)
+    is_counted = source.is_counted(metric)
+    return GroupSummary(
+        key=key,
+        metric=metric,
+        kind=kind,
+        summary=summarize(part.values, first=source.cold.get(metric), is_exact=is_exact),
+        values=tuple(part.values),
+        grain=grain,
+        is_deterministic=is_without_chance and is_counted and grain == 0,
+        is_stepped=is_without_chance and is_counted and grain > 0,
+        is_emulated=source.is_emulated,
+        clock_kind=source.clock_kind,
+        board=source.board or key.device,
+        hz=source.hz(metric),
+        cold_grain=step,
+        overhead=source.overhead(metric) * Fraction(1, part.most_calls),
+        course=source.course if is_counted else (),
+        inputs=source.inputs,
+    )

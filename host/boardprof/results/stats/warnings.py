@@ -1,0 +1,430 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Warnings about unreliable samples of a Report, and what to do about them.
+
+Among others: whether samples fall into two groups, or a few are far from the rest.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from boardprof.results.report.calls import DURATION, LEVELS, SHARES, one_of
+from boardprof.results.report.report import Report
+from boardprof.results.stats.groups import GroupKey, GroupSummary, summaries
+from boardprof.results.stats.ranks import FEWEST_SAMPLES, rank_correlation, smallest_p
+from boardprof.results.stats.summary import LARGEST_PLAIN, Number, far_from_the_others, percentile
+
+__all__ = ["Kind", "Warning_", "main_metrics", "modes_of", "warnings"]
+__all__ += ["warnings_by_hint", "warnings_of"]
+
+Kind: TypeAlias = Literal[
+    "few", "warm-up", "drift", "bimodal", "apart", "grain", "overhead", "noise", "outliers"
+]
+
+_MAIN = (DURATION, "cycles", "instructions", "ticks")
+"""The metric by which a group is judged: the first of these, else the group's first column."""
+
+_RELEVANT = 0.01
+"""Effects below this share of the median are ignored."""
+
+_LARGE_CV = 0.1
+_LARGE_GRAIN = 0.05
+_LEAST_FOR_SHAPE = 10
+"""With fewer samples a shape means nothing: three samples rise by chance in one of six runs."""
+
+_STANDS_OUT = 10.0
+"""Standard deviations of the others beyond which a sample is worth a warning.
+
+With 5 to 100 samples of plain noise, one report in a hundred has such a sample if the noise is
+normal, and one in twenty if it is exponential. With the 3.5 by which `Summary` finds outliers, it
+would be one in seven, and almost every report.
+"""
+
+_DRIFT_P = 0.001
+"""This is tested in every run, so false alarms must be rare: they occur in one of 500 runs."""
+
+_NEARLY_1 = 1 - 1e-12
+"""The transform of 1 is infinite."""
+
+_LEAST_SHARE = 0.2
+_LEAST_SAMPLES = 3
+_LEAST_GAP = 2
+_LEAST_GAP_APART = 4
+"""Least ratio of the gap to the spread of most samples.
+
+With ten exponentially distributed samples, one run in 140 has such a gap below its largest.
+"""
+
+_FEWEST_NOT_EQUAL = 10
+
+
+@dataclass(frozen=True)
+class Warning_:
+    """One warning.
+
+    Attributes:
+        kind: what it is.
+        key: the group of rows.
+        metric: the column.
+        text: what was seen, in one sentence.
+        hint: what to do, in one sentence.
+    """
+
+    kind: Kind
+    key: GroupKey
+    metric: str
+    text: str
+    hint: str
+
+    def __str__(self) -> str:
+        """Return the subject and both sentences."""
+        flags = f", {self.key.flags}" if self.key.flags else ""
+        where = f"{self.metric} of {self.key.title} on {self.key.device}{flags}"
+        return f"{where}: {self.text} {self.hint}"
+
+
+def warnings(report: Report) -> list[Warning_]:
+    """Return warnings about unreliable samples of a Report; exact samples have none.
+
+    Each group is judged by its main metric, which is time if measured: what disturbs one counter
+    disturbs the others.
+    """
+    return warnings_of(summaries(report))
+
+
+def warnings_of(groups: Sequence[GroupSummary]) -> list[Warning_]:
+    """Return the warnings from a Report's `summaries`."""
+    return [
+        Warning_(kind, group.key, group.metric, text, hint)
+        for group in main_metrics(groups)
+        for kind, judge in _JUDGES.items()
+        for text, hint in _told(kind, group, judge(group))
+    ]
+
+
+def _told(kind: Kind, group: GroupSummary, found: _Doubts) -> _Doubts:
+    """Yield warnings; those of ranges have hints of their own. Nobody warms up what runs anyway."""
+    if one_of([group.key.label]) == "call":
+        yield from found
+    elif kind != "warm-up":
+        for text, _ in found:
+            yield text, _HINTS_IN_PLACE[kind]
+
+
+def warnings_by_hint(groups: Sequence[GroupSummary]) -> dict[str, list[Warning_]]:
+    """Return the warnings from a Report's `summaries`, by what helps against them."""
+    found: dict[str, list[Warning_]] = {}
+    for each in warnings_of(groups):
+        found.setdefault(each.hint, []).append(each)
+    return found
+
+
+def main_metrics(groups: Sequence[GroupSummary]) -> list[GroupSummary]:
+    """Return the metric by which each group is judged; groups with an exact count need none."""
+    by_key: dict[GroupKey, dict[str, GroupSummary]] = {}
+    for group in groups:
+        if group.metric not in LEVELS | SHARES:
+            by_key.setdefault(group.key, {})[group.metric] = group
+    chosen = []
+    for metrics in by_key.values():
+        if not any(group.summary.is_exact for group in metrics.values()):
+            known = [name for name, group in metrics.items() if _has_floats(group)]
+            names = [name for name in (*_MAIN, *known) if name in known]
+            chosen += [metrics[name] for name in names[:1]]
+    return chosen
+
+
+def _has_floats(group: GroupSummary) -> bool:
+    """Tell whether the samples are in the range in which shapes can be tested."""
+    return max(abs(group.summary.minimum), abs(group.summary.maximum)) < LARGEST_PLAIN
+
+
+_Doubts: TypeAlias = Iterator[tuple[str, str]]
+
+
+def _few(group: GroupSummary) -> _Doubts:
+    n = group.summary.n
+    if n < FEWEST_SAMPLES:
+        yield (
+            f"{n} {'sample is' if n == 1 else 'samples are'} too few: with this many in each of "
+            f"two runs, the rank test cannot give a p below {smallest_p(n, n):.2g}.",
+            "Take at least 10: --repeat 10.",
+        )
+
+
+def _slow_first(group: GroupSummary) -> _Doubts:
+    apart = _apart(group)
+    if _first_is_slow(group) and (apart is None or 0 not in apart.indices):
+        first, rest = float(group.values[0]), statistics.median(map(float, group.values[1:]))
+        yield (
+            f"the first sample, {first:,.4g}, is far above the others, {rest:,.4g}: the warm-up "
+            "was too short.",
+            (
+                "Warm up longer with --warmup. A cold measurement shows what the very first call "
+                "costs."
+            ),
+        )
+
+
+def _first_is_slow(group: GroupSummary) -> bool:
+    if group.summary.n < FEWEST_SAMPLES:
+        return False
+    first, *rest = map(float, group.values)
+    middle = statistics.median(rest)
+    scale = statistics.median(abs(value - middle) for value in rest) / 0.6745
+    far = _STANDS_OUT * scale + 2 * float(group.grain) + _RELEVANT * abs(middle)
+    return first == group.summary.maximum and first - middle > far
+
+
+def _drift(group: GroupSummary) -> _Doubts:
+    n = group.summary.n
+    if n < _LEAST_FOR_SHAPE:
+        return
+    # Spearman's coefficient of independent samples, transformed as Fisher did, is near normal with
+    # variance 1.06 / (n - 3) (Fieller, Hartley and Pearson, 1957).
+    correlation = min(abs(rank_correlation(group.values)), _NEARLY_1)
+    p = math.erfc(math.atanh(correlation) * math.sqrt((n - 3) / 2.12))
+    third = n // 3
+    begin, end = _median(group.values[:third]), _median(group.values[-third:])
+    if p < _DRIFT_P and _matters(group, end - begin):
+        way = "rise" if end > begin else "fall"
+        yield (
+            f"the samples {way} over the run, from {begin:,.4g} to {end:,.4g}: the board did not "
+            "stay in one state.",
+            "Warm up longer with --warmup. Check whether the data grows or the clock is throttled.",
+        )
+
+
+def modes_of(group: GroupSummary) -> tuple[Mode, Mode] | None:
+    """Return the two groups of the samples; None if there is one group, or too few samples."""
+    if group.summary.n < _LEAST_FOR_SHAPE or not _has_floats(group):
+        return None
+    if (modes := two_modes(group.values)) is None:
+        return None
+    low, high = modes
+    return modes if _matters(group, high.middle - low.middle) else None
+
+
+def _bimodal(group: GroupSummary) -> _Doubts:
+    if (modes := modes_of(group)) is not None:
+        low, high = modes
+        yield (
+            f"the samples fall into two groups, {low.n} near {low.middle:,.4g} and {high.n} near "
+            f"{high.middle:,.4g}: their median says little.",
+            "Look for what alternates: an interrupt (try --mask-interrupts), a cache or flash "
+            "line, data that differs from call to call.",
+        )
+
+
+def _stand_apart(group: GroupSummary) -> _Doubts:
+    if (apart := _apart(group)) is None:
+        return
+    n, difference = len(apart.indices), apart.middle - apart.most
+    unit = "us" if group.metric.endswith("(us)") else group.metric
+    if abs(difference) == 1:
+        unit = unit.removesuffix("s") if unit != "us" else unit
+    yield (
+        f"{n} of {group.summary.n} samples {'is' if n == 1 else 'are'} {abs(difference):,.4g} "
+        f"{unit} {'longer' if difference > 0 else 'shorter'} than the others, which take "
+        f"{apart.most:,.4g}: interrupts?",
+        "Try --mask-interrupts if the board can mask them. docs/interrupts.md lists other causes.",
+    )
+
+
+def _apart(group: GroupSummary) -> Apart | None:
+    """Return the samples that are far from most others, unless another warning covers them."""
+    n, median = group.summary.n, abs(float(group.summary.median))
+    if n < FEWEST_SAMPLES or any(_bimodal(group)):
+        return None
+    apart = samples_apart(group.values, max(2 * float(group.grain), _RELEVANT * median))
+    if apart is None or (apart.indices == (0,) and _first_is_slow(group)):
+        return None
+    if len(apart.indices) > 1 or n < _LEAST_FOR_SHAPE:
+        return apart
+    return None if apart.indices == far_from_the_others(group.values, _STANDS_OUT) else apart
+
+
+def _coarse(group: GroupSummary) -> _Doubts:
+    step, median = float(group.grain), abs(group.summary.median)
+    if step > 0 and step > _LARGE_GRAIN * median:
+        share = "more than the median"
+        if median:
+            percent = 100 * step / median
+            share = f"{percent:,.0f}" if percent >= 10 else f"{percent:.2g}"
+            share += " % of the median"
+        yield (
+            f"one step of its clock, {step:.3g}, is {share}.",
+            "Make the samples longer: --number 100.",
+        )
+
+
+def _slight(group: GroupSummary) -> _Doubts:
+    taken, median = float(group.overhead.taken), float(group.summary.median)
+    if group.overhead.doubt > median:
+        yield (
+            f"the measurement overhead is {taken:.3g} per {one_of([group.key.label])}, "
+            f"more than the {median:.3g} that "
+            "remain after it is subtracted.",
+            "Make the samples longer: --number 1000.",
+        )
+
+
+def _noisy(group: GroupSummary) -> _Doubts:
+    cv = group.summary.cv
+    if group.clock_kind == "measured" and cv is not None and cv > _LARGE_CV and group.summary.n > 1:
+        yield (
+            f"the samples vary by {100 * cv:.3g} % of their mean: other programs use this machine.",
+            "Stop other programs. Take longer samples with --number and more of them with "
+            "--repeat. Count instructions where you can.",
+        )
+
+
+def _outlying(group: GroupSummary) -> _Doubts:
+    far = far_from_the_others(group.values, _STANDS_OUT)
+    found = [i for i in far if i > 0 or not _first_is_slow(group)]
+    median = group.summary.median
+    if group.summary.n < _LEAST_FOR_SHAPE or not found:
+        return
+    if any(_bimodal(group)) or _apart(group) is not None:
+        return  # of two groups, the smaller one is not an outlier
+    if not any(_matters(group, float(group.values[i]) - median) for i in found):
+        return
+    shown = ", ".join(f"#{i}: {float(group.values[i]):,.4g}" for i in found[:5])
+    more = ", ..." if len(found) > 5 else ""
+    yield (
+        f"{len(found)} of {group.summary.n} samples "
+        f"{'is an outlier' if len(found) == 1 else 'are outliers'} ({shown}{more}; the median is "
+        f"{median:,.4g}).",
+        "Compare medians, not means. Other programs or interrupts may have disturbed the "
+        "samples: try --mask-interrupts if the board can mask them.",
+    )
+
+
+_HINTS_IN_PLACE: dict[Kind, str] = {
+    "few": "Record events for longer: statistics have one mean of all passes.",
+    "drift": "Check whether the data grows or the clock is throttled.",
+    "bimodal": (
+        "Look for what alternates: an interrupt without BP_ISR_ENTER, a cache or flash line, data "
+        "that differs from pass to pass."
+    ),
+    "apart": (
+        "Put BP_ISR_ENTER and BP_ISR_EXIT into interrupt handlers, so that they are left out. "
+        "docs/interrupts.md lists other causes."
+    ),
+    "grain": "Put the range around more code, or choose a faster clock with BP_CFG_TRACE_CLOCK.",
+    "overhead": "Put the range around more code.",
+    "noise": "Stop other programs. Record for longer. Count instructions where you can.",
+    "outliers": (
+        "Compare medians, not means. Other programs, or interrupts without BP_ISR_ENTER, may have "
+        "disturbed the passes."
+    ),
+}
+
+_JUDGES: dict[Kind, Callable[[GroupSummary], _Doubts]] = {
+    "few": _few,
+    "warm-up": _slow_first,
+    "drift": _drift,
+    "bimodal": _bimodal,
+    "apart": _stand_apart,
+    "grain": _coarse,
+    "overhead": _slight,
+    "noise": _noisy,
+    "outliers": _outlying,
+}
+
+
+def _matters(group: GroupSummary, difference: float) -> bool:
+    """Tell whether a difference is more than the clock's steps, and large enough to matter."""
+    size = abs(difference)
+    return size > 2 * group.grain and size > _RELEVANT * abs(group.summary.median)
+
+
+def _median(values: Sequence[Number]) -> float:
+    return statistics.median(map(float, values))
+
+
+# -- groups of samples -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Mode:
+    """One of two groups: its number of samples, and their median."""
+
+    n: int
+    middle: float
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Samples that are far from most others.
+
+    Attributes:
+        indices: of these samples, in run order.
+        most: the median of the others.
+        middle: their own median.
+    """
+
+    indices: tuple[int, ...]
+    most: float
+    middle: float
+
+
+def samples_apart(values: Sequence[Number], least_gap: float) -> Apart | None:
+    """Return the samples that are clearly apart from most others; None if there are none.
+
+    Most are more than half. They are alike if the gap to the nearest other sample is more than four
+    times their spread. Fewer than ten samples must be equal. An interrupt makes such a gap, whether
+    in one sample of a hundred or in every third.
+
+    Args:
+        values: in run order.
+        least_gap: smaller gaps do not count.
+    """
+    rising = sorted(range(len(values)), key=values.__getitem__)
+    for order in (rising, rising[::-1]):
+        ordered = [float(values[i]) for i in order]
+        for cut in range(len(ordered) // 2 + 1, len(ordered)):
+            gap = abs(ordered[cut] - ordered[cut - 1])
+            spread = abs(ordered[cut - 1] - ordered[0])
+            if len(ordered) < _FEWEST_NOT_EQUAL and spread > 0:
+                break
+            if gap > max(least_gap, _LEAST_GAP_APART * spread):
+                most, rest = sorted(ordered[:cut]), sorted(ordered[cut:])
+                indices = tuple(sorted(order[cut:]))
+                return Apart(indices, percentile(most, 50), percentile(rest, 50))
+    return None
+
+
+def two_modes(values: Sequence[Number]) -> tuple[Mode, Mode] | None:
+    """Return the lower and the upper group of samples; None if they are not two groups.
+
+    They are split where the variance between the two is largest (Otsu's threshold). Each group
+    needs a fifth of the samples, and at least three. The gap must be twice as wide as either group
+    without its outermost tenths. With ten evenly spread samples, one run in thirty looks like this.
+    """
+    ordered = sorted(map(float, values))
+    cut = _best_cut(ordered)
+    low, high = ordered[:cut], ordered[cut:]
+    least = max(_LEAST_SAMPLES, _LEAST_SHARE * len(ordered))
+    if min(len(low), len(high)) < least:
+        return None
+    gap = percentile(high, 10) - percentile(low, 90)
+    if gap <= _LEAST_GAP * max(percentile(part, 90) - percentile(part, 10) for part in (low, high)):
+        return None
+    return Mode(len(low), percentile(low, 50)), Mode(len(high), percentile(high, 50))
+
+
+def _best_cut(ordered: Sequence[float]) -> int:
+    """Return the number of values below the cut with the largest variance between both sides."""
+    n, total, below = len(ordered), sum(ordered), 0.0
+    best, cut = -1.0, 0
+    for i in range(1, n):
+        below += ordered[i - 1]
+        between = i * (n - i) * (below / i - (total - below) / (n - i)) ** 2
+        if between > best and ordered[i] != ordered[i - 1]:
+            best, cut = between, i
+    return cut

@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answer of a Report: the cost of one call, its certainty, and its change.
+
+One function on one board is a line. Several are a table with a row for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from boardprof.base.metrics import Count, Duration, Metric
+from boardprof.results.comparison.comparison import Comparison, Difference, place_in, place_of
+from boardprof.results.report.calls import DURATION, LEVELS, SHARES, STACK, one_of
+from boardprof.results.report.report import Report
+from boardprof.results.stats.groups import GroupKey, GroupSummary, summaries
+from boardprof.results.stats.stack_reasons import stack_reasons
+from boardprof.results.stats.summary import Number
+from boardprof.show.cells import cell, number_text, plural
+from boardprof.show.comparison_table import change_text
+from boardprof.show.layout import Column, Page, Table
+
+
+class Relative(NamedTuple):
+    """A median as a multiple of the first setting's; the best one is below at least one other."""
+
+    ratio: float
+    is_best: bool
+
+    @property
+    def text(self) -> str:
+        """Such as ``0.42 best``."""
+        return f"{self.ratio:.2f}{' best' if self.is_best else ''}"
+
+
+def relatives(medians: Sequence[Number]) -> list[Relative] | None:
+    """Return a multiple for each setting; None for a single setting or a first median of 0."""
+    exact = [Fraction(median) for median in medians]
+    if len(exact) < 2 or not exact[0]:
+        return None
+    best = min(exact) if len(set(exact)) > 1 else None
+    return [Relative(float(each / exact[0]), each == best) for each in exact]
+
+
+def settings_of(keys: Iterable[GroupKey]) -> dict[GroupKey, list[int]]:
+    """Return the indices of the settings of each function on each board, in order."""
+    found: dict[GroupKey, list[int]] = {}
+    for place, key in enumerate(keys):
+        found.setdefault(replace(key, flags=""), []).append(place)
+    return found
+
+
+_LEADING: Final = (DURATION, "cycles", "instructions", "ticks")
+"""Metrics of a call to show if the board has them; ticks only if there is no other one."""
+
+JUDGED_BY: Final = (DURATION, "instructions", "cycles", "ticks")
+"""The metric for certainty and change: the first available one."""
+
+_BESIDE: Final = LEVELS | SHARES
+_DOUBTS: Final = ("Missing", "Wrong output", "Note", "Results differ")
+_DOUBTS_OF_BOARDS: Final = (
+    *(
+        " stack unknown",
+        " warning",
+        " probes",
+        " estimated",
+        " of several runs",
+        " interrupts",
+        " kept",
+        " sent again",
+    ),
+)
+"""Lines of the configuration to show with the answer; the latter follow a board's name."""
+
+_MOST: Final = 6
+"""Maximum number of metrics to show; the table has all."""
+
+_TONES: Final = {"better": "good", "worse": "bad"}
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A function on a board, with its arguments, label and flags."""
+
+    key: GroupKey
+    all: Mapping[str, GroupSummary]
+    shows_others: bool
+    has_unknown_stack: bool = False
+    change: Difference | None = None
+
+    @cached_property
+    def metrics(self) -> dict[str, GroupSummary]:
+        """The metrics to show."""
+        names: list[str] = [name for name in _LEADING if name in self.all]
+        if self.shows_others or not names:
+            counts = (name for name, each in self.all.items() if each.kind in (Count, Duration))
+            names += [name for name in counts if name not in (*names, *_BESIDE)]
+        if len(names) > 1 and "ticks" in names and not self.shows_others:
+            names.remove("ticks")
+        return {name: self.all[name] for name in names[:_MOST]}
+
+    @property
+    def judged(self) -> GroupSummary:
+        """The metric for certainty and change."""
+        names = (name for name in (*JUDGED_BY, *self.metrics) if name in self.metrics)
+        return self.metrics[next(names)]
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """The place of the judged metric; see `place_of`."""
+        return place_in(self.key, self.judged.metric)
+
+    @property
+    def certainty(self) -> str:
+        """The certainty of the judged metric."""
+        return _certainty(self.judged)
+
+    @property
+    def values(self) -> str:
+        """Each metric with its spread; a certainty that all metrics share comes once, at the end.
+
+        Such as ``57 us ± 3.1, 912 cycles ± 50 per call`` or ``41 instructions per call, exact``.
+        """
+        values = [f"{self.value(name)} {_unit(name)}" for name in self.metrics]
+        spreads = [_certainty(each) for each in self.metrics.values()]
+        per = f"per {one_of([self.key.label])}"
+        if len(set(spreads)) == 1 and not spreads[0].startswith("±"):
+            return f"{', '.join(values)} {per}, {spreads[0]}"
+        shown = (each if each.startswith("±") else f"({each})" for each in spreads)
+        return f"{', '.join(map(' '.join, zip(values, shown, strict=True)))} {per}"
+
+    @property
+    def stack(self) -> str:
+        """Bytes; ``unknown`` if there is a reason instead, and "" if it was not measured."""
+        return self.value(STACK) or ("unknown" if self.has_unknown_stack else "")
+
+    @property
+    def changed(self) -> str:
+        """The change if it is more than noise; "" if there is no earlier value."""
+        if self.change is None or self.change.before is None or self.change.after is None:
+            return ""
+        if self.change.verdict in ("same", "noise", "within overhead"):
+            return "no change"
+        unclear = "" if self.change.verdict in _TONES else f" ({self.change.verdict})"
+        return f"{change_text(self.change)}{unclear}"
+
+    def value(self, metric: str) -> str:
+        """Return the median per call; "" if absent."""
+        found = self.all.get(metric)
+        return "" if found is None else number_text(found.summary.median, found.kind)
+
+
+def answer_page(
+    report: Report,
+    since: Comparison | None = None,
+    *,
+    name: str = "",
+    shows_others: bool = False,
+) -> Page:
+    """Return the answer of a Report; empty if no sample has the cost of a call.
+
+    Args:
+        report: what was measured.
+        since: comparison with an earlier Report.
+        name: of the run in the history, such as ``#42``; "" if it was not kept.
+        shows_others: also show counters and times that do not measure the length of a call.
+    """
+    changes = {} if since is None else {place_of(row): row for row in since.rows}
+    rows = [replace(row, change=changes.get(row.place)) for row in _rows(report, shows_others)]
+    if not rows:
+        return []
+    before = "" if since is None else since.before_name
+    answer = _line(rows[0], before) if len(rows) == 1 else _table(rows, before)
+    return [answer, *doubts(report.configuration), _origin(report, rows, name, "in the --table")]
+
+
+def answer_table(report: Report) -> tuple[Table, str] | None:
+    """Return the answer as a table, and a line on its origin; None if no sample has a cost.
+
+    A sweep has a row for each function, and a column for each setting of flags.
+    """
+    rows = _rows(report, False)
+    if not rows:
+        return None
+    swept = settings_of(row.key for row in rows)
+    table = _table(rows, "") if len(swept) == len(rows) else _sweep(rows, list(swept.values()))
+    return table, _origin(report, rows, "", "below")
+
+
+def _rows(report: Report, shows_others: bool) -> list[_Row]:
+    found: dict[GroupKey, dict[str, GroupSummary]] = {}
+    for each in summaries(report):
+        found.setdefault(each.key, {})[each.metric] = each
+    unknown = stack_reasons(report)
+    rows = [
+        _Row(key, metrics, shows_others, STACK not in metrics and replace(key, hash="") in unknown)
+        for key, metrics in found.items()
+    ]
+    return [row for row in rows if row.metrics]
+
+
+# -- one function -----------------------------------------------------------------------------
+
+
+def _line(row: _Row, before: str) -> str:
+    key = row.key
+    arguments = f"({key.shapes})" if key.shapes else ""
+    place = f" on {key.device}" if key.device else ""
+    flags = f" with {key.flags}" if key.flags else ""
+    parts = [row.values]
+    if row.stack:
+        parts.append("stack unknown" if row.has_unknown_stack else f"stack {row.stack} bytes")
+    parts += [f"{row.changed} since {before}"] if row.changed else []
+    return f"{key.title}{arguments}{place}{flags}: {'; '.join(parts)}"
+
+
+def _certainty(group: GroupSummary) -> str:
+    """Return ``exact``, or half the distance between the quartiles, such as ``± 0.03``."""
+    summary = group.summary
+    if summary.is_exact:
+        return "exact"
+    if summary.n < 2:
+        return "one sample"
+    half = (summary.percentiles[75] - summary.percentiles[25]) / 2
+    return f"± {number_text(float(f'{half:.2g}'), group.kind)}"
+
+
+def _unit(metric: str) -> str:
+    return "us" if metric == DURATION else metric
+
+
+# -- several ----------------------------------------------------------------------------------
+
+
+def _table(rows: Sequence[_Row], before: str) -> Table:
+    """Return a table with a row for each; values that all rows share have no column."""
+    keys = [
+        _texts("Name", [row.key.title for row in rows]),
+        *_if_differ("Arguments", [row.key.shapes for row in rows]),
+        *_if_differ("Flags", [row.key.flags for row in rows]),
+        *_if_differ("Board", [row.key.device for row in rows]),
+    ]
+    shown = dict.fromkeys(name for row in rows for name in row.metrics)
+    names: list[str] = [name for name in _LEADING if name in shown]
+    names += [name for name in shown if name not in names]
+    judged = {row.judged.metric for row in rows}
+    values = [Column(_header(name), [row.value(name) for row in rows]) for name in names]
+    last = max(names.index(name) for name in judged)  # the spread follows its own value
+    columns = [
+        *values[: last + 1],
+        Column("Spread", [row.certainty for row in rows]),
+        *values[last + 1 :],
+        Column("Stack", [row.stack for row in rows]),
+        _relative(rows),
+        _since(rows, before),
+    ]
+    filled = [column for column in columns if any(column.cells)]
+    spare = [_header(name) for name in reversed(names) if name not in judged]
+    return Table([*keys, *filled], spare=[*spare, "Stack"])
+
+
+def _sweep(rows: Sequence[_Row], swept: Sequence[Sequence[int]]) -> Table:
+    """Return a table with a row for each function and a column for each setting.
+
+    Cells have the median, and its multiple of the first setting's median.
+    """
+    firsts = [rows[numbers[0]] for numbers in swept]
+    keys = [
+        _texts("Name", [row.key.title for row in firsts]),
+        *_if_differ("Arguments", [row.key.shapes for row in firsts]),
+        *_if_differ("Board", [row.key.device for row in firsts]),
+        _texts("Metric", [_header(row.judged.metric) for row in firsts]),
+    ]
+    relative = _relative(rows)
+    columns = []
+    for flags in dict.fromkeys(row.key.flags for row in rows):
+        places = [next((i for i in each if rows[i].key.flags == flags), None) for each in swept]
+        cells = [_setting(rows, relative, place) for place in places]
+        tones = ["" if place is None else relative.tones[place] for place in places]
+        columns.append(Column(flags, cells, tones=tones))
+    return Table([*keys, *columns])
+
+
+def _setting(rows: Sequence[_Row], relative: Column, place: int | None) -> str:
+    if place is None:
+        return ""
+    median = rows[place].value(rows[place].judged.metric)
+    return f"{median} ({relative.cells[place]})" if relative.cells[place] else median
+
+
+def _header(metric: str) -> str:
+    return "Time (us)" if metric == DURATION else metric
+
+
+def _texts(header: str, cells: Sequence[str]) -> Column:
+    return Column(header, cells, is_text=True)
+
+
+def _if_differ(header: str, cells: Sequence[str]) -> list[Column]:
+    return [_texts(header, cells)] if len(set(cells)) > 1 else []
+
+
+def _relative(rows: Sequence[_Row]) -> Column:
+    """Return each setting's multiple of the first setting of its function and board.
+
+    It is empty if there is a single setting.
+    """
+    cells, tones = [""] * len(rows), [""] * len(rows)
+    for numbers in settings_of(row.key for row in rows).values():
+        found = relatives([rows[i].judged.summary.exactly("median") for i in numbers])
+        for number, each in zip(numbers, found or (), strict=False):
+            cells[number], tones[number] = each.text, "good" if each.is_best else ""
+    return Column("Relative", cells, tones=tones)
+
+
+def _since(rows: Sequence[_Row], before: str) -> Column:
+    tones = [_TONES.get(row.change.verdict, "") if row.change else "" for row in rows]
+    return Column(f"Since {before}", [row.changed for row in rows], tones=tones)
+
+
+# -- where the numbers come from --------------------------------------------------------------
+
+
+def doubts(configuration: Mapping[str, Metric]) -> list[str]:
+    """Return the lines on how the numbers may mislead, and on what is missing."""
+    return [
+        f"{name}: {cell(text, name, ',')}"
+        for name, text in configuration.items()
+        if name in _DOUBTS or name.endswith(_DOUBTS_OF_BOARDS)
+    ]
+
+
+def _origin(report: Report, rows: Sequence[_Row], name: str, others: str) -> str:
+    """Return a line with the number of samples, the boards and clocks, and what is not shown."""
+    configuration = report.configuration
+    devices = dict.fromkeys(row.key.device for row in rows)
+    boards = ", ".join(f"{device}{_clock(configuration, device)}" for device in devices)
+    place = f" on {boards}" if boards else ""
+    one = one_of(row.key.label for row in rows)
+    what = "Median" if len(rows) == 1 else f"Medians per {one}"
+    most = max(row.judged.summary.n for row in rows)
+    samples = f" of {plural(most, 'sample')}"
+    if one == "pass" and most == 1:  # statistics: one sample of all passes
+        what, samples = "Means per pass", ""
+    warmup = configuration.get("Warm-up")
+    times = "" if warmup is None else cell(warmup, "", ",")
+    calls = f" after {times} warm-up call{'s' * (times != '1')}" if times else ""
+    hidden = {name for row in rows for name in {*row.all} - {*row.metrics} - _BESIDE - {"ticks"}}
+    more = f"; {plural(len(hidden), 'more metric')} {others}" if hidden else ""
+    kept = f"; kept as {name}" if name else ""
+    return f"{what}{samples}{calls}{place}{more}{kept}."
+
+
+def _clock(configuration: Mapping[str, Metric], device: str) -> str:
+    line = configuration.get(f"{device} clock")
+    is_simulated = isinstance(line, str) and line.startswith("simulated")
+    return " (simulated clock: no time)" if is_simulated else ""

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts that tables share: cells in TVM's format and in ours, headers, headings and notes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Final
+
+from boardprof.base.metrics import Count, Duration, Kind, Metric, Percent, Ratio, digits, raw_of
+from boardprof.base.printable import bounded
+from boardprof.results.report.calls import DURATION, LABEL, SHARE, Calls, Row, one_of
+from boardprof.results.report.report import Report
+from boardprof.results.stats.summary import Number, plain
+
+KEY_COLUMNS: Final = ("Name", "Argument Shapes", "Flags", "Device")
+"""The columns that identify what a sample is of."""
+
+FIRST_COLUMNS: Final = ("Name", DURATION, SHARE, "Device", "Count", "Argument Shapes")
+"""Columns that always come first, in TVM's order."""
+
+_PRECISE_BELOW = 100.0
+_LONG = 10**60
+"""Larger counts are implausible and would make the table too wide."""
+
+
+def tvm_cell(metric: Metric, separator: str) -> str:
+    """Return ``metric`` as TVM's table prints it.
+
+    Args:
+        metric: the value of the cell.
+        separator: between thousands of Counts and Durations. TVM prints Ratios with two
+            significant digits and Percents without separators.
+    """
+    if isinstance(metric, Count):
+        return digits(metric.value, separator)
+    if isinstance(metric, Duration):
+        return f"{metric.microseconds:,.2f}".replace(",", separator)
+    if isinstance(metric, Percent):
+        return f"{metric.percent:.2f}"
+    return metric if isinstance(metric, str) else f"{metric.ratio:.2g}"
+
+
+def cell(metric: Metric, column: str, separator: str) -> str:
+    """Return ``metric`` as our table prints it.
+
+    It differs from ``tvm_cell`` in this: a Ratio has up to four significant digits, and no exponent
+    between 1e-6 and 1e6. A Ratio in a column whose name ends in ``(%)`` is a percentage. Text is
+    escaped.
+    """
+    if isinstance(metric, str):
+        return bounded(metric)
+    if not isinstance(metric, Ratio):
+        return tvm_cell(metric, separator)
+    if column.endswith("(%)"):
+        return _percentage(metric.ratio)
+    return _ratio(metric.ratio).replace(",", separator)
+
+
+def per_call_cell(value: int | Fraction | Duration | None, separator: str) -> str:
+    """Return a value per call: whole numbers without decimals, others with up to two.
+
+    A number that is not whole keeps its point even if both decimals are 0. A number other than 0 is
+    never written as 0.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, Duration):
+        return tvm_cell(value, separator)
+    if isinstance(value, int):
+        return digits(value, separator)
+    positive = value.numerator > 0
+    hundredths = _round_half_even(100 * abs(value.numerator), value.denominator)
+    if hundredths == 0:
+        return _nearly_zero(positive)
+    decimals = f"{hundredths % 100:02d}"
+    decimals = decimals if decimals == "00" else decimals.removesuffix("0")
+    return ("" if positive else "-") + f"{digits(hundredths // 100, separator)}.{decimals}"
+
+
+def number_text(value: Number | None, kind: Kind) -> str:
+    """Return a value per call: whole numbers as they are, others with four digits or two decimals.
+
+    Empty if there is no value.
+    """
+    if value is None:
+        return ""
+    unit = " %" if kind is Percent else ""
+    number = plain(value)
+    if number == int(number):
+        whole = int(number)
+        return (digits(whole, ",") if abs(whole) < _LONG else f"{Decimal(whole):.12e}") + unit
+    return (f"{number:.4g}" if abs(number) < _PRECISE_BELOW else f"{number:,.2f}") + unit
+
+
+def plural(number: int, one: str) -> str:
+    """Return a number with its noun: ``1 row``, ``1,200 rows``."""
+    return f"{number:,} {one}{'' if number == 1 else 's'}"
+
+
+def tvm_width(text: str) -> int:
+    """Return the width that TVM pads by: the number of bytes of ``text`` in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def text_of(metric: Metric) -> str:
+    """Return a text unchanged, and a number as text: nothing prevents a number as a name."""
+    return str(raw_of(metric))
+
+
+def headers_of(rows: Iterable[Iterable[str]]) -> list[str]:
+    """Return the fixed columns, then all others of the rows in byte order."""
+    names = {name for row in rows for name in row}
+    return [*FIRST_COLUMNS, *sorted(names.difference(FIRST_COLUMNS))]
+
+
+def configuration_lines(configuration: Row, separator: str) -> list[str]:
+    """Return the lines below our tables, beginning with a blank line."""
+    lines = ["", "Configuration", "-------------"]
+    return lines + [f"{name}: {cell(v, name, separator)}" for name, v in configuration.items()]
+
+
+def heading(report: Report, shown: Callable[[str], str]) -> str:
+    """Return a heading such as ``fir on m4``; ``shown`` formats each name."""
+    what, devices = _measured(report, shown), _names(report, "Device")
+    return f"{what} on {_listed([shown(each) for each in devices])}" if devices else what
+
+
+def _names(report: Report, column: str) -> list[str]:
+    found = dict.fromkeys(report.calls.column(column).filled(""))
+    return [bounded(name) for name in found if isinstance(name, str) and name]
+
+
+def _measured(report: Report, shown: Callable[[str], str]) -> str:
+    """Return the name of the only function, or the numbers of functions and measurements."""
+    functions = _names(report, "Name")
+    if len(functions) == 1:
+        return shown(functions[0])
+    rows = len(report.calls.group_by("Name", LABEL, "Argument Shapes", "Flags").keys)
+    is_called = one_of(report.calls.column(LABEL).filled("")) == "call"
+    counted = plural(len(functions), "function" if is_called else "range")
+    return counted if rows <= len(functions) else f"{plural(rows, 'measurement')} of {counted}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) > 4:
+        return f"{len(names)} devices"
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def mixed_columns(calls: Calls, merged: Iterable[Row]) -> dict[str, str]:
+    """Return the columns that are empty in a merged row because its rows have different kinds.
+
+    Args:
+        calls: the rows.
+        merged: the merged rows.
+
+    Returns:
+        The kinds by name of the column, such as ``Count and Duration``.
+    """
+    columns = {name: calls.column(name) for name in calls.names}
+    kinds = {
+        name: " and ".join(sorted({type(value).__name__ for value in column.given}))
+        for name, column in columns.items()
+        if column.kind is None
+    }
+    if not kinds:
+        return {}
+    empty = {name for row in merged for name in kinds if row.get(name) == ""}
+    return {name: text for name, text in kinds.items() if name in empty}
+
+
+def mixed_note(mixed: Mapping[str, str], shown: Callable[[str], str] = bounded) -> Sequence[str]:
+    """Return a note on the columns of `mixed_columns`, if any; ``shown`` formats each name."""
+    if not mixed:
+        return []
+    listed = ", ".join(f"{shown(name)} ({kinds})" for name, kinds in mixed.items())
+    return [
+        f"Cells are empty where merged rows have several kinds of metric: {listed}. CSV and JSON "
+        "have each row."
+    ]
+
+
+def incomplete_row_notes(report: Report) -> Iterator[str]:
+    """Yield a note for each kind of incomplete row: without Name, Count, or with Count below 1."""
+    calls = report.calls
+    unnamed = sum(name == "" for name in calls.column("Name").filled(""))
+    if unnamed:
+        yield f"{_rows(unnamed)} no Name"
+    counts = calls.column("Count").of(Count)
+    uncounted = len(calls) - len(counts.given)
+    if uncounted:
+        yield f"{_rows(uncounted)} no Count, so values per call cannot be computed"
+    below = sum(count <= 0 for count in counts.given)
+    if below:
+        yield f"{_rows(below)} a Count below 1, so values per call cannot be computed"
+
+
+def _rows(number: int) -> str:
+    return "1 row has" if number == 1 else f"{number:,} rows have"
+
+
+def _round_half_even(numerator: int, denominator: int) -> int:
+    """Divide integers and round to nearest, like round(Fraction) but ten times as fast."""
+    quotient, rest = divmod(numerator, denominator)
+    up = 2 * rest > denominator or (2 * rest == denominator and quotient % 2 == 1)
+    return quotient + up
+
+
+def _ratio(ratio: float) -> str:
+    """Return at most four significant digits, with an exponent only below 1e-6 and from 1e6 on."""
+    rounded = f"{ratio:.4g}"
+    if "e" not in rounded or not 1e-6 <= abs(ratio) < 1e6:
+        return rounded
+    return f"{Decimal(rounded):,f}"
+
+
+def _percentage(percent: float) -> str:
+    if percent != 0 and abs(percent) < 0.005:
+        return _nearly_zero(percent > 0)
+    return f"{percent:.2f}"
+
+
+def _nearly_zero(positive: bool) -> str:
+    return "<0.01" if positive else ">-0.01"

@@ -1,0 +1,418 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Comparison as a text table: a row for each metric with medians per call, then notes.
+
+Markdown, JUnit and the answer of a Report show the same cells and lines.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Final, TypeAlias
+
+from boardprof.base.metrics import Kind, Percent
+from boardprof.results.comparison.comparison import (
+    Comparison,
+    Difference,
+    Gap,
+    Unjudged,
+    first_of,
+    mean_ratios,
+    place_of,
+)
+from boardprof.results.comparison.profile_difference import (
+    FunctionChange,
+    LineChange,
+    ProfileDifference,
+)
+from boardprof.results.comparison.rule import Rule, statistic
+from boardprof.results.stats.summary import Summary, magnitude
+from boardprof.show.cells import number_text, plural
+from boardprof.show.layout import Column, Page, Table, plain, record_table
+
+_NO_RULE = "no rule, so nothing is gated"
+_NOTHING_JUDGED = "no rule could judge anything, so nothing is gated"
+_VERDICTS: Final = (
+    *("worse", "better", "noise", "within overhead", "too few samples", "other calls"),
+    *("other inputs", "same", "added", "removed"),
+)
+_MOST = 5
+"""Functions, and lines, that are shown."""
+
+_LONGEST = 60
+
+_ALL_WHOLE = 100
+"""From here on, three digits have no fraction."""
+
+_SAMPLED = "Sampled: estimates. Changes smaller than their uncertainty are left out."
+
+
+def median_text(summary: Summary | None, kind: Kind) -> str:
+    """Return the median; empty if the side is missing."""
+    return number_text(None if summary is None else summary.median, kind)
+
+
+def change_text(row: Difference) -> str:
+    """Return the change in percent; of percentages in points; from 0 as a difference."""
+    if row.before is None or row.after is None:
+        return ""
+    step = Fraction(row.after.exactly("median")) - Fraction(row.before.exactly("median"))
+    if step == 0:
+        return "0"
+    if row.kind is Percent:
+        return f"{Decimal(step.numerator) / step.denominator:+.3g} pp"
+    if not row.change:  # from 0, or less than any float
+        return f"{'+' if step > 0 else '-'}{number_text(magnitude(step), row.kind)}"
+    try:
+        return _percent_text(float(100 * row.change))
+    except OverflowError:
+        return f"{Decimal(100 * int(row.change)):+.3g} %"
+
+
+def ratio_text(ratio: float) -> str:
+    """Return after over before as a change in percent."""
+    return "0" if ratio == 1 else _percent_text(100 * (ratio - 1))
+
+
+def _percent_text(percent: float) -> str:
+    text = f"{percent:+,.2f}"
+    if float(text.replace(",", "")):
+        return f"{text} %"
+    sign = "-" if percent < 0 else "+"
+    return f"{percent:+.1g} %" if abs(percent) >= 1e-4 else f"{sign}<0.0001 %"
+
+
+def certainty(row: Difference) -> str:
+    """Return the certainty of a difference: exact, or p of the rank test."""
+    if row.is_exact:
+        return "exact"
+    if row.p is None:
+        return ""
+    return "p<1e-9" if row.p < 1e-9 else f"p={row.p:.2g}"
+
+
+def verdict_text(row: Difference, unjudged: Sequence[Unjudged] = ()) -> str:
+    """Return the verdict, with a broken rule or a rule that could not judge.
+
+    The rule's statistic is shown if it is not the median, which the columns show.
+    """
+    if row.rule is not None:
+        return f"REGRESSION ({row.rule}{judged_text(row, row.rule)})"
+    return f"NOT JUDGED ({unjudged[0].rule})" if unjudged else row.verdict
+
+
+def judged_text(row: Difference, rule: Rule) -> str:
+    """Return a rule's statistic as ``: 61 to 5,011``; "" if it looks the same as the median."""
+    if row.before is None or row.after is None:
+        return ""
+    sides = (row.before, row.after)
+    values = [number_text(statistic(side, rule.statistic), row.kind) for side in sides]
+    shown = [median_text(side, row.kind) for side in sides]
+    return "" if values == shown else f": {' to '.join(values)}"
+
+
+def what_of(row: Difference | Gap) -> str:
+    """Name the row: function, label, arguments, flags, board and metric."""
+    return f"{row_title(row)}: {row.metric}"
+
+
+def row_title(row: Difference | Gap) -> str:
+    """Name the function, label, arguments, flags and board of a row."""
+    flags = f" {row.flags}" if row.flags else ""
+    device = f" on {row.device}" if row.device else ""
+    return f"{row.title}({row.shapes}){flags}{device}"
+
+
+def headline(comparison: Comparison) -> str:
+    """Return one sentence with the result."""
+    rows = comparison.rows
+    parts = [plural(len(comparison.regressions), "regression")] if comparison.regressed else []
+    if comparison.unjudged:
+        parts.append(_unjudged_text(comparison))
+    if not comparison.regressed:
+        parts.append(_passed_text(comparison))
+    counts = ", ".join(
+        f"{number} {verdict}"
+        for verdict in _VERDICTS
+        if (number := sum(row.verdict == verdict for row in rows))
+    )
+    of_them = f"{plural(len(rows), 'metric')}: {counts}" if rows else "no metric was compared"
+    return f"{'; '.join(parts)}; {of_them}."
+
+
+def _passed_text(comparison: Comparison) -> str:
+    if not comparison.rules:
+        return _NO_RULE
+    if not comparison.judged:
+        return _NOTHING_JUDGED
+    return "no regression in what was judged" if comparison.unjudged else "no regression"
+
+
+def _unjudged_text(comparison: Comparison) -> str:
+    """Return the number and names of the rows that a rule applies to but could not judge."""
+    names = first_of(dict.fromkeys(each.what for each in comparison.unjudged))
+    number = len({place_of(each.gap) for each in comparison.unjudged})
+    fails = ", which fails" if comparison.fails_if_missing else ""
+    return f"{plural(number, 'row')} not judged{fails} ({names})"
+
+
+def unjudged_at(comparison: Comparison) -> dict[tuple[str, ...], list[Unjudged]]:
+    """Return the unjudged rows by place; see `place_of`."""
+    found: dict[tuple[str, ...], list[Unjudged]] = {}
+    for each in comparison.unjudged:
+        found.setdefault(place_of(each.gap), []).append(each)
+    return found
+
+
+def unjudged_lines(comparison: Comparison) -> list[str]:
+    """Return a line for each rule and reason, with the rows that it could not judge."""
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for each in comparison.unjudged:
+        what = f"{each.gap.metric} of {row_title(each.gap)}" if each.gap.name else each.what
+        found.setdefault((each.rule.text, each.why), {})[what] = None
+    return [
+        f"Not judged by {rule}: {first_of(names)}; {why}." for (rule, why), names in found.items()
+    ]
+
+
+def means_line(
+    comparison: Comparison,
+    name: Callable[[str], str] = str,
+    ratio: Callable[[str], str] = str,
+) -> str:
+    """Return one line with the geometric means of after over before, or "" if there are none.
+
+    Args:
+        comparison: of several functions.
+        name: marks up the name of a metric or board.
+        ratio: marks up a ratio.
+    """
+    means = mean_ratios(comparison.rows)
+    is_one = len({mean.device for mean in means}) == 1
+    texts = [
+        f"{name(mean.metric)} {ratio(ratio_text(mean.ratio))} over {mean.measured}"
+        f"{'' if is_one else f' on {name(mean.device)}'}"
+        for mean in means
+    ]
+    return f"Geometric mean: {'; '.join(texts)}." if texts else ""
+
+
+_LEFT = ("Name", "Label", "Flags", "Arguments", "Device", "Metric", "Verdict")
+_Facts: TypeAlias = Sequence[tuple[str, str]]
+
+_OPTIONAL = ("Label", "Flags", "Arguments", "Device")
+
+
+def comparison_table(comparison: Comparison, *, changed_only: bool = False) -> str:
+    """Return ``comparison`` as a text table; see `comparison_page`."""
+    return plain(comparison_page(comparison, changed_only=changed_only))
+
+
+def comparison_page(comparison: Comparison, *, changed_only: bool = False) -> Page:
+    """Return ``comparison`` as a table with notes.
+
+    Args:
+        comparison: what to print.
+        changed_only: leave out rows that are equal on both sides.
+    """
+    unjudged = unjudged_at(comparison)
+    names = ("Before", "After")
+    cells = [
+        _cells(row, unjudged.get(place_of(row), ()))
+        for row in comparison.rows
+        if not changed_only or row.verdict != "same" or place_of(row) in unjudged
+    ]
+    headers = [
+        name
+        for name in (*_LEFT[:-1], *names, "Change", "Certainty", "Verdict")
+        if name not in _OPTIONAL or any(row[name] for row in cells)
+    ]
+    table: Page = [record_table(headers, cells, _LEFT), ""] if cells else []
+    means = means_line(comparison)
+    return [
+        *table,
+        *(
+            line
+            for place, difference in comparison.reasons.items()
+            for line in difference_page(place, difference)
+        ),
+        *([means] if means else []),
+        f"Before: {comparison.before_name}{_only(comparison.before_facts, comparison.after_facts)}",
+        f"After:  {comparison.after_name}{_only(comparison.after_facts, comparison.before_facts)}",
+        *(f"Note: {note}" for note in comparison.notes),
+        *unjudged_lines(comparison),
+        f"Result: {headline(comparison)}",
+    ]
+
+
+def _cells(row: Difference, unjudged: Sequence[Unjudged]) -> dict[str, str]:
+    return {
+        "Name": row.name,
+        "Label": row.label,
+        "Flags": row.flags,
+        "Arguments": row.shapes,
+        "Device": row.device,
+        "Metric": row.metric,
+        "Before": median_text(row.before, row.kind),
+        "After": median_text(row.after, row.kind),
+        "Change": change_text(row),
+        "Certainty": certainty(row),
+        "Verdict": verdict_text(row, unjudged),
+    }
+
+
+def _only(facts: _Facts, others: _Facts) -> str:
+    """Return the facts that only one side has, such as another build."""
+    text = "; ".join(f"{name} {value}" for name, value in facts if (name, value) not in others)
+    return f" ({text})" if text else ""
+
+
+# -- changes within a function -----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ChangeRow:
+    """A function or a line that changed.
+
+    Attributes:
+        where: the function, or file and line.
+        before: cost.
+        after: likewise.
+        change: their difference, with sign.
+        what: what is known of it, such as ``new, 256 calls``.
+        source: text of the line, "" for a function.
+    """
+
+    where: str
+    before: str
+    after: str
+    change: str
+    what: str
+    source: str
+
+
+def change_rows(difference: ProfileDifference) -> list[ChangeRow]:
+    """Return the functions and the lines that changed most."""
+    functions = [
+        _row(difference, each.name, each, _function_text(each), "")
+        for each in difference.functions[:_MOST]
+    ]
+    lines = [
+        _row(difference, _place(each), each, _line_text(each), _cut(each.text))
+        for each in difference.lines[:_MOST]
+    ]
+    return functions + lines
+
+
+def rest_text(difference: ProfileDifference) -> str:
+    """Return what is not among `change_rows`; "" if nothing."""
+    if difference.is_sampled:
+        return _SAMPLED if difference.functions else f"Samples do not show where. {_SAMPLED}"
+    rest = [
+        f"{len(found) - _MOST} more {name}{'s' * (len(found) - _MOST > 1)}"
+        for name, found in (("function", difference.functions), ("line", difference.lines))
+        if len(found) > _MOST
+    ]
+    return f"and {' and '.join(rest)} with smaller changes" if rest else ""
+
+
+def reason_title(place: tuple[str, ...], difference: ProfileDifference) -> str:
+    """Return what the changes explain, with their own metric if it is another one.
+
+    Args:
+        place: of the row that changed, as of `place_of`.
+        difference: where it did.
+    """
+    name, label, _, device, flags, metric = place
+    title = " ".join(filter(None, [metric, "of", name, label, flags, f"on {device}"]))
+    unit = f", in {difference.metric}" if difference.metric != metric else ""
+    return f"Where {title} changed{unit}"
+
+
+def difference_page(place: tuple[str, ...], difference: ProfileDifference) -> Page:
+    """Return it as a table under its title."""
+    rows = change_rows(difference)
+    columns = [
+        Column("Where", [row.where for row in rows]),
+        Column("Before", [row.before for row in rows]),
+        Column("After", [row.after for row in rows]),
+        Column("Change", [row.change for row in rows]),
+        Column("What", [row.what for row in rows], is_text=True),
+        Column("Source", [row.source for row in rows], is_text=True),
+    ]
+    rest = rest_text(difference)
+    table = Table([each for each in columns if any(each.cells)], spare=("Before", "After"))
+    return [f"{reason_title(place, difference)}:", table, *([rest] if rest else []), ""]
+
+
+def _row(
+    difference: ProfileDifference,
+    where: str,
+    change: FunctionChange | LineChange,
+    what: str,
+    source: str,
+) -> ChangeRow:
+    if not difference.is_sampled:
+        before, after, gain = f"{change.before:,}", f"{change.after:,}", f"{change.change:+,}"
+    else:
+        before, after, gain = (
+            f"~{_rounded(each / difference.scale, sign)}"
+            for each, sign in ((change.before, ""), (change.after, ""), (change.change, "+"))
+        )
+    return ChangeRow(where, before, after, gain, what, source)
+
+
+def _rounded(estimate: float, sign: str) -> str:
+    """Return an estimate with three digits; more would look exact."""
+    kept = float(f"{estimate:.3g}")
+    return f"{kept:{sign},.0f}" if abs(kept) >= _ALL_WHOLE else f"{kept:{sign}g}"
+
+
+def _function_text(change: FunctionChange) -> str:
+    calls = change.calls_before, change.calls_after
+    if change.inlined_after and not change.inlined_before and calls[0] > calls[1]:
+        return f"inlined now, {_times(calls[0])} before"
+    if change.inlined_before and not change.inlined_after and calls[1] > calls[0]:
+        return f"inlined before, {_times(calls[1])} now"
+    if not change.before and not calls[0]:
+        return f"new, {_times(calls[1])}" if calls[1] else "new"
+    if not change.after and not calls[1]:
+        return f"gone, {_times(calls[0])} before" if calls[0] else "gone"
+    if calls[0] != calls[1]:
+        return f"{calls[0]:,} to {_times(calls[1])}"
+    return ""
+
+
+def _times(calls: int) -> str:
+    return f"{calls:,} call{'s' * (calls != 1)}"
+
+
+def _line_text(change: LineChange) -> str:
+    if change.is_new:
+        return f"new, {_executed(change.times_after)}" if change.times_after else "new"
+    if change.is_gone:
+        return f"gone, {_executed(change.times_before)} before" if change.times_before else "gone"
+    if not change.times_before and not change.times_after:
+        return ""
+    before, after = change.times_before, change.times_after
+    if before != after:
+        return f"{before:,} to {_executed(after)}"
+    if change.first == change.last and before and not change.before % before | change.after % after:
+        return f"{_executed(before)}, {change.before // before} to {change.after // after} each"
+    return _executed(before)
+
+
+def _executed(times: int) -> str:
+    return f"{times:,} time{'s' * (times != 1)}"
+
+
+def _place(change: LineChange) -> str:
+    lines = f"{change.first}" if change.first == change.last else f"{change.first}-{change.last}"
+    return f"{posixpath.basename(change.file)}:{lines}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exporters of Reports, Comparisons and recordings by name, and the files that they write.
+
+Other packages bring more: an entry point of the group ``boardprof.exporters`` has the exporter's
+name, and names a function that takes a `Report` and returns a str or bytes. Likewise, one of
+``boardprof.comparison_exporters`` takes a `Comparison`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from boardprof.base.errors import BoardprofError, UnknownNameError, UsageError
+from boardprof.base.packages import entries, named_function
+from boardprof.base.writing import check_is_file, is_appended_to, unwritable
+
+if TYPE_CHECKING:
+    from boardprof.results.comparison.comparison import Comparison
+    from boardprof.results.probes.recording import ProbeRecording
+    from boardprof.results.report.report import Report
+
+__all__ = ["exporter_names", "find_exporter"]
+
+Exporter: TypeAlias = "Callable[[Report], str | bytes]"
+
+_REPORT = {
+    "baseline": "baseline:render_baseline",
+    "bencher": "ci_metrics:render_bencher",
+    "benchmark-action": "ci_metrics:render_benchmark_action",
+    "callgrind": "profile_files:render_callgrind",
+    "chrome": "chrome_trace:render_chrome",
+    "collapsed": "flame_graph:render_collapsed",
+    "csv": "csv:render_csv",
+    "html": "html:render_html",
+    "json": "json:render_json",
+    "markdown": "markdown:render_markdown",
+    "openmetrics": "ci_metrics:render_openmetrics",
+    "pprof": "profile_files:render_pprof",
+    "speedscope": "flame_graph:render_speedscope",
+    "table": "table:render_table",
+}
+"""Name -> module of ``boardprof.show``, and its function; imported when it is asked for."""
+
+_COMPARISON = {
+    "github": "ci_comparison:render_github",
+    "gitlab": "ci_comparison:render_gitlab",
+    "json": "comparison_files:comparison_json",
+    "junit": "comparison_files:comparison_junit",
+    "markdown": "markdown:comparison_markdown",
+    "summary": "markdown:comparison_markdown",
+    "table": "comparison_table:comparison_table",
+}
+"""The same for Comparisons. ``summary`` is ``markdown`` under a name that no Report's has."""
+
+_RECORDING = {
+    "chrome": "probe_chrome:render_probe_chrome",
+    "collapsed": "probe_stacks:render_probe_collapsed",
+    "ctf": "ctf:render_ctf",
+    "html": "probe_page:render_probe_page",
+    "memory": "memory_table:render_memory",
+    "perfetto": "perfetto:render_perfetto",
+    "speedscope": "probe_stacks:render_probe_speedscope",
+}
+"""The same for recordings of probes."""
+
+FOLDERS = frozenset({"ctf"})
+"""Exporters of recordings that write a folder."""
+
+_COMPARISON_GROUP = "comparison_exporters"
+
+WITH_PLACES = frozenset({"html", "memory"})
+"""Exporters of recordings that take file and line of calls, by return address (``places``)."""
+
+_OTHERS = {
+    "pandas": "data_frame:to_pandas",
+    "parsed": "json:parse_json",
+    "statistics": "table:render_statistics",
+}
+"""The same for methods of a Report; ``--export`` does not offer these."""
+
+_NO_FILE = {"pandas": "a DataFrame is not a file: use report.to_pandas()"}
+
+
+def exporter_names() -> list[str]:
+    """Return the names of all exporters, those of other packages included."""
+    return sorted({*_REPORT, *(entry.name for entry in entries("exporters"))})
+
+
+def comparison_exporter_names() -> list[str]:
+    """Return the names of all exporters of Comparisons, those of other packages included."""
+    return sorted({*_COMPARISON, *(entry.name for entry in entries(_COMPARISON_GROUP))})
+
+
+def find_comparison_exporter(name: str) -> Callable[[Comparison], str | bytes]:
+    """Return the exporter of Comparisons called ``name``.
+
+    Raises:
+        UnknownNameError: there is none.
+        UsageError: another package's cannot be used.
+    """
+    if name in _COMPARISON:
+        return comparison_form(name)
+    found = named_function(_COMPARISON_GROUP, name, f"The exporter {name}")
+    if found is None:
+        raise UnknownNameError("exporter of comparisons", name, comparison_exporter_names())
+    return found.function
+
+
+def comparison_form(name: str) -> Callable[..., Any]:
+    """Return boardprof's own function that makes a form of a Comparison."""
+    return own_form(name, _COMPARISON)
+
+
+def recording_exporter_names() -> list[str]:
+    """Return the names of the exporters of recordings."""
+    return sorted(_RECORDING)
+
+
+def find_recording_exporter(name: str) -> Callable[..., Any] | None:
+    """Return the exporter of recordings that is called ``name``; None if there is none."""
+    return own_form(name, _RECORDING) if name in _RECORDING else None
+
+
+def find_exporter(name: str) -> Exporter:
+    """Return the exporter called ``name``.
+
+    Raises:
+        UnknownNameError: there is none.
+        UsageError: another package's cannot be used.
+    """
+    if name in _REPORT:
+        return own_form(name)
+    found = named_function("exporters", name, f"The exporter {name}")
+    if found is not None:
+        return found.function
+    if name in _RECORDING:
+        raise UsageError(
+            f"The exporter {name} is for recordings of probes, not for Reports.",
+            hint="give it a file of `boardprof trace -o FILE`",
+        )
+    if name in _NO_FILE:
+        raise UsageError(
+            f"The command line cannot use the exporter {name}: {_NO_FILE[name]}.",
+            hint="use boardprof export csv, and read it with pandas.read_csv",
+        )
+    if name in _COMPARISON:
+        raise UsageError(
+            f"The exporter {name} is for comparisons, not for Reports.",
+            hint=f"boardprof compare BEFORE AFTER --export {name}=FILE",
+        )
+    raise UnknownNameError("exporter", name, exporter_names())
+
+
+def own_form(name: str, forms: Mapping[str, str] = _REPORT | _OTHERS) -> Callable[..., Any]:
+    """Return boardprof's own function that makes a form of a Report.
+
+    Values know no renderer: their methods, such as ``Report.table``, find theirs here.
+    """
+    module, _, function = forms[name].partition(":")
+    found: Callable[..., Any] = getattr(import_module(f"boardprof.show.{module}"), function)
+    return found
+
+
+@dataclass(frozen=True)
+class Export:
+    """A file to write, and its exporter."""
+
+    name: str
+    file: Path
+    exporter: Callable[..., Any]
+    is_comparison: bool = False
+
+
+def read_exports(texts: Sequence[str], *, comparisons: bool | None = False) -> list[Export]:
+    """Read ``NAME=FILE``, before anything is measured.
+
+    Args:
+        texts: as given.
+        comparisons: whether the exporters are for Comparisons instead of Reports. None for both:
+            a name that both have is a Report's.
+
+    Raises:
+        UsageError: one has another form, its exporter cannot be used, or its folder is missing.
+        UnknownNameError: the exporter does not exist.
+    """
+    return [_export(text, comparisons) for text in texts]
+
+
+def _export(text: str, comparisons: bool | None) -> Export:
+    name, equals, file = text.partition("=")
+    if not equals or not name or not file:
+        raise UsageError(
+            f"{text!r} is not a valid --export.", hint="NAME=FILE, e.g. csv=report.csv"
+        )
+    check_is_file(file)
+    path = Path(file)
+    if not path.parent.is_dir():
+        raise UsageError(f"{file} cannot be written: there is no folder {path.parent}.")
+    is_both = comparisons is None and name not in exporter_names()
+    if comparisons or (is_both and name in comparison_exporter_names()):
+        return Export(name, path, find_comparison_exporter(name), is_comparison=True)
+    return Export(name, path, find_exporter(name))
+
+
+def write_export(content: Report | Comparison, export: Export) -> None:
+    """Write the file of a Report or a Comparison.
+
+    Raises:
+        UsageError, StorageError: the exporter fails, or the file cannot be written.
+    """
+    write_exported(exported(content, export.name, export.exporter), export.file)
+
+
+def exported(
+    content: Report | Comparison | ProbeRecording, name: str, exporter: Callable[..., Any]
+) -> bytes | dict[str, bytes]:
+    """Return the output of an exporter; of a recording, it may be a folder's files by name.
+
+    Raises:
+        UsageError: there is nothing for it, or it fails.
+    """
+    try:
+        made = exporter(content)
+        if isinstance(made, dict):
+            return made
+        return made.encode() if isinstance(made, str) else bytes(made)
+    except BoardprofError:
+        raise
+    except Exception as error:  # whatever another package raises
+        raise UsageError(f"The exporter {name} failed: {error!r}.") from error
+
+
+def write_exported(content: bytes | dict[str, bytes], file: Path) -> None:
+    """Write an export: a file, or a folder with files.
+
+    Raises:
+        UsageError, StorageError: it cannot be written, or the folder has something else.
+    """
+    try:
+        if isinstance(content, bytes):
+            with file.open("ab" if is_appended_to(file) else "wb") as opened:
+                opened.write(content)
+            return
+        file.mkdir(exist_ok=True)
+        others = sorted({each.name for each in file.iterdir()} - set(content))
+        if others:
+            raise UsageError(
+                f"{file} cannot be written: the folder has other files, such as {others[0]}.",
+                hint="name a folder that is empty, or one that is not there yet",
+            )
+        for name, each in content.items():
+            (file / name).write_bytes(each)
+    except OSError as error:
+        raise unwritable(file, error) from error

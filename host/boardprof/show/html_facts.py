@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The static part of the HTML page: boards, configuration, and warnings about the numbers."""
+
+from __future__ import annotations
+
+import html
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from boardprof.base.metrics import Metric
+from boardprof.base.printable import bounded
+from boardprof.results.report.report import Report
+from boardprof.results.stats.groups import GroupSummary
+from boardprof.results.stats.warnings import Warning_, warnings_by_hint
+from boardprof.show.cells import (
+    cell,
+    plural,
+)
+
+_CLOCKS = {
+    "measured": ("Measured clock", False),
+    "declared": ("Declared clock", False),
+    "simulated": ("Simulated clock: no wall time", True),
+}
+_SHOWN = 1
+"""Number of warnings of one kind that are not folded up."""
+
+_CAUTION = frozenset(
+    {
+        *("warning", "unsupported", "stack unknown", "estimated", "of several runs"),
+        "may have wrapped",
+    }
+)
+_IDENTITY = frozenset({"clock", "agent", "flags"})
+
+
+def isolated(text: str) -> str:
+    """Return text for the page: escaped, printable, and with an isolated direction."""
+    return f"<bdi>{html.escape(bounded(text))}</bdi>"
+
+
+def facts_line(report: Report) -> str:
+    """Return a line with the numbers of samples and calls, the host and boardprof's version."""
+    known = {key: cell(value, key, ",") for key, value in report.configuration.items()}
+    parts = []
+    if {"Repeat", "Number", "Warm-up"} <= known.keys():
+        parts.append(
+            f"{_counted(known['Repeat'], 'sample')} of {_counted(known['Number'], 'call')} "
+            f"after {_counted(known['Warm-up'], 'warm-up call')}"
+        )
+    if "Host" in known:
+        parts.append(isolated(known["Host"]))
+    if "boardprof" in known:
+        parts.append(f"boardprof {isolated(known['boardprof'])}")
+    return " \N{MIDDLE DOT} ".join(parts) or plural(len(report.calls), "row")
+
+
+def _counted(number: str, one: str) -> str:
+    """Return a number, or several as in ``3, 5 samples``, with the noun."""
+    return f"{isolated(number)} {one}{'' if number == '1' else 's'}"
+
+
+def clock_tags(report: Report) -> str:
+    """Return a line on the boards that are emulated or simulated; "" if there are none."""
+    devices: Mapping[str, Any] = (report.extra or {}).get("devices", {})
+    found: dict[str, list[str]] = {}
+    for name, facts in devices.items():
+        found.setdefault(_tags(facts), []).append(name)
+    cautions = {tags: names for tags, names in found.items() if "caution" in tags}
+    parts = [
+        f"{'' if len(devices) == 1 else ', '.join(map(isolated, names))}{tags}"
+        for tags, names in cautions.items()
+    ]
+    return "".join(f'<p class="clocks">{part}</p>' for part in parts)
+
+
+def cards(report: Report) -> str:
+    """Return a card for each board: its identity, and the limits of its numbers."""
+    devices: Mapping[str, Any] = (report.extra or {}).get("devices", {})
+    if devices:
+        folds = len(devices) > 1
+        made = [_card(report, name, facts, folds=folds) for name, facts in devices.items()]
+        return "\n".join(made)
+    in_rows = dict.fromkeys(report.calls.column("Device").filled(""))
+    named = (name for name in in_rows if isinstance(name, str) and name)
+    names = dict.fromkeys([*named, *report.device_metrics])
+    made = [_card(report, name, {}, folds=len(names) > 1) for name in names]
+    return "\n".join(made) or '<p class="empty">The Report does not describe a board.</p>'
+
+
+def _card(report: Report, name: str, facts: Mapping[str, Any], *, folds: bool) -> str:
+    """Return a board's card. ``folds``: fold up everything except identity and cautions."""
+    lines = _lines(report, name, facts)
+    first = [line for line in lines if not folds or line[0].lower() in _IDENTITY | _CAUTION]
+    rest = [line for line in lines if line not in first]
+    body = _list(first) if first else ""
+    if rest:
+        terms = html.escape(", ".join(term for term, _ in rest))
+        body += f"<details><summary>{terms}</summary>{_list(rest)}</details>"
+    body = body or '<p class="empty">Nothing more is known.</p>'
+    return f'<article class="card">\n<h3>{isolated(name)}{_tags(facts)}</h3>\n{body}\n</article>'
+
+
+def _list(lines: Iterable[tuple[str, str]]) -> str:
+    items = "\n".join(
+        f"<dt>{html.escape(term)}</dt><dd{_class(term)}>{text}</dd>" for term, text in lines
+    )
+    return f"<dl>\n{items}\n</dl>"
+
+
+def _class(term: str) -> str:
+    return ' class="caution"' if term.lower() in _CAUTION else ""
+
+
+def _tags(facts: Mapping[str, Any]) -> str:
+    tags = []
+    kind = facts.get("clock_kind")
+    if kind is not None:
+        text, is_caution = _CLOCKS.get(str(kind), (f"{kind} clock", True))
+        tags.append(_tag(text, is_caution))
+    if facts.get("emulated"):
+        tags.append(_tag("Emulated", True))
+    return "".join(f" {tag}" for tag in tags)
+
+
+def _tag(text: str, is_caution: bool) -> str:
+    return f'<span class="tag{" caution" if is_caution else ""}">{isolated(text)}</span>'
+
+
+def _lines(report: Report, name: str, facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the terms of a card with their definitions as HTML."""
+    others = [n for n in (report.extra or {}).get("devices", {}) if n.startswith(f"{name} ")]
+    terms = {
+        key.removeprefix(f"{name} "): value
+        for key, value in report.configuration.items()
+        if key.startswith(f"{name} ") and not any(key.startswith(f"{o} ") for o in others)
+    }
+    if terms.get("clock") == facts.get("clock_kind"):
+        terms.pop("clock", None)  # it is in the heading
+    lines = [(_term(term), _definition(term, value, facts)) for term, value in terms.items()]
+    known = {term.lower() for term, _ in lines}
+    unsupported = facts.get("unsupported")
+    if unsupported and "unsupported" not in known:
+        lines.append(("Unsupported", _reasons(unsupported)))
+    if facts.get("cflags") and "flags" not in known:
+        lines.append(("Flags", _flags(map(str, facts["cflags"]))))
+    if facts.get("port"):
+        lines.append(("Port", isolated(str(facts["port"]))))
+    return lines + [(term, text) for term, text in _wraps(report, name) if text]
+
+
+def _term(term: str) -> str:
+    return bounded(term[:1].upper() + term[1:])
+
+
+def _definition(term: str, value: Metric, facts: Mapping[str, Any]) -> str:
+    if term == "unsupported" and facts.get("unsupported"):
+        return _reasons(facts["unsupported"], cell(value, term, ","))
+    text = cell(value, term, ",")
+    return _flags(text.split(" ")) if term == "flags" else isolated(text)
+
+
+def _flags(flags: Iterable[str]) -> str:
+    """Return a compiler's flags, such that lines break only between them."""
+    return f"<code>{' '.join(map(isolated, flags))}</code>"
+
+
+def _reasons(unsupported: Mapping[str, Any], line: str = "") -> str:
+    """Return an item for each unsupported counter, then the other parts of a configuration line."""
+    reasons = {str(name): str(why) for name, why in unsupported.items()}
+    items = [f"<li>{isolated(name)}: {isolated(why)}</li>" for name, why in reasons.items()]
+    rest = line
+    for name, why in reasons.items():
+        rest = rest.replace(f"{bounded(name)} ({bounded(why)})", "", 1)
+    items += [f"<li>{isolated(part)}</li>" for part in rest.split("; ") if part.strip("; ")]
+    return f"<ul>{''.join(items)}</ul>"
+
+
+def _wraps(report: Report, device: str) -> Iterable[tuple[str, str]]:
+    """Yield how often counters wrapped within samples, and in how many that is ambiguous."""
+    wraps: Counter[str] = Counter()
+    ambiguous: Counter[str] = Counter()
+    for measurement in (report.extra or {}).get("measurements", ()):
+        if measurement.get("device") != device:
+            continue
+        passes = (measurement, *measurement.get("further_passes", ()))
+        for sample in (sample for each in passes for sample in each.get("samples", ())):
+            wraps.update(sample.get("wraps", {}))
+            ambiguous.update(sample.get("ambiguous", ()))
+    yield "Wrapped, resolved", ", ".join(f"{isolated(name)} {n:,}×" for name, n in wraps.items())
+    yield (
+        "May have wrapped",
+        ", ".join(
+            f"{isolated(name)} in {n:,} sample{'' if n == 1 else 's'}"
+            for name, n in ambiguous.items()
+        ),
+    )
+
+
+def warning_list(groups: Sequence[GroupSummary], doubts: Sequence[str] = ()) -> str:
+    """Return reasons to distrust the numbers, with each hint once; "" if there are none.
+
+    Args:
+        groups: the Report's `summaries`.
+        doubts: lines of the Report's configuration, such as ``Missing: ...``.
+    """
+    by_hint = warnings_by_hint(groups)
+    if not by_hint and not doubts:
+        return ""
+    lines = [f"<li>{isolated(line)}</li>" for line in doubts]
+    lines += [
+        f'<li><p class="hint">{isolated(hint)}</p>{_folded([_seen(each) for each in found])}</li>'
+        for hint, found in by_hint.items()
+    ]
+    items = "\n".join(lines)
+    return (
+        '<section class="warnings" aria-labelledby="warnings-title">\n'
+        f'<h2 id="warnings-title">Warnings</h2>\n<ul>\n{items}\n</ul>\n</section>'
+    )
+
+
+def _folded(items: Sequence[str]) -> str:
+    shown, others = items[:_SHOWN], items[_SHOWN:]
+    if len(others) == 1:
+        shown, others = items, []
+    text = f"<ul>{''.join(shown)}</ul>"
+    if not others:
+        return text
+    rest = f"<summary>{len(others)} more</summary><ul>{''.join(others)}</ul>"
+    return f"{text}<details>{rest}</details>"
+
+
+def _seen(each: Warning_) -> str:
+    place = _place(each.key.device, each.key.flags)
+    what = f"{isolated(each.key.title)}{place}, {isolated(each.metric)}"
+    return f"<li>{what}: {isolated(each.text)}</li>"
+
+
+def _place(device: str, flags: str) -> str:
+    parts = [isolated(part) for part in (device, flags) if part]
+    return f" on {', '.join(parts)}" if parts else ""
+
+
+def configuration_rows(report: Report) -> str:
+    """Return the whole configuration as rows of a table."""
+    if not report.configuration:
+        return '<tr><td class="empty">The Report has no configuration.</td></tr>'
+    return "\n".join(
+        f'<tr><th scope="row">{isolated(key)}</th><td>{isolated(cell(value, key, ","))}</td></tr>'
+        for key, value in report.configuration.items()
+    )

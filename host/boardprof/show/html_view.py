@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data for the script of the HTML page: samples in columns, and their statistics.
+
+Statistics are computed here and not by the script, so that a median is the same in the page, the
+table and a comparison. If all samples are equal, only the statistics are kept.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final
+
+from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio, digits, raw_of
+from boardprof.base.printable import bounded
+from boardprof.results.comparison.compare import compare
+from boardprof.results.comparison.comparison import mean_ratios, place_in
+from boardprof.results.comparison.trend import trends_of
+from boardprof.results.report.calls import DURATION, PERTURBATION, SHARE, STACK
+from boardprof.results.report.report import Report
+from boardprof.results.stats.groups import GroupKey, GroupSummary
+from boardprof.results.stats.summary import Number
+from boardprof.results.stats.summary import plain as rounded
+from boardprof.results.stats.warnings import modes_of
+from boardprof.show.aggregate import SORT_COLUMNS
+from boardprof.show.answer import JUDGED_BY, relatives, settings_of
+from boardprof.show.cells import (
+    number_text,
+)
+
+if TYPE_CHECKING:
+    from boardprof.results.comparison.comparison import Comparison, Difference
+
+
+_KINDS: Final[dict[type[Metric], str]] = {
+    Count: "count",
+    Duration: "us",
+    Percent: "percent",
+    Ratio: "ratio",
+}
+_LAST: Final = (STACK, PERTURBATION)
+_IDENTITY: Final = ("build", "compiler", "flags")
+"""Facts that distinguish two runs."""
+
+_COMPARABLE: Final = (DURATION, "cycles", "instructions")
+"""Metrics that mean the same on all boards; ticks depend on each board's clock."""
+
+_OWN: Final = -1
+"""The leading metric of each row, if the rows have no metric in common."""
+
+_EXACT_FLOAT: Final = 1 << 53
+"""Integers below this are exact in JavaScript."""
+
+
+def page_view(
+    report: Report,
+    groups: Sequence[GroupSummary],
+    comparison: Comparison | None,
+    earlier: Sequence[tuple[str, Report]] = (),
+) -> dict[str, Any]:
+    """Return the page's data as plain JSON.
+
+    Args:
+        report: what the page is about.
+        groups: its `summaries`.
+        comparison: with an older one, or None.
+        earlier: name and Report of the runs in each row's history, the oldest first.
+    """
+    names = _metric_names(report, groups)
+    places = {name: i for i, name in enumerate(names)}
+    kinds = {group.metric: _KINDS[group.kind] for group in groups}
+    history = _History(report, earlier)
+    rows: dict[GroupKey, dict[str, Any]] = {}
+    for group in groups:
+        if group.metric in places:
+            row = rows.setdefault(group.key, {**_key(group.key), "metrics": {}})
+            row["metrics"][places[group.metric]] = _series(group) | history.of(group)
+    for row in rows.values():
+        row["leads"] = _leading(row["metrics"], places)
+    _add_sweep(rows, {(each.key, places.get(each.metric)): each for each in groups})
+    keys = [*rows.values(), *(_key(each) for each in (comparison.rows if comparison else ()))]
+    return {
+        "metrics": [
+            {"name": bounded(name), "kind": kinds.get(name) or _kind_of_total(report, name)}
+            for name in names
+        ],
+        "first": _first(list(rows.values()), places),
+        "shows": {
+            "device": len({row["device"] for row in keys}) > 1,
+            "flags": any(row["flags"] for row in keys),
+            "shapes": any(row["shapes"] for row in keys),
+        },
+        "groups": sorted(rows.values(), key=lambda row: row.get("function", 0)),
+        "totals": [
+            {"device": bounded(device), "metrics": _total(row, places)}
+            for device, row in report.device_metrics.items()
+        ],
+        "changes": None if comparison is None else _changes(comparison),
+    }
+
+
+class _History:
+    """The medians of earlier runs, by row and metric."""
+
+    def __init__(self, report: Report, earlier: Sequence[tuple[str, Report]]) -> None:
+        self._names = [*(bounded(name) for name, _ in earlier), "this run"]
+        runs = [*(each for _, each in earlier), report]
+        found = trends_of(runs, lambda run: compare(run, report)) if earlier else None
+        self._trends = found.by_place if found is not None else {}
+
+    def of(self, group: GroupSummary) -> dict[str, Any]:
+        """Return the runs, their medians and the changes up to this run; empty if unknown."""
+        trend = self._trends.get(place_in(group.key, group.metric))
+        if trend is None or len(trend.points) < 2:
+            return {}
+        names = [self._names[each.run] for each in trend.points]
+        medians = [_number(each) for each in trend.medians]
+        if any(isinstance(each, str) for each in medians):  # a line needs numbers
+            return {}
+        found: dict[str, Any] = {"runs": names, "medians": medians}
+        usual = trend.usual()
+        if usual is not None and usual.spread:
+            middle, spread = Fraction(usual.middle), usual.spread
+            found["usual"] = [_number(middle - spread), _number(middle + spread)]
+            found["since"] = len(medians) - usual.runs
+        if trend.changes:
+            found["changes"] = [
+                {"at": each.at, "before": _number(each.before), "after": _number(each.after)}
+                for each in trend.changes
+            ]
+        return {"history": found}
+
+
+def _leading(metrics: Iterable[int], places: dict[str, int]) -> int:
+    """Return the metric that represents a row."""
+    found = (places[name] for name in JUDGED_BY if name in places)
+    return next((place for place in found if place in metrics), min(metrics))
+
+
+def _first(rows: Sequence[dict[str, Any]], places: dict[str, int]) -> int:
+    """Return the metric that the page shows first; all rows must have it."""
+    leading = {row["leads"] for row in rows}
+    if len(leading) == 1:
+        return int(leading.pop())
+    common = (places[name] for name in _COMPARABLE if name in places)
+    shared = (place for place in common if all(place in row["metrics"] for row in rows))
+    return next(shared, _OWN if rows else 0)
+
+
+def _add_sweep(
+    rows: dict[GroupKey, dict[str, Any]], groups: dict[tuple[GroupKey, int | None], GroupSummary]
+) -> None:
+    """Add the number of its function, and the multiple of the first setting, to each row."""
+    keys = list(rows)
+    settings = settings_of(keys)
+    if max(map(len, settings.values()), default=0) < 2:
+        return
+    for number, members in enumerate(settings.values()):
+        swept = [keys[member] for member in members]
+        for key in swept:
+            rows[key]["function"] = number
+        for metric in rows[swept[0]]["metrics"]:
+            found = [groups[key, metric] for key in swept if metric in rows[key]["metrics"]]
+            if found[0].kind in (Count, Duration):
+                medians = [each.summary.exactly("median") for each in found]
+                for group, each in zip(found, relatives(medians) or (), strict=False):
+                    more = {"ratio": each.ratio, "best": each.is_best}
+                    rows[group.key]["metrics"][metric] |= more
+
+
+def _metric_names(report: Report, groups: Sequence[GroupSummary]) -> list[str]:
+    found = dict.fromkeys(group.metric for group in groups)
+    for row in report.device_metrics.values():
+        found |= dict.fromkeys(n for n, metric in row.items() if not isinstance(metric, str))
+    for name in ("Count", SHARE):
+        found.pop(name, None)
+    first = [name for name in SORT_COLUMNS[:1] if name in found]
+    last = [name for name in _LAST if name in found]
+    return [*first, *(n for n in found if n not in (*first, *last)), *last]
+
+
+def _kind_of_total(report: Report, name: str) -> str:
+    rows = report.device_metrics.values()
+    kinds = (_KINDS.get(type(row[name])) for row in rows if name in row)
+    return next((kind for kind in kinds if kind is not None), "count")
+
+
+def _key(key: GroupKey | Difference) -> dict[str, str]:
+    return {
+        "name": bounded(key.title),
+        "device": bounded(key.device),
+        "flags": bounded(key.flags),
+        "shapes": bounded(key.shapes),
+    }
+
+
+def _series(group: GroupSummary) -> dict[str, Any]:
+    one = group.summary
+    modes = None if one.minimum == one.maximum else modes_of(group)
+    series: dict[str, Any] = {
+        "n": one.n,
+        "minimum": _number(one.minimum),
+        "p5": _number(one.percentiles[5]),
+        "p25": _number(one.percentiles[25]),
+        "median": _number(one.median),
+        "p75": _number(one.percentiles[75]),
+        "p95": _number(one.percentiles[95]),
+        "maximum": _number(one.maximum),
+        "mean": _number(one.mean),
+        "stddev": _number(one.stddev),
+        "cv": _number(one.cv),
+        "outliers": [] if modes else list(one.outliers),
+        "first": _number(one.first),
+        "exact": one.is_exact,
+    }
+    if one.minimum != one.maximum:
+        series["values"] = [_number(value) for value in group.values]
+    if modes:
+        near = (f"{each.n} near {number_text(each.middle, group.kind)}" for each in modes)
+        series["modes"] = " and ".join(near)
+    return series
+
+
+def _total(row: dict[str, Metric], places: dict[str, int]) -> dict[int, int | float | str | None]:
+    found: dict[int, int | float | str | None] = {}
+    for name, metric in row.items():
+        if name in places and not isinstance(metric, str):
+            found[places[name]] = _exact(raw_of(metric))
+    return found
+
+
+def _changes(comparison: Comparison) -> dict[str, Any]:
+    old, new = _identity(comparison.before_facts), _identity(comparison.after_facts)
+    return {
+        "before": bounded(comparison.before_name),
+        "after": bounded(comparison.after_name),
+        "facts": [
+            [bounded(name), bounded(old.get(name, "")), bounded(new.get(name, ""))]
+            for name in {**old, **new}
+        ],
+        "means": [
+            {
+                "metric": bounded(mean.metric),
+                "device": bounded(mean.device),
+                "change": _number(mean.ratio - 1),
+                "of": mean.measured,
+            }
+            for mean in mean_ratios(comparison.rows)
+        ],
+        "notes": [bounded(note) for note in comparison.notes],
+        "rows": [_change(each) for each in comparison.rows],
+    }
+
+
+def _identity(facts: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Return build, compiler and flags of a side."""
+    return {name: value for name, value in facts if name.endswith(_IDENTITY)}
+
+
+def _change(each: Difference) -> dict[str, Any]:
+    return {
+        **_key(each),
+        "metric": bounded(each.metric),
+        "kind": _KINDS[each.kind],
+        "before": _exact(each.before.median if each.before else None),
+        "after": _exact(each.after.median if each.after else None),
+        "change": _number(each.change),
+        "p": _number(each.p),
+        "exact": each.is_exact,
+        "verdict": each.verdict,
+        "rule": None if each.rule is None else bounded(str(each.rule)),
+    }
+
+
+def _exact(value: Number | str | None) -> int | float | str | None:
+    """Return a number as `_number` does, but as text if a float of the script would be rounded."""
+    if isinstance(value, int) and abs(value) >= _EXACT_FLOAT:
+        return digits(value, ",")
+    return _number(value)
+
+
+def _number(value: Number | str | None) -> int | float | str | None:
+    """Return a number as JSON can hold it; infinities and NaN become their names."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) <= sys.float_info.max else digits(value, ",")
+    number = rounded(value) if isinstance(value, Fraction) else value
+    if isinstance(number, int):
+        return _number(number)
+    if not math.isfinite(number):
+        return str(number)
+    whole = number.is_integer() and abs(number) < _EXACT_FLOAT
+    return int(number) if whole else number

@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conversion of a Report to JSON and back, in the form that TVM's code writes.
+
+::
+
+    {"calls": [{"Name": {"string": "fir"}, "Count": {"count": 10}}],
+     "device_metrics": {"cpu0": {"cycles": {"count": 4410}}},
+     "configuration": {"Host": {"string": "Linux"}},
+     "boardprof": {"schema_version": 1}}
+
+The last key is ours, and absent if the Report has no ``extra``. TVM's own reader refuses it; see
+`tvm_json`. The text is ASCII on one line and always valid JSON.
+
+Most rows differ only in their numbers. `RowPatterns` reads rows that are written like an earlier
+one several times as fast as a parser, because it does not create dicts. Everything else is left to
+`JsonReader`: other spacing, escapes in text, integers of more than 18 digits, numbers that may not
+fit into floats.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import math
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import repeat
+from json.encoder import encode_basestring_ascii as quoted
+from typing import Any, Final
+
+from boardprof.base.errors import ReportFileError, UnknownNameError, UsageError
+from boardprof.base.metrics import (
+    TAGS,
+    Count,
+    Kind,
+    MetricJson,
+    metric_from_json,
+    metric_to_json,
+    raw_from_json,
+    raws_from_json,
+)
+from boardprof.results.report.calls import Calls, CallsBuilder, Row, place_text
+from boardprof.results.report.columns import Cells, Column
+from boardprof.results.report.profile import Profile
+from boardprof.results.report.profile_json import profile_json
+from boardprof.results.report.report import SCHEMA_VERSION, Compat, Report
+from boardprof.show.json_extra import check_extra
+from boardprof.show.json_reader import JsonReader, need_list, need_object, syntax_error
+
+_KEYS: Final = ("calls", "device_metrics", "configuration", "boardprof")
+_FIRST_OF_A_PROFILE: Final = "function"
+"""What the JSON of ``boardprof hotspots`` begins with."""
+
+
+def render_json(report: Report, *, compat: Compat = None) -> str:
+    """Return the whole Report as one line of JSON.
+
+    Args:
+        report: with any metrics.
+        compat: "tvm" leaves ``extra`` out; see `tvm_json`.
+
+    Raises:
+        UnknownNameError: there is no such compat mode.
+        UsageError: a count has more digits than readers accept.
+    """
+    if compat not in (None, "tvm"):
+        raise UnknownNameError("compat mode", compat, ["tvm"])
+    if compat is None:
+        return "".join(json_pieces(report))  # in one step: each step copies many megabytes
+    with _told_digits():
+        return tvm_json(report)
+
+
+def json_pieces(report: Report) -> Iterator[str]:
+    """Yield the text of `render_json` in pieces, for those who need not have it at once.
+
+    Raises:
+        UsageError: a count has more digits than readers accept.
+    """
+    with _told_digits():
+        yield '{"calls":['
+        separator = ""
+        for row in _rows(report.calls):
+            yield separator + row
+            separator = ","
+        yield '],"device_metrics":'
+        totals = report.device_metrics.items()
+        yield _dumped({device: _row_to_json(row) for device, row in totals})
+        yield ',"configuration":'
+        yield _dumped(_row_to_json(report.configuration))
+        if report.extra is not None:
+            yield ',"boardprof":'
+            yield _dumped(report.extra)
+        yield "}"
+
+
+@contextmanager
+def _told_digits() -> Iterator[None]:
+    """Say in plain words that a count is too long for Python's readers."""
+    try:
+        yield
+    except ValueError as error:
+        if "digits" not in str(error):
+            raise
+        most = sys.get_int_max_str_digits()
+        raise UsageError(
+            f"The Report cannot be written as JSON: a count has more than {most:,} digits."
+        ) from None
+
+
+def parse_json(text: str | bytes) -> Report:
+    """Read a Report from JSON.
+
+    It also reads TVM's output (17 decimals; bare infinities and NaN) and the form in TVM's
+    documentation (plain strings, no configuration).
+
+    Args:
+        text: JSON, as bytes in UTF-8.
+
+    Raises:
+        ReportFileError: the text is not a Report; ``where`` is the place in it.
+    """
+    if not isinstance(text, str | bytes | bytearray):
+        raise ReportFileError(f"a Report is read from JSON as text or bytes, not {text!r:.60}")
+    try:
+        if not isinstance(text, str):
+            text = text.decode(json.detect_encoding(text), "surrogatepass")
+        with _no_garbage():
+            return _report(JsonReader(text))
+    except RecursionError:
+        raise ReportFileError("the JSON is nested too deeply to be a Report") from None
+    except json.JSONDecodeError as error:
+        raise syntax_error(error) from None
+    except ValueError as error:  # not UTF-8, or an integer of thousands of digits
+        raise ReportFileError(f"the text cannot be read as JSON: {error}") from None
+
+
+@contextlib.contextmanager
+def _no_garbage() -> Iterator[None]:
+    """Turn garbage collection off: samples have no cycles, and each pass visits all of them."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+# -- writing ----------------------------------------------------------------------------------
+
+
+def _dumped(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def _row_to_json(row: Row) -> dict[str, MetricJson]:
+    return {name: metric_to_json(metric) for name, metric in row.items()}
+
+
+def _rows(calls: Calls) -> Iterator[str]:
+    """Yield the text of each row: a template for its layout, filled with the values."""
+    texts = {name: _texts(calls.column(name)) for name in calls.names}
+    found: dict[tuple[str, ...], Iterator[str]] = {}
+    for layout in calls.layouts:
+        if layout not in found:
+            values = zip(*map(texts.__getitem__, layout), strict=False) if layout else repeat(())
+            found[layout] = map(_template(layout, calls).__mod__, values)
+        yield next(found[layout])
+
+
+def _template(layout: tuple[str, ...], calls: Calls) -> str:
+    return "{" + ",".join(_member(name, calls.column(name)) for name in layout) + "}"
+
+
+def _member(name: str, column: Column) -> str:
+    key = quoted(name).replace("%", "%%")
+    return f"{key}:%s" if column.kind is None else f'{key}:{{"{TAGS[column.kind]}":%s}}'
+
+
+def _texts(column: Column) -> Iterator[str]:
+    """Yield the values as JSON, with their tags if the column has mixed kinds."""
+    if column.kind is None:
+        return (_dumped(metric_to_json(metric)) for metric in column.metrics())
+    if column.kind is str:
+        return map(quoted, column.given)
+    is_plain = column.kind is Count or all(map(math.isfinite, column.given))
+    return map(repr if is_plain else _float_text, column.given)
+
+
+def _float_text(number: float) -> str:
+    return repr(number) if math.isfinite(number) else f'"{number}"'
+
+
+# -- reading ----------------------------------------------------------------------------------
+
+
+def _report(reader: JsonReader) -> Report:
+    if reader.next() != "{":
+        need_object(reader.value(), "")
+    found: dict[str, Any] = {}
+    for key in reader.members():
+        if key == _FIRST_OF_A_PROFILE:
+            raise ReportFileError(
+                "this is a profile, not a Report",
+                hint="run --hotspots --json FILE writes a Report with the profile in it",
+            )
+        if key not in _KEYS:
+            raise ReportFileError(f"not a key of a Report; these are {', '.join(_KEYS)}", where=key)
+        is_rows = key == "calls" and reader.next() == "["
+        found[key] = _calls(reader) if is_rows else reader.value(key)
+    reader.end()
+    if "calls" not in found:
+        raise ReportFileError('this is not a Report: the key "calls" is missing')
+    totals = need_object(found.get("device_metrics", {}), "device_metrics")
+    return Report.owning(
+        found["calls"] if isinstance(found["calls"], Calls) else need_list(found["calls"], "calls"),
+        {device: _row(row, "device_metrics", device) for device, row in totals.items()},
+        _row(found.get("configuration", {}), "configuration"),
+        _extra(found["boardprof"]) if "boardprof" in found else None,
+    )
+
+
+_CELLS: Final = Cells(
+    raw_from_json, raws_from_json, lambda place, error: ReportFileError(str(error), where=place)
+)
+
+
+def _calls(reader: JsonReader) -> Calls:
+    builder, patterns = CallsBuilder(_CELLS), RowPatterns()
+    for _ in reader.elements():
+        number = len(builder.layout_of)
+        row = need_object(reader.value("calls", number), "calls", number)
+        builder.add(row)
+        patterns.learn(row)
+        patterns.take(reader, builder)
+    return Calls.built(builder)
+
+
+def _row(row: object, root: str, *keys: str | int) -> Row:
+    metrics: Row = {}
+    for name, value in need_object(row, root, *keys).items():
+        try:
+            metrics[name] = metric_from_json(value)
+        except ValueError as error:
+            raise ReportFileError(str(error), where=place_text(root, *keys, name)) from None
+    return metrics
+
+
+def _extra(extra: object) -> dict[str, Any]:
+    checked = need_object(extra, "boardprof")
+    where = place_text("boardprof", "schema_version")
+    if "schema_version" not in checked:
+        raise ReportFileError("the schema version is missing", where=where)
+    version = checked["schema_version"]
+    if type(version) is not int or version != SCHEMA_VERSION:
+        raise ReportFileError(
+            f"the file has schema version {version!r}, this boardprof reads {SCHEMA_VERSION}",
+            where=where,
+            hint="read it with the release of boardprof that wrote it, or with a newer one",
+        )
+    check_extra(checked)
+    return checked
+
+
+_BY_NUMBER: Final = r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]"
+
+
+def tvm_json(report: Report) -> str:
+    r"""Return the JSON that TVM's own ``Report.from_json`` takes, on one line, without ``extra``.
+
+    TVM reads text as UTF-8 and knows only five escapes, none of them by number, so names are not
+    escaped. Characters that can only be escaped by number, such as control characters, are spelled
+    out: ``\x1b`` becomes a backslash and three letters.
+    """
+    content = {
+        "calls": list(map(_tvm_row, report.calls)),
+        "device_metrics": {
+            _tvm_text(name): _tvm_row(row) for name, row in report.device_metrics.items()
+        },
+        "configuration": _tvm_row(report.configuration),
+    }
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _tvm_row(row: Row) -> dict[str, MetricJson]:
+    return {_tvm_text(name): _spelled_out(metric_to_json(metric)) for name, metric in row.items()}
+
+
+def _spelled_out(metric: MetricJson) -> MetricJson:
+    return {tag: _tvm_text(raw) if isinstance(raw, str) else raw for tag, raw in metric.items()}
+
+
+def _tvm_text(text: str) -> str:
+    return re.sub(_BY_NUMBER, lambda found: ascii(found[0])[1:-1], text)
+
+
+_TEXT: Final = r'"([^"\\\x00-\x1f]*)"'
+_INTEGER: Final = r"(-?(?:0|[1-9][0-9]{0,17}))"
+_EXPONENT: Final = r"[eE][-+]?[0-9]{1,2}"
+_FLOAT: Final = rf"(-?(?:0|[1-9][0-9]{{0,17}})(?:\.[0-9]{{1,99}}(?:{_EXPONENT})?|{_EXPONENT}))"
+
+_MOST_PATTERNS: Final = 8
+"""Maximum number of patterns to try on a row; few Reports have more kinds of row."""
+
+
+class RowPatterns:
+    """Patterns of the kinds of row seen so far in an array of rows."""
+
+    def __init__(self) -> None:
+        """Begin without patterns."""
+        self._patterns: dict[tuple[tuple[str, Kind], ...], _RowPattern] = {}
+
+    def learn(self, row: Mapping[str, Any]) -> None:
+        """Add a pattern for rows like this one, unless a value is written in an unusual way."""
+        cells = [(name, raws_from_json([value])) for name, value in row.items()]
+        columns = tuple((name, found[0]) for name, found in cells if found is not None)
+        is_usual = 0 < len(columns) == len(cells)
+        if is_usual and len(self._patterns) < _MOST_PATTERNS and columns not in self._patterns:
+            self._patterns[columns] = _RowPattern.of(columns)
+
+    def take(self, reader: JsonReader, builder: CallsBuilder) -> None:
+        """Read the rows after an element of the array, as long as one of the patterns matches."""
+        while any(each.take(reader, builder) for each in self._patterns.values()):
+            pass
+
+
+@dataclass(frozen=True)
+class _RowPattern:
+    """One kind of row.
+
+    Attributes:
+        names: of the columns.
+        kinds: of the columns.
+        pattern: matches a row and the comma before it, with a group for each column.
+    """
+
+    names: tuple[str, ...]
+    kinds: tuple[Kind, ...]
+    pattern: re.Pattern[str]
+
+    @classmethod
+    def of(cls, columns: tuple[tuple[str, Kind], ...]) -> _RowPattern:
+        texts: dict[Kind, str] = {str: _TEXT, Count: _INTEGER}
+        members = ",".join(
+            rf'{re.escape(quoted(name))}:\{{"{TAGS[kind]}":{texts.get(kind, _FLOAT)}\}}'
+            for name, kind in columns
+        )
+        names, kinds = zip(*columns, strict=True)
+        return cls(names, kinds, re.compile(rf",\{{{members}\}}"))
+
+    def take(self, reader: JsonReader, builder: CallsBuilder) -> bool:
+        """Read matching rows; return whether there were any."""
+        rows = reader.elements_like(self.pattern)
+        if rows:
+            columns = zip(self.kinds, zip(*rows, strict=True), strict=True)
+            builder.extend(self.names, [(kind, _raws(kind, texts)) for kind, texts in columns])
+        return bool(rows)
+
+
+def _raws(kind: Kind, texts: tuple[str, ...]) -> Sequence[Any]:
+    if kind is str:
+        return texts
+    read: Callable[[str], Any] = int if kind is Count else float
+    values = {text: read(text) for text in set(texts)}  # equal values are parsed once
+    return list(map(values.__getitem__, texts))
+
+
+def render_profiles(profiles: Sequence[Profile]) -> str:
+    """Return a profile as a JSON object, several as an array of them."""
+    found = [profile_json(profile) for profile in profiles]
+    return json.dumps(found[0] if len(found) == 1 else found, indent=1) + "\n"

@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Structs as bytes, from their members by name, and back: numbers, enums, bit-fields and pointers.
+
+Pointers stay NULL in the bytes. They are returned as links, which the board fills in.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import struct as packing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.target.arguments.signature import INFINITY_HINT, to_float, to_integer
+from boardprof.target.cfunction import CHAR, Field, Pointer, Scalar, Struct
+
+ByteOrder = Literal["little", "big"]
+
+_CODES = {
+    **{f"{kind}{8 * size}": code for kind, codes in (("u", "BHIQ"), ("i", "bhiq"))
+       for size, code in zip((1, 2, 4, 8), codes, strict=True)},
+    "f32": "f",
+    "f64": "d",
+    "bool": "?",
+}  # fmt: skip
+_NULL = ("NULL", "nullptr", "0")
+
+
+class Link(NamedTuple):
+    """A pointer within an array of structs.
+
+    Attributes:
+        offset: of the pointer, bytes from the beginning of the array.
+        pointer: its type; of a struct that it points to, only name and size.
+        value: what it points to, as the caller gave it.
+        name: for messages, such as ``s.next``.
+    """
+
+    offset: int
+    pointer: Pointer
+    value: object
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class StructText:
+    """Structs with members that a text gives by name.
+
+    Attributes:
+        where: the argument as the user wrote it, for messages.
+        structs: for each struct, its members.
+    """
+
+    where: str
+    structs: Sequence[Mapping[str, Any]]
+
+
+def structs_bytes(
+    where: str, values: Sequence[Mapping[str, Any]], struct: Struct, order: ByteOrder = "little"
+) -> tuple[bytearray, list[Link]]:
+    """Return structs as bytes, and what their pointers point to; missing members are zeros.
+
+    Args:
+        where: the argument, for messages.
+        values: for each struct, its members by name.
+        struct: their type.
+        order: byte order of the board.
+
+    Raises:
+        UnknownNameError: it has no such member.
+        UsageError: its members are not known, or a value does not fit its member.
+    """
+    if not struct.fields:
+        raise UsageError(
+            f"{where}: the members of {struct.name} are not known.",
+            hint=f"give its {struct.size} bytes",
+        )
+    writer = _Writer(where, order, bytearray(len(values) * struct.size))
+    for index, members in enumerate(values):
+        writer.members(struct, index * struct.size, members, struct.name)
+    return writer.content, writer.links
+
+
+class _Writer:
+    def __init__(self, where: str, order: ByteOrder, content: bytearray) -> None:
+        self.content = content
+        self.links: list[Link] = []
+        self._where = where
+        self._order = order
+
+    def members(self, struct: Struct, at: int, values: object, name: str) -> None:
+        if not isinstance(values, Mapping):
+            raise UsageError(f"{self._where}: {name} is a struct.", hint=f"{name}={{NAME=NUMBER}}")
+        known = dict(_named(struct))
+        for member, value in values.items():
+            if member not in known:
+                place = f"in {self._where}"
+                raise UnknownNameError(f"member of {name}", member, list(known), where=place)
+            offset, field = known[member]
+            if field.bits:
+                self._bits(field, at + offset, value, member)
+            else:
+                self._value(field.type, at + offset + field.offset, field.shape, value, member)
+
+    def _value(
+        self,
+        kind: Scalar | Struct | Pointer,
+        at: int,
+        shape: tuple[int, ...],
+        value: object,
+        name: str,
+    ) -> None:
+        if shape:
+            self._array(kind, at, shape, value, name)
+        elif isinstance(kind, Struct):
+            self.members(kind, at, value, name)
+        elif isinstance(kind, Pointer):
+            is_null = value is None or (isinstance(value, str | int) and str(value) in _NULL)
+            if not is_null:
+                self.links.append(Link(at, kind, value, name))
+        else:
+            code = ("<" if self._order == "little" else ">") + _CODES[_number_text(kind)]
+            packing.pack_into(code, self.content, at, self._number(kind, value, name))
+
+    def _array(
+        self,
+        kind: Scalar | Struct | Pointer,
+        at: int,
+        shape: tuple[int, ...],
+        value: object,
+        name: str,
+    ) -> None:
+        count, rest = shape[0], shape[1:]
+        if isinstance(value, str | bytes) and kind == CHAR and not rest:
+            encoded = unquoted(value).encode() if isinstance(value, str) else value
+            if len(encoded) <= count:
+                self.content[at : at + len(encoded)] = encoded
+                return
+        if hasattr(value, "tolist"):  # a numpy array
+            value = value.tolist()
+        if not isinstance(value, list | tuple) or len(value) > count:
+            raise not_such_an_array(self._where, name, shape)
+        stride = kind.size * math.prod(rest)
+        for index, each in enumerate(value):
+            self._value(kind, at + index * stride, rest, each, f"{name}[{index}]")
+
+    def _number(self, kind: Scalar, value: object, name: str) -> Any:
+        """Return a number that fits; enums may be given by name."""
+        values = dict(kind.names)
+        text = _number_text(kind)
+        if isinstance(value, Mapping | list | tuple):
+            raise UsageError(f"{self._where}: the member {name} does not take this value.")
+        if text[0] == "f":
+            return self._float(kind, value, name)
+        try:
+            known = isinstance(value, str) and value in values
+            number = values[str(value)] if known else to_integer(value)
+        except (TypeError, ValueError) as error:
+            raise UsageError(
+                f"{self._where}: {name}={value} is not an integer.",
+                hint=f"a number, {', '.join(values)}" if values else None,
+            ) from error
+        low, high = limits(kind)
+        self._check(number, low, high, kind, name)
+        return number
+
+    def _check(self, number: int, low: int, high: int, kind: object, name: str) -> None:
+        if not low <= number <= high:
+            what = kind.text if isinstance(kind, Scalar) else kind
+            raise UsageError(
+                f"{self._where}: {name}={number} is out of range: {what} is {low} to {high}."
+            )
+
+    def _float(self, kind: Scalar, value: object, name: str) -> float:
+        try:
+            number = to_float(value)
+            packing.pack(_CODES[kind.text], number)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"{self._where}: {name}={value} is not a number.") from error
+        except OverflowError as error:
+            raise UsageError(
+                f"{self._where}: {name}={value} is out of range of its type {kind.text}.",
+                hint=INFINITY_HINT,
+            ) from error
+        return number
+
+    def _bits(self, field: Field, at: int, value: object, name: str) -> None:
+        kind = field.type
+        assert isinstance(kind, Scalar)
+        number = self._number(kind, value, name)
+        low, high = bit_limits(kind, field.bits)
+        self._check(number, low, high, f"a field of {field.bits} bits", name)
+        begin, end, shift = _bit_place(field, self._order)
+        whole = int.from_bytes(self.content[at + begin : at + end], self._order)
+        mask = (1 << field.bits) - 1
+        whole = whole & ~(mask << shift) | (int(number) & mask) << shift
+        self.content[at + begin : at + end] = whole.to_bytes(end - begin, self._order)
+
+
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
+
+
+def unquoted(text: str) -> str:
+    """Return a text without the double quotes around it and the backslashes in them."""
+    if len(text) < 2 or text[0] != '"' or text[-1] != '"':
+        return text
+    return re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[1]), text[1:-1], flags=re.DOTALL)
+
+
+def members_of(content: bytes, struct: Struct, order: ByteOrder = "little") -> dict[str, Any]:
+    """Return the members of a struct by name; pointers are None.
+
+    Args:
+        content: its bytes.
+        struct: its type, with members.
+        order: byte order of the board.
+    """
+    found: dict[str, Any] = {}
+    for name, (offset, field) in _named(struct):
+        if field.bits:
+            begin, end, shift = _bit_place(field, order)
+            whole = int.from_bytes(content[offset + begin : offset + end], order)
+            number = whole >> shift & (1 << field.bits) - 1
+            low, high = bit_limits(field.type, field.bits)
+            found[name] = (
+                bool(number)
+                if high == 1
+                and not low
+                and field.type.size == 1
+                and (isinstance(field.type, Scalar) and field.type.text == "bool")
+                else number - (1 << field.bits) * (number > high)
+            )
+        else:
+            at = offset + field.offset
+            found[name] = _read(content, at, field.type, field.shape, order)
+    return found
+
+
+def members_text(value: object) -> str:
+    """Return members as on the command line: ``{x=1, at={y=2}, w=[3, 4]}``."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{name}={members_text(each)}" for name, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(members_text, value)) + "]"
+    if isinstance(value, bytes):
+        return json.dumps(value.decode(errors="backslashreplace"))
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "NULL" if value is None else str(value)
+
+
+def _read(
+    content: bytes,
+    at: int,
+    kind: Scalar | Struct | Pointer,
+    shape: tuple[int, ...],
+    order: ByteOrder,
+) -> Any:
+    if shape and kind == CHAR and len(shape) == 1:
+        return content[at : at + shape[0]].rstrip(b"\0")
+    if shape:
+        stride = kind.size * math.prod(shape[1:])
+        return [_read(content, at + i * stride, kind, shape[1:], order) for i in range(shape[0])]
+    if isinstance(kind, Struct):
+        return members_of(content[at : at + kind.size], kind, order)
+    if isinstance(kind, Pointer):
+        return None
+    code = ("<" if order == "little" else ">") + _CODES[_number_text(kind)]
+    return packing.unpack_from(code, content, at)[0]
+
+
+def not_such_an_array(where: str, name: str, shape: tuple[int, ...]) -> UsageError:
+    """Return the error of a value that is not an array of a member's shape."""
+    if shape[0] == 0:
+        return UsageError(
+            f"{where}: the elements of {name} are not part of the struct: it is a flexible array.",
+            hint="pass the bytes of all of it: @FILE.bin, a whole number of structs long",
+        )
+    size = " by ".join(map(str, shape))
+    form = f"{'[' * len(shape)}NUMBER, ...{']' * len(shape)}"
+    return UsageError(f"{where}: {name} is an array of {size} elements.", hint=f"{name}={form}")
+
+
+def _number_text(kind: Scalar) -> str:
+    return "u8" if kind.text == CHAR.text else kind.text
+
+
+def limits(kind: Scalar) -> tuple[int, int]:
+    """Return the smallest and the largest value of an integer type."""
+    text = _number_text(kind)
+    return (0, 1) if text == "bool" else bit_limits(kind, 8 * kind.size)
+
+
+def bit_limits(kind: object, bits: int) -> tuple[int, int]:
+    """Return the smallest and the largest value of some bits of an integer type."""
+    is_signed = isinstance(kind, Scalar) and kind.text[0] == "i"
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
+
+
+def _bit_place(field: Field, order: ByteOrder) -> tuple[int, int, int]:
+    """Return the first byte and the end of the bytes that hold a bit-field, and its lowest bit."""
+    begin = field.first_bit // 8
+    end = -(-(field.first_bit + field.bits) // 8)
+    if order == "little":
+        return begin, end, field.first_bit - 8 * begin
+    return begin, end, 8 * end - field.first_bit - field.bits
+
+
+def _named(struct: Struct) -> list[tuple[str, tuple[int, Field]]]:
+    """Return the members that C can name, with the offset of the anonymous struct around them."""
+    found: list[tuple[str, tuple[int, Field]]] = []
+    for field in struct.fields:
+        if field.name:
+            found.append((field.name, (0, field)))
+        elif isinstance(field.type, Struct):
+            inner = _named(field.type)
+            found += [(name, (field.offset + at, each)) for name, (at, each) in inner]
+    return found
+
+
+Path = tuple[str | int, ...]
+"""How to reach a member: names of members and indices of arrays."""
+
+
+def pointer_paths(struct: Struct) -> dict[int, Path]:
+    """Return the path of each pointer in a struct, at any depth, by its offset in bytes."""
+    paths: dict[int, Path] = {}
+
+    def add(kind: Scalar | Struct | Pointer, at: int, path: Path) -> None:
+        if isinstance(kind, Pointer):
+            paths.setdefault(at, path)
+        elif isinstance(kind, Struct):
+            for member, (offset, field) in _named(kind):
+                for i in range(math.prod(field.shape)):
+                    own = (*path, member, *_indices(i, field.shape))
+                    add(field.type, at + offset + field.offset + i * field.type.size, own)
+
+    add(struct, 0, ())
+    return paths
+
+
+def _indices(number: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    indices: list[int] = []
+    for count in reversed(shape):
+        number, index = divmod(number, count)
+        indices.insert(0, index)
+    return tuple(indices)

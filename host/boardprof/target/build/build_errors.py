@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Translate errors of compilers and GNU ld into plain words."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from boardprof.base.errors import BuildError, MissingToolError
+from boardprof.target.build.sources import Libc
+from boardprof.target.descriptions.board_file import BoardSpec
+
+_MOST = 8  # symbols that are named one by one
+_UNITS = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+_FUNCTION = r"([^:\s]*\.o\)?): in function [`'](.+)':$"
+_UNDEFINED = r"(\S*?):(?:(\d+)|\(.*?\)): undefined reference to [`'](.+)'$"
+_BARE_UNDEFINED = r"(\S*): undefined reference to [`'](.+)'$"
+_REGION = r"(?m)^\s*(\S+):\s+(\d+) ([KMG]?B)\s+(\d+) ([KMG]?B)\s+[\d.]+%"
+_OVERFLOW = r"region [`'](.+?)' overflowed by (\d+) bytes"
+_OUTSIDE = r"section [`'](\S+)' (?:is not within|will not fit in) region [`'](.+?)'"
+_TWICE = r"multiple definition of [`'](.+?)'; (\S+?):.*first defined here"
+_MEMBER = r"(?m)(?:^|ld: )(\S*\.a)\(\S+?\)[:,]"
+_LIBRARY = r"cannot find (-l[^\s:]+)"
+_STACK = r"ld: (too little is left for the stack)"
+_WITH_STACK = ("ram", "data", "dram")  # names of the region that has the stack
+_HEAP = {"_sbrk", "sbrk", "__heap_start", "__heap_end"}
+_NO_HEAP = "ld: malloc needs a heap"
+
+# The headers of C17 that belong to a library and not to the compiler, in GCC's error message.
+_MISSING = (
+    r"error: '?((?:assert|complex|ctype|errno|fenv|inttypes|locale|math|setjmp|signal|stdio|stdlib"
+    r"|string|tgmath|threads|time|uchar|wchar|wctype|strings|unistd)\.h)'?"
+    r"(?:: No such file| file not found)"
+)
+# C++17, 20.5.1.2, tables 16 and 17.
+_MISSING_CXX = (
+    r"error: '?(algorithm|any|array|atomic|bitset|charconv|chrono|complex|condition_variable|deque"
+    r"|exception|execution|filesystem|forward_list|fstream|functional|future|initializer_list"
+    r"|iomanip|ios|iosfwd|iostream|istream|iterator|limits|list|locale|map|memory|memory_resource"
+    r"|mutex|new|numeric|optional|ostream|queue|random|ratio|regex|scoped_allocator|set"
+    r"|shared_mutex|sstream|stack|stdexcept|streambuf|string|string_view|system_error|thread|tuple"
+    r"|type_traits|typeindex|typeinfo|unordered_map|unordered_set|utility|valarray|variant|vector"
+    r"|c(?:assert|ctype|errno|fenv|float|inttypes|limits|locale|math|setjmp|signal|stdarg|stddef"
+    r"|stdint|stdio|stdlib|string|time|uchar|wchar|wctype))'?(?:: No such file| file not found)"
+)
+_NOT_OF_C = {"charconv", "chrono", "complex", "condition_variable"}
+
+
+def explain(output: str, spec: BoardSpec, keepers: Sequence[str] = ()) -> str | None:
+    """Return what went wrong in a link. None if the linker's message is not understood.
+
+    Args:
+        output: what the linker printed, in English, with ``--print-memory-usage``.
+        spec: the board.
+        keepers: names of static functions, which other files cannot call.
+    """
+    sentences = [*_sizes(output, spec), *_undefined(output, spec, keepers)]
+    for symbol, first in dict.fromkeys(re.findall(_TWICE, output)):
+        sentences.append(f"{symbol} is defined twice, the first time in {os.path.basename(first)}.")
+    for library in dict.fromkeys(re.findall(_LIBRARY, output)):
+        sentences.append(f"The library for {library} was not found: give its folder with -L.")
+    return " ".join(sentences) if sentences else None
+
+
+def undefined_symbols(output: str) -> dict[str, list[str]]:
+    """Return each symbol that was not found -> its users, such as ``f in fir.c:3``."""
+    found: dict[str, list[str]] = {}
+    for symbol, function, place in _uses(output):
+        users = found.setdefault(symbol, [])
+        user = f"{function} in {place}" if function and place else place
+        if user and user not in users:
+            users.append(user)
+    return found
+
+
+def libraries_in(output: str) -> list[Path]:
+    """Return the static libraries whose members are named in errors."""
+    return [Path(name) for name in dict.fromkeys(re.findall(_MEMBER, output))]
+
+
+def _uses(output: str) -> Iterator[tuple[str, str, str]]:
+    """Yield (symbol, function, place); the linker names the function on a line before."""
+    function = ""
+    for line in output.splitlines():
+        if match := re.search(_FUNCTION, line):
+            function = match[2]
+        elif match := re.search(_UNDEFINED, line):
+            file, number, symbol = match.groups()
+            place = _shown(file) + (f":{number}" if number else "")
+            yield symbol, function, place
+        elif match := re.search(_BARE_UNDEFINED, line):
+            yield match[2], "", _shown(match[1])
+
+
+def _shown(path: str) -> str:
+    """Return a file's name, or ``library(member)``."""
+    return os.path.basename(path)
+
+
+def _sizes(output: str, spec: BoardSpec) -> Iterator[str]:
+    used, sizes = {}, {}
+    for name, amount, unit, size, size_unit in re.findall(_REGION, output):
+        used[name] = int(amount) * _UNITS[unit]
+        sizes[name] = int(size) * _UNITS[size_unit]
+    # For a section at a fixed address the linker does not say by how much it is too large.
+    excesses = {region: used.get(region, 0) - sizes.get(region, 0) for region in used}
+    excesses = {region: excess for region, excess in excesses.items() if excess > 0}
+    excesses |= {region: int(excess) for region, excess in re.findall(_OVERFLOW, output)}
+    for region, excess in excesses.items():
+        if region in sizes:
+            needed, size = sizes[region] + excess, sizes[region]
+            yield f"The program needs {needed:,} bytes of {region}; {spec.name} has {size:,}."
+        else:
+            yield f"The program is {excess:,} bytes too large for the {region} of {spec.name}."
+    for section, region in dict.fromkeys(re.findall(_OUTSIDE, output)):
+        if region not in excesses:
+            yield f"{section} has no room in the {region} of {spec.name}."
+    if re.search(_STACK, output):
+        taken = "; ".join(
+            f"it takes {used[region]:,} of {sizes[region]:,} bytes of {region}"
+            for region in _WITH_STACK
+            if region in used
+        )
+        yield (
+            f"The program leaves too little of the memory of {spec.name} for the stack"
+            f"{': ' if taken else ''}{taken}."
+        )
+
+
+def _undefined(output: str, spec: BoardSpec, keepers: Sequence[str]) -> Iterator[str]:
+    found = undefined_symbols(output)
+    if found.keys() & _HEAP or _NO_HEAP in output:
+        yield (
+            f"malloc needs a heap, and {spec.name} has none: set libc_heap in its board.toml, "
+            "or give the function its memory as an argument."
+        )
+    named = [symbol for symbol in found if symbol not in _HEAP]
+    for symbol in named[:_MOST]:
+        users = found[symbol]
+        who = f"; {' and '.join(users[:2])} {'uses' if len(users) == 1 else 'use'} it"
+        static = f" (it is static elsewhere: --keep {symbol})" if symbol in keepers else ""
+        yield f"{symbol} is not defined{who if users else ''}{static}."
+    if len(named) > _MOST:
+        yield f"{len(named) - _MOST} more symbols are also not defined."
+
+
+def missing_header(spec: BoardSpec, error: BuildError, libc: Libc | None) -> BuildError | None:
+    """Return a better error if a header of a library that is not installed is missing.
+
+    Args:
+        spec: the board.
+        error: the compiler's error.
+        libc: the C library, if it is installed.
+    """
+    found = re.search(_MISSING_CXX, str(error))
+    if found is not None and spec.build.freestanding:
+        return _missing_cxx_header(spec, error, found[1])
+    found = re.search(_MISSING, str(error))
+    package = spec.build.libc_package
+    if found is None or package is None or libc is not None:
+        return None
+    return MissingToolError(
+        found[1],
+        package,
+        message=f"{found[1]} belongs to the C library, which is not installed for {spec.name}.\n"
+        f"{error}",
+    )
+
+
+def _missing_cxx_header(spec: BoardSpec, error: BuildError, name: str) -> BuildError:
+    hint = f"avoid <{name}>"
+    if name[0] == "c" and name not in _NOT_OF_C:
+        hint = f"include <{name[1:]}.h> instead, and use its names without std::"
+    return BuildError(
+        f"<{name}> belongs to the C++ library, which the toolchain of {spec.name} lacks.\n{error}",
+        hint=f"{hint}; or build for a board whose toolchain has it; or install such a toolchain "
+        "and name it with build.cxx in a board.toml of your own (boards/README.md)",
+    )

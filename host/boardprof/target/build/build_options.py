@@ -1,0 +1,381 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options for compiling and linking the user's code: as given, checked, and the files they name."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from boardprof.base.errors import UsageError
+from boardprof.target.elf.object_file import ELF_MAGIC, MAGIC, THIN_MAGIC, outside
+from boardprof.target.toolchain.cache import FileHashes
+
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_MACRO = re.compile(r"[A-Za-z_]\w*(=.*)?", re.ASCII | re.DOTALL)
+# Options with a path, joined or as the next word, longest first (GCC manual, 3.16 and 3.13).
+_HEADERS = ("-imacros", "-include")
+_PATHS = ("-idirafter", "-isystem", "-imacros", "-include", "-iquote", "-I", "-L", "-T")
+_KINDS = ("-idirafter", "-isystem", "-iquote", "-I")
+# -Ttext=0 is an address, not a link script; "=" and $SYSROOT begin paths in the sysroot.
+_NO_PATH = re.compile(r"-T(text|data|bss|rodata|ldata)(-segment)?(=.*)?|-\w+(=|\$SYSROOT).*")
+# The words after these are not paths, even if there is a file of that name.
+_OPERAND = {"-x", "-D", "-U", "-u", "-z", "-e", "--param", "-Xassembler", "-Xpreprocessor", "-arch"}
+# The linker's options after -Wl and -Xlinker (ld manual, 2.1), with one dash or two.
+_LINKER_PATHS = (
+    *("T", "L", "R", "script", "version-script", "dynamic-list", "Map", "just-symbols"),
+    *("retain-symbols-file", "dependency-file", "library-path", "out-implib"),
+)
+_LINKER_PATH = re.compile(rf"--?({'|'.join(_LINKER_PATHS)})")
+_GLUED = re.compile(rf"(--?(?:{'|'.join(_LINKER_PATHS)})=|-L)(.+)")
+_RESPONSES = 16  # most levels of nested response files
+# The word after these is their operand, even if it looks like -O3.
+_WITH_OPERAND = {*_OPERAND, *_PATHS, "-Xlinker", "-Xclang"}
+_HINT = '--sweep "-O2|-O3|-O3 -funroll-loops"; an empty one adds nothing'
+_ARCHIVES = (MAGIC, THIN_MAGIC)
+_LONGEST_SCRIPT = 1 << 20  # bytes
+_COMMENT = r"(?s)/\*.*?\*/"
+# ld manual, 3.4.2 "Commands Dealing with Files".
+_INCLUDE = r"\bINCLUDE\s+\"?([^\s;\"]+)"
+_INPUT = r"\b(?:INPUT|GROUP)\s*\(((?:[^()]|\([^()]*\))*)\)"
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """The user's options of a build, not yet checked; `user_flags` checks them.
+
+    Attributes:
+        optimize: flags for the sources, such as ``-O3 -ffast-math``.
+        sources: further files and folders.
+        includes: folders for ``#include``.
+        defines: macros: ``NAME`` or ``NAME=VALUE``.
+        cflags: more flags for the sources. Relative paths begin at the current folder.
+        ldflags: flags for the linker, likewise.
+        keep: static functions to make callable: ``NAME``, or ``FILE:NAME`` if several files have
+            a function of that name.
+        libc: ``board`` uses the board's C library if the code needs it; ``none`` never does.
+        heap: make malloc and free probes.
+    """
+
+    optimize: str = "-O2"
+    sources: tuple[str | Path, ...] = ()
+    includes: tuple[str | Path, ...] = ()
+    defines: tuple[str, ...] = ()
+    cflags: str = ""
+    ldflags: str = ""
+    keep: tuple[str, ...] = ()
+    libc: str = "board"
+    heap: bool = False
+
+
+@dataclass(frozen=True)
+class UserFlags:
+    """The user's flags, which are added to the board's own.
+
+    Attributes:
+        compiler: for each of the user's sources, including optimisation and macros.
+        includes: folders for ``-I``, absolute and without symbolic links, each once.
+        quoted, system, last: folders for ``-iquote``, ``-isystem`` and ``-idirafter``, likewise.
+        linker: after the objects; relative paths have become absolute.
+        keep: static functions to make callable: ``NAME`` or ``FILE:NAME``.
+    """
+
+    compiler: tuple[str, ...]
+    includes: tuple[Path, ...] = ()
+    linker: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    quoted: tuple[Path, ...] = ()
+    system: tuple[Path, ...] = ()
+    last: tuple[Path, ...] = ()
+
+    @property
+    def lto(self) -> bool:
+        """Whether code is compiled at link time."""
+        return any(flag.startswith("-flto") for flag in self.compiler)
+
+    @property
+    def kept_names(self) -> list[str]:
+        """The names of the functions to keep, without their files."""
+        return [each.rpartition(":")[2] for each in self.keep]
+
+    def kept_in(self, file: Path) -> list[str]:
+        """Return the functions to keep that an absolute ``file`` may have."""
+        return [each.rpartition(":")[2] for each in self.keep if self.is_of(each, file)]
+
+    @staticmethod
+    def is_of(kept: str, file: Path) -> bool:
+        """Tell whether ``kept`` names an absolute ``file``, by a relative path or last parts."""
+        named = kept.rpartition(":")[0]
+        parts = Path(named).parts
+        return (
+            not named or file.parts[-len(parts) :] == parts or str(file) == os.path.abspath(named)
+        )
+
+
+def user_flags(options: BuildOptions) -> UserFlags:
+    """Check options and bring them into one form; paths begin at the current folder.
+
+    Raises:
+        UsageError: a macro, a name or an include folder is invalid, or a quote is not closed.
+    """
+    for define in options.defines:
+        if not re.fullmatch(_MACRO, define):
+            raise UsageError(f"{define!r} is not a macro: write NAME or NAME=VALUE.")
+    for name in options.keep:
+        if not re.fullmatch(_NAME, name.rpartition(":")[2]):
+            raise UsageError(
+                f"{name!r} is not the name of a function.", hint="--keep NAME, or --keep FILE:NAME"
+            )
+    folders: dict[Path, None] = {}
+    for folder in map(Path, options.includes):
+        if not folder.is_dir():
+            raise UsageError(f"The include folder {folder} does not exist.")
+        if "\n" in str(folder.resolve()):
+            raise UsageError(
+                f"Cannot include from {str(folder)!r}: its path contains a line break.",
+                hint="rename it",
+            )
+        folders[folder.resolve()] = None
+    compiler = [*_words(options.optimize), *_absolute(_words(options.cflags))]
+    given: dict[str, dict[Path, None]] = {"-I": folders}
+    flags = list(_without_folders(compiler, given))
+    return UserFlags(
+        (*flags, *(f"-D{define}" for define in options.defines)),
+        tuple(folders),
+        tuple(_absolute(_words(options.ldflags))),
+        tuple(dict.fromkeys(options.keep)),
+        *(tuple(given.get(kind, ())) for kind in ("-iquote", "-isystem", "-idirafter")),
+    )
+
+
+def _split(flags: str) -> list[str]:
+    try:
+        return shlex.split(flags)
+    except ValueError as error:
+        raise UsageError(f"{flags!r} cannot be split into flags: {error}.") from error
+
+
+def _words(text: str, depth: int = 0) -> list[str]:
+    """Return the words of flags, with those in response files (``@FILE``) in their place."""
+    found: list[str] = []
+    for word in _split(text):
+        file = Path(word[1:])
+        if not word.startswith("@") or not file.is_file():
+            found.append(word)
+        elif depth == _RESPONSES:
+            raise UsageError(f"The response file {file} includes itself.")
+        else:
+            found += _words(file.read_text(), depth + 1)
+    return found
+
+
+def _without_folders(words: Sequence[str], into: dict[str, dict[Path, None]]) -> Iterator[str]:
+    """Take the folders for headers out of flags, into the set of their option."""
+    waiting = ""
+    for before, word in pairwise(["", *words]):
+        option = next((o for o in _KINDS if word.startswith(o)), "")
+        if waiting:
+            into.setdefault(waiting, {})[Path(word).resolve()] = None
+            waiting = ""
+        elif before in _OPERAND or not option or re.fullmatch(_NO_PATH, word) or word == "-I-":
+            yield word
+        elif word == option:
+            waiting = option
+        else:
+            folder = Path(word.removeprefix(option)).resolve()
+            into.setdefault(option, {})[folder] = None
+    if waiting:
+        yield waiting
+
+
+def _absolute(words: Sequence[str]) -> Iterator[str]:
+    """Make relative paths absolute: compilers run in the folder of each source."""
+    before = linker = ""
+    for word in words:
+        option = next((o for o in _PATHS if word.startswith(o)), "")
+        if before in _PATHS:
+            yield _path(before, word)
+        elif before in _OPERAND or re.fullmatch(_NO_PATH, word):
+            yield word
+        elif before == "-Xlinker":
+            yield _for_linker(linker, word)
+            linker = word
+        elif word.startswith("-Wl,"):
+            parts = word.split(",")
+            made = (_for_linker(last, part) for last, part in pairwise(parts))
+            linker = parts[-1]
+            yield ",".join(["-Wl", *made])
+        elif option and word != option:
+            yield option + _path(option, word.removeprefix(option))
+        else:
+            yield word if word.startswith("-") or not os.path.exists(word) else _path("", word)
+        before = "" if before in _PATHS or before in _OPERAND or before == "-Xlinker" else word
+
+
+def _for_linker(before: str, word: str) -> str:
+    """Return a word for the linker alone; ``before`` is the word before it."""
+    if glued := _GLUED.fullmatch(word):
+        return glued[1] + os.path.abspath(glued[2])
+    if glued := re.fullmatch(r"-T(.+)", word):
+        return word if re.fullmatch(_NO_PATH, word) else "-T" + os.path.abspath(glued[1])
+    if re.fullmatch(_LINKER_PATH, before):
+        return os.path.abspath(word)
+    bare = not word.startswith("-") and not before.startswith(("-z", "-u", "-e", "--defsym"))
+    return os.path.abspath(word) if bare and os.path.isfile(word) else word
+
+
+def _path(option: str, path: str) -> str:
+    """Return an absolute path; a header that does not exist is left to the include path."""
+    if option in _HEADERS and not os.path.exists(path):
+        return path
+    return os.path.abspath(path)
+
+
+def settings_of(sweep: str, base: str) -> tuple[str, ...]:
+    """Return the flags of each setting, as `effective_flags` writes them, in the given order.
+
+    Args:
+        sweep: settings separated by bars; each is added to ``base``. An empty one is ``base``
+            alone.
+        base: flags of every setting, such as ``-O2``.
+
+    Raises:
+        UsageError: there are no settings, one is not a flag, or two are the same.
+    """
+    if not sweep.strip():
+        raise UsageError("The sweep has no settings.", hint=_HINT)
+    settings: dict[str, None] = {}
+    for text in sweep.split("|"):
+        if text.strip() and not text.strip().startswith("-"):
+            raise UsageError(f"{text.strip()!r} in the sweep is not a compiler flag.", hint=_HINT)
+        flags = effective_flags(f"{base} {text}")
+        if flags in settings:
+            raise UsageError(
+                f"The sweep has {flags or 'no flags'} twice.",
+                hint=f"each setting is added to {base!r}; leave out one of the two",
+            )
+        settings[flags] = None
+    return tuple(settings)
+
+
+def effective_flags(flags: str) -> str:
+    """Return ``flags`` with single blanks and only the last ``-O``, at the place of the first.
+
+    A compiler uses the last one.
+
+    Raises:
+        UsageError: a quote is not closed.
+    """
+    words = _split(flags)
+    levels = [at for at in range(len(words)) if _is_level(words, at)]
+    if levels:
+        words[levels[0]] = words[levels[-1]]
+        words = [word for at, word in enumerate(words) if at not in levels[1:]]
+    return shlex.join(words)
+
+
+def _is_level(words: list[str], at: int) -> bool:
+    """Return whether a word is an ``-O`` flag and not the operand of the option before it."""
+    begin = at
+    while begin and words[begin - 1] in _WITH_OPERAND:
+        begin -= 1
+    return words[at].startswith("-O") and (at - begin) % 2 == 0
+
+
+# -- files of the linker -----------------------------------------------------------------------
+
+
+def linker_files(flags: Sequence[str]) -> list[Path]:
+    """Return the files that exist, each once; first those that the flags name.
+
+    Args:
+        flags: of the compiler that calls the linker; paths in them are absolute.
+
+    Raises:
+        UsageError: a thin archive is damaged.
+    """
+    words, folders = _linker_words(flags)
+    found = dict.fromkeys(path for word in words for path in _files(word, folders))
+    todo = list(found)
+    for path in todo:
+        new = [inner for inner in _inside(path, folders) if inner not in found]
+        found.update(dict.fromkeys(new))
+        todo += new  # and the files that these refer to
+    return list(found)
+
+
+def libraries_taken(flags: Sequence[str]) -> list[Path]:
+    """Return the static and shared libraries that the linker takes for these flags.
+
+    Libraries that link scripts name and the system's C library are left out.
+    """
+    words, folders = _linker_words(flags)
+    static = "-static" in words
+    found: dict[Path, None] = {}
+    for word in words:
+        files = [path for path in _files(word, folders) if not static or path.suffix != ".so"]
+        if word.startswith("-l"):  # within one folder the linker prefers the shared library
+            files.sort(key=lambda path: (folders.index(path.parent), path.suffix != ".so"))
+        if files and not files[0].name.startswith("libc."):
+            found[files[0]] = None
+    return [path for path in found if path.read_bytes()[:8].startswith((ELF_MAGIC, *_ARCHIVES))]
+
+
+def with_copies(flags: Sequence[str], copies: Mapping[Path, Path]) -> tuple[str, ...]:
+    """Return flags with the paths of libraries replaced by those of their copies."""
+    changed = []
+    for flag in flags:
+        for path, copy in copies.items():
+            flag = re.sub(rf"(?<![^,=]){re.escape(str(path))}(?![^,])", str(copy), flag)
+        changed.append(flag)
+    return (*(f"-L{copy.parent}" for copy in copies.values()), *changed)
+
+
+def digests(files: Sequence[Path]) -> dict[str, str | None]:
+    """Return the digests of files' contents."""
+    hashes = FileHashes()
+    return {str(path): hashes.of(path) for path in files}
+
+
+def _linker_words(flags: Sequence[str]) -> tuple[list[str], list[Path]]:
+    """Return the linker's own arguments, and the folders that it searches for libraries."""
+    words = [part for flag in flags for part in flag.removeprefix("-Wl,").split(",")]
+    words = [word for word in words if word != "-Xlinker"]
+    folders = [Path(word[2:]) for word in words if word.startswith("-L") and word != "-L"]
+    folders += [Path(after) for word, after in pairwise(words) if word == "-L"]
+    folders += map(Path, filter(None, os.environ.get("LIBRARY_PATH", "").split(os.pathsep)))
+    words += [f"-l{after}" for before, after in pairwise(words) if before == "-l"]
+    return words, list(dict.fromkeys(folders))
+
+
+def _files(word: str, folders: Sequence[Path]) -> list[Path]:
+    """Return the files that a word may refer to; libraries are searched in ``folders``."""
+    if word.startswith("-l"):
+        library = word.removeprefix("-l")
+        names = [library[1:]] if library[:1] == ":" else [f"lib{library}.a", f"lib{library}.so"]
+        return [path for at in folders for name in names if (path := at / name).is_file()]
+    path = Path(re.sub(r"^(-T|--?[\w-]+=)", "", word))
+    return [] if str(path).startswith("-") or not path.is_file() else [path]
+
+
+def _inside(path: Path, folders: Sequence[Path]) -> Iterator[Path]:
+    """Yield the files that a thin archive or a link script names."""
+    with path.open("rb") as file:
+        begin = file.read(len(MAGIC))
+    if begin in _ARCHIVES:
+        yield from (inner for inner in outside(path) if inner.is_file())
+    elif not begin.startswith(ELF_MAGIC) and path.stat().st_size <= _LONGEST_SCRIPT:
+        text = re.sub(_COMMENT, " ", path.read_text(errors="replace"))
+        names = re.findall(_INCLUDE, text)
+        for listed in re.findall(_INPUT, text):
+            names += re.sub(r"\bAS_NEEDED\b|[(),\"]", " ", listed).split()
+        for name in names:
+            if name.startswith("-l"):
+                yield from _files(name, folders)
+            else:
+                places = (at / name for at in (path.parent, *folders))
+                yield from (place for place in places if place.is_file())

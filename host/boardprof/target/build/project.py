@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The function table of a firmware project that has its own build.
+
+``BP_FUNCTION(name)`` (``bp_function.h``) leaves a symbol in the object. Registered functions and
+their parameters are read from the project's objects. The project's build then compiles the table
+like any other source.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from elftools.elf.elffile import ELFFile
+
+from boardprof.base.errors import BuildError, UsageError
+from boardprof.base.resources import runtime_dir
+from boardprof.target.build.glue import fit, table_source
+from boardprof.target.cfunction import CFunction
+from boardprof.target.descriptions.build_and_guard import agent_options
+from boardprof.target.elf.functions import functions, hidden_functions
+from boardprof.target.elf.object_file import OBJECT, images, read_image, symbols
+from boardprof.target.toolchain.cache import digest
+
+_MARK = "bp_function_of_"
+_BOARD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_COLLECTOR = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_MOST_COLLECTORS = 8
+
+
+def registered(objects: Sequence[Path], config: Mapping[str, int] | None = None) -> list[CFunction]:
+    """Return the functions that ``objects`` register, by name.
+
+    Args:
+        objects: objects and static libraries, compiled with ``-g``, of any machine.
+        config: the agent's options that differ from the default, in lower case, without BP_CFG_.
+
+    Raises:
+        BuildError: no function is registered; or one is missing, or cannot be called.
+        UsageError: a file is not an object.
+    """
+    names = sorted({name for path in objects for name in _marks(path)})
+    if not names:
+        raise BuildError(
+            f"No function is registered in {_listed(objects)}.",
+            hint="write BP_FUNCTION(name); after the function, and compile without -flto or with "
+            "-ffat-lto-objects",
+        )
+    options = {**agent_options(), **(config or {})}
+    defined = {fn.name: fn for fn in functions(objects)}
+    found = []
+    for name in names:
+        named = [defined[name]] if name in defined else _in_scope(name, defined.values())
+        if len(named) != 1:
+            raise _missing(name, objects)
+        fn = fit(
+            named[0],
+            slot_bytes=options["slot_bytes"],
+            mtu=options["mtu"],
+            arena=options["arena"],
+        )
+        if fn.reason is not None:
+            raise _not_callable(fn)
+        found.append(fn)
+    return found
+
+
+def project_table(
+    board: str,
+    objects: Sequence[Path],
+    found: Sequence[CFunction],
+    collectors: Sequence[str] = (),
+    config: Mapping[str, int] | None = None,
+    also: Sequence[Path] = (),
+) -> str:
+    """Return the text of ``bp_table.c`` for a project.
+
+    Its build id, which tells images apart, covers ``objects``, ``also``, the agent's sources, its
+    options and the collectors. It does not cover the rest of the project's link: other objects and
+    libraries, the link script, flags of the link and of the agent's files.
+
+    Args:
+        board: the name that the firmware tells the host.
+        objects: those that `registered` was given.
+        found: from `registered`.
+        collectors: names as in ``bp_collector_<name>``, at most 8.
+        config: as for `registered`.
+        also: further objects and libraries that the build id covers.
+
+    Raises:
+        UsageError: a name is invalid; a file of ``also`` cannot be read.
+    """
+    if not _BOARD.fullmatch(board):
+        raise UsageError(
+            f"{board!r} is not a valid board name.",
+            hint="use at most 63 letters, digits, '.', '_' and '-'",
+        )
+    for name in collectors:
+        if not _COLLECTOR.fullmatch(name):
+            raise UsageError(f"{name!r} is not a valid collector name.", hint="such as ticks")
+    if len(collectors) > _MOST_COLLECTORS:
+        raise UsageError(
+            f"{len(collectors)} collectors are too many: at most {_MOST_COLLECTORS} are allowed."
+        )
+    contents = [[_sha256(path) for path in paths] for paths in (objects, also)]
+    text = digest(board, contents, _agent(), list(collectors), dict(config or {}))
+    build_id = bytes.fromhex(text)[:8]
+    mtu = {**agent_options(), **(config or {})}["mtu"]
+    return table_source(board, found, collectors, build_id, mtu)
+
+
+def _sha256(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _agent() -> dict[str, str]:
+    """Return digests of the agent's sources, which the project compiles itself."""
+    runtime = runtime_dir()
+    paths = (path for path in sorted(runtime.rglob("*")) if path.suffix in (".c", ".h", ".S"))
+    return {path.relative_to(runtime).as_posix(): _sha256(path) for path in paths}
+
+
+def agent_config(defines: Sequence[str]) -> dict[str, int]:
+    """Return the agent's options from macros: ``BP_CFG_MTU=512`` is ``{"mtu": 512}``.
+
+    Raises:
+        UsageError: one is not an option of ``bp_config.h``, or has no number.
+    """
+    known = agent_options()
+    config: dict[str, int] = {}
+    for define in defines:
+        name, _, value = define.partition("=")
+        option = name.removeprefix("BP_CFG_").lower()
+        if not name.startswith("BP_CFG_") or option not in known:
+            raise UsageError(
+                f"{name!r} is not an option of the agent.",
+                hint="one of " + ", ".join(f"BP_CFG_{key.upper()}" for key in known),
+            )
+        if not re.fullmatch(r"0[xX][0-9a-fA-F]+|\d+", value, re.ASCII):
+            raise UsageError(f"{define!r} has no number.", hint=f"{name}=NUMBER")
+        config[option] = int(value, 16 if value[:2].lower() == "0x" else 10)
+    return config
+
+
+def _marks(path: Path) -> Iterator[str]:
+    """Yield the names that an object, or a library of objects, registers."""
+    for image in images(path):
+        yield from read_image(image, _marks_of)
+
+
+def _marks_of(elf: ELFFile) -> list[str]:
+    return [
+        symbol.name.removeprefix(_MARK)
+        for symbol in symbols(elf)
+        if symbol.name.startswith(_MARK) and symbol.kind == OBJECT
+    ]
+
+
+def _in_scope(name: str, functions: Iterable[CFunction]) -> list[CFunction]:
+    """Return the functions of C++ with a name in a namespace or a class."""
+    return [fn for fn in functions if fn.linkage and fn.name.endswith(f"::{name}")]
+
+
+def _missing(name: str, objects: Sequence[Path]) -> BuildError:
+    hidden = next((fn for fn in hidden_functions(objects) if fn.name == name), None)
+    if hidden is not None:
+        return BuildError(
+            f"BP_FUNCTION({name}) in {hidden.source}: the linker cannot see {name}, because it is "
+            "static or inline.",
+            hint="remove `static` or `inline`",
+        )
+    return BuildError(
+        f"BP_FUNCTION({name}): no function {name} is defined in {_listed(objects)}.",
+        hint="also give the object or the library that defines it; in C++, if several functions "
+        'have that name, declare it as extern "C"',
+    )
+
+
+def _not_callable(fn: CFunction) -> BuildError:
+    # The reason also says what a board.toml has, which this project lacks.
+    reason = re.sub(r"(BP_CFG_\w+) \(`.*", r"\1", fn.reason or "")
+    option = re.search(r"BP_CFG_\w+$", reason)
+    hint = f"set a larger {option[0]}" if option else None
+    if "debug information" in reason:
+        hint = "compile with -g; with old compilers -gdwarf-4"
+    if fn.wrapper:
+        hint = f"register a wrapper instead, in {fn.source}:\n{fn.wrapper}"
+    return BuildError(
+        f"BP_FUNCTION({fn.name}) in {fn.source}: it cannot be called over the wire: {reason}.",
+        hint=hint,
+    )
+
+
+def _listed(objects: Sequence[Path]) -> str:
+    names = [path.name for path in objects[:3]]
+    more = len(objects) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")

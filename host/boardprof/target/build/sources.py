@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sources of a build and how each is compiled: the user's, the agent's, and the board's."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.base.resources import runtime_dir
+from boardprof.target.build.build_options import UserFlags
+from boardprof.target.descriptions.board_file import BOARD_FILE, BoardSpec
+from boardprof.target.toolchain.cache import FileHashes
+from boardprof.target.toolchain.compile_unit import Unit, is_tracked
+from boardprof.target.toolchain.compiler import Compiler
+from boardprof.wire.decode.schemas import packages_collectors
+
+RUNTIME = "device_runtime_c"
+"""Stands for the runtime's folder in debug information."""
+
+DEBUG = ("-g", "-gdwarf-4", "-ffunction-sections", "-fdata-sections")
+"""For every compilation."""
+
+_C = {".c"}
+_CPP = {".cc", ".cpp", ".cxx", ".C"}
+_ASSEMBLER = {".S", ".s"}
+_SOURCES = _C | _CPP | _ASSEMBLER
+# A bare board does not unwind stacks, ask for types at run time, or run the handlers of `exit`.
+_BARE_CPP = ("-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-use-cxa-atexit")
+_KEEP = ("-fkeep-static-functions", "-fkeep-inline-functions")
+_MAIN = "bp_main.c"
+_FREESTANDING_ONLY = "bp_mem.c"
+_HEAP = "libc/bp_heap.c"
+_NO_LINK_INPUT = {".c", ".h", ".S", ".md", ".py", ".pyc", ".toml"}
+
+_PROBE = "string.h"
+
+HEAP_FUNCTIONS = (
+    *("malloc", "calloc", "realloc", "free", "strdup", "strndup"),
+    *("aligned_alloc", "memalign", "posix_memalign"),
+    *("_malloc_r", "_calloc_r", "_realloc_r", "_memalign_r", "_free_r"),
+)
+"""What libc/bp_heap.c replaces. newlib alone has the last five."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The user's files, each once, absolute, and in the given order.
+
+    Attributes:
+        files: C, C++ and assembler.
+        objects: compiled ones.
+        archives: static libraries.
+    """
+
+    files: tuple[Path, ...]
+    objects: tuple[Path, ...]
+    archives: tuple[Path, ...]
+
+    @property
+    def named(self) -> bool:
+        """Whether there are any files."""
+        return bool(self.files or self.objects or self.archives)
+
+
+def language(path: Path) -> str:
+    """Return "c", "c++", "assembler", "object", "archive", or "" for any other file."""
+    suffix = path.suffix
+    if suffix in _C:
+        return "c"
+    if suffix in _CPP:
+        return "c++"
+    if suffix in _ASSEMBLER:
+        return "assembler"
+    return {".o": "object", ".a": "archive"}.get(suffix, "")
+
+
+def find_sources(named: Sequence[str | Path]) -> Sources:
+    """Return the named files; a folder stands for the sources in it.
+
+    Raises:
+        UsageError: a file does not exist, its kind is unknown, a folder has no sources, or there
+            is a line break in a path.
+    """
+    found: dict[Path, str] = {}
+    for source in map(Path, named):
+        if not source.exists():
+            hint = f"check the path; a relative path begins at {Path.cwd()}"
+            raise UsageError(f"The file or folder {source} does not exist.", hint=hint)
+        for file in _in_folder(source) if source.is_dir() else [source]:
+            kind = language(file)
+            if not kind:
+                raise UsageError(
+                    f"{file} is neither a source nor an object.",
+                    hint="known are .c, .cc, .cpp, .cxx, .S, .s, .o and .a",
+                )
+            path = file.parent.resolve() / file.name
+            if kind not in ("object", "archive"):
+                _check_path(str(path))
+            found[path] = kind
+    return Sources(
+        tuple(f for f, kind in found.items() if kind in ("c", "c++", "assembler")),
+        tuple(f for f, kind in found.items() if kind == "object"),
+        tuple(f for f, kind in found.items() if kind == "archive"),
+    )
+
+
+def _check_path(path: str) -> None:
+    """Refuse a path with a line break, which a depfile cannot express."""
+    if "\n" in path:
+        raise UsageError(
+            f"{path!r} cannot be compiled: its path contains a line break.",
+            hint="rename the file or its folder",
+        )
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    files = sorted(path for path in folder.iterdir() if path.suffix in _SOURCES and path.is_file())
+    if not files:
+        raise UsageError(f"The folder {folder} has no C, C++ or assembler files.")
+    return files
+
+
+def user_unit(spec: BoardSpec, file: Path, flags: UserFlags, libc: Sequence[str] | None) -> Unit:
+    """Return the unit for a user's file; a main in it is renamed.
+
+    Args:
+        spec: the board.
+        file: absolute.
+        flags: the user's.
+        libc: flags that find the C library's headers; None if there is no C library.
+    """
+    board, kind = spec.build, language(file)
+    # The options of the agent are for code that includes boardprof/bp.h.
+    words = [*board.cflags, *DEBUG, *(f"-DBP_CFG_{k.upper()}={v}" for k, v in board.config.items())]
+    words += ["-fPIC"] if board.shared else []
+    if libc is not None:
+        words += libc
+    elif board.freestanding:
+        # Without the headers of a libc; but memcpy may still become a load.
+        words += ["-ffreestanding", "-fbuiltin"]
+    if kind == "c":
+        words += ["-std=gnu11"]
+    if kind == "c++":
+        words += ["-std=gnu++17", *(_BARE_CPP if board.freestanding else ())]
+    if kind != "assembler":
+        # With -flto from the user, only fat objects have functions that can be found.
+        words += ["-ffat-lto-objects"]
+    words += flags.compiler
+    if kind == "c":
+        content = file.read_bytes()
+        # Each file gets another name, so that several programs can be built together. In other
+        # languages main is more than a name; there it is renamed in the object.
+        words += [f"-Dmain=bp_user_main_{hashlib.sha256(content).hexdigest()[:16]}"]
+        words += _KEEP if names_one_of(content, flags.kept_in(file)) else ()
+    folders = (*flags.includes, *flags.quoted, *flags.system, *flags.last)
+    roots = [(f"include{i}", folder) for i, folder in enumerate(folders)]
+    return Unit(
+        file.parent,
+        # Otherwise the compiler would take it for an option, or for a file of options.
+        f"./{file.name}" if file.name.startswith(("-", "@")) else file.name,
+        tuple(words),
+        flags.includes,
+        (*roots, (RUNTIME, runtime_dir())),
+        last=(*flags.last, runtime_dir() / "include"),
+        watched=True,
+        quoted=flags.quoted,
+        system=flags.system,
+        tracked=is_tracked(flags.compiler),
+    )
+
+
+def keeps_functions(unit: Unit) -> bool:
+    """Return whether a unit is compiled so that its static functions can become global."""
+    return unit.flags[-len(_KEEP) :] == _KEEP
+
+
+def names_one_of(content: bytes, names: Sequence[str]) -> bool:
+    """Return whether a source mentions one of these names, even in a comment."""
+    return any(re.search(rb"\b%s\b" % re.escape(name.encode()), content) for name in names)
+
+
+# -- the agent's and the board's ---------------------------------------------------------------
+
+
+def agent_units(spec: BoardSpec) -> list[Unit]:
+    """Return the agent's sources that the board needs, and the board's own.
+
+    Raises:
+        UnknownNameError: the architecture or a collector does not exist.
+    """
+    board, runtime = spec.build, runtime_dir()
+    files = [
+        path
+        for path in sorted(runtime.glob("src/*.c"))
+        if not (path.name == _MAIN and (board.own_main or board.shared))
+        and not (path.name == _FREESTANDING_ONLY and not board.freestanding)
+    ]
+    files += [runtime / _HEAP] if has_heap(spec) and not board.freestanding else []
+    if board.arch is not None:
+        files += _arch_files(runtime, board.arch)
+    brought = [(spec.folder, spec.folder / source) for source in board.sources]
+    for name in board.collectors:
+        if f"bp_{name}.c" not in board.sources:
+            path = _collector(runtime, name, spec)
+            if path.is_relative_to(runtime):
+                files.append(path)
+            else:
+                brought.append((path.parent, path))
+    flags = agent_flags(spec)
+    includes = agent_includes(spec)
+    units = [Unit(runtime, str(p.relative_to(runtime)), flags(p), includes) for p in files]
+    roots = ((RUNTIME, runtime),)
+    return units + [
+        Unit(folder, str(p.relative_to(folder)), flags(p), (*includes, folder), roots)
+        for folder, p in brought
+    ]
+
+
+def libc_units(spec: BoardSpec, cflags: Sequence[str]) -> list[Unit]:
+    """Return the sources that tie the board's C library to the agent: output, heap and exit.
+
+    Args:
+        spec: the board, which has a C library.
+        cflags: flags that find the library's headers.
+    """
+    runtime = runtime_dir()
+    paths = [runtime / "libc" / str(spec.build.libc) / "bp_libc.c"]
+    paths += [runtime / _HEAP] if has_heap(spec) else []
+    own = [flag for flag in agent_flags(spec)(paths[0]) if flag != "-ffreestanding"]
+    flags = (*own, *cflags, f"-DBP_LIBC_HEAP={spec.build.libc_heap}")
+    includes = agent_includes(spec)
+    return [Unit(runtime, str(path.relative_to(runtime)), flags, includes) for path in paths]
+
+
+def with_heap(spec: BoardSpec) -> BoardSpec:
+    """Return a board whose firmware has malloc and free as probes.
+
+    Raises:
+        UsageError: it has no probes.
+    """
+    config = spec.build.config
+    if not config.get("trace"):
+        raise UsageError(
+            f"{spec.name} cannot record its heap, because its agent has no probes.",
+            hint="take another board; the agent of a larger one has BP_CFG_TRACE",
+        )
+    return replace(spec, build=replace(spec.build, config={**config, "trace_heap": 1}))
+
+
+def has_heap(spec: BoardSpec) -> bool:
+    """Return whether malloc and free are probes."""
+    return bool(spec.build.config.get("trace_heap"))
+
+
+def _arch_files(runtime: Path, arch: str) -> list[Path]:
+    known = sorted(path.name for path in (runtime / "arch").iterdir() if path.is_dir())
+    if arch not in known:
+        raise UnknownNameError("architecture", arch, known)
+    folder = runtime / "arch" / arch
+    return sorted([*folder.glob("*.c"), *folder.glob("*.S")])
+
+
+def _collector(runtime: Path, name: str, spec: BoardSpec) -> Path:
+    path = runtime / "collectors" / f"bp_{name}.c"
+    if path.is_file():
+        return path
+    brought = packages_collectors()
+    if name not in brought:
+        files = [*sorted((runtime / "collectors").glob("bp_*.c")), *brought.values()]
+        known = [file.stem[len("bp_") :] for file in files]
+        raise UnknownNameError("collector", name, known, hint=_how_to_add(name, spec))
+    return brought[name]
+
+
+def _how_to_add(name: str, spec: BoardSpec) -> str | None:
+    """Return how to add a collector whose source is in the board's folder; None if it is not."""
+    source = f"bp_{name}.c"
+    if not (spec.folder / source).is_file():
+        return None
+    return f'"{source}" among the sources of [build] in {spec.folder / BOARD_FILE}'
+
+
+def agent_flags(spec: BoardSpec) -> Callable[[Path], tuple[str, ...]]:
+    """Return a function from a file of the agent or the board to its flags."""
+    options = (f"-DBP_CFG_{name.upper()}={value}" for name, value in spec.build.config.items())
+    common = ("-Os", *spec.build.cflags, *DEBUG, *options)  # a board may prefer speed
+    common += ("-ffreestanding",) if spec.build.freestanding else ()
+    common += ("-fPIC",) if spec.build.shared else ()
+    c = (*common, "-std=c11")
+    return lambda path: c if path.suffix == ".c" else common
+
+
+def agent_includes(spec: BoardSpec) -> tuple[Path, ...]:
+    """Return the folders with the headers of the agent and of its architecture."""
+    runtime = runtime_dir()
+    arch = () if spec.build.arch is None else (runtime / "arch" / spec.build.arch,)
+    return (runtime / "include", *arch)
+
+
+def link_inputs(spec: BoardSpec) -> dict[str, str | None]:
+    """Return digests of the board's files that the linker might read: link scripts, libraries."""
+    folders = {"": spec.folder}
+    if spec.build.arch is not None:
+        folders["arch/"] = runtime_dir() / "arch" / spec.build.arch
+    if spec.build.libc is not None:
+        folders["libc/"] = runtime_dir() / "libc" / spec.build.libc
+    hashes = FileHashes()
+    return {
+        f"{label}{path.relative_to(folder)}": hashes.of(path)
+        for label, folder in folders.items()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.suffix not in _NO_LINK_INPUT
+    }
+
+
+@dataclass(frozen=True)
+class Libc:
+    """The C library of a board without an operating system.
+
+    Attributes:
+        cflags: flags that find its headers.
+        before: for the link, before the objects.
+        after: for the link, after the objects.
+        version: changes with the library.
+    """
+
+    cflags: tuple[str, ...]
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    version: str
+
+
+def find_libc(spec: BoardSpec, compiler: Compiler) -> Libc | None:
+    """Return the library of a freestanding board; None if it is not installed, or not known.
+
+    A board with an operating system has its own C library, which is always linked.
+    """
+    board = spec.build
+    if not board.freestanding or board.libc is None:
+        return None
+    header = compiler.header(_PROBE, (*board.cflags, *board.libc_cflags))
+    if header is None:
+        return None
+    status = header.stat()  # its package sets the same time on every machine
+    return Libc(
+        board.libc_cflags,
+        (*board.libc_cflags, *board.libc_ldflags),
+        ("-Wl,--start-group", "-lm", "-lc", "-lgcc", "-Wl,--end-group"),
+        f"{header.parent.name} {status.st_size} {int(status.st_mtime)}",
+    )

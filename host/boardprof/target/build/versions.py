@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Versions of one function: each compiled with its own flags, and several linked into one image.
+
+In the image each version has a name of its own. All its other symbols become local, so that two
+versions may have helper functions of the same name. Its code begins at a multiple of 64 bytes: on
+many cores the same code takes another number of cycles at another offset in a cache line or a
+fetched word, and a version's cost must not depend on its neighbours in the image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from boardprof.base.errors import BuildError, UnknownNameError, UsageError
+from boardprof.target.build.build_errors import missing_header
+from boardprof.target.build.build_options import BuildOptions, user_flags
+from boardprof.target.build.builder import build, cxx_of, link_objects
+from boardprof.target.build.firmware import Firmware, sizes_of
+from boardprof.target.build.functions import fitted
+from boardprof.target.build.sources import (
+    agent_units,
+    find_libc,
+    find_sources,
+    keeps_functions,
+    language,
+    user_unit,
+)
+from boardprof.target.build.symbol_renaming import edited
+from boardprof.target.cfunction import CFunction
+from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.elf.functions import functions
+from boardprof.target.elf.identity import check_machine
+from boardprof.target.toolchain.cache import Cache, digest
+from boardprof.target.toolchain.compiler import Compiler, Object
+
+_ALIGN = "--set-section-alignment"
+_ALIGNED = (".text*", ".rodata*")
+_ALIGNMENT = 64  # bytes: the longest cache line of the known boards
+_LONGEST_PREFIX = 40
+_DIGITS = 10
+
+
+@dataclass(frozen=True)
+class Version:
+    """A compiled version of a function.
+
+    Attributes:
+        function: as its source has it.
+        name: in the image.
+        code: digest of its machine code and data, without debug information. Equal for sources that
+            compile to the same code.
+        made: its object, renamed; None if it is built alone.
+        sources: its files.
+        options: of its compilation.
+        headers: all files that it was compiled from, as far as the compiler tells.
+    """
+
+    function: CFunction
+    name: str
+    code: str
+    made: Object | None
+    sources: tuple[Path, ...]
+    options: BuildOptions
+    headers: tuple[Path, ...] = ()
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it needs an image of its own: with -flto, code is made at link time."""
+        return self.made is None
+
+
+class VersionBuilder:
+    """Compiles versions, on any thread, and links them.
+
+    Attributes:
+        spec: the board.
+    """
+
+    def __init__(
+        self,
+        spec: BoardSpec,
+        function: str | None,
+        options: BuildOptions,
+        verbose: Callable[[str], None] | None = None,
+    ) -> None:
+        """Find the board's tools; nothing is compiled yet.
+
+        Args:
+            spec: the board.
+            function: its name; None if each version has only one.
+            options: of the link. Libraries among the sources are linked whole.
+            verbose: gets each command before it runs.
+
+        Raises:
+            MissingToolError: the board's compiler is not installed.
+        """
+        self.spec = spec
+        self._function = function
+        self._options = options
+        self._verbose = verbose
+        self._cache = Cache()
+        self._cc = Compiler(spec.build.cc, spec.build.package, self._cache, verbose)
+        self._libc = find_libc(spec, self._cc)
+
+    def stop(self) -> None:
+        """End what other threads compile."""
+        self._cc.stop()
+
+    @cached_property
+    def agent(self) -> tuple[Object, ...]:
+        """The agent's objects, on which what a call costs may depend."""
+        return tuple(map(self._cc.compile, agent_units(self.spec)))
+
+    @property
+    def environment(self) -> str:
+        """Digest of what a version's cost depends on besides its own code."""
+        libc = None if self._libc is None else self._libc.version
+        agent = [made.sha256 for made in self.agent]
+        return digest(self.spec.name, agent, libc, self._options.libc, self._options.ldflags)
+
+    def write_source(self, text: str) -> Path:
+        """Return a file with the text of a version, in the cache."""
+        name = f"{self._function or 'candidate'}.c"
+
+        def written(path: Path) -> None:
+            path.write_text(text, encoding="utf-8")
+
+        return self._cache.made(name, written, "candidates", digest(text)).resolve()
+
+    def compile(self, sources: Sequence[Path], options: BuildOptions) -> Version:
+        """Compile a version.
+
+        Args:
+            sources: its files; objects were compiled by the user.
+            options: of its compilation.
+
+        Raises:
+            UsageError: a file does not exist, or an option is not valid.
+            UnknownNameError: it has no such function.
+            BuildError: it does not compile, or the board cannot call the function.
+        """
+        flags, found = user_flags(options), find_sources(sources)
+        cflags = None if self._libc is None else self._libc.cflags
+        units = [user_unit(self.spec, file, flags, cflags) for file in found.files]
+        try:
+            compiled = [self._compiler(Path(unit.source)).compile(unit) for unit in units]
+        except BuildError as error:
+            missing = missing_header(self.spec, error, self._libc)
+            raise (missing or error) from error
+        if found.objects:
+            check_machine(self.spec, list(found.objects), self.agent[0].path)
+        kept = [
+            flags.kept_in(file) if keeps_functions(unit) else []
+            for unit, file in zip(units, found.files, strict=True)
+        ]
+        objects = [*compiled, *map(Object.of, found.objects)]
+        objects = edited(self._cc, objects, flags, kept)
+        function = self._chosen(functions([made.path for made in objects], flags.kept_names))
+        headers = tuple(dict.fromkeys(file for made in compiled for file in made.sources))
+        if flags.lto:
+            code = digest([made.sha256 for made in objects])
+            return Version(function, function.name, code, None, tuple(sources), options, headers)
+        made = objects[0]
+        if len(objects) > 1:
+            made = self._cc.merge(f"{function.name}.o", objects, self.spec.build.cflags)
+        code = self._cc.edit(made, "--strip-debug").sha256
+        name = f"{function.name[:_LONGEST_PREFIX]}_{code[:_DIGITS]}"
+        made = self._cc.edit(made, *_renaming(function, name), *self._alignment)
+        return Version(function, name, code, made, tuple(sources), options, headers)
+
+    def link(self, versions: Sequence[Version]) -> Firmware:
+        """Link versions of different code; one that is built alone comes alone.
+
+        Versions that need a symbol which is not defined are left out, as `Firmware.missing` says.
+
+        Raises:
+            BuildError: they do not link.
+        """
+        if versions[0].is_alone:
+            [only] = versions
+            own = replace(
+                only.options,
+                ldflags=self._options.ldflags,
+                libc=self._options.libc,
+                sources=self._options.sources,
+            )
+            return build(self.spec, only.sources, own, verbose=self._verbose)
+        objects = [version.made for version in versions if version.made is not None]
+        called = [_in_image(version) for version in versions]
+        files = (file for version in versions for file in version.sources)
+        return link_objects(
+            self.spec,
+            objects,
+            called,
+            self._options,
+            cplusplus=any(language(file) == "c++" for file in files),
+            verbose=self._verbose,
+        )
+
+    def sizes(self, versions: Sequence[Version]) -> list[dict[str, int] | None]:
+        """Return bytes of text, data and bss of each version, without the C library's.
+
+        None if not known: for a version that is compiled at link time, or without ``size``.
+        """
+        files = [version.made.path for version in versions if version.made is not None]
+        found = sizes_of(self.spec, files) if files else []
+        left = iter(found or ())
+        return [None if version.made is None else next(left, None) for version in versions]
+
+    @cached_property
+    def _alignment(self) -> list[str]:
+        """Options of objcopy that align a version's code.
+
+        Binutils before 2.33 have none. AVR, whose binutils are older, does not need them.
+        """
+        if not self._cc.can_edit(_ALIGN):
+            return []
+        return [f"{_ALIGN}={section}={_ALIGNMENT}" for section in _ALIGNED]
+
+    def _compiler(self, source: Path) -> Compiler:
+        return self._cxx if language(source) == "c++" else self._cc
+
+    @cached_property
+    def _cxx(self) -> Compiler:
+        name, package = cxx_of(self.spec)
+        return Compiler(name, package, self._cache, self._verbose)
+
+    def _chosen(self, offered: Sequence[CFunction]) -> CFunction:
+        """Return the function that is meant."""
+        names = [fn.name for fn in offered]
+        if self._function is None and len(offered) != 1:
+            listed = ", ".join(names) or "none"
+            raise UsageError(
+                f"It is not clear which function is meant: a candidate has {listed}.",
+                hint='say which: function="fir"',
+            )
+        name = names[0] if self._function is None else self._function
+        if name not in names:
+            raise UnknownNameError("function", name, names)
+        chosen = fitted(self.spec, offered[names.index(name)])
+        if chosen.reason is not None:
+            raise BuildError(f"{name} cannot be called: {chosen.reason}.")
+        return chosen
+
+
+def _renaming(function: CFunction, name: str) -> list[str]:
+    """Return objcopy's options that give a version its name and hide its other symbols."""
+    names = {function.symbol: name}
+    names |= {function.setup: f"{name}_setup"} if function.setup else {}
+    names |= {function.check: f"{name}_check"} if function.check else {}
+    return [
+        *(f"--redefine-sym={old}={new}" for old, new in names.items()),
+        *(f"--keep-global-symbol={new}" for new in names.values()),
+    ]
+
+
+def _in_image(version: Version) -> CFunction:
+    """Return a version's function as it is called in the image."""
+    function, name = version.function, version.name
+    return replace(
+        function,
+        name=name,
+        linkage="",
+        setup=f"{name}_setup" if function.setup else None,
+        check=f"{name}_check" if function.check else None,
+    )

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a board is: the content of its folder's ``board.toml``, read strictly.
+
+Each ``read_...`` of this package reads one table. Like `TomlTable`, it raises UsageError for an
+unknown key, a missing key and a wrong value.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from boardprof.base.errors import UsageError
+from boardprof.base.toml_table import TomlTable
+from boardprof.target.descriptions.build_and_guard import (
+    BuildSpec,
+    GuardSpec,
+    read_build,
+    read_guard,
+)
+from boardprof.target.descriptions.events_and_formulas import (
+    DerivedSpec,
+    DoctorSpec,
+    check_formula,
+    check_names,
+    counted_names,
+    read_derived,
+    read_doctor,
+    read_events,
+)
+from boardprof.target.descriptions.launch import (
+    FlashSpec,
+    LaunchSpec,
+    PortSpec,
+    read_flash,
+    read_launch,
+    read_port,
+)
+
+BOARD_FILE = "board.toml"
+
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
+_QEMU = "qemu-system-"
+_QEMU_RISCV = "qemu-system-riscv"
+_EMULATORS = r"(?i)qemu-[\w-]+|renode(-\w+)?|spike|FVP_[\w-]+"
+_ICOUNT = r"--?icount"
+_FIXED = r"(?:(?:.*,)?shift=)?(\d+)(?:,.*)?"
+_COUNTED = ("instructions", "cycles", "ticks")
+_TIME_SCALE = 30.0
+"""Time scale for an emulator that is found at a port."""
+
+
+@dataclass(frozen=True)
+class ClockSpec:
+    """Where the board's clock frequency comes from: ``[clock]``.
+
+    Attributes:
+        kind: "measured", "declared" or "simulated".
+        time_scale: wall seconds that a second of the board's clock may take; the host's timeouts
+            are longer by this factor.
+        emulated: a cycle-accurate simulator plays the board: its clock is as good as the real one.
+        reason: why ``kind`` was chosen, if neither board.toml nor the user chose it.
+        given: whether the user chose ``kind``.
+    """
+
+    kind: str
+    time_scale: float = 1.0
+    emulated: bool = False
+    reason: str = ""
+    given: bool = False
+
+    @property
+    def is_emulated(self) -> bool:
+        """Whether the board is emulated by a program."""
+        return self.emulated or self.kind == "simulated"
+
+
+def _read_clock(table: TomlTable) -> ClockSpec:
+    """Read ``[clock]``."""
+    spec = ClockSpec(
+        kind=table.choice("kind", ("measured", "declared", "simulated")),
+        time_scale=table.positive("time_scale", 1.0),
+        emulated=table.take("emulated", bool, False),
+    )
+    if spec.emulated and spec.kind != "declared":
+        raise table.error(
+            "emulated", f'it is for simulators with kind = "declared", not "{spec.kind}"'
+        )
+    table.end()
+    return spec
+
+
+@dataclass(frozen=True)
+class BoardSpec:
+    """One board: the content of its ``board.toml``.
+
+    Attributes:
+        name: the folder's name.
+        folder: absolute.
+        summary: one line.
+        build: how its firmware is built.
+        launch: how it is reached.
+        clock: where its clock frequency comes from.
+        guard: which faults of a called function it survives.
+        flash: how firmware is written to it; None if the host starts it, or if unknown.
+        port: the real board, if the host otherwise starts an emulator of it; None if there is no
+            real board, or no emulator.
+        family: group of boards, None if it has none.
+        default: whether it is the default board.
+        status: what is tested with each change: "run", "built" or "none".
+        unsupported: counter name -> why this board does not have it.
+        events: programmable collector -> event -> its code.
+        derived: metrics that are computed from others.
+        doctor: work for the board's own counters.
+    """
+
+    name: str
+    folder: Path
+    summary: str
+    build: BuildSpec
+    launch: LaunchSpec
+    clock: ClockSpec
+    guard: GuardSpec = field(default_factory=GuardSpec)
+    flash: FlashSpec | None = None
+    port: PortSpec | None = None
+    family: str | None = None
+    default: bool = False
+    status: str = "none"
+    unsupported: Mapping[str, str] = field(default_factory=dict, hash=False)
+    events: Mapping[str, Mapping[str, int]] = field(default_factory=dict, hash=False)
+    derived: Mapping[str, DerivedSpec] = field(default_factory=dict, hash=False)
+    doctor: DoctorSpec = field(default_factory=DoctorSpec)
+
+    def at_port(self) -> BoardSpec:
+        """Return the board as it is at a port: the real one if it has ``[port]``."""
+        if self.port is None:
+            return self
+        return replace(
+            self,
+            launch=LaunchSpec("serial", baud=self.port.baud),
+            clock=ClockSpec(self.port.clock),
+            unsupported=self.port.unsupported,
+            port=None,
+        )
+
+    def played_by(self, commands: Iterable[Sequence[str]]) -> BoardSpec:
+        """Return the board as emulated, if an emulator is at the other end of its line.
+
+        An emulated board may run in an emulator with other options than its own.
+
+        Args:
+            commands: the command lines of the programs at the other end of the board's line.
+        """
+        found = next(((name, each) for each in commands if (name := emulator_name(each))), None)
+        if found is None:
+            return self
+        emulator, command = found
+        clock, cycles = self.clock, {"cycles": f"{emulator} has no cycle model"}
+        if clock.kind != "simulated":
+            clock = ClockSpec("simulated", _TIME_SCALE, reason=f"{emulator} runs at its port")
+        unsupported = {**cycles, **self.unsupported, **_without_meaning(command)}
+        return replace(self, clock=clock, unsupported=unsupported)
+
+
+def is_board_name(name: str) -> bool:
+    """Return whether a board can have this name."""
+    return re.fullmatch(_NAME, name) is not None
+
+
+def load_board(folder: Path, *, with_counts: bool = True) -> BoardSpec:
+    """Read ``folder``/board.toml.
+
+    Args:
+        folder: the board's.
+        with_counts: check that the counts it names exist. Their layouts take a while to load; a
+            list of boards can do without.
+
+    Raises:
+        UsageError: the file is missing or wrong; the message names the file, the line, the key and
+            what is allowed there.
+    """
+    folder = Path(folder).resolve()
+    top = TomlTable(_parsed(folder), folder / BOARD_FILE)
+    if not is_board_name(folder.name):
+        raise UsageError(
+            f"{folder}: a folder's name is the board's name: letters, digits, '.', '_' and '-'.",
+            hint="rename the folder",
+        )
+    summary = top.take("summary", str)
+    family = top.take("family", str, None)
+    default = top.take("default", bool, False)
+    status = top.choice("status", ("run", "built", "none"), "none")
+    build_table = top.table("build")
+    build = read_build(build_table)
+    launch = read_launch(top.table("launch"))
+    port = read_port(top.table("port"), launch.kind) if top.has("port") else None
+    events = read_events(top.table("events", required=False), build.collectors)
+    spec = BoardSpec(
+        name=folder.name,
+        folder=folder,
+        summary=summary,
+        family=family,
+        default=default,
+        status=status,
+        build=build,
+        launch=launch,
+        clock=_read_clock(top.table("clock")),
+        guard=read_guard(
+            top.table("guard") if top.has("guard") else None, build.config, build_table
+        ),
+        flash=(
+            read_flash(top.table("flash"), launch.kind, has_port=port is not None)
+            if top.has("flash")
+            else None
+        ),
+        port=port,
+        unsupported=_without_meaning(launch.command)
+        | top.table("unsupported", required=False).mapping(str),
+        events=events,
+        derived=read_derived(
+            top.table("derived", required=False),
+            {event for codes in events.values() for event in codes},
+        ),
+        doctor=read_doctor(top.table("doctor", required=False)),
+    )
+    top.end()
+    if with_counts:
+        _check_counts(top, spec)
+    return spec
+
+
+def _check_counts(top: TomlTable, spec: BoardSpec) -> None:
+    """Check that the tables only name counts that the board has."""
+    tables = [top.table("unsupported", required=False)]
+    tables.append(top.table("port", required=False).table("unsupported", required=False))
+    work = top.table("doctor", required=False).table("work", required=False)
+    if not (spec.derived or any(table.keys for table in (*tables, work))):
+        return
+    known = counted_names(spec.folder, spec.build.collectors, spec.events)
+    if known is None:
+        return
+    for table in tables:
+        check_names(table, [*known, *spec.derived])
+    check_names(work, known)
+    for name, derived in spec.derived.items():
+        check_formula(top.table("derived").table(name), derived.formula, known)
+
+
+def _parsed(folder: Path) -> dict[str, Any]:
+    path = folder / BOARD_FILE
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}.", hint=f"a board's folder has a {BOARD_FILE}"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"{path} is not valid TOML: {error}.") from error
+
+
+def emulator_name(command: Sequence[str]) -> str | None:
+    """Return the emulator that a command line starts; None if it is not one without a pipeline."""
+    words = [Path(word).name.removesuffix(".exe") for word in command]
+    if words[:1] == ["mono"]:  # runs Renode
+        words = words[1:]
+    return words[0] if words and re.fullmatch(_EMULATORS, words[0]) else None
+
+
+def _without_meaning(command: Sequence[str]) -> dict[str, str]:
+    """Return counter name -> why a board with this command line does not have it.
+
+    QEMU counts instructions only if they drive its virtual clock (``-icount shift=N``). Otherwise
+    such counters show the host's time (QEMU's documentation, "TCG Instruction Counting").
+
+    Args:
+        command: the emulator's; only QEMU's are understood.
+    """
+    if not command or not Path(command[0]).name.startswith(_QEMU):
+        return {}
+    given = [
+        value
+        for option, value in zip(command, [*command[1:], ""], strict=True)
+        if re.fullmatch(_ICOUNT, option)
+    ]
+    fixed = re.fullmatch(_FIXED, given[-1]) if given else None
+    if fixed is not None:
+        shift = int(fixed[1]) if Path(command[0]).name.startswith(_QEMU_RISCV) else 0
+        why = f"with -icount {given[-1]}, QEMU counts {1 << shift:,} for each; it needs shift=0"
+        return {"instructions": why} if shift else {}
+    found = f"with -icount {given[-1]}" if given else "without -icount"
+    why = f"{found}, QEMU's counters show the host's time; it needs -icount shift=N"
+    return dict.fromkeys(_COUNTED, why)

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names, instructions and source lines of an image, as binutils' programs print them."""
+
+from __future__ import annotations
+
+import functools
+import posixpath
+import re
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from boardprof.base.errors import BuildError, MissingToolError
+from boardprof.results.report.profile import Frame
+from boardprof.target.elf.object_file import code_address, functions_in, read_if_possible
+
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
+
+MANGLED = "_Z"
+"""The beginning of mangled C++ names (Itanium C++ ABI, 5.1.2)."""
+
+_INSTRUCTION = re.compile(r"^ *([0-9a-f]+):\t(.*)$")
+_TIMEOUT_S = 60.0
+_ADDR2LINE = "addr2line"
+"""Of binutils; that of the host reads the debug information of every machine."""
+
+_LINE_TIMEOUT_S = 10.0
+_PLACE = r"(?P<path>.+):(?P<line>[1-9]\d*)(?: \(discriminator \d+\))?"
+
+
+def demangled(names: Iterable[str]) -> dict[str, str]:
+    """Return each name as in the source, without parameters; unchanged if c++filt cannot tell.
+
+    A clone that the compiler made keeps its ending: ``fir<int>.isra.0``.
+    """
+    found = {name: name for name in names}
+    mangled = [name for name in found if name.startswith(MANGLED)]
+    if not mangled:
+        return found
+    bases = [name.partition(".")[0] for name in mangled]
+    plain = _lines(["c++filt", "-p"], "".join(f"{base}\n" for base in bases))
+    if len(plain) == len(mangled):
+        ends = (name[len(base) :] for name, base in zip(mangled, bases, strict=True))
+        found |= {name: p + e for name, p, e in zip(mangled, plain, ends, strict=True)}
+    return found
+
+
+def objdump_of(compiler: str) -> str:
+    """Return the name of the objdump that belongs to a compiler, such as arm-none-eabi-gcc."""
+    name = re.sub(r"-(gcc|g\+\+|cc)(-[\d.]+)?$", "-objdump", compiler)
+    return name if name != compiler else "objdump"
+
+
+def disassembly(image: Path, objdump: str) -> dict[int, str]:
+    """Return the text of each instruction by its address; empty if ``objdump`` cannot be run.
+
+    Args:
+        image: an ELF file.
+        objdump: the program, see `objdump_of`.
+    """
+    lines = _lines([objdump, "-d", "--no-show-raw-insn", str(image)])
+    found = map(_INSTRUCTION.match, lines)
+    return {int(each[1], 16): each[2].strip() for each in found if each is not None}
+
+
+def _lines(command: Sequence[str], text: str = "", timeout_s: float = _TIMEOUT_S) -> list[str]:
+    """Return what a program prints; [] if it cannot be run, since its output is only additional."""
+    try:
+        done = subprocess.run(
+            command,
+            input=text,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return done.stdout.splitlines()
+
+
+# -- file and line of an address ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Location:
+    """A place in the sources.
+
+    Attributes:
+        path: of the file, as the compiler was given it; "" if only the function is known.
+        line: counted from 1; 0 if not known.
+        function: its name, None if not known.
+    """
+
+    path: str
+    line: int
+    function: str | None
+
+    @property
+    def is_agents(self) -> bool:
+        """Whether it belongs to the agent or its caller, and not to a measured function."""
+        name = self.function or posixpath.basename(self.path)  # its assembly has no functions
+        return name.startswith("bp_") or name == "main"
+
+    @property
+    def is_between_calls(self) -> bool:
+        """Whether the agent is making the calls of a sample. Short functions are rarely seen."""
+        return (self.function or "").startswith(("bp_window", "bp_thunk"))
+
+    def __str__(self) -> str:
+        """Return ``crash.c:12 (in crash)``."""
+        place = f"{posixpath.basename(self.path)}:{self.line}" if self.line else ""
+        inside = f"(in {self.function})" if self.function else ""
+        return f"{place} {inside}".strip()
+
+
+def locate(image: Path, pc: int) -> Location | None:
+    """Return the place of ``pc`` in the sources, None if it is unknown.
+
+    Args:
+        image: an ELF file, best with ``-g``: a program, position-independent or not, or a library.
+        pc: an address as in the file, wherever the image was loaded.
+    """
+    function = read_if_possible(image, partial(_function_at, pc))
+    path, line = _line_at(image, pc)
+    return Location(path, line, function) if function is not None or line else None
+
+
+@functools.cache
+def definition(image: Path, function: str) -> Location | None:
+    """Return where a function of an image begins, None if it is unknown.
+
+    Args:
+        image: as for `locate`.
+        function: its symbol.
+    """
+    address = read_if_possible(image, partial(_address_of, function))
+    return None if address is None else locate(image, address)
+
+
+def _address_of(function: str, elf: ELFFile) -> int | None:
+    return next(
+        (code_address(elf, each) for each in functions_in(elf) if each.name == function), None
+    )
+
+
+def _function_at(pc: int, elf: ELFFile) -> str | None:
+    for symbol in functions_in(elf):
+        begin = code_address(elf, symbol)
+        if begin <= pc < begin + symbol.size:
+            return symbol.name.partition(".")[0]  # GCC's clones: name.part.0
+    return None
+
+
+def _line_at(image: Path, pc: int) -> tuple[str, int]:
+    """Return path and line; "" and 0 if they are not known."""
+    # A missing source line must not hide the error itself.
+    said = _lines([_ADDR2LINE, "-e", str(image), hex(pc)], timeout_s=_LINE_TIMEOUT_S)
+    found = re.fullmatch(_PLACE, "".join(said).strip())
+    return (found["path"], int(found["line"])) if found else ("", 0)
+
+
+def frames_at(image: Path, addresses: Iterable[int]) -> dict[int, tuple[Frame, ...]]:
+    """Return the frames of each address, the innermost inlined function first.
+
+    Names of C++ functions are mangled, without what the compiler adds to those of clones. An
+    address without debug information has the frames that are known, maybe none with a line.
+
+    Args:
+        image: an ELF file, best with ``-g``.
+        addresses: as in the file.
+
+    Raises:
+        MissingToolError: addr2line is not installed.
+        BuildError: it fails.
+    """
+    wanted = list(dict.fromkeys(addresses))
+    command = [_ADDR2LINE, "-a", "-i", "-f", "-e", str(image)]
+    try:
+        done = subprocess.run(
+            command,
+            input="".join(f"{address:#x}\n" for address in wanted),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT_S,
+        )
+    except FileNotFoundError as error:
+        raise MissingToolError(_ADDR2LINE, "binutils") from error
+    except subprocess.TimeoutExpired as error:
+        raise BuildError(f"{_ADDR2LINE} took more than {_TIMEOUT_S:g} s.") from error
+    if done.returncode != 0:
+        raise BuildError(f"{_ADDR2LINE} cannot read {image}: {done.stderr.strip()}")
+    found: dict[int, list[Frame]] = {}
+    frames: list[Frame] = []
+    lines = iter(done.stdout.splitlines())
+    for line in lines:
+        if line.startswith("0x"):
+            frames = found[int(line, 16)] = []
+        else:
+            frames.append(_frame("" if line == "??" else line, next(lines, "")))
+    return {address: tuple(inner) for address, inner in found.items()}
+
+
+def _frame(function: str, place: str) -> Frame:
+    if function.startswith(MANGLED):
+        function = function.partition(".")[0]
+    elif function.startswith("$"):  # the assembler's mark of code (AAELF, 5.5.5)
+        function = ""
+    match = re.fullmatch(_PLACE, place)
+    if match is None or match["path"] == "??":
+        return Frame(function, "", 0)
+    return Frame(function, posixpath.normpath(match["path"]), int(match["line"]))

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The debug information of an ELF file, relocatable or linked, of any machine, and its entries.
+
+In a relocatable file the debug sections have gaps that the linker fills in: names, the abbreviation
+table and the bases of index tables are offsets into other debug sections. pyelftools can fill them
+in for some machines only (not for RISC-V or AVR). But by DWARF's rules (7.4, "32-Bit and 64-Bit
+DWARF Formats") a reference between debug sections is a plain offset, symbol plus addend, on every
+machine. Only these are filled in here. Addresses of code stay wrong; nothing here uses them.
+
+``-fdebug-types-section`` puts each type into its own section, all with the same name. They are read
+one after the other, in the linker's order.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from elftools.dwarf.die import DIE
+from elftools.dwarf.dwarfinfo import DebugSectionDescriptor, DWARFInfo
+from elftools.elf.elffile import ELFFile
+from elftools.elf.relocation import RelocationSection
+from elftools.elf.sections import Section
+
+from boardprof.target.elf.small_addresses import know_small_addresses
+from boardprof.target.elf.symbol_table import symbol_array
+
+_DEBUG = (".debug_", ".zdebug_")
+_ADDEND_IN_PLACE = {"EM_XTENSA", "EM_SH"}
+"""Machines whose assembler leaves the addend, or a part of it, in the section."""
+
+_OLD_HEADER = 12  # of a .zdebug_ section, before the compressed data: "ZLIB" and the length
+
+_LONG_FORMAT = b"\xff\xff\xff\xff"  # DWARF 5, 7.4: a length that begins so announces 64 bits
+
+
+def debug_info(elf: ELFFile) -> DWARFInfo | None:
+    """Return the debug information, None if absent."""
+    if not elf.has_dwarf_info(strict=True):
+        return None
+    if elf["e_machine"] == "EM_MSP430":
+        know_small_addresses()
+    info = elf.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
+    if elf["e_type"] != "ET_REL":
+        return info
+    sections = list(elf.iter_sections())  # pyelftools reads them anew each time
+    units = _joined(sections, ".debug_info")
+    types = _joined(sections, ".debug_types")
+    offsets = _joined(sections, ".debug_str_offsets")
+    bases = {**units.bases, **types.bases}
+    info.debug_info_sec = _filled(elf, sections, units, bases)
+    if types.bases:
+        info.debug_types_sec = _filled(elf, sections, types, bases)
+    if offsets.bases:
+        info.debug_str_offsets_sec = _filled(elf, sections, offsets, bases)
+    return info
+
+
+@dataclass(frozen=True)
+class _Joined:
+    """Sections of one name, one after the other; ``bases`` maps their indices to offsets."""
+
+    name: str
+    content: bytes
+    bases: Mapping[int, int]
+
+
+def _joined(sections: Sequence[Section], name: str) -> _Joined:
+    content, bases = bytearray(), {}
+    for index, section in enumerate(sections):
+        if section.name == name:
+            bases[index] = len(content)
+            content += section.data()
+        elif section.name == name.replace(".debug_", ".zdebug_"):
+            bases[index] = len(content)
+            content += zlib.decompress(section.data()[_OLD_HEADER:])
+    return _Joined(name, bytes(content), bases)
+
+
+def _filled(
+    elf: ELFFile, sections: Sequence[Section], part: _Joined, bases: Mapping[int, int]
+) -> DebugSectionDescriptor:
+    """Return a section with the offsets into other debug sections written into it."""
+    content = bytearray(part.content)
+    order: Literal["little", "big"] = "little" if elf.little_endian else "big"
+    debug = {i for i, s in enumerate(sections) if s.name.startswith(_DEBUG)}
+    for section in sections:
+        if not isinstance(section, RelocationSection) or section["sh_info"] not in part.bases:
+            continue
+        base = part.bases[section["sh_info"]]
+        size = 8 if content[base : base + 4] == _LONG_FORMAT else 4
+        table = symbol_array(elf, sections[section["sh_link"]])
+        symbols = list(zip(table["section"].tolist(), table["value"].tolist(), strict=True))
+        for offset, number, addend in _relocations(elf, section):
+            target, value = symbols[number]
+            if target not in debug:
+                continue
+            gap = slice(base + offset, base + offset + size)
+            if addend is None:  # the gap has it
+                addend = int.from_bytes(content[gap], order)
+            elif elf["e_machine"] in _ADDEND_IN_PLACE:
+                addend += int.from_bytes(content[gap], order)
+            place = bases.get(target, 0) + value + addend
+            content[gap] = (place % (1 << 8 * size)).to_bytes(size, order)
+    stream = io.BytesIO(bytes(content))
+    return DebugSectionDescriptor(stream, part.name, 0, len(content), 0)
+
+
+def _relocations(elf: ELFFile, section: RelocationSection) -> Iterator[tuple[int, int, int | None]]:
+    """Yield each relocation's offset, symbol number and addend, None if the section has it.
+
+    There may be a million: pyelftools takes ten seconds, struct takes one.
+    """
+    word, shift = ("Q", 32) if elf.elfclass == 64 else ("I", 8)
+    order = "<" if elf.little_endian else ">"
+    layout = order + 2 * word + (word.lower() if section.is_RELA() else "")
+    for offset, info, *addend in struct.iter_unpack(layout, section.data()):
+        yield offset, info >> shift, addend[0] if addend else None
+
+
+_WRAPPERS = {
+    "DW_TAG_atomic_type",
+    "DW_TAG_const_type",
+    "DW_TAG_restrict_type",
+    "DW_TAG_typedef",
+    "DW_TAG_volatile_type",
+}
+
+_DEEPEST = 1000  # typedefs of typedefs; only damaged files have more
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A type without its typedefs and qualifiers.
+
+    Attributes:
+        die: the type itself. None for void.
+        const: whether it was const, at any depth of typedefs.
+        alias: the innermost typedef's name, "" if there was none.
+    """
+
+    die: DIE | None
+    const: bool = False
+    alias: str = ""
+
+
+def resolved(die: DIE) -> Resolved:
+    """Return the type of a parameter, function, pointer, array or member."""
+    const, alias = False, ""
+    owner = _owner(die, "DW_AT_type")
+    for _ in range(_DEEPEST):
+        if owner is None:
+            return Resolved(None, const, alias)
+        found = _referred(owner, "DW_AT_type")
+        if found.tag not in _WRAPPERS:
+            return Resolved(_complete(found), const, alias)
+        const = const or found.tag == "DW_TAG_const_type"
+        alias = text(found, "DW_AT_name") if found.tag == "DW_TAG_typedef" else alias
+        owner = _owner(found, "DW_AT_type")
+    raise ValueError("a type is defined by itself")
+
+
+def type_chain(die: DIE) -> Iterator[DIE]:
+    """Yield the types of an entry: typedefs, qualifiers, arrays, and their element types."""
+    owner = _owner(die, "DW_AT_type")
+    for _ in range(_DEEPEST):
+        if owner is None:
+            return
+        found = _complete(_referred(owner, "DW_AT_type"))
+        yield found
+        inside = found.tag in _WRAPPERS or found.tag == "DW_TAG_array_type"
+        owner = _owner(found, "DW_AT_type") if inside else None
+
+
+def has(die: DIE, attribute: str) -> bool:
+    """Tell whether an entry, or the declaration that it completes, has an attribute."""
+    return _owner(die, attribute) is not None
+
+
+def text(die: DIE, attribute: str) -> str:
+    """Return an attribute that is a string, "" if absent."""
+    owner = _owner(die, attribute)
+    value = None if owner is None else owner.attributes[attribute].value
+    return value.decode(errors="replace") if isinstance(value, bytes) else ""
+
+
+def number(die: DIE, attribute: str) -> int | None:
+    """Return an attribute that is a constant, None if absent or computed."""
+    owner = _owner(die, attribute)
+    if owner is None or "ref" in owner.attributes[attribute].form:
+        return None
+    value = owner.attributes[attribute].value
+    return value if isinstance(value, int) else None
+
+
+def _complete(die: DIE) -> DIE:
+    """Return the type that an entry refers to if it is only the signature of another unit."""
+    return _referred(die, "DW_AT_signature") if "DW_AT_signature" in die.attributes else die
+
+
+def _referred(die: DIE, attribute: str) -> DIE:
+    """Return the entry that an attribute refers to.
+
+    pyelftools looks for type units where DWARF 4 has them; since DWARF 5 they are among the others.
+    """
+    reference = die.attributes[attribute]
+    if reference.form == "DW_FORM_ref_sig8" and die.cu["version"] >= 5:
+        for unit in die.dwarfinfo.iter_CUs():
+            if unit.header.get("type_signature") == reference.value:
+                return unit.get_DIE_from_refaddr(unit.cu_offset + unit["type_offset"])
+    return die.get_DIE_from_attribute(attribute)
+
+
+def _owner(die: DIE, attribute: str) -> DIE | None:
+    """Return the entry that has an attribute: this one or the declaration that it completes."""
+    return next((each for each in _completed(die) if attribute in each.attributes), None)
+
+
+def declaration(die: DIE) -> DIE:
+    """Return the declaration that an entry completes, such as in a class; else the entry itself."""
+    return list(_completed(die))[-1]
+
+
+def _completed(die: DIE) -> Iterator[DIE]:
+    yield die
+    for _ in range(_DEEPEST):
+        if "DW_AT_specification" not in die.attributes:
+            return
+        die = die.get_DIE_from_attribute("DW_AT_specification")
+        yield die

@@ -1,0 +1,470 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The types of parameters and results, from DWARF: numbers, structs, and pointers to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from elftools.dwarf.die import DIE
+
+from boardprof.target.cfunction import (
+    CHAR,
+    FUNCTION,
+    SCALARS,
+    CType,
+    Field,
+    Pointer,
+    Scalar,
+    Struct,
+)
+from boardprof.target.elf.by_value import cannot_pass, shows_alignment
+from boardprof.target.elf.debug_info import Resolved, has, number, resolved, text, type_chain
+
+_OTHERS = {
+    "DW_TAG_array_type": "a vector",
+    "DW_TAG_ptr_to_member_type": "a pointer to a member",
+    "DW_TAG_reference_type": "a reference",
+    "DW_TAG_rvalue_reference_type": "a reference",
+}
+# DWARF 4, 7.8: DW_ATE_boolean, float, signed, signed_char, unsigned, unsigned_char, UTF.
+_KINDS = {2: "bool", 4: "f", 5: "i", 6: "i", 7: "u", 8: "u", 0x10: "u"}
+_SCALARS = {(each.text.rstrip("0123456789"), each.size): each for each in SCALARS.values()}
+
+_AGGREGATES = {
+    "DW_TAG_class_type": "class",
+    "DW_TAG_structure_type": "struct",
+    "DW_TAG_union_type": "union",
+}
+_REFERENCES = {"DW_TAG_reference_type", "DW_TAG_rvalue_reference_type"}
+_POINTERS = {"DW_TAG_pointer_type", "DW_TAG_ptr_to_member_type", *_REFERENCES}
+_COMPLEX = 3  # DW_ATE_complex_float
+_MOST_DIMENSIONS = 64
+_MOST_STRUCTS = 64
+"""Pointers to further structs are taken for ``void *``."""
+
+_PASS_BY_REFERENCE = 4  # DWARF 5, 7.15: DW_CC_pass_by_reference
+_HOLDER, _HELD = "ptr", "to"
+"""A pointer that another pointer leads to is passed as a struct with this member."""
+
+_PLUS_UCONST = 0x23  # DW_OP_plus_uconst: DWARF 2 has the offset of a member after it
+_NO_LENGTH = {-1, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF}  # upper bounds of an empty array
+_ARENA_ALIGNMENT = 16
+"""Alignment of the blocks of an agent's arena, and of arrays in them, bytes."""
+# In Rust and Zig only a pointer's name tells that its target is const; in C pointers have no name.
+_CONST_POINTER = re.compile(
+    r"&(?!mut\b)"  # Rust: &T
+    r"|(?:\*|\[\*(?:c|:[^\]]*)?\])"  # Rust and Zig: *const T; Zig: [*]const T, [*:0]const T
+    r"(?:align\([^)]*\) |allowzero |volatile )*const "
+)
+# Rust's core::ffi::c_void is an enum with meaningless values; Zig's anyopaque has 0 bytes.
+_VOIDS = {"c_void", "anyopaque"}
+
+
+def scalar(die: DIE | None) -> Scalar | str:
+    """Return a type as a scalar, or a short description of what it is instead."""
+    if die is None:
+        return "of no known type"
+    if die.tag == "DW_TAG_enumeration_type":
+        return _enumeration(die)
+    if die.tag != "DW_TAG_base_type":
+        return _OTHERS.get(str(die.tag), "not a number")
+    name, size = text(die, "DW_AT_name"), number(die, "DW_AT_byte_size") or 0
+    kind = _KINDS.get(number(die, "DW_AT_encoding") or 0, "")
+    # Their padding bits would have to be right; some compilers pass 8 bytes as a double.
+    if "BitInt" in name or name == "long double":
+        return f"{name!r} of {size} bytes"
+    return _SCALARS.get((kind, size), f"{name!r} of {size} bytes")
+
+
+def _enumeration(die: DIE) -> Scalar | str:
+    """Return the integer type of an enum; with old compilers, from its size and values."""
+    values = {text(each, "DW_AT_name"): _enumerator(each) for each in die.iter_children()}
+    names = tuple((name, value) for name, value in values.items() if name and value is not None)
+    if "DW_AT_type" in die.attributes:
+        found = scalar(resolved(die).die)
+        return replace(found, names=names) if isinstance(found, Scalar) else found
+    signed = any(value < 0 for _, value in names)
+    size = number(die, "DW_AT_byte_size")
+    if size is None:
+        return "an enum of unknown size"
+    kind = _SCALARS.get(("i" if signed else "u", size))
+    return replace(kind, names=names) if kind else f"an enum of {size} bytes"
+
+
+def _enumerator(die: DIE) -> int | None:
+    return number(die, "DW_AT_const_value") if die.tag == "DW_TAG_enumerator" else None
+
+
+def _struct_name(die: DIE, alias: str) -> str:
+    """Return the tag, else the typedef, as a word for signatures."""
+    name = text(die, "DW_AT_name") or alias
+    return re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "anonymous"
+
+
+def _is_vector(die: DIE) -> bool:
+    """Tell whether an array is a value of a vector unit."""
+    return has(die, "DW_AT_GNU_vector")
+
+
+def dimensions(array: DIE) -> tuple[int, ...] | None:
+    """Return an array's own dimensions, 0 for an open one; None if computed."""
+    found: list[int] = []
+    for child in array.iter_children():
+        if child.tag != "DW_TAG_subrange_type":
+            continue
+        bound = "DW_AT_count" if has(child, "DW_AT_count") else "DW_AT_upper_bound"
+        value = number(child, bound)
+        if value is None and has(child, bound):
+            return None
+        if bound == "DW_AT_count":
+            found.append(value or 0)
+        else:
+            found.append(0 if value is None or value in _NO_LENGTH else value + 1)
+    return tuple(found)
+
+
+def _element_of(of: Resolved) -> tuple[Resolved, tuple[int, ...] | None]:
+    """Return the element type of an array of arrays, and all dimensions; None if computed."""
+    shape: tuple[int, ...] | None = ()
+    for _ in range(_MOST_DIMENSIONS):
+        if of.die is None or of.die.tag != "DW_TAG_array_type" or _is_vector(of.die):
+            return of, shape
+        own, inner = dimensions(of.die), resolved(of.die)
+        shape = None if shape is None or own is None else shape + own
+        of = Resolved(inner.die, of.const or inner.const, inner.alias)
+    raise ValueError("an array is an array of itself")
+
+
+def members(die: DIE) -> Iterator[DIE]:
+    """Yield the members in an aggregate's memory, including the bases of a class."""
+    for child in die.iter_children():
+        static = has(child, "DW_AT_external") or has(child, "DW_AT_declaration")
+        if child.tag in ("DW_TAG_inheritance", "DW_TAG_member") and not static:
+            yield child
+
+
+class Types:
+    """The types of one function's parameters and result.
+
+    Attributes:
+        structs: the structs that pointers in other structs lead to, by name and size.
+    """
+
+    def __init__(self, *, has_abi_of_c: bool = True) -> None:
+        """Begin without types; ``has_abi_of_c``: structs are passed by value as C does."""
+        self._has_abi_of_c = has_abi_of_c
+        self.structs: dict[tuple[str, int], Struct] = {}
+        self._begun: set[tuple[str, int]] = set()
+
+    def parameter(self, die: DIE) -> CType | str:
+        """Return the type of a parameter, or a short description of what it is instead."""
+        of = resolved(die)
+        if of.die is not None and of.die.tag in _AGGREGATES:
+            found = self._by_value(of, const=True)
+            if isinstance(found, Pointer) and not _is_placed_alike(die, of.die, found):
+                return "a struct by value, whose alignment the debug information does not tell"
+            return found
+        if of.die is not None and of.die.tag in _POINTERS:
+            return self._pointer(of.die)
+        return scalar(of.die)
+
+    def result(self, die: DIE) -> CType | str | None:
+        """Return a result type, None for void, or a description of what it is instead."""
+        of = resolved(die)
+        if of.die is None or number(of.die, "DW_AT_byte_size") == 0:  # Zig: void is a type
+            return None
+        if of.die.tag in _AGGREGATES:
+            return self._by_value(of, const=False)
+        if of.die.tag in _POINTERS:
+            found = self._pointer(of.die)
+            return found if isinstance(found, Pointer) else Pointer(None, False, _size(of.die))
+        return scalar(of.die)
+
+    def _by_value(self, of: Resolved, *, const: bool) -> Pointer | str:
+        """Return a struct that is passed or returned itself."""
+        assert of.die is not None
+        what = _AGGREGATES[str(of.die.tag)]
+        size = number(of.die, "DW_AT_byte_size") or 0
+        if not _is_copied_as_bytes(of.die):
+            return f"a {what} by value, with a destructor, a copy constructor or virtual functions"
+        if not self._has_abi_of_c:
+            return f"a {what} by value"
+        layout = self._layout(of.die, of.alias, size)
+        why = cannot_pass(layout, of.die.dwarfinfo.config.machine_arch)
+        if _has_own_alignment(of.die):
+            why = "whose layout was changed by an attribute"
+        if why is not None:
+            return f"a {what} by value, {why}"
+        return Pointer(layout, const, of.die.cu["address_size"], by_value=True)
+
+    def _pointer(self, die: DIE) -> Pointer | str:
+        if die.tag == "DW_TAG_ptr_to_member_type":
+            return "a pointer to a member"
+        if number(die, "DW_AT_address_class"):
+            return "a pointer to a separate memory, such as flash"
+        pointee, _ = _element_of(resolved(die))
+        const = pointee.const or bool(_CONST_POINTER.match(text(die, "DW_AT_name")))
+        pointer = Pointer(None, const, _size(die))
+        if _is_void(pointee):
+            return pointer
+        assert pointee.die is not None
+        if _is_char(pointee.die):
+            return replace(pointer, element=CHAR)
+        if pointee.die.tag == "DW_TAG_subroutine_type":
+            return replace(pointer, element=FUNCTION, const=False)
+        if pointee.die.tag in _POINTERS:
+            inner = self._pointer(pointee.die)
+            inner = inner if isinstance(inner, Pointer) else Pointer(None, False, _size(die))
+            holder = Struct(_HOLDER, inner.size, (Field(_HELD, 0, self._cut(inner)),))
+            return replace(pointer, element=holder)
+        if pointee.die.tag in _AGGREGATES:
+            size = number(pointee.die, "DW_AT_byte_size")
+            if not size or has(pointee.die, "DW_AT_declaration"):
+                return pointer  # nothing is known of it, as in C
+            element: Scalar | Struct | str = self._layout(pointee.die, pointee.alias, size)
+        else:
+            element = _element(pointee.die)
+        if isinstance(element, str):
+            return element
+        return _aligned(replace(pointer, element=element), die)
+
+    def _layout(self, die: DIE, alias: str, size: int) -> Struct:
+        """Return an aggregate's fields, or no fields if one of them is unknown."""
+        name = _struct_name(die, alias)
+        union = die.tag == "DW_TAG_union_type"
+        if any(child.tag == "DW_TAG_variant_part" for child in die.iter_children()):
+            return Struct(name, size)  # Rust: a tag decides which members it has
+        fields = [self._field(member) for member in members(die)]
+        known = tuple(field for field in fields if field is not None)
+        names = [*_names(known)]  # in C++, a base and its derived class may have the same one
+        is_known = len(known) == len(fields) and len(names) == len({*names})
+        return Struct(name, size, known if is_known else (), union)
+
+    def _field(self, member: DIE) -> Field | None:
+        """Return a member as a field; None if its type is unknown here."""
+        inner, shape = _element_of(resolved(member))
+        offset = _offset(member)
+        if shape is None or offset is None or inner.die is None:
+            return None
+        kind: Scalar | Struct | Pointer | str
+        if inner.die.tag in _AGGREGATES:
+            size = number(inner.die, "DW_AT_byte_size") or 0
+            kind = self._layout(inner.die, inner.alias, size)
+        elif inner.die.tag in _POINTERS:
+            kind = self._member_pointer(inner.die)
+        else:
+            kind = scalar(inner.die)
+        if isinstance(kind, str):
+            return None
+        name = text(member, "DW_AT_name")
+        if not has(member, "DW_AT_bit_size"):
+            return Field(name, offset, kind, shape)
+        width = number(member, "DW_AT_bit_size") or 0
+        return Field(name, 0, kind, (), width, _first_bit(member, offset, kind.size, width))
+
+    def _member_pointer(self, die: DIE) -> Pointer:
+        """Return the type of a pointer in a struct; ``void`` if it cannot point into the arena."""
+        begun = None
+        pointee, _ = _element_of(resolved(die))
+        if pointee.die is not None and pointee.die.tag in _AGGREGATES:
+            size = number(pointee.die, "DW_AT_byte_size") or 0
+            begun = (_struct_name(pointee.die, pointee.alias), size)
+            if begun in self._begun or len(self._begun) >= _MOST_STRUCTS:
+                const = pointee.const
+                element = Struct(*begun) if size and begun in self._begun else None
+                return Pointer(element, const, _size(die))
+            self._begun.add(begun)
+        found = self._pointer(die)
+        return self._cut(found) if isinstance(found, Pointer) else Pointer(None, False, _size(die))
+
+    def _cut(self, pointer: Pointer) -> Pointer:
+        """Note the fields of a pointer's struct, and return the pointer without them."""
+        element = pointer.element
+        if not isinstance(element, Struct) or element.name == _HOLDER:
+            return pointer
+        key = (element.name, element.size)
+        if element.fields:
+            self.structs.setdefault(key, element)
+        return replace(pointer, element=Struct(*key, is_union=element.is_union))
+
+
+def _has_own_alignment(die: DIE) -> bool:
+    """Tell whether an attribute aligns a struct or something in it; see DWARF 5, 2.24."""
+    if has(die, "DW_AT_alignment"):
+        return True
+    for member in members(die):
+        if has(member, "DW_AT_alignment") or _is_typedef_aligned(member):
+            return True
+        inner = _element_of(resolved(member))[0].die
+        if inner is not None and inner.tag in _AGGREGATES and _has_own_alignment(inner):
+            return True
+    return False
+
+
+def _is_typedef_aligned(member: DIE) -> bool:
+    return any(has(each, "DW_AT_alignment") for each in type_chain(member))
+
+
+def _is_placed_alike(parameter: DIE, die: DIE, struct: Pointer) -> bool:
+    """Tell whether a struct has the same place with any alignment that its layout allows.
+
+    On Arm, a struct that is aligned to 8 bytes begins in an even register (AAPCS32, 6.5). One that
+    is packed may have the same layout, and DWARF does not tell. All that comes before the struct
+    then has to fill pairs of registers.
+    """
+    assert isinstance(struct.element, Struct)
+    if die.dwarfinfo.config.machine_arch != "ARM" or shows_alignment(struct.element):
+        return True
+    function = parameter.get_parent()
+    if function is None:
+        return False
+    result = resolved(function).die
+    if result is not None and result.tag in _AGGREGATES:  # its address may be in the first register
+        return False
+    for each in function.iter_children():
+        if each.offset == parameter.offset:
+            return True
+        if each.tag == "DW_TAG_formal_parameter":
+            before = resolved(each).die
+            if before is None or (number(before, "DW_AT_byte_size") or 0) % 8 != 0:
+                return False
+    return False
+
+
+def _names(fields: Iterable[Field]) -> Iterator[str]:
+    """Yield the names of fields, also those within fields that have no name of their own."""
+    for field in fields:
+        if field.name:
+            yield field.name
+        elif isinstance(field.type, Struct):
+            yield from _names(field.type.fields)
+
+
+def _is_copied_as_bytes(die: DIE) -> bool:
+    """Tell whether C++ passes a class itself, and not a pointer to a copy.
+
+    Itanium C++ ABI, 1.1: it does not if the class has a destructor or a copy or move constructor
+    that is not trivial. DWARF before 5 does not say which are, so all that are declared count.
+    """
+    if number(die, "DW_AT_calling_convention") == _PASS_BY_REFERENCE:
+        return False
+    name = text(die, "DW_AT_name").partition("<")[0]
+    for child in die.iter_children():
+        if child.tag != "DW_TAG_subprogram":
+            continue
+        own = text(child, "DW_AT_name")
+        if own.startswith("~") or has(child, "DW_AT_virtuality"):
+            return False
+        if own == name and any(_refers_to(each, die) for each in child.iter_children()):
+            return False
+    inner = (_element_of(resolved(member))[0].die for member in members(die))
+    return all(_is_copied_as_bytes(each) for each in inner if each and each.tag in _AGGREGATES)
+
+
+def _refers_to(parameter: DIE, target: DIE) -> bool:
+    """Tell whether a parameter is a reference to a class."""
+    if parameter.tag != "DW_TAG_formal_parameter" or "DW_AT_type" not in parameter.attributes:
+        return False
+    kind = resolved(parameter).die
+    if kind is None or kind.tag not in _REFERENCES:
+        return False
+    referred = resolved(kind).die
+    return referred is not None and referred.offset == target.offset
+
+
+def _size(pointer: DIE) -> int:
+    return number(pointer, "DW_AT_byte_size") or pointer.cu["address_size"]
+
+
+def _first_bit(member: DIE, offset: int, unit: int, width: int) -> int:
+    """Return where a bit-field begins, as `Field.first_bit`.
+
+    DWARF 4, 5.5.6: DW_AT_data_bit_offset is that; the older DW_AT_bit_offset counts from the
+    highest bit of a unit of DW_AT_byte_size bytes.
+    """
+    first = number(member, "DW_AT_data_bit_offset")
+    if first is not None:
+        return first
+    from_top = number(member, "DW_AT_bit_offset") or 0
+    if from_top >= 1 << 63:  # some units begin before the struct: a negative number
+        from_top -= 1 << 64
+    unit = number(member, "DW_AT_byte_size") or unit
+    if member.dwarfinfo.config.little_endian:
+        return 8 * (offset + unit) - from_top - width
+    return 8 * offset + from_top
+
+
+def _offset(member: DIE) -> int | None:
+    """Return the offset of a member, bytes; absent and 0 in a union."""
+    attribute = "DW_AT_data_member_location"
+    if not has(member, attribute):
+        return 0
+    value = member.attributes[attribute].value
+    if isinstance(value, int):
+        return value
+    operation, *digits = value
+    if operation != _PLUS_UCONST:
+        return None
+    offset: int = sum((digit & 0x7F) << 7 * i for i, digit in enumerate(digits))  # LEB128
+    return offset
+
+
+def _asked_alignment(die: DIE) -> int:
+    """Return the largest alignment that is declared for an entry's type or a part of it.
+
+    Args:
+        die: of a parameter, a pointer, an array or a member.
+
+    Returns:
+        Bytes; 1 if nothing is declared.
+    """
+    most = 1
+    for found in type_chain(die):
+        most = max(most, number(found, "DW_AT_alignment") or 1)
+        if found.tag in _AGGREGATES:
+            most = max([most, *map(_of_member, members(found))])
+    return most
+
+
+def _of_member(member: DIE) -> int:
+    return max(number(member, "DW_AT_alignment") or 1, _asked_alignment(member))
+
+
+def _aligned(pointer: Pointer, die: DIE) -> Pointer | str:
+    """Return a pointer, or why not if its target needs more alignment than the arena has."""
+    asked = _asked_alignment(die)
+    if asked <= _ARENA_ALIGNMENT:
+        return pointer
+    name = pointer.text.removeprefix("const ").removesuffix("*")
+    return (
+        f"a pointer to {name}, aligned to {asked} bytes; the arena is aligned to {_ARENA_ALIGNMENT}"
+    )
+
+
+def _is_char(die: DIE) -> bool:
+    """Tell whether it is C's char, and not Rust's with four bytes."""
+    return (
+        die.tag == "DW_TAG_base_type"
+        and text(die, "DW_AT_name") == CHAR.text
+        and number(die, "DW_AT_byte_size") == CHAR.size
+    )
+
+
+def _is_void(pointee: Resolved) -> bool:
+    die = pointee.die
+    return die is None or die.tag == "DW_TAG_unspecified_type" or text(die, "DW_AT_name") in _VOIDS
+
+
+def _element(die: DIE) -> Scalar | str:
+    """Return a pointer's number type, or a description of what the pointer is instead."""
+    if die.tag == "DW_TAG_array_type" and _is_vector(die):
+        return "a pointer to a vector"
+    if number(die, "DW_AT_encoding") == _COMPLEX:
+        half = (number(die, "DW_AT_byte_size") or 0) // 2
+        pair = _SCALARS.get(("f", half))  # C11, 6.2.5: an array of two
+        if pair is not None:
+            return pair
+    found = scalar(die)
+    return found if isinstance(found, Scalar) else f"a pointer to {found}"

@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The functions in objects, libraries and programs, with their signatures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+
+from elftools.elf.elffile import ELFFile
+
+from boardprof.base.errors import BuildError, UsageError
+from boardprof.target.cfunction import CFunction, HiddenFunction
+from boardprof.target.elf.debug_info import debug_info
+from boardprof.target.elf.object_file import (
+    Image,
+    all_names,
+    global_functions,
+    images,
+    is_lto_only,
+    local_functions,
+    main_source,
+    read_image,
+)
+from boardprof.target.elf.subprograms import (
+    NotCallable,
+    Prototype,
+    Subprogram,
+    is_elsewhere,
+    prototype,
+    subprograms,
+)
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MANGLED = ("_Z", "_R")  # C++ and old Rust; Rust. In C such names are the compiler's own.
+_UNKNOWN = "it has no debug information about its type"
+_ELSEWHERE = "its debug information is in another file: compile it without -gsplit-dwarf"
+_SEVERAL = "several functions have that name, and it is unknown which type belongs to this one"
+_LONGEST_NAME = 63  # bytes, bp.h
+_LONG = f"its name is longer than {_LONGEST_NAME} bytes"
+_INT_HAS_16_BITS = {"EM_AVR", "EM_H8_300", "EM_MSP430", "EM_RL78"}
+_OF_LIBRARIES = {"std", "__gnu_cxx", "__cxxabiv1"}
+_REMEDIES = {
+    "C++": ": call it from a function of your own",
+    "Rust": ': declare {} as #[no_mangle] pub extern "C"',
+}
+
+
+def functions(
+    objects: Sequence[Path], kept: Collection[str] = (), sources: Sequence[Path] = ()
+) -> list[CFunction]:
+    """Return the global functions that ``objects`` define, by name.
+
+    ``main`` and names that begin with ``bp_`` are left out. Set-ups and checks are attributes of
+    their function; one with another type is a function like any other.
+
+    Args:
+        objects: ELF files of any machine, compiled with ``-g``, relocatable or linked; and static
+            libraries of them. As for the linker, a function in an object hides one in a library,
+            and the first library wins.
+        kept: static functions that were made global.
+        sources: names of the objects for errors; if empty, the objects' own.
+
+    Raises:
+        UsageError: a file is neither an ELF file nor a library.
+        BuildError: two objects define the same function.
+    """
+    found: dict[str, _Symbol] = {}
+    where: dict[str, Path] = {}
+    for path, source in zip(objects, sources or objects, strict=True):
+        for symbol in _read(path, kept):
+            name = symbol.fn.symbol
+            named = source if sources else Path(symbol.fn.source)
+            other = found.get(name)
+            if other is not None and other.rank == symbol.rank == _STRONG:
+                raise _defined_twice(name, where[name], named, name in kept)
+            if other is None or symbol.rank > other.rank:  # as the linker chooses
+                found[name] = symbol
+                where[name] = named
+    return _with_hooks(_with_own_names(found))
+
+
+def _defined_twice(name: str, one: Path, other: Path, kept: bool) -> BuildError:
+    first, second = _told_apart([one, other])
+    hint = "make one of them static, rename it, or build only one of the files"
+    if kept:
+        hint = (
+            f"--keep {first}:{name} keeps that of one file if the others are static; otherwise "
+            f"{hint}"
+        )
+    return BuildError(
+        f"The function {name} is defined twice: in {first} and in {second}.", hint=hint
+    )
+
+
+def _told_apart(paths: Sequence[Path]) -> list[str]:
+    """Return the last parts of each path, as many as make the paths distinct."""
+    for count in range(1, max((len(path.parts) for path in paths), default=0)):
+        names = [str(Path(*path.parts[-count:])) for path in paths]
+        if len({*names}) == len({*paths}):
+            return names
+    return [str(path) for path in paths]
+
+
+def hidden_functions(objects: Sequence[Path]) -> list[HiddenFunction]:
+    """Return the functions of C and C++ that are not among `functions`, by name.
+
+    They are static, inlined wherever they are called, or discarded by the linker. Functions that
+    the compiler has discarded, such as a static function that nothing calls, are unknown.
+
+    Args:
+        objects: as for `functions`.
+
+    Raises:
+        UsageError: a file is neither an ELF file nor a library.
+    """
+    found: set[HiddenFunction] = set()
+    for path in objects:
+        for image in images(path):
+            found.update(read_image(image, _hidden))
+    return sorted(found)
+
+
+_IN_LIBRARY, _WEAK, _STRONG = range(3)
+
+
+@dataclass(frozen=True)
+class _Symbol:
+    """A function, its rank for the linker, and whether it returns the machine's int."""
+
+    fn: CFunction
+    rank: int
+    returns_int: bool
+
+
+def _read(path: Path, kept: Collection[str]) -> Iterator[_Symbol]:
+    for image in images(path):
+        yield from read_image(image, partial(_symbols, image, kept))
+
+
+def _symbols(image: Image, kept: Collection[str], elf: ELFFile) -> list[_Symbol]:
+    names = dict(global_functions(elf))
+    if not names and is_lto_only(elf):
+        raise UsageError(
+            f"{image.path} has only intermediate code for -flto, no machine code.",
+            hint="compile it without -flto, or with -ffat-lto-objects",
+        )
+    wanted = [name for name in names if name != "main" and not name.startswith("bp_")]
+    # Reading takes seconds if there is a lot of it, as in Rust's standard library.
+    info = debug_info(elf) if any(map(_may_be_named, wanted)) else None
+    known = _by_symbol(subprograms(info)) if info else {}
+    aliases = cache(lambda: all_names(elf) if known else {})  # few functions need them
+    elsewhere = info is not None and is_elsewhere(info)
+    source = image.label if image.in_library else main_source(elf) or image.label
+    int_type = "i16" if elf["e_machine"] in _INT_HAS_16_BITS else "i32"
+    symbols = []
+    for name in wanted:
+        fn = _function(name, _own(name, known, aliases, name in kept), source)
+        if elsewhere and fn.reason == _UNKNOWN:
+            fn = replace(fn, reason=_ELSEWHERE)
+        rank = _IN_LIBRARY if image.in_library else _WEAK if names[name] else _STRONG
+        symbols.append(_Symbol(fn, rank, fn.result is not None and fn.result.text == int_type))
+    return symbols
+
+
+def _by_symbol(known: Iterable[Subprogram]) -> dict[str, list[Subprogram]]:
+    found: dict[str, list[Subprogram]] = {}
+    for each in known:
+        found.setdefault(each.symbol, []).append(each)
+    return found
+
+
+def _own(
+    name: str,
+    known: Mapping[str, Sequence[Subprogram]],
+    aliases: Callable[[], Mapping[str, Sequence[str]]],
+    kept: bool,
+) -> Subprogram | NotCallable | str | None:
+    """Return the function of a symbol, or the name of the function that it is an alias of.
+
+    Zig exports ``fir`` of ``dsp.zig`` as another name of ``dsp.fir``.
+    """
+    own = _chosen(known[name], kept) if name in known else None
+    if isinstance(own, Subprogram) and own.external:
+        return own
+    others = [known[n][0] for n in aliases().get(name, ()) if n in known and n != name]
+    exported = (other for other in others if other.symbol.endswith(f".{name}"))
+    return next(exported, others[0].name if others else own)
+
+
+def _chosen(same: Sequence[Subprogram], kept: bool) -> Subprogram | NotCallable:
+    """Return the function that a global symbol means, of several with that name.
+
+    Other units may have static functions of that name. A static one is meant only if it was made
+    global on purpose and is the only one.
+    """
+    possible = [each for each in same if each.external]
+    if not possible and (kept or same[0].language not in ("C", "C++")):
+        possible = list(same)
+    if len(possible) == 1 or len({repr(prototype(each)) for each in possible}) == 1:
+        return possible[0]
+    return NotCallable(_SEVERAL)
+
+
+def _function(name: str, found: Subprogram | NotCallable | str | None, source: str) -> CFunction:
+    source = found.source or source if isinstance(found, Subprogram) else source
+    line = found.line if isinstance(found, Subprogram) else 0
+    called = _prototype(name, found)
+    own, linkage = name, ""
+    if isinstance(found, Subprogram) and found.language == "C++" and name != found.name:
+        own, linkage = found.full_name, name
+    if isinstance(called, NotCallable):
+        own, linkage = (own, linkage) if _is_named(found) else (name, "")
+        return CFunction(
+            own, (), None, None, None, source, called.reason, line, linkage, wrapper=called.wrapper
+        )
+    return CFunction(
+        own,
+        called.parameters,
+        called.result,
+        None,
+        None,
+        source,
+        None,
+        line,
+        linkage,
+        called.structs,
+    )
+
+
+def _is_named(found: Subprogram | NotCallable | str | None) -> bool:
+    """Tell whether a function of C++ has a name of its own, and is not of the library."""
+    if not isinstance(found, Subprogram) or found.language != "C++":
+        return False
+    scope = found.full_name.partition("::")[0]
+    return scope not in _OF_LIBRARIES and not found.name.startswith("_")
+
+
+def _with_own_names(found: dict[str, _Symbol]) -> dict[str, _Symbol]:
+    """Return functions by name; several functions of one name get the types of their parameters."""
+    same: dict[str, list[_Symbol]] = {}
+    for symbol in found.values():
+        same.setdefault(symbol.fn.name, []).append(symbol)
+    named: dict[str, _Symbol] = {}
+    for symbols in same.values():
+        for symbol in symbols:
+            fn = symbol.fn
+            if len(symbols) > 1 and fn.linkage:
+                fn = replace(fn, name=_overload(fn))
+            if fn.name in named:  # two types with one text
+                fn = replace(fn, name=fn.symbol, linkage="")
+            if len(fn.name) > _LONGEST_NAME and fn.reason is None:
+                fn = replace(fn, parameters=(), result=None, reason=_LONG, structs=())
+            named[fn.name] = replace(symbol, fn=fn)
+    return named
+
+
+def _overload(fn: CFunction) -> str:
+    types = ", ".join(parameter.type.text for parameter in fn.parameters)
+    return f"{fn.name}({types})" if fn.reason is None else fn.symbol
+
+
+def _prototype(name: str, found: Subprogram | NotCallable | str | None) -> Prototype | NotCallable:
+    own = found if isinstance(found, Subprogram) else None
+    if not _is_c_name(name) and (own is None or own.name != name) and not _is_named(own):
+        language = own.language if own else "C++" if name.startswith("_Z") else ""
+        remedy = _REMEDIES.get(language, "").format(own.name if own else name)
+        return NotCallable(f"its name is not a C name{remedy}")
+    if len(name) > _LONGEST_NAME and not _is_named(own):
+        return NotCallable(_LONG)
+    if own is not None:
+        return prototype(own)
+    if isinstance(found, NotCallable):
+        return found
+    alias = f": it is an alias of {found}" if found else ""
+    return NotCallable(f"{_UNKNOWN}{alias}")
+
+
+def _is_c_name(name: str) -> bool:
+    return bool(_IDENTIFIER.fullmatch(name)) and not name.startswith(_MANGLED)
+
+
+def _may_be_named(name: str) -> bool:
+    return _is_c_name(name) or name.startswith("_Z")
+
+
+def _hidden(elf: ELFFile) -> list[HiddenFunction]:
+    info = debug_info(elf)
+    if info is None:
+        return []
+    offered = {name for name, _ in global_functions(elf)}
+    local = local_functions(elf)
+    linked = elf["e_type"] != "ET_REL"
+    return [
+        HiddenFunction(each.name, each.source, _why(each, local, linked))
+        for each in subprograms(info, {"C", "C++"})
+        if each.symbol == each.name
+        and _IDENTIFIER.fullmatch(each.name)
+        and each.name != "main"
+        and not each.name.startswith("bp_")
+        and (each.name not in offered or not each.external)
+    ]
+
+
+def _why(hidden: Subprogram, local: set[str], linked: bool) -> str:
+    keep = f"--keep {hidden.name} compiles it out of line"
+    if hidden.name not in local and hidden.language in ("C++", "Rust"):  # --keep is for C
+        keep = "call it from a function of your own"
+    if not hidden.external:
+        return f"static: {keep}" if hidden.name in local else f"static and inlined: {keep}"
+    if linked:
+        return "removed by the linker: nothing refers to it"
+    return f"inlined: {keep}"
+
+
+def _with_hooks(found: dict[str, _Symbol]) -> list[CFunction]:
+    """Return the functions with their set-ups and checks, which are then left out themselves."""
+    plain = {n: s for n, s in found.items() if s.fn.reason is None and not s.fn.parameters}
+    setups = {n for n, s in plain.items() if n.endswith("_setup") and s.fn.result is None}
+    checks = {n for n, s in plain.items() if n.endswith("_check") and s.returns_int}
+    setups = {n for n in setups if n.removesuffix("_setup") in found}
+    checks = {n for n in checks if n.removesuffix("_check") in found}
+    return [
+        replace(
+            found[name].fn,
+            setup=found[f"{name}_setup"].fn.symbol if f"{name}_setup" in setups else None,
+            check=found[f"{name}_check"].fn.symbol if f"{name}_check" in checks else None,
+        )
+        for name in sorted(found.keys() - setups - checks)
+    ]

@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ELF images in a file that a user names, and the functions in their symbol tables.
+
+The file may be a static library: the ar format, with the long names of GNU and of BSD. Layout, see
+ar(5): the magic, then members at even offsets. A header of 60 bytes of text has the name in bytes 0
+to 15 and the size in bytes 48 to 57, and ends in a grave accent and a newline. ``/`` and
+``/SYM64/`` are tables of symbols, ``//`` is the table of names of more than 15 bytes, ``/N`` a name
+at offset N in it, ``#1/N`` a name in the first N bytes of the content.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from boardprof.base.errors import BoardprofError, UsageError
+
+if TYPE_CHECKING:  # pyelftools takes a while to import
+    from elftools.elf.elffile import ELFFile
+
+ELF_MAGIC = b"\x7fELF"
+_BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # LLVM's, bare and wrapped
+_T = TypeVar("_T")
+MAGIC = b"!<arch>\n"
+THIN_MAGIC = b"!<thin>\n"
+_HEADER = 60
+_SECTION = {32: "4xI8xIIII8x", 64: "4xI16xQQII16x"}  # ELF, "Sections": type, offset ... info
+_TABLE_KINDS = (2, 11)  # SHT_SYMTAB; SHT_DYNSYM, if the file is stripped
+_SYMBOL = {32: "IIIBBH", 64: "IBBHQQ"}  # ELF, "Symbol Table"
+_UNDEFINED, _RESERVED = 0, 0xFF00  # SHN_UNDEF, SHN_LORESERVE
+_FUNCTION, _FILE = 2, 4  # STT_FUNC, STT_FILE
+_TABLES = {"/", "/SYM64/", "__.SYMDEF", "__.SYMDEF SORTED", "__.SYMDEF_64"}
+
+
+@dataclass(frozen=True)
+class Image:
+    """An ELF image.
+
+    Attributes:
+        label: the file's name; for a member of a library, ``libfir.a(fir.o)``.
+        path: the file, as it was given.
+        content: the image.
+        in_library: whether the linker takes it only when something else needs it.
+    """
+
+    label: str
+    path: Path
+    content: bytes
+    in_library: bool
+
+
+def images(path: Path) -> Iterator[Image]:
+    """Yield the ELF images in a file.
+
+    Raises:
+        UsageError: it is neither an ELF file nor a library with ELF files.
+    """
+    with path.open("rb") as file:
+        magic = file.read(8)
+    if magic in (MAGIC, THIN_MAGIC):
+        yield from _library(path)
+    elif magic.startswith(ELF_MAGIC):
+        yield Image(path.name, path, path.read_bytes(), in_library=False)
+    elif magic.startswith(_BITCODE):
+        raise UsageError(
+            f"{path} cannot be read as an ELF file: it is LLVM bitcode.",
+            hint="compile it without -flto",
+        )
+    else:
+        raise UsageError(
+            f"{path} cannot be read as an ELF file or a library of ELF files.",
+            hint="give an object (.o), a static library (.a), a shared library or a program",
+        )
+
+
+def _library(path: Path) -> Iterator[Image]:
+    found = False
+    for member in members(path):
+        if member.content.startswith(ELF_MAGIC):
+            found = True
+            yield Image(f"{path.name}({member.name})", path, member.content, in_library=True)
+    if not found:
+        raise UsageError(f"{path} is a library that contains no ELF object.")
+
+
+def read_image(image: Image, reader: Callable[[ELFFile], _T]) -> _T:
+    """Return the result of ``reader`` for an image.
+
+    Raises:
+        UsageError: the image is damaged.
+    """
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        return reader(ELFFile(io.BytesIO(image.content)))
+    except BoardprofError:
+        raise
+    except Exception as error:
+        # For damaged files pyelftools raises asserts and KeyErrors besides its own errors.
+        raise UsageError(
+            f"{image.path} cannot be read as an ELF file"
+            f"{f' ({image.label})' if image.in_library else ''}: "
+            f"{type(error).__name__}: {error}.",
+            hint="if the file is not damaged, compile it with -g -gdwarf-4, or decompress it: "
+            "objcopy --decompress-debug-sections",
+        ) from error
+
+
+def read_if_possible(path: Path, reader: Callable[[ELFFile], _T]) -> _T | None:
+    """Return the result of ``reader`` for an ELF file. None if the file is missing or damaged."""
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        with path.open("rb") as file:
+            return reader(ELFFile(file))
+    except Exception:  # as for `read_image`
+        return None
+
+
+class Symbol(NamedTuple):
+    """An entry of a symbol table.
+
+    Attributes:
+        name: its name; a dynamic one may end in ``@@VERSION``.
+        value: an address, or an offset in its section.
+        size: in bytes.
+        bind: `LOCAL`, `GLOBAL` or `WEAK`.
+        kind: such as `OBJECT`.
+        section: number of its section. 0 if it is undefined.
+    """
+
+    name: str
+    value: int
+    size: int
+    bind: int
+    kind: int
+    section: int
+
+    @property
+    def is_defined(self) -> bool:
+        """Whether it is defined in this file."""
+        return self.section != _UNDEFINED
+
+    @property
+    def is_in_section(self) -> bool:
+        """Whether it is defined in a section; a constant or a common symbol is not."""
+        return _UNDEFINED < self.section < _RESERVED
+
+    @property
+    def is_function(self) -> bool:
+        """Whether it is a function that is defined here."""
+        return self.kind == _FUNCTION and self.is_defined
+
+
+LOCAL, GLOBAL, WEAK = range(3)
+"""Bindings of symbols: STB_LOCAL, STB_GLOBAL, STB_WEAK."""
+
+OBJECT = 1
+"""Kind of a variable's symbol: STT_OBJECT."""
+
+
+def symbols(elf: ELFFile) -> list[Symbol]:
+    """Return all symbols; a stripped library has only those that it exports."""
+    return list(_read_symbols(elf, False))
+
+
+def functions_in(elf: ELFFile) -> list[Symbol]:
+    """Return the symbols of the functions that are defined here."""
+    return [symbol for symbol in symbols(elf) if symbol.is_function]
+
+
+def code_address(elf: ELFFile, symbol: Symbol) -> int:
+    """Return a function's start address, without the bit that marks Thumb code."""
+    return symbol.value & ~1 if elf["e_machine"] == "EM_ARM" else symbol.value
+
+
+def global_functions(elf: ELFFile) -> Iterator[tuple[str, bool]]:
+    """Yield the name of every global function that is defined here, and whether it is weak."""
+    for symbol in _read_symbols(elf, True):
+        if symbol.is_function and symbol.bind in (GLOBAL, WEAK):
+            yield symbol.name.partition("@")[0], symbol.bind == WEAK  # name@@version
+
+
+def global_names(elf: ELFFile) -> Iterator[tuple[str, bool]]:
+    """Yield the name of every global function and variable, and whether it is defined here."""
+    for symbol in _read_symbols(elf, True):
+        if symbol.name:
+            yield symbol.name, symbol.is_defined
+
+
+def all_names(elf: ELFFile) -> dict[str, list[str]]:
+    """Return for each function all names of its code, in the order of the table."""
+    at: dict[tuple[int, int], list[str]] = {}
+    for symbol in functions_in(elf):
+        at.setdefault((symbol.section, symbol.value), []).append(symbol.name)
+    return {name: names for names in at.values() for name in names}
+
+
+def local_functions(elf: ELFFile) -> set[str]:
+    """Return the names of the functions here that no other file can call."""
+    return {
+        symbol.name.partition(".")[0]  # GCC's clones: name.part.0
+        for symbol in functions_in(elf)
+        if symbol.bind == LOCAL
+    }
+
+
+def is_lto_only(elf: ELFFile) -> bool:
+    """Tell whether an object has the compiler's intermediate code and no machine code."""
+    names = {section.name for section in elf.iter_sections()}
+    return ".debug_info" not in names and any(name.startswith(".gnu.lto_") for name in names)
+
+
+def main_source(elf: ELFFile) -> str | None:
+    """Return the source that an object was compiled from; None for a linked program."""
+    if elf["e_type"] != "ET_REL":
+        return None
+    files = (symbol.name for symbol in _read_symbols(elf, False) if symbol.kind == _FILE)
+    return next(files, None)
+
+
+def _read_symbols(elf: ELFFile, globals_only: bool) -> Iterator[Symbol]:
+    """Yield symbols. Local ones come first, up to sh_info (ELF, "Sections").
+
+    A compiler makes hundreds. pyelftools takes 50 us for each, and struct takes one.
+    """
+    sections = list(_section_headers(elf))
+    kinds = [kind for kind, *_ in sections]
+    kind = next((each for each in _TABLE_KINDS if each in kinds), None)
+    if kind is None:
+        return
+    _, at, size, link, first = sections[kinds.index(kind)]
+    names, table = _content(elf, *sections[link][1:3]), memoryview(_content(elf, at, size))
+    layout = struct.Struct(("<" if elf.little_endian else ">") + _SYMBOL[elf.elfclass])
+    for name, *values in layout.iter_unpack(table[first * layout.size * globals_only :]):
+        if elf.elfclass == 64:
+            info, _, section, value, size = values
+        else:
+            value, size, info, _, section = values
+        text = names[name : names.index(b"\0", name)].decode(errors="replace")
+        yield Symbol(text, value, size, info >> 4, info & 15, section)
+
+
+def _section_headers(elf: ELFFile) -> Iterator[tuple[int, int, int, int, int]]:
+    """Yield type, offset, size, link and info of each section."""
+    layout = struct.Struct(("<" if elf.little_endian else ">") + _SECTION[elf.elfclass])
+    size: int = elf["e_shentsize"] if elf["e_shoff"] else 0
+    table = _content(elf, elf["e_shoff"], elf.num_sections() * size)
+    for at in range(0, len(table), size or 1):
+        yield layout.unpack_from(table, at)
+
+
+def _content(elf: ELFFile, offset: int, size: int) -> bytes:
+    elf.stream.seek(offset)
+    content: bytes = elf.stream.read(size)
+    return content
+
+
+# -- static libraries --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Member:
+    """A file in a library."""
+
+    name: str
+    content: bytes
+
+
+def is_library(path: Path) -> bool:
+    """Tell whether a file is a static library, thin or not."""
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) in (MAGIC, THIN_MAGIC)
+
+
+def members(path: Path) -> Iterator[Member]:
+    """Yield the files of a library, in its order, without its tables.
+
+    Raises:
+        UsageError: it is damaged, or a thin archive, which has only the names of its files.
+    """
+    if path.read_bytes().startswith(THIN_MAGIC):
+        raise UsageError(
+            f"{path} is a thin archive: it contains the names of objects, not the objects.",
+            hint="give the objects themselves, or make the library without T: ar rcs",
+        )
+    return (member for _, member in _placed(path) if member.name not in _TABLES)
+
+
+def outside(path: Path) -> list[Path]:
+    """Return the files that a thin archive names; empty for any other library.
+
+    Raises:
+        UsageError: it is damaged.
+    """
+    with path.open("rb") as file:
+        if file.read(len(THIN_MAGIC)) != THIN_MAGIC:
+            return []
+    return [path.parent / each.name for _, each in _placed(path) if each.name not in _TABLES]
+
+
+def defining(path: Path) -> dict[str, Member]:
+    """Return the member that defines each symbol, from the library's table of symbols.
+
+    Empty for a library without a table. Missing files of a thin archive are left out.
+
+    Raises:
+        UsageError: it is damaged.
+    """
+    placed = dict(_placed(path))
+    table = next((each.content for each in placed.values() if each.name == "/"), None)
+    if table is None:
+        return {}
+    # Big-endian: the number of symbols, the offset of each one's file, and the names.
+    count = int.from_bytes(table[:4], "big")
+    begins = [int.from_bytes(table[4 + 4 * i : 8 + 4 * i], "big") for i in range(count)]
+    names = table[4 + 4 * count :].split(b"\0")
+    found: dict[str, Member] = {}
+    for name, begin in zip(names, begins, strict=False):
+        if begin in placed and placed[begin].content:
+            found.setdefault(name.decode(errors="replace"), placed[begin])
+    return found
+
+
+def _placed(path: Path) -> Iterator[tuple[int, Member]]:
+    """Yield the files and the tables of symbols with the offsets of their headers."""
+    data = path.read_bytes()
+    thin = data.startswith(THIN_MAGIC)
+    names, at = b"", len(MAGIC)
+    while at + _HEADER <= len(data):
+        name, size = _header(path, data[at : at + _HEADER])
+        elsewhere = thin and name != "//" and name not in _TABLES
+        place, begin = at, at + _HEADER
+        at = begin if elsewhere else begin + size + size % 2
+        content = b"" if elsewhere else data[begin : begin + size]
+        if len(content) < size and not elsewhere:
+            raise UsageError(f"{path} is truncated: its member {name} should have {size} bytes.")
+        if name == "//":
+            names = content
+            continue
+        if name.startswith("#1/"):
+            length = _decimal(path, name[3:])
+            name, content = (
+                content[:length].rstrip(b"\0").decode(errors="replace"),
+                content[length:],
+            )
+        elif name[:1] == "/" and name[1:].isdecimal():
+            name = names[int(name[1:]) :].partition(b"\n")[0].decode(errors="replace")
+        name = name if name in _TABLES else name.removesuffix("/")
+        if elsewhere:
+            file = path.parent / name
+            content = file.read_bytes() if file.is_file() else b""
+        yield place, Member(name, content)
+
+
+def _header(path: Path, header: bytes) -> tuple[str, int]:
+    """Return name and size of a member."""
+    if header[58:60] != b"`\n":
+        raise UsageError(f"{path} is damaged: a member does not begin with a header.")
+    return header[:16].decode(errors="replace").rstrip(), _decimal(
+        path, header[48:58].decode(errors="replace")
+    )
+
+
+def _decimal(path: Path, text: str) -> int:
+    if not text.strip().isdecimal():
+        raise UsageError(f"{path} is damaged: {text!r} is not the size of a member.")
+    return int(text)

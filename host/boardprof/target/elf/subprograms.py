@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The functions in DWARF, from C, C++, Rust and Zig, and their prototypes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+
+from elftools.dwarf.die import DIE
+from elftools.dwarf.dwarfinfo import DWARFInfo
+
+from boardprof.target.cfunction import CType, Parameter, Struct
+from boardprof.target.elf.debug_info import declaration, has, number, text
+from boardprof.target.elf.dwarf_types import Types
+from boardprof.target.elf.wrapper import wrapper
+
+# GCC's flags for the debug level: -g, -g1, -ggdb3, -gdwarf-4; the last one counts.
+_DEBUG_LEVEL = re.compile(r" -g(\d|gdb\d?|dwarf-\d|)(?= |$)")
+# Entries below a unit that contain functions.
+_SCOPES = {"DW_TAG_module", "DW_TAG_namespace"}
+_CLASSES = {"DW_TAG_class_type", "DW_TAG_structure_type", "DW_TAG_union_type"}
+# DWARF 5, 7.12, and the list of later codes: C89, C, C99, Objective-C, C11, C17, C23. Only these
+# languages have functions without a prototype.
+_C = {0x01, 0x02, 0x0C, 0x10, 0x1D, 0x2C, 0x3E}
+_RUST = {0x1C, 0x9000}  # DWARF 5, 7.12; an older code of its own
+_C_PLUS_PLUS = {0x04, 0x1A, 0x21, 0x2A, 0x2B, 0x3A}
+_ASSEMBLERS = {0x8001, 0x0031}  # DW_LANG_Mips_Assembler, DW_LANG_Assembly
+
+
+@dataclass(frozen=True)
+class Subprogram:
+    """A function that a unit defines.
+
+    Attributes:
+        name: in the source.
+        symbol: its name for the linker.
+        source: the translation unit, as the compiler was given it.
+        external: whether other units may call it.
+        language: "C", "C++", "Rust" or "".
+        die: its entry.
+        line: of the name in ``source``; 0 if not known, or if it is in a file that is included.
+    """
+
+    name: str
+    symbol: str
+    source: str
+    external: bool
+    language: str
+    die: DIE
+    line: int = 0
+
+    @property
+    def full_name(self) -> str:
+        """The name with its namespaces and classes: ``k::dot``."""
+        return "::".join([*_scopes(self.die), self.name])
+
+
+@dataclass(frozen=True)
+class Prototype:
+    """The types that a call needs; the result None is ``void``."""
+
+    parameters: tuple[Parameter, ...]
+    result: CType | None
+    structs: tuple[Struct, ...] = ()
+
+
+@dataclass(frozen=True)
+class NotCallable:
+    """Why a function cannot be called over the wire, and C code of a function that calls it."""
+
+    reason: str
+    wrapper: str = ""
+
+
+def subprograms(info: DWARFInfo, languages: Container[str] | None = None) -> Iterator[Subprogram]:
+    """Yield the functions that are defined here, each once and under its name.
+
+    Args:
+        info: of one file.
+        languages: only these, as in `Subprogram`; None for all.
+    """
+    for unit in info.iter_CUs():
+        top = unit.get_top_DIE()
+        if top.tag != "DW_TAG_compile_unit" or number(top, "DW_AT_language") in _ASSEMBLERS:
+            continue  # an assembler knows names, not types
+        spoken = _language(top)
+        if languages is not None and spoken not in languages:
+            continue
+        source = text(top, "DW_AT_name").partition("/@/")[0]  # Rust adds its own unit after it
+        for die in _definitions(top):
+            name = text(die, "DW_AT_name")
+            linkage = text(die, "DW_AT_linkage_name") or text(die, "DW_AT_MIPS_linkage_name")
+            external = has(die, "DW_AT_external")
+            # The unit's own file is 1; some compilers of DWARF 5 call it 0.
+            is_own = number(die, "DW_AT_decl_file") in (0, 1)
+            line = number(die, "DW_AT_decl_line") or 0 if is_own else 0
+            yield Subprogram(name, linkage or name, source, external, spoken, die, line)
+
+
+def is_elsewhere(info: DWARFInfo) -> bool:
+    """Tell whether the information is in another file, whose name alone is here."""
+    attributes = {name for unit in info.iter_CUs() for name in unit.get_top_DIE().attributes}
+    return bool(attributes & {"DW_AT_dwo_name", "DW_AT_GNU_dwo_name"})
+
+
+def _language(top: DIE) -> str:
+    code = number(top, "DW_AT_language")
+    if text(top, "DW_AT_producer").startswith("zig"):  # claims to be C99
+        return ""
+    return "C" if code in _C else "Rust" if code in _RUST else "C++" if code in _C_PLUS_PLUS else ""
+
+
+def _definitions(scope: DIE) -> Iterator[DIE]:
+    """Yield the entries of functions that have a name and are defined here.
+
+    A function that is also inlined has two entries: an abstract one with name and types, which is
+    taken, and one with the code, which refers to it.
+    """
+    for die in scope.iter_children():
+        if die.tag in _SCOPES:
+            yield from _definitions(die)
+        elif (
+            die.tag == "DW_TAG_subprogram"
+            and "DW_AT_declaration" not in die.attributes
+            and "DW_AT_abstract_origin" not in die.attributes
+            and not has(die, "DW_AT_artificial")
+            and has(die, "DW_AT_name")
+        ):
+            yield die
+
+
+def _scopes(die: DIE) -> list[str]:
+    """Return the names of the namespaces and classes around a function, the outermost first."""
+    scopes: list[str] = []
+    around = declaration(die).get_parent()
+    while around is not None and around.tag in (*_SCOPES, *_CLASSES):
+        scopes.insert(0, text(around, "DW_AT_name") or "(anonymous)")
+        around = around.get_parent()
+    return scopes
+
+
+def prototype(of: Subprogram) -> Prototype | NotCallable:
+    """Return the prototype of a function, or why it cannot be called.
+
+    Only in optimised Zig may the signature be shorter than the source's: parameters that the code
+    discards (``_ = x``) are missing.
+    """
+    die = of.die
+    prototyped = has(die, "DW_AT_prototyped") or of.language != "C"
+    if _is_bare(die) and _has_no_types(of):
+        return NotCallable("its debug information has no types")
+    types = Types(has_abi_of_c=of.language in ("C", "C++"))
+    parameters: list[Parameter] = []
+    reasons: dict[int, str] = {}
+    is_variadic, number_of = False, -1
+    for child in die.iter_children():
+        is_variadic |= child.tag == "DW_TAG_unspecified_parameters" and prototyped
+        if child.tag != "DW_TAG_formal_parameter":
+            continue
+        number_of += 1
+        name = _free_name(text(child, "DW_AT_name"), parameters)
+        kind = types.parameter(child)
+        if isinstance(kind, str):
+            reasons[number_of] = f"its parameter {name!r} is {kind}"
+            continue
+        parameters.append(Parameter(name, kind))
+    result = types.result(die)
+    reason = next(iter(reasons.values()), None)
+    if is_variadic:
+        reason = "it takes a variable number of arguments"
+    elif number_of >= 0 and not prototyped:
+        reason = "it has no prototype: it is defined in the style used before C89"
+    elif reason is None and isinstance(result, str):
+        reason = f"its result is {result}"
+    if reason is None:
+        assert not isinstance(result, str)
+        return Prototype(tuple(parameters), result, tuple(types.structs.values()))
+    if of.language != "C":
+        return NotCallable(reason)
+    by_pointer = frozenset(reasons)
+    return NotCallable(
+        reason, wrapper(of.name, die, by_pointer, result_by_pointer=isinstance(result, str))
+    )
+
+
+def _is_bare(die: DIE) -> bool:
+    """Tell whether an entry is like that of a ``void f(void)`` whose types were left out."""
+    attributes = ("DW_AT_prototyped", "DW_AT_type")
+    return not any(has(die, each) for each in attributes) and not any(
+        child.tag == "DW_TAG_formal_parameter" for child in die.iter_children()
+    )
+
+
+def _has_no_types(of: Subprogram) -> bool:
+    """Tell whether a unit has line numbers only: ``-g1``, ``-C debuginfo=1``."""
+    top = of.die.cu.get_top_DIE()
+    if any(str(child.tag).endswith("_type") for child in top.iter_children()):
+        return False
+    producer = text(top, "DW_AT_producer")
+    if producer.startswith("GNU"):
+        levels = _DEBUG_LEVEL.findall(producer)
+        return not levels or levels[-1] in ("1", "gdb1")
+    return of.language == "Rust"
+
+
+def _free_name(name: str, others: list[Parameter]) -> str:
+    """Return a parameter's name, changed if it is missing or taken by another parameter."""
+    free = name if name.isidentifier() else f"arg{len(others)}"
+    while any(other.name == free for other in others):
+        free += "_"
+    return free

@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of a new board or a new collector, with a mark wherever something is to be changed.
+
+A new board is a copy of a similar one. A new collector is a C file, a layout and vectors, which
+build and count ticks at first. It can be in a checkout of boardprof, in a board's folder, or in the
+user's own Python package.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from boardprof.base.errors import UsageError
+from boardprof.base.writing import unwritable
+from boardprof.target.descriptions.board_file import BOARD_FILE, is_board_name, load_board
+from boardprof.target.descriptions.board_lookup import board_spec, find_boards
+from boardprof_protocol.blob import encode_blob
+from boardprof_protocol.c_header import own_header
+from boardprof_protocol.collectors import collector_layouts
+from boardprof_protocol.layout import Layout
+
+MARK = "CHANGE:"
+"""What stands wherever the copy speaks of the other board."""
+
+_KEYS = {
+    "cc": "the compiler and the Debian package that contains it",
+    "arch": "folder in device_runtime_c/arch with the code shared by boards of this architecture",
+    "cflags": "core and ABI",
+    "collectors": "files in device_runtime_c/collectors, without bp_, that suit the board",
+    "config": "sizes by the board's RAM (bp_config.h); guard = 1 needs [guard]",
+}
+_TABLES = {
+    "launch": '"serial" for a board on a wire, "process" for an emulator, "library"',
+    "port": "the real board, if an emulator can also run as this board",
+    "flash": "the tool that writes firmware to it",
+    "clock": '"measured", "declared" or "simulated": whether ticks are time',
+    "guard": "the faults that it survives; for each of the others, the reason",
+    "unsupported": "counters that a probe would wrongly accept, with the reason",
+    "events": "codes of the board's own events",
+}
+_DROPPED = ("default", "status")
+
+_FUNCTIONS = {
+    "init": "clocks, the line to the host, the tick counter",
+    "read": "the receiver's registers; must not block",
+    "write": "the transmitter's registers",
+    "idle": "may be empty",
+    "ticks": "the fastest free-running counter",
+    "coarse": "a slower clock, if the ticks wrap within minutes; else 0",
+    "clock": "source, rate and width of the ticks",
+    "reset_cause": "the register that gives the cause, or BP_RESET_UNKNOWN",
+    "boot_id": "a different number at each boot",
+    "guard": "how to end a call that faults or hangs",
+    "stack_limit": "the lowest address of the stack",
+}
+_DEFINITION = re.compile(r"(?:[a-z]\w*[ *]+)+bp_port_(\w+?)(?:\(.*\) \{| BP_ROM = \{| = \{)$")
+_NUMBER = re.compile(r"#define \w+ \d")
+_GENERATED = "Do not edit"
+_SOURCES = {".c", ".h", ".S", ".ld"}
+
+
+def new_board(name: str, like: str, folder: Path) -> Path:
+    """Make the folder of a new board, which builds at once.
+
+    Args:
+        name: the board's, and its folder's.
+        like: the board that it is most like.
+        folder: where the new folder is made.
+
+    Returns:
+        The new folder.
+
+    Raises:
+        UnknownNameError: the board ``like`` does not exist.
+        UsageError: the name is taken or none, or the folder is there or cannot be written; nothing
+            remains.
+    """
+    model = board_spec(like)
+    target = folder / name
+    if not is_board_name(name):
+        raise UsageError(
+            f"{name!r}: a board's name may have only letters, digits, '.', '_' and '-'.",
+            hint="take another name",
+        )
+    if name in find_boards():
+        raise UsageError(f"A board {name!r} already exists.", hint="take another name")
+    if target.exists():
+        raise UsageError(f"{target} already exists.", hint="take another name, or remove it")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as scratch:
+            copy = Path(scratch) / name  # the folder's name is the board's
+            _copy(model.folder, copy)
+            _mark(copy, name, model.name)
+            load_board(copy)
+            copy.rename(target)
+    except OSError as error:
+        raise unwritable(target, error) from error
+    except UnicodeError as error:
+        raise UsageError(f"{target} cannot be written: {error}.") from error
+    return target
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy the files of a folder, without their modes: an installed one may be read-only."""
+    target.mkdir()
+    for path in sorted(source.iterdir()):
+        if path.is_dir() and path.name != "__pycache__":
+            _copy(path, target / path.name)
+        elif path.is_file():
+            shutil.copyfile(path, target / path.name)
+
+
+def _mark(copy: Path, name: str, like: str) -> None:
+    """Put marks into the files of a copy."""
+    file = copy / BOARD_FILE
+    file.write_text(_board_file(file.read_text(encoding="utf-8"), name, like), encoding="utf-8")
+    for path in sorted(copy.rglob("*")):
+        if path.suffix in _SOURCES and path.is_file():
+            text = path.read_text(encoding="utf-8")
+            if _GENERATED not in text:
+                path.write_text(_source(text, path.suffix, name, like), encoding="utf-8")
+
+
+def _board_file(text: str, name: str, like: str) -> str:
+    """Return the copy's board.toml, with a comment over each thing to change."""
+    lines = []
+    for line in text.splitlines():
+        key = re.match(r"(\w+) = ", line)
+        table = re.fullmatch(r"\[(\w+)[\w.]*\]", line)
+        if key and key[1] in _DROPPED:
+            continue
+        if key and key[1] == "summary":
+            lines.append(f"# {MARK} one line about {name}; this is a copy of {like}")
+            line = f'summary = "{name}, made like {like}"'
+        elif key and key[1] in _KEYS:
+            lines.append(f"# {MARK} {_KEYS[key[1]]}")
+        elif table and table[1] in _TABLES and (line == f"[{table[1]}]" or table[1] == "events"):
+            lines.append(f"# {MARK} {_TABLES[table[1]]}")
+        lines.append(line)
+    return "\n".join([*lines, ""])
+
+
+def _source(text: str, suffix: str, name: str, like: str) -> str:
+    """Return a C file or link script of the copy, with a comment over each thing to change."""
+    first, *rest = text.splitlines()
+    lines = [
+        first,
+        f"/* {MARK} a copy from {like}; describe here what applies to {name}, citing its manual. "
+        "*/",
+    ]
+    defines = [line for line in rest if _NUMBER.match(line)][:1]
+    for line in rest:
+        found = _DEFINITION.fullmatch(line)
+        if found and found[1] in _FUNCTIONS:
+            lines.append(f"/* {MARK} {_FUNCTIONS[found[1]]} */")
+        elif line in defines:
+            lines.append(f"/* {MARK} addresses, rates and sizes, from the manual */")
+        elif suffix == ".ld" and line.startswith("MEMORY"):
+            lines.append(f"/* {MARK} addresses and sizes of the chip's memories */")
+        lines.append(line)
+    return "\n".join([*lines, ""])
+
+
+_TEMPLATES = Path(__file__).resolve().parent / "templates"
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
+_OWN_IDS = 2000
+"""First schema id for private use; lower ids belong to boardprof and its boards."""
+
+_NEW_VECTORS = "new vectors, valid and invalid"
+
+
+@dataclass(frozen=True)
+class NewCollector:
+    """The created files and the next steps.
+
+    Attributes:
+        files: that were written.
+        steps: for people, in order.
+    """
+
+    files: tuple[Path, ...]
+    steps: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the files of a collector belong."""
+
+    source: Path
+    layout: Path
+    vectors: Path
+    header: Path | None
+    steps: tuple[str, ...]
+
+
+def new_collector(name: str, folder: Path) -> NewCollector:
+    """Write the files of a collector.
+
+    Args:
+        name: of the collector and of its counter.
+        folder: a checkout of boardprof, a board's folder, or that of a Python package.
+
+    Raises:
+        UsageError: the name is none or taken, or a file is there already or cannot be written.
+    """
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is not a valid collector name: use a-z, then a-z, 0-9 and _.")
+    if name in {layout.name for layout in collector_layouts()}:
+        raise UsageError(f"A collector {name!r} already exists.", hint="take another name")
+    is_checkout = (folder / "device_runtime_c").is_dir() and (folder / "protocol").is_dir()
+    is_board = (folder / BOARD_FILE).is_file()
+    if is_checkout:
+        place, schema_id = _in_checkout(name, folder), _next_id()
+    else:
+        place = _in_board(name, folder) if is_board else _in_package(name, folder)
+        schema_id = _OWN_IDS + zlib.crc32(name.encode()) % (0x10000 - _OWN_IDS)
+    texts = _texts(name, schema_id, place, is_board)
+    for path in texts:
+        if path.exists():
+            rename = ", or take another name" if name in path.name else ""
+            raise UsageError(f"{path} already exists.", hint=f"add to it{rename}")
+    try:
+        for path, text in texts.items():
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise unwritable(path, error) from error
+    return NewCollector(tuple(texts), place.steps)
+
+
+def _in_checkout(name: str, folder: Path) -> _Place:
+    protocol = folder / "protocol"
+    return _Place(
+        folder / "device_runtime_c" / "collectors" / f"bp_{name}.c",
+        protocol / "boardprof_protocol" / "collectors" / f"{name}.py",
+        protocol / "vectors" / f"{name}.json",
+        None,
+        (
+            "make gen",
+            f'add "{name}" to build.collectors of a board.toml',
+            f"after a change of the layout: make gen, and {_NEW_VECTORS}",
+        ),
+    )
+
+
+def _in_board(name: str, folder: Path) -> _Place:
+    return _Place(
+        folder / f"bp_{name}.c",
+        folder / "schema.py",
+        folder / "vectors" / f"{name}.json",
+        folder / f"{name}_wire.h",
+        (
+            f'in {folder / BOARD_FILE}: add "bp_{name}.c" to build.sources (default: ["port.c"]) '
+            f'and "{name}" to build.collectors',
+            f"after a change of the layout: python schema.py, and {_NEW_VECTORS}",
+        ),
+    )
+
+
+def _in_package(name: str, folder: Path) -> _Place:
+    module = f"{folder.resolve().name}.{name}"
+    return _Place(
+        folder / f"bp_{name}.c",
+        folder / f"{name}.py",
+        folder / f"{name}.json",
+        folder / f"{name}_wire.h",
+        (
+            "in pyproject.toml, and install the package again:\n"
+            f'    [project.entry-points."boardprof.collectors"]\n    {name} = "{module}:LAYOUT"',
+            f'add "{name}" to build.collectors of a board.toml',
+            f"after a change of the layout: python {name}.py, and {_NEW_VECTORS}",
+        ),
+    )
+
+
+def _next_id() -> int:
+    ids = [layout.schema_id for layout in collector_layouts()]
+    return max((i for i in ids if i < _OWN_IDS // 2), default=0) + 1
+
+
+def _texts(name: str, schema_id: int, place: _Place, is_board: bool) -> dict[Path, str]:
+    """Return what the files hold."""
+    values = {"name": name, "NAME": name.upper(), "schema_id": str(schema_id)}
+    values["include"] = "" if place.header is None else f'#include "{name}_wire.h"\n'
+    values["module"] = place.layout.stem
+    values["listed"] = "LAYOUTS" if is_board else "LAYOUT"
+    values["layouts"] = "\nLAYOUTS = (LAYOUT,)\n\n" if is_board else "\n"
+    template = "layout.py.in" if place.header is None else "own_layout.py.in"
+    layout = _filled(template, values)
+    made = _run(layout)
+    texts = {
+        place.source: _filled("collector.c.in", values),
+        place.layout: layout,
+        place.vectors: first_vectors(made),
+    }
+    if place.header is not None:
+        texts[place.header] = own_header(place.header.name, [made])
+    return texts
+
+
+def _filled(template: str, values: dict[str, str]) -> str:
+    return Template((_TEMPLATES / template).read_text(encoding="utf-8")).substitute(values)
+
+
+def _run(source: str) -> Layout:
+    """Return the layout that a template defines."""
+    module: dict[str, Any] = {"__name__": "template"}
+    exec(source, module)
+    layout: Layout = module["LAYOUT"]
+    return layout
+
+
+_START, _STOP = 1000, 11000
+_HEADER_BYTES, _CRC_BYTES = 6, 4
+_BY_HAND = f"{MARK} by hand from the manual"
+
+
+def first_vectors(layout: Layout) -> str:
+    """Return the vectors of a layout that has a ``start`` and a ``stop``, as a file has them."""
+    fields = {"start": _START, "stop": _STOP}
+    body = layout.struct.build(fields)
+    good = {
+        "name": f"{MARK} what it is an example of",
+        "source": _BY_HAND,
+        "fields": fields,
+        "body": body.hex(),
+        "hex": encode_blob(layout.schema_id, layout.version, body).hex(),
+        "counters": [
+            {
+                "name": layout.name,
+                "bits": 64,
+                "difference": _STOP - _START,
+                "hz": 0,
+                "coarse_hz": 0,
+                "wrapped": 0,
+            }
+        ],
+    }
+    lines = ",\n".join(f"  {json.dumps(vector)}" for vector in [good, *_bad(layout, body)])
+    return f"[\n{lines}\n]\n"
+
+
+def _bad(layout: Layout, body: bytes) -> list[dict[str, Any]]:
+    """Return vectors that SPEC.md 6.1 refuses for any layout; a body has start and stop halves."""
+    blob = encode_blob(layout.schema_id, layout.version, body)
+    short = encode_blob(layout.schema_id, layout.version, body[:-1])
+    long = encode_blob(layout.schema_id, layout.version, body + b"\0")
+    newer = encode_blob(layout.schema_id, layout.version + 1, body)
+    damaged = blob[:-_CRC_BYTES] + bytes([blob[-_CRC_BYTES] ^ 1]) + blob[1 - _CRC_BYTES :]
+    end = _HEADER_BYTES + len(body)
+    return [
+        _refused("a body one byte short", short, "length", "stop", end - len(body) // 2),
+        _refused("a body one byte long", long, "length", "(end)", end),
+        _refused("a wrong CRC", damaged, "crc", "blob[0].crc", end),
+        _refused("an unknown version", newer, "schema", "header", 0),
+        _refused("the CRC cut off", blob[:-1], "cut", "blob[0].body", _HEADER_BYTES),
+    ]
+
+
+def _refused(name: str, blob: bytes, error: str, path: str, offset: int) -> dict[str, Any]:
+    return {
+        "name": name,
+        "source": _BY_HAND,
+        "hex": blob.hex(),
+        "error": error,
+        "path": path,
+        "offset": offset,
+    }

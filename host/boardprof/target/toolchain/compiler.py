@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A C compiler with a cache: the same inputs are never compiled or linked twice.
+
+The headers of an object are known only after it was compiled. So a lookup has two steps. The
+source's content, the flags and the compiler lead to all objects that were made of these before,
+each with a record of its headers (the compiler's own list, ``-MD``). Then the object is taken whose
+headers still have the recorded contents. Objects are stored under the digest of their content.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from boardprof.base.errors import BuildError
+from boardprof.target.toolchain.cache import Cache, FileHashes, digest, file_state, read_text
+from boardprof.target.toolchain.compile_unit import (
+    Record,
+    Unit,
+    has_untracked,
+    labelled_files,
+    parse_depfile,
+    shadows,
+)
+from boardprof.target.toolchain.driver import SEARCHED, Driver
+from boardprof.target.toolchain.tools import ToolFailure, errors_first
+
+_ENGLISH = {"LC_ALL": "", "LC_MESSAGES": "C", "LANGUAGE": "C"}
+
+
+@dataclass(frozen=True)
+class Object:
+    """A compiled unit.
+
+    Attributes:
+        path: of the file.
+        sha256: of its content, in hex.
+        sources: the source and its headers, including the system's, except those below the
+            compiler's own folder; empty for the agent, and for objects that others have compiled.
+    """
+
+    path: Path
+    sha256: str
+    sources: tuple[Path, ...] = field(default=(), compare=False)
+
+    @classmethod
+    def of(cls, path: Path) -> Object:
+        """Return the object for a file that others have compiled, or that is in the cache."""
+        return cls(path, FileHashes().of(path) or "")
+
+
+class LinkFailure(BuildError):
+    """An image that did not link; ``output`` is what the linker printed."""
+
+    def __init__(self, message: str, *, image: str, output: str) -> None:
+        """Store the linker's output with the message."""
+        super().__init__(message)
+        self.image = image
+        self.output = output
+
+
+class Compiler(Driver):
+    """A compiler on this machine, for one build; it may be used from many threads."""
+
+    def __init__(
+        self, cc: str, package: str, cache: Cache, report: Callable[[str], None] | None = None
+    ) -> None:
+        """Look up ``cc`` on PATH; see `Driver`."""
+        super().__init__(cc, package, cache, report)
+        self._hashes = FileHashes()
+
+    def compile(self, unit: Unit) -> Object:
+        """Return the object of ``unit``, from the cache if it is there.
+
+        Raises:
+            BuildError: it does not compile; the message has the compiler's text.
+        """
+        return self.find(unit) or self._compile(unit)
+
+    def stop(self) -> None:
+        """End what other threads compile."""
+        self._tools.stop()
+
+    def find(self, unit: Unit) -> Object | None:
+        """Return the object of ``unit`` from the cache; None if it is not there."""
+        for file, record in self._records(self._key(unit)) if unit.tracked else ():
+            made = self._cache.root / "objects" / record.sha256 / record.name
+            self._cache.use(made)
+            if self._is_valid(unit, record) and FileHashes().of(made) == record.sha256:
+                self._cache.use(file)
+                return Object(made, record.sha256, self._sources(unit, record))
+        return None
+
+    def _key(self, unit: Unit) -> str:
+        """Return what a unit is known by before it is compiled."""
+        source = self._hashes.of(unit.folder / unit.source)
+        places = [(option, *unit.label(str(folder))) for option, folder in unit.folders]
+        roots = [label for label, _ in unit.roots]
+        return digest(self._identity, unit.source, unit.flags, places, roots, source)
+
+    def link(
+        self,
+        image: str,
+        objects: Sequence[Object],
+        before: Sequence[str],
+        after: Sequence[str],
+        folder: Path,
+        key: str,
+        scripts: Sequence[Path] = (),
+        last: Sequence[Object] = (),
+        watched: bool = False,
+        folders: Sequence[Path] = (),
+    ) -> Path:
+        """Return the linked image, from the cache if it is there.
+
+        Args:
+            image: its file name.
+            objects: in the order of the link.
+            before: arguments before the objects, without paths of the machine.
+            after: arguments after the objects, without paths of the machine.
+            folder: where the linker runs.
+            key: digest of all else that the image depends on, such as link scripts.
+            scripts: linker scripts besides the board's own.
+            last: libraries after all that.
+            watched: the arguments name files that ``key`` may not cover. Such an image is linked
+                again if the linker cannot list the files that it reads.
+            folders: folders of further link scripts, which ``key`` covers.
+
+        Raises:
+            LinkFailure: it does not link; the message has the linker's text.
+        """
+        hashes = [made.sha256 for made in (*objects, *last)]
+        place = digest(self._identity, image, hashes, before, after, key)
+        known = self._linked(place)
+        if known is not None:
+            return known
+        with self._cache.scratch() as scratch:
+            began_ns = scratch.stat().st_mtime_ns
+            made, depfile = scratch / image, scratch / "depfile"
+            files = [str(made.path) for made in objects]
+            # Before the board's own: INSERT finds what comes after it.
+            command = [word for path in scripts for word in ("-T", str(path))]
+            command += [f"-L{path}" for path in folders]
+            command += [*before, *files, *after, *(str(made.path) for made in last)]
+            command += [f"-Wl,--dependency-file={depfile}"] if self.tells_files() else []
+            command += ["-o", str(made)]
+            try:
+                self._tools.run(self._cc, command, folder, f"{image} does not link", LC_ALL="C")
+            except ToolFailure as error:
+                output = error.stderr + error.stdout
+                raise LinkFailure(str(error), image=image, output=output) from error
+            read = _read_files(depfile, folder, self._cache.root) if depfile.exists() else None
+            hashes = [FileHashes().of(made) or ""]
+            kept = self._cache.keep(made, "images", digest(place, hashes), image)
+        settled = all(path.stat().st_mtime_ns < began_ns for path in read or ())
+        if settled and not (watched and read is None):
+            states = {str(path): file_state(path) for path in read or ()}
+            self._cache.write(json.dumps([str(kept), states]), "links", f"{place}.json")
+        return kept
+
+    def _linked(self, place: str) -> Path | None:
+        """Return an image from the same inputs, if no file that the linker read has changed."""
+        known = self._cache.read("links", f"{place}.json")
+        if known is None:
+            return None
+        image, read = json.loads(known)
+        same = all(file_state(path) == state for path, state in read.items())
+        # Its folder is named after its inputs and its content.
+        made = digest(place, [FileHashes().of(Path(image))])
+        if not same or Path(image).parent.name != made:
+            return None
+        self._cache.use(Path(image))
+        return Path(image)
+
+    def edit(self, made: Object, *options: str) -> Object:
+        """Return a copy of an object, edited by the compiler's own ``objcopy``.
+
+        Args:
+            made: the object; without options it is returned as it is.
+            options: objcopy's.
+
+        Raises:
+            BuildError: objcopy fails.
+        """
+        if not options:
+            return made
+
+        def edited(target: Path) -> None:
+            failure = f"{target.name} cannot be edited"
+            self._binutil("objcopy", [*options, str(made.path), str(target)], failure)
+
+        place = ("edited", digest(self._identity, made.sha256, options))
+        return Object.of(self._cache.made(made.path.name, edited, *place))
+
+    def can_edit(self, option: str) -> bool:
+        """Return whether the compiler's own ``objcopy`` knows an option."""
+
+        def told() -> str:
+            return self._tools.run(self.program("objcopy"), ["--help"], Path("/"), "objcopy fails")
+
+        place = ("compilers", digest(self._identity, self._cc, "objcopy --help"))
+        return option in self._cache.recall(told, *place)
+
+    def convert(self, image: Path, form: str, converted: Path) -> None:
+        """Write an ELF image in another format of ``objcopy``, such as ``ihex``.
+
+        Raises:
+            BuildError: objcopy fails.
+        """
+        command = ["-O", form, str(image), str(converted)]
+        self._binutil("objcopy", command, f"{image} cannot be converted")
+
+    def merge(self, name: str, objects: Sequence[Object], flags: Sequence[str]) -> Object:
+        """Return one relocatable object made of several.
+
+        Args:
+            name: of its file.
+            objects: at least one.
+            flags: that choose the machine.
+
+        Raises:
+            BuildError: the linker fails, for example because two define the same symbol.
+        """
+
+        def merged(target: Path) -> None:
+            files = [str(made.path) for made in objects]
+            command = [*flags, "-r", "-nostdlib", "-o", str(target), *files]
+            self._tools.run(self._cc, command, Path("/"), f"{name} cannot be merged", LC_ALL="C")
+
+        hashes = [made.sha256 for made in objects]
+        place = ("edited", digest(self._identity, "merged", hashes, list(flags)))
+        return Object.of(self._cache.made(name, merged, *place))
+
+    def library(self, name: str, made: Object) -> Object:
+        """Return a static library of one object.
+
+        Raises:
+            BuildError: ``ar`` fails.
+        """
+
+        def written(target: Path) -> None:
+            self._binutil("ar", ["rcsD", str(target), str(made.path)], f"{name} cannot be made")
+
+        place = ("libraries", digest(self._identity, made.path.name, made.sha256))
+        return Object.of(self._cache.made(name, written, *place))
+
+    def _binutil(self, name: str, arguments: Sequence[str], failure: str) -> None:
+        self._tools.run(self.program(name), arguments, Path("/"), failure)
+
+    def _records(self, key: str) -> Iterator[tuple[Path, Record]]:
+        for file in sorted(self._cache.root.joinpath("units", key).glob("*.json")):
+            text = read_text(file)
+            if text is not None:  # else damaged, or just deleted
+                yield file, Record.from_json(text)
+
+    def _sources(self, unit: Unit, record: Record) -> tuple[Path, ...]:
+        """Return the files that an object was made of, without the compiler's own.
+
+        A file below no root may still be the user's, for example by ``-include``. The compiler may
+        be installed in a folder of the user's work tree that git ignores. A folder that also
+        contains the unit, such as /usr, is not the compiler's own.
+        """
+        if not unit.watched:
+            return ()
+        homes = [home for home in self._homes if not unit.folder.is_relative_to(home)]
+        own = tuple(f"{home}{os.sep}" for home in homes)
+        return tuple(
+            Path(path)
+            for path in (unit.path(*at) for at in record.files)
+            if not path.startswith(own)
+        )
+
+    @cached_property
+    def _homes(self) -> set[Path]:
+        """The folders that the compiler is installed in."""
+        programs = {Path(self._cc).absolute(), Path(self._cc).resolve()}
+        return {program.parent.parent for program in programs}
+
+    def _is_valid(self, unit: Unit, record: Record) -> bool:
+        """Return whether all files of the object are unchanged, and absent ones still absent."""
+        return all(
+            self._hashes.of(unit.path(*at)) == sha for at, sha in record.files.items()
+        ) and not any(os.path.exists(unit.path(*at)) for at in record.absent)
+
+    def _compile(self, unit: Unit) -> Object:
+        key, source = self._key(unit), self._hashes.of(unit.folder / unit.source)
+        name = Path(unit.source).with_suffix(".o").name
+        with self._cache.scratch() as scratch:
+            began_ns = scratch.stat().st_mtime_ns  # by the clock that stamps files
+            made, depfile = scratch / name, scratch / "depfile"
+            command = [*unit.flags]
+            command += [word for option, at in unit.folders for word in (option, str(at))]
+            command += [f"-fdebug-prefix-map={folder}={label}" for label, folder in unit.roots]
+            command += [f"-fdebug-prefix-map={unit.folder}=."]
+            command += ["-MD", "-MT", "object", "-MF", str(depfile)]
+            command += [f"-frandom-seed={unit.source}", "-c", unit.source, "-o", str(made)]
+            failure = f"{unit.folder / unit.source} does not compile"
+            # In English: missing headers are recognised by the text.
+            try:
+                self._tools.run(self._cc, command, unit.folder, failure, **_ENGLISH)
+            except ToolFailure as error:
+                said = errors_first(error.stderr)
+                raise ToolFailure(failure, error.stdout, said, error.command) from error
+            # For a .s file only the assembler runs, which writes no depfile.
+            rule = _names_in(depfile) if depfile.exists() else f"object: {unit.source}"
+            files = labelled_files(unit, rule)
+            hashes = FileHashes()
+            record = Record(
+                name,
+                hashes.of(made) or "",
+                {at: hashes.of(path) for at, path in files.items()},
+                shadows(unit, files, _searched()),
+            )
+            kept = self._cache.keep(made, "objects", record.sha256, name)
+        # A file that changed during the compilation may differ from what was compiled.
+        headers = [path for at, path in files.items() if at != ("", unit.source)]
+        settled = hashes.of(unit.folder / unit.source) == source and all(
+            path.stat().st_mtime_ns < began_ns for path in headers
+        )
+        if settled and unit.tracked and not has_untracked(files):
+            text = record.to_json()
+            self._cache.write(text, "units", key, f"{digest(text)}.json")
+        return Object(kept, record.sha256, self._sources(unit, record))
+
+
+def _searched() -> list[str]:
+    """Return the absolute folders that the environment adds to GCC's search for headers."""
+    values = (os.environ.get(name, "") for name in SEARCHED)
+    return [folder for value in values for folder in value.split(os.pathsep) if folder[:1] == "/"]
+
+
+def _names_in(depfile: Path) -> str:
+    """Return a depfile's text; the name of a file need not be UTF-8."""
+    return os.fsdecode(depfile.read_bytes())
+
+
+def _read_files(depfile: Path, folder: Path, cache: Path) -> list[Path]:
+    """Return the files that the linker has read, without those in the cache."""
+    named = (folder / file for file in parse_depfile(_names_in(depfile)))
+    return [path for path in named if path.is_file() and not path.is_relative_to(cache)]

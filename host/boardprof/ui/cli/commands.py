@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands as one group. They are thin: they read options, call the package and print.
+
+For a fast start, a command is imported when it is asked for, and imports the package in its
+functions. So ``--version`` and ``--help`` load click and little else.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import os
+from collections.abc import Iterator, Mapping
+from itertools import takewhile
+
+import click
+from click.core import ParameterSource
+
+from boardprof import __version__
+from boardprof.base.errors import (
+    HINTS_HAVE_OPTIONS,
+    BoardprofError,
+    StorageError,
+    UnknownNameError,
+    UsageError,
+)
+from boardprof.base.writing import unwritable
+from boardprof.ui.cli.exit_codes import INTERRUPTED, bisects, for_bisect
+from boardprof.ui.cli.group import Commands
+from boardprof.ui.cli.option_defaults import apply_settings, commands_below
+from boardprof.ui.cli.output import echo_data, echo_error, forget_output, take_every_character
+
+_NAMES = (
+    *("run", "hotspots", "show", "compare", "history", "trend"),  # measuring
+    *("export", "decode"),
+    *("trace", "top", "dump", "tune", "fleet", "worker"),
+    *("boards", "devices", "info", "metrics", "doctor"),
+    *("functions", "build", "flash", "agent", "glue", "runtime"),  # firmware
+    *("new", "completion"),
+)
+"""In the order of the help."""
+
+_MODULES = {
+    **dict.fromkeys(("devices", "info", "metrics"), "boards"),
+    **dict.fromkeys(("glue", "runtime"), "agent"),
+    "flash": "build",
+    **dict.fromkeys(("top", "dump"), "trace"),
+    **dict.fromkeys(("export", "decode"), "show"),
+}
+"""The module that has a command; completion is here, others are in the module of their name."""
+
+
+class _AllCommands(Commands):
+    """The commands; each is imported when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return all names, without importing the commands."""
+        return list(_NAMES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command with that name, or None."""
+        if cmd_name in _NAMES and cmd_name not in self.commands:
+            module = importlib.import_module(f"boardprof.ui.cli.{_MODULES.get(cmd_name, cmd_name)}")
+            self.add_command(getattr(module, cmd_name))
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=_AllCommands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="boardprof", message="%(prog)s %(version)s")
+@click.option(
+    "--profile",
+    envvar="BOARDPROF_PROFILE",
+    metavar="NAME",
+    help="Use the settings of [profile.NAME].",
+)
+@click.option(
+    "--config",
+    envvar="BOARDPROF_CONFIG",
+    type=click.Path(),
+    metavar="FILE",
+    help="Read settings from FILE. [default: the project's boardprof.toml or pyproject.toml, then "
+    "the user's]",
+)
+@click.pass_context
+def cli(ctx: click.Context, profile: str | None, config: str | None) -> None:
+    """Measure what a C function costs on a board that you reach through a wire.
+
+    Options of a command, except --json and --help, can also be set by their long names in
+    boardprof.toml or [tool.boardprof] of pyproject.toml, or in the environment: BOARDPROF_REPEAT is
+    --repeat. --profile and --config can be set in the environment only.
+    """
+    if ctx.invoked_subcommand == "runtime":
+        return  # a Makefile asks it, whose variables may have the names of settings
+    check_variables(os.environ, cli, ctx)
+    apply_settings(ctx, config, profile)
+
+
+@cli.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print a script that completes boardprof commands in a shell.
+
+    \b
+    bash   eval "$(boardprof completion bash)"         in ~/.bashrc
+    zsh    eval "$(boardprof completion zsh)"          in ~/.zshrc, after compinit
+    fish   boardprof completion fish | source          in ~/.config/fish/config.fish
+    """  # noqa: D301 (click knows the backspace as: do not wrap)
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    assert found is not None
+    script = found(ctx.find_root().command, {}, "boardprof", "_BOARDPROF_COMPLETE")
+    template = script.source_template % script.source_vars()  # source() would ask bash's version
+    echo_data(template)
+
+
+def run_command(arguments: list[str] | None = None) -> int:
+    """Run the command line as `boardprof.ui.cli.main` does; an interruption may still be raised."""
+    take_every_character()
+    before = HINTS_HAVE_OPTIONS.set(True)
+    try:
+        code = _exit_code(arguments)
+    finally:
+        HINTS_HAVE_OPTIONS.reset(before)
+    return for_bisect(code) if bisects(arguments) else code
+
+
+def _exit_code(arguments: list[str] | None) -> int:
+    try:
+        code = cli.main(arguments, prog_name="boardprof", standalone_mode=False)
+    except click.ClickException as error:
+        echo_error(mistake_text(error))
+        return UsageError.exit_code
+    except SystemExit as ended:  # so click ends a completion: with 1 if it does not know the shell
+        return UsageError.exit_code if ended.code else 0
+    except (click.Abort, KeyboardInterrupt):
+        echo_error("interrupted")
+        return INTERRUPTED
+    except BoardprofError as error:
+        echo_error(f"error: {error}")
+        return error.exit_code
+    except OSError as error:
+        forget_output()
+        # Without a name it is the stream that we print to.
+        told = unwritable(error.filename or "Standard output", error)
+        if error.filename and not isinstance(told, StorageError):  # it may have been read
+            told = UsageError(
+                f"{error.filename}: {error.strerror}.", hint="check this file and its permissions"
+            )
+        elif error.errno == errno.ENOENT:  # no stream: only getcwd has no name to tell
+            told = UsageError("The current folder was removed.", hint="cd to another folder")
+        echo_error(f"error: {told}")
+        return told.exit_code
+    return code if isinstance(code, int) else 0
+
+
+def mistake_text(error: click.ClickException) -> str:
+    """Return an error from click in the form of our own errors, or the help that it shows."""
+    if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):  # from 8.2 on
+        return error.format_message()
+    if isinstance(error, click.BadParameter):
+        _name_variable(error)
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is None:
+        return f"error: {_sentence(error)}\nTry: boardprof --help"
+    if isinstance(error, click.NoSuchOption):
+        place = _place(error.option_name, context)
+        if place is not None:
+            return place
+        # Without dashes, which are alike in all options.
+        known = {name.lstrip("-"): name for name in error.possibilities or ()}
+        near = UnknownNameError.nearest(error.option_name.lstrip("-"), known)
+        names = [] if near is None else [known[near]]
+        error = click.NoSuchOption(error.option_name, possibilities=names, ctx=context)
+    pieces = context.command.collect_usage_pieces(context)
+    path = context.command_path
+    usage = f"Usage: {' '.join([path, *pieces])}"
+    return "\n".join([f"error: {_sentence(error)}", usage, f"Try: {path} --help"])
+
+
+def _sentence(error: click.ClickException) -> str:
+    message = " ".join(error.format_message().split())
+    message = message.replace("Recognized values: , ", "Recognized values: ")  # "" is false, too
+    return message if message.endswith((".", "?", "?)")) else f"{message}."
+
+
+def _place(option: str, context: click.Context) -> str | None:
+    """Return an error if an option is on the wrong side of the command, or None."""
+    root = context.find_root()
+    if context is not root:
+        if _has(root.command, option):
+            after = context.command_path.removeprefix(root.command_path)
+            return (
+                f"error: {option} must come before the command.\nTry: boardprof {option} ...{after}"
+            )
+        return None
+    assert isinstance(root.command, click.Group)
+    if any(_has(command, option) for command in commands_below(root.command, root)):
+        return f"error: {option} must come after the command.\nTry: boardprof COMMAND {option}"
+    return None
+
+
+def _has(command: click.Command, option: str) -> bool:
+    return any(option in parameter.opts for parameter in command.params)
+
+
+def _name_variable(error: click.BadParameter) -> None:
+    """Let an error name the environment variable that a value came from, not the option."""
+    if error.ctx is not None and error.param is not None:
+        source = error.ctx.get_parameter_source(error.param.name or "")
+        if source is ParameterSource.ENVIRONMENT:
+            error.param_hint = f"{error.param.envvar} in the environment"
+
+
+PREFIX = "BOARDPROF_"
+_BESIDE_OPTIONS = frozenset(["HISTORY", "KEY", "PROJECT"])
+_OF_BUILDS = frozenset(
+    (
+        *("ALSO", "AR", "ARCH", "ARENA", "BUILD", "COLLECTORS", "COMMAND", "CPPFLAGS"),
+        *("FREESTANDING", "LIBRARY", "MTU", "OBJECTS", "RUNTIME", "SLOT_BYTES", "STACK"),
+    )
+)
+"""Variables of boardprof.mk and the other build files, which make puts into the environment."""
+
+
+def check_variables(environment: Mapping[str, str], group: click.Group, ctx: click.Context) -> None:
+    """Check for misspelt variables. Names that resemble none of ours may belong to other programs.
+
+    Raises:
+        UsageError: one is.
+    """
+    ours = {name.removeprefix(PREFIX) for name in environment if name.startswith(PREFIX)}
+    ours -= _BESIDE_OPTIONS | _OF_BUILDS
+    if not ours:
+        return
+    short: dict[str, str] = {}
+    known = {*_BESIDE_OPTIONS}
+    for option, variable in _variables(group, ctx):
+        own = variable.removeprefix(PREFIX)
+        known.add(own)
+        short |= {form[1:]: own for form in option.opts if not form.startswith("--")}
+    for name in sorted(ours - known):
+        slips = (each for each in sorted(known) if _is_slip(name, each))
+        meant = short.get(name) or short.get(name.lower()) or next(slips, None)
+        if meant is not None:
+            raise UsageError(
+                f"{PREFIX}{name} in the environment is not a setting; did you mean {PREFIX}{meant}?"
+            )
+
+
+def _is_slip(written: str, meant: str) -> bool:
+    """Tell whether one letter is missing, added or wrong, or two are swapped."""
+    for _ in range(2):  # cut the common prefix, then the common suffix
+        pairs = zip(written, meant, strict=False)
+        alike = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
+        written, meant = written[alike:][::-1], meant[alike:][::-1]
+    return max(len(written), len(meant)) == 1 or (len(written) == 2 and written == meant[::-1])
+
+
+def _variables(command: click.Command, ctx: click.Context) -> Iterator[tuple[click.Parameter, str]]:
+    """Yield a command's options and their variables, and those of all commands below it."""
+    for parameter in command.params:
+        if isinstance(parameter.envvar, str):
+            yield parameter, parameter.envvar
+    if isinstance(command, click.Group):
+        for name in command.list_commands(ctx):
+            below = command.get_command(ctx, name)
+            if below is not None:
+                yield from _variables(below, ctx)

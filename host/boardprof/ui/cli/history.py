@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``boardprof history``: list, print, exchange and delete the runs that were kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.core import ParameterSource
+
+from boardprof.base.errors import UsageError
+from boardprof.ui.cli.group import Commands
+from boardprof.ui.cli.options import Whole, complete_run, json_option, output_option, width_option
+from boardprof.ui.cli.output import (
+    echo,
+    echo_data,
+    echo_incomplete_rows,
+    echo_json,
+    echo_note,
+    echo_page,
+    echo_report,
+    echo_written,
+)
+
+if TYPE_CHECKING:
+    from boardprof.results.history.run import Record, Run
+    from boardprof.results.history.store import History
+    from boardprof.show.layout import Page
+
+
+@click.group(cls=Commands, invoke_without_command=True)
+@click.option("-b", "--board", metavar="BOARD", help="Only runs on this board.")
+@click.option("--function", metavar="NAME", help="Only runs of this function.")
+@click.option(
+    "--limit",
+    default=20,
+    show_default=True,
+    type=Whole(min=0),
+    metavar="N",
+    help="Show at most N runs (0 shows all).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one run per line.")
+@width_option
+@click.pass_context
+def history(
+    ctx: click.Context, board: str | None, function: str | None, limit: int, as_json: bool
+) -> None:
+    """List the stored runs of all projects, newest first.
+
+    Every `boardprof run` is stored in one SQLite file: $BOARDPROF_HISTORY, or
+    boardprof/history.sqlite in $XDG_DATA_HOME or ~/.local/share. With
+    BOARDPROF_HISTORY=postgresql://USER@HOST/DATABASE, it is stored in a database that a team
+    shares. With BOARDPROF_HISTORY=off, or empty, nothing is stored.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    from boardprof.results.history.report_lookup import user_history
+
+    kept = user_history()
+    shown = kept.runs(board=board, function=function, limit=limit or None)
+    if as_json:
+        for run in shown:
+            echo_data(json.dumps(run.json()))
+    elif shown:
+        echo_page(_run_page(shown))
+        every = kept.count(board=board, function=function) if len(shown) == limit else len(shown)
+        if len(shown) < every:
+            echo(f"{len(shown)} of {every} runs; --limit N shows more, --limit 0 all")
+    else:
+        echo_note("no stored run matches; `boardprof run` stores every run")
+
+
+@history.command(short_help="Print the Report of a run.")
+@click.argument("ref", metavar="RUN", shell_complete=complete_run)
+@json_option
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one line per sample.")
+@width_option
+def show(ref: str, as_json: bool, as_csv: bool) -> None:
+    """Print the Report of a run: #42, last~1, a name, a branch or a commit.
+
+    If a word is both a name and a branch, of different runs, write name:main or branch:main. In a
+    project, last, names, branches and commits refer to its own runs.
+    """
+    from boardprof.results.history.report_lookup import find_run
+
+    found = find_run(ref)
+    if as_json:
+        echo_data(found.report.json())
+    elif as_csv:
+        echo_data(found.report.csv(), nl=False)
+    else:
+        echo_incomplete_rows(found.report)
+        if found.run is not None:
+            echo_page([*_run_facts(found.run), ""])
+        echo_report(found.report)
+
+
+@history.command()
+@click.argument("refs", metavar="RUN...", nargs=-1, required=True, shell_complete=complete_run)
+def remove(refs: Sequence[str]) -> None:
+    """Delete runs permanently."""
+    from boardprof.results.history.report_lookup import user_history
+
+    kept = user_history()
+    runs = [kept.run(ref) for ref in refs]  # look up all before one is removed: `last` moves
+    for run in {run.id: run for run in runs}.values():
+        kept.remove(f"#{run.id}")
+        echo_note(f"run {run.label} was removed")
+
+
+@history.command()
+@click.argument("ref", metavar="RUN", shell_complete=complete_run)
+@click.argument("name")
+def rename(ref: str, name: str) -> None:
+    """Name a run NAME, replacing any name that it has."""
+    from boardprof.jobs.run.saving import check_save_name
+    from boardprof.results.history.report_lookup import user_history
+
+    check_save_name(name)
+    run = user_history().rename(ref, name)
+    echo_note(f"run {run.label} is now saved as {name}")
+
+
+@history.command()
+@click.argument("refs", metavar="RUN...", nargs=-1, required=True, shell_complete=complete_run)
+def unname(refs: Sequence[str]) -> None:
+    """Remove the names of runs; the runs stay."""
+    from boardprof.results.history.report_lookup import user_history
+
+    kept = user_history()
+    runs = [kept.run(ref) for ref in refs]  # look up all before one loses its name
+    for run in {run.id: run for run in runs}.values():
+        kept.rename(f"#{run.id}", None)
+        echo_note(f"run {run.label} no longer has a name")
+
+
+@history.command("export", short_help="Write runs to a file that can be imported elsewhere.")
+@click.argument("refs", metavar="[RUN]...", nargs=-1)
+@click.option("--all", "of_all", is_flag=True, help="Export the runs of all projects.")
+@output_option("Output file. [default: standard output]", prints=True)
+def export_runs(refs: Sequence[str], of_all: bool, output: str | None) -> None:
+    """Write runs to a file that `boardprof history import` reads on another machine.
+
+    Without RUN, all runs of this project are written.
+    """
+    from boardprof.results.history.report_lookup import user_history
+    from boardprof.results.history.run import written
+    from boardprof.results.report.report_file import write_text
+
+    if of_all and refs:
+        raise UsageError("--all and RUN cannot be combined.", hint="give one of them")
+    kept = user_history()
+    runs = {run.id: run for run in (map(kept.run, refs) if refs else kept.own_runs())}
+    records = [*kept.records(None if of_all else runs.values())]
+    if output is None:
+        for line in written(records):
+            echo_data(line, nl=False)
+        return
+    write_text("".join(written(records)), output)
+    echo_written(f"{len(records)} run{'s' * (len(records) != 1)}", output)
+
+
+@history.command("import")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
+def import_runs(files: Sequence[str]) -> None:
+    """Add the runs in files from `boardprof history export`.
+
+    Runs that are already there are skipped. Imported runs keep their dates, so an older one does
+    not become `last`.
+    """
+    from boardprof.results.history.run import read_file
+
+    _add(files, read_file)
+
+
+@history.command()
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
+def merge(files: Sequence[str]) -> None:
+    """Add the runs of other history files (SQLite), as `import` does."""
+    from boardprof.results.history.database import may_exist
+    from boardprof.results.history.store import History
+
+    def read(file: str) -> list[Record]:
+        if not may_exist(Path(file)):
+            raise UsageError(f"The file {file} does not exist.", hint="`boardprof history path`")
+        return [*History(Path(file)).records()]
+
+    _add(files, read)
+
+
+def _add(files: Sequence[str], read: Callable[[str], list[Record]]) -> None:
+    """Add the runs of files; every file must be readable."""
+    from boardprof.results.history.report_lookup import user_history
+
+    kept = user_history()
+    found = {file: read(file) for file in files}
+    for file, records in found.items():
+        added = kept.add(records)
+        rest = len(records) - added
+        echo_note(f"{file}: added {added} of {len(records)} runs; {rest} already there")
+
+
+_shared_option = click.option(
+    "--shared-history",
+    metavar="URL",
+    help="The team's history: postgresql://USER@HOST/DATABASE. [default: BOARDPROF_HISTORY, if it "
+    "is a URL]",
+)
+_all_option = click.option("--all", "of_all", is_flag=True, help="Copy the runs of all projects.")
+
+
+@history.command(short_help="Copy runs of this machine to the team's history.")
+@click.argument("refs", metavar="[RUN]...", nargs=-1, shell_complete=complete_run)
+@_all_option
+@_shared_option
+@click.pass_context
+def push(ctx: click.Context, refs: Sequence[str], of_all: bool, shared_history: str | None) -> None:
+    """Copy runs from this machine's file to the team's history.
+
+    Without RUN, all runs of this project are copied. Runs that are already there are skipped.
+    """
+    here, shared = _both(ctx, shared_history)
+    _copy(here, shared, refs, of_all)
+
+
+@history.command(short_help="Copy runs of the team's history to this machine.")
+@click.argument("refs", metavar="[RUN]...", nargs=-1, shell_complete=complete_run)
+@_all_option
+@_shared_option
+@click.pass_context
+def pull(ctx: click.Context, refs: Sequence[str], of_all: bool, shared_history: str | None) -> None:
+    """Copy runs from the team's history to this machine's file.
+
+    Without RUN, all runs of this project are copied. Runs that are already there are skipped.
+    """
+    here, shared = _both(ctx, shared_history)
+    _copy(shared, here, refs, of_all)
+
+
+def _both(ctx: click.Context, url: str | None) -> tuple[History, History]:
+    """Return this machine's history and the team's."""
+    from boardprof.results.history.databases import has_password
+    from boardprof.results.history.report_lookup import local_history, shared_history
+
+    source = ctx.get_parameter_source("shared_history")
+    readers = {
+        ParameterSource.COMMANDLINE: (
+            "--shared-history has a password, which other users of this machine can see."
+        ),
+        ParameterSource.DEFAULT_MAP: (
+            "The setting shared-history has a password, which all readers of the file can see."
+        ),
+    }
+    if url is not None and source in readers and has_password(url):
+        raise UsageError(
+            readers[source],
+            hint="put it into ~/.pgpass or PGPASSWORD, and leave it out of the URL",
+        )
+    return local_history(), shared_history(url)
+
+
+def _copy(source: History, target: History, refs: Sequence[str], of_all: bool) -> None:
+    if of_all and refs:
+        raise UsageError("--all and RUN cannot be combined.", hint="give one of them")
+    found = map(source.run, refs) if refs else source.runs() if of_all else source.own_runs()
+    runs = {run.id: run for run in found}
+    added, read = source.copy(runs.values(), target)
+    echo_note(f"{target.name}: added {added} of {read} runs; {read - added} already there")
+
+
+@history.command(short_help="Create or convert the tables of a team's history.")
+def upgrade() -> None:
+    """Create or convert the tables of a team's history for this version of boardprof.
+
+    Only the owner of the database may do that. Older versions of boardprof cannot use converted
+    tables.
+    """
+    from boardprof.results.history.report_lookup import user_history
+
+    kept = user_history()
+    done = kept.upgrade()
+    echo_note(f"{kept.name}: {done}")
+
+
+@history.command(short_help="Print the path or URL of the history.")
+@json_option
+def path(as_json: bool) -> None:
+    """Print the path of the history file, which may not exist yet, or its URL."""
+    from boardprof.results.history.report_lookup import user_history
+
+    name = user_history().name
+    if as_json:
+        echo_json({"schema_version": 1, "path": name})
+    else:
+        echo_data(name)
+
+
+_HEADERS = (
+    *("Run", "Time (UTC)", "Name", "Result", "Project"),
+    *("Git", "Boards", "Functions", "Flags"),
+)
+_LONGEST = 40
+
+
+def _run_page(runs: Sequence[Run]) -> Page:
+    """Return a table with a line for each run, in the order given.
+
+    It names the projects if there are several.
+    """
+    from boardprof.show.layout import text_table
+
+    projects = {run.project for run in runs if run.project}
+    rows = [
+        (
+            f"#{run.id}",
+            run.time.removesuffix("Z").replace("T", " "),
+            _cut(run.name or ""),
+            _result(run),
+            _cut(Path(run.place).name) if len(projects) > 1 else "",
+            _cut(_git_text(run)),
+            _some_of(run.boards),
+            _some_of(run.functions),
+            _cut(" | ".join(run.flags)),
+        )
+        for run in runs
+    ]
+    return [text_table(_HEADERS, rows)]
+
+
+def _run_facts(run: Run) -> Page:
+    """Return the facts about a run, one in a line."""
+    facts = {
+        "Run": run.label,
+        "Time (UTC)": run.time.removesuffix("Z").replace("T", " "),
+        "Result": _result(run),
+        "Git": _git_text(run, whole=True),
+        "Project": run.place,
+        "Builds": ", ".join(run.build_ids),
+        "Command": run.command,
+    }
+    return [f"{name}: {value}" for name, value in facts.items() if value]
+
+
+def _git_text(run: Run, *, whole: bool = False) -> str:
+    """Return branch and commit; a ``+`` after it means changes, see `GitState`."""
+    if run.git is None:
+        return ""
+    commit = run.git.commit if whole else run.git.commit[:8]
+    return " ".join(filter(None, [run.git.branch, commit])) + ("+" if run.git.is_dirty else "")
+
+
+def _result(run: Run) -> str:
+    return "failed" if run.has_failed else ""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def _some_of(names: Sequence[str]) -> str:
+    """Return names separated by commas, shortened to the first ones and a count."""
+    text = ", ".join(names)
+    shown = len(names)
+    while len(text) > _LONGEST and shown > 1:
+        shown -= 1
+        text = f"{', '.join(names[:shown])} and {len(names) - shown} more"
+    return _cut(text)

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``boardprof hotspots``: where a call spends its cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from boardprof.base.errors import DeviceError, UsageError
+from boardprof.ui.cli.build import build_options, taken_build_options
+from boardprof.ui.cli.group import SectionedCommand
+from boardprof.ui.cli.options import (
+    STDOUT,
+    Whole,
+    board_option,
+    complete_target,
+    complete_value,
+    file_option,
+    image_option,
+    port_options,
+    probe_option,
+    taken_port_options,
+    width_option,
+)
+from boardprof.ui.cli.output import (
+    echo,
+    echo_command,
+    echo_console,
+    echo_data,
+    echo_note,
+    echo_profile,
+    echo_written,
+    progress_bar,
+    stdout_of_boards,
+)
+
+if TYPE_CHECKING:
+    from boardprof.results.report.profile import Profile
+
+_SECTIONS = {
+    "What to call": "warmup sampled samples seed probe",
+    "The board": "board port dtr rts reset_pulse baud clock key_file takeover image flash "
+    "timeout_s wall_timeout_s",
+    "The build": "optimize sources includes defines cflags ldflags keep libc",
+    "What is printed": "lines asm metric all_functions width console verbose quiet debug",
+    "What is kept": "json_file",
+}
+
+_STDERR = 2
+
+_EXAMPLES = """
+\b
+Examples:
+  boardprof hotspots -b BOARD fir.c:fir n=256           functions
+  boardprof hotspots -b BOARD fir.c:fir n=256 --lines   source with a count at each line
+  boardprof hotspots -b BOARD fir.c:fir --json fir.json     the profile as JSON
+  boardprof hotspots -b BOARD -p PORT --flash fir.c:fir --sampled   on a real board
+"""
+
+
+@click.command(
+    cls=SectionedCommand,
+    sections=_SECTIONS,
+    epilog=_EXAMPLES,
+    short_help="Show which functions, lines and instructions a call spends its cost in.",
+)
+@click.argument("target", shell_complete=complete_target)
+@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...", shell_complete=complete_value)
+@board_option
+@image_option
+@click.option(
+    "--warmup",
+    metavar="N",
+    type=Whole(min=0),
+    default=1,
+    show_default=True,
+    help="Calls before the one that is recorded.",
+)
+@click.option(
+    "--sampled",
+    is_flag=True,
+    help="Interrupt repeated calls at random times, on the board itself, instead of recording one.",
+)
+@click.option("--samples", metavar="N", type=Whole(min=1), help="Samples to take. [default: 1000]")
+@click.option(
+    "--seed", metavar="N", type=Whole(min=0), help="Seed of the random times. [default: 1]"
+)
+@probe_option
+@click.option("--flash", is_flag=True, help="Write the firmware to the board at the port first.")
+@port_options
+@build_options
+@click.option("--lines", is_flag=True, help="Print the source with a count at each line.")
+@click.option("--asm", is_flag=True, help="Print the instructions under the lines they belong to.")
+@click.option(
+    "--metric",
+    metavar="NAME",
+    help="Metric to show. [default: cycles if the board has them, else instructions]",
+)
+@click.option("--all", "all_functions", is_flag=True, help="Print all functions, not just 20.")
+@file_option("json", "the profile as JSON")
+@width_option
+@click.option("--console", is_flag=True, help="Show what the board prints.")
+@click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")
+def hotspots(target: str, values: tuple[str, ...], board: str | None, **options: Any) -> int:
+    """Record one call on an emulated board and print where it spends its instructions.
+
+    Every instruction is counted. With --sampled, the board's own timer samples the call instead, on
+    real boards, too; each share then has a 95 % confidence interval. TARGET and NAME=VALUE are as
+    for `boardprof run`.
+    """
+    from boardprof.jobs.run.measure_plan import Listener, record_plan
+    from boardprof.jobs.run.plan import Plan
+
+    _check_sampling(options)
+    plan = Plan(
+        target=target,
+        values=values,
+        boards=(board,) if board else (),
+        code=taken_build_options(options),
+        **taken_port_options(options),
+        **{name: options[name] for name in ("image", "flash", "warmup", "sampled", "probe")},
+        **{name: options[name] for name in ("samples", "seed") if options[name] is not None},
+    )
+    shows_console = options["verbose"] or options["console"]
+    with progress_bar() as on_progress, stdout_of_boards(shown=shows_console):
+        listener = Listener(
+            on_note=echo_note,
+            on_command=echo_command if options["verbose"] else None,
+            on_console=echo_console if shows_console else None,
+            on_progress=on_progress if options["sampled"] else None,
+            flash_output=_STDERR,
+        )
+        profiles = list(record_plan(plan, listener))
+    _write(profiles, options["json_file"])
+    if options["json_file"] != STDOUT:
+        for number, profile in enumerate(profiles):
+            if number:
+                echo("")
+            echo_profile(
+                profile,
+                options["metric"],
+                lines=options["lines"],
+                asm=options["asm"],
+                **({"most": None} if options["all_functions"] else {}),
+            )
+    is_complete = all(profile.is_complete for profile in profiles)
+    return 0 if is_complete else DeviceError.exit_code
+
+
+def _check_sampling(options: Mapping[str, Any]) -> None:
+    if options["sampled"]:
+        return
+    for name in ("samples", "seed"):
+        if options[name] is not None:
+            raise UsageError(f"--{name} is about samples.", hint="add --sampled")
+    if options["probe"] is not None:
+        raise UsageError("A debug probe takes samples.", hint="add --sampled")
+    if options["port"] is not None:
+        raise UsageError(
+            "Nothing can record the calls of a board at a port (-p).",
+            hint="add --sampled, or leave out -p: then an emulator is started",
+        )
+
+
+def _write(profiles: Sequence[Profile], file: str | None) -> None:
+    if file is None:
+        return
+    from boardprof.results.report.report_file import write_text
+    from boardprof.show.json import render_profiles
+
+    text = render_profiles(profiles)
+    if file == STDOUT:
+        echo_data(text)
+    else:
+        write_text(text, file)
+        echo_written("Profile", file)

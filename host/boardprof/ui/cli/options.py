@@ -1,0 +1,397 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options that several commands share, and their completion."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from boardprof.base.errors import UsageError
+from boardprof.ui.cli.output import set_width
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+
+LONGEST_S = 1_000_000
+"""Largest value of an option for a time."""
+
+
+class Real(click.FloatRange):
+    """A finite number within its limits; click itself lets "nan" pass by them."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number, or say what is wrong with it."""
+        number = super().convert(value, param, ctx)
+        if number != number:
+            self.fail(f"{value} is not a number.", param, ctx)
+        if math.isinf(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
+
+class Whole(click.IntRange):
+    """A whole number within its limits; click itself speaks of a "valid integer range"."""
+
+    name = "integer"
+
+
+class Seconds(Real):
+    """A time: a number of seconds, or one with a unit, such as ``500ms`` or ``2min``."""
+
+    name = "time"
+
+    def __init__(self) -> None:
+        """Accept values above 0."""
+        super().__init__(min=0, min_open=True, max=LONGEST_S)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the seconds, or say what is wrong with it."""
+        found = _TIME.fullmatch(value) if isinstance(value, str) else None
+        if found is not None:
+            return super().convert(float(found["number"]) * _UNITS_S[found["unit"]], param, ctx)
+        try:
+            float(value)
+        except ValueError:
+            self.fail(f"{value} is not a time: 2s, 500ms, 1.5.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+_UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+_TIME = re.compile(rf"(?P<number>[0-9]*\.?[0-9]+) ?(?P<unit>{'|'.join(_UNITS_S)})")
+
+Command = Callable[..., Any]
+
+
+def key_option(help_text: str) -> Callable[[Command], Command]:
+    """Return the decorator that adds ``--key-file``."""
+    return click.option("--key-file", type=click.Path(), metavar="PATH", help=help_text)
+
+
+def limit_options(command: Command) -> Command:
+    """Add ``--timeout`` and ``--wall-timeout``."""
+    for option in (
+        click.option(
+            "--wall-timeout",
+            "wall_timeout_s",
+            type=Seconds(),
+            metavar="TIME",
+            help="Longest wall time of a call. [default: 30s on emulated boards, or more if "
+            "--timeout is above 10s; none on others]",
+        ),
+        click.option(
+            "--timeout",
+            "timeout_s",
+            type=Seconds(),
+            metavar="TIME",
+            help="Longest time of a call on the board's clock, such as 2s or 500ms. [default: "
+            "10s; 30s of silence if the board has no guard]",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def port_options(command: Command) -> Command:
+    """Add the options that say how to reach a board, and how long a call may take."""
+    command = limit_options(command)
+    for option in (
+        key_option(
+            "File with the key of the agent at a TCP port. [default: the key in BOARDPROF_KEY]"
+        ),
+        click.option(
+            "--takeover", is_flag=True, help="Take the board even if another host is using it."
+        ),
+        click.option(
+            "--clock",
+            type=click.Choice(["measured", "declared", "simulated"]),
+            help="Override the kind of the board's clock. [default: from the board's file, or from "
+            "the emulator at its port]",
+        ),
+        click.option(
+            "--baud",
+            type=Whole(min=1),
+            metavar="N",
+            help="Baud rate of a serial port.",
+        ),
+        click.option(
+            "-p",
+            "--port",
+            metavar="PORT",
+            shell_complete=complete_file,
+            help="Port of the agent: device path, HOST:PORT, URL (ssh://, rfc2217:// ...) or auto.",
+        ),
+        click.option(
+            "--dtr", type=click.Choice(["on", "off"]), help="State of a serial port's DTR line."
+        ),
+        click.option(
+            "--rts", type=click.Choice(["on", "off"]), help="State of a serial port's RTS line."
+        ),
+        click.option(
+            "--reset-pulse",
+            type=click.Choice(["dtr", "rts"]),
+            help="Reset the board with a pulse on this line of the serial port.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def taken_port_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was given by `port_options`, named as `boardprof.connect` and a plan take it."""
+    names = ("port", "baud", "timeout_s", "wall_timeout_s", "takeover", "clock", "key_file")
+    found = {name: options[name] for name in names}
+    lines = {"dtr": options["dtr"], "rts": options["rts"], "reset": options["reset_pulse"]}
+    if any(lines.values()):
+        from boardprof.base.port_name import with_lines
+
+        if found["port"] is None:
+            raise UsageError("--dtr, --rts and --reset-pulse need a serial port.", hint="-p PORT")
+        found["port"] = with_lines(found["port"], **lines)
+    return found
+
+
+def image_option(command: Command) -> Command:
+    """Add ``--image``."""
+    return click.option(
+        "--image",
+        type=click.Path(exists=True, dir_okay=False),
+        metavar="ELF",
+        help="Firmware with the agent, to start. With -p, the firmware that the board runs.",
+    )(command)
+
+
+def probe_option(command: Command) -> Command:
+    """Add ``--probe``."""
+    return click.option(
+        "--probe",
+        metavar="HOST:PORT",
+        help="With --sampled: a debug probe takes the samples, without interrupts on the board. "
+        "HOST:PORT is the Tcl server of an OpenOCD, such as localhost:6666.",
+    )(command)
+
+
+def warnings_option(command: Command) -> Command:
+    """Add ``--no-warnings``."""
+    return click.option(
+        "--warnings/--no-warnings",
+        default=True,
+        help="Warn about unreliable samples and suggest what to do. [default: on]",
+    )(command)
+
+
+def board_option(command: Command) -> Command:
+    """Add ``--board``."""
+    return click.option(
+        "-b",
+        "--board",
+        metavar="BOARD",
+        shell_complete=complete_board,
+        help="Board as listed by `boardprof boards`, or the path of its folder.",
+    )(command)
+
+
+def complete_board(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete board names, also after a comma; complete folders for a path."""
+    from click.shell_completion import CompletionItem
+
+    from boardprof.target.descriptions.board_lookup import find_boards
+
+    if "/" in incomplete:
+        return [CompletionItem(incomplete, type="dir")]
+    before, comma, start = incomplete.rpartition(",")
+    names = [name for name in find_boards() if name.startswith(start)]
+    return [CompletionItem(f"{before}{comma}{name}") for name in names]
+
+
+def complete_file(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Let a shell complete files in its default way."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
+
+def complete_run(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete the names of saved runs; if none matches, files."""
+    from click.shell_completion import CompletionItem
+
+    from boardprof.results.history.report_lookup import user_history
+    from boardprof.results.history.run import HistoryError
+
+    names = ["last"]
+    with contextlib.suppress(HistoryError):
+        names += [run.name for run in user_history().own_runs() if run.name]
+    fitting = [name for name in dict.fromkeys(names) if incomplete and name.startswith(incomplete)]
+    return [CompletionItem(name) for name in fitting] or complete_file(ctx, parameter, incomplete)
+
+
+def complete_target(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete FILE.c:FUNCTION after the colon, and files before it."""
+    from click.shell_completion import CompletionItem
+
+    from boardprof.jobs.run.target import split_target
+
+    file, start = split_target(incomplete)
+    if not file:
+        return complete_file(ctx, parameter, incomplete)
+    return [CompletionItem(f"{file}:{name}") for name in _function_names(file, start)]
+
+
+def complete_value(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete functions after ``FILE.c:``, which bash splits into three words; else files."""
+    from click.shell_completion import CompletionItem
+
+    words = [ctx.params.get("target") or "", *(ctx.params.get("values") or ())]
+    if incomplete == ":" and len(words) == 1:
+        words, incomplete = [*words, ":"], ""
+    if words[1:] != [":"]:
+        return complete_file(ctx, parameter, incomplete)
+    return [CompletionItem(name) for name in _function_names(words[0], incomplete)]
+
+
+def _function_names(file: str, start: str) -> list[str]:
+    """Return the functions of a source with this prefix; none if it does not compile."""
+    from boardprof.base.errors import BoardprofError
+    from boardprof.target.build.build_options import BuildOptions
+    from boardprof.target.build.builder import source_functions
+    from boardprof.target.descriptions.board_lookup import default_board
+
+    try:
+        found, _ = source_functions(default_board(), [file], BuildOptions(), None)
+    except (BoardprofError, OSError):
+        return []
+    names = [*(fn.name for fn in found), "all"]
+    return [name for name in names if name.startswith(start)]
+
+
+STDOUT = "-"
+"""The name that means standard output instead of a file."""
+
+
+def json_option(command: Command) -> Command:
+    """Add ``--json``, which prints; the command gets ``as_json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+def file_option(form: str, what: str) -> Callable[[Command], Command]:
+    """Return the decorator that adds ``--FORM FILE``; the command gets ``FORM_file``.
+
+    Whether the file can be written is checked before anything is done.
+
+    Args:
+        form: ``json``, ``markdown``, ...
+        what: for the help: what is written, and in which form.
+    """
+    return click.option(
+        f"--{form}",
+        f"{form}_file",
+        type=click.Path(dir_okay=False, allow_dash=True),
+        metavar="FILE",
+        callback=writable,
+        help=f"Write {what}; - prints it in place of the table.",
+    )
+
+
+def baseline_option(command: Command) -> Command:
+    """Add ``--baseline FILE``; the command gets ``baseline_file``."""
+    return click.option(
+        "--baseline",
+        "baseline_file",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+        callback=_writable_baseline,
+        help="Write a baseline file to commit, or update its rows for what was measured. Other "
+        "rows and unchanged results keep their lines.",
+    )(command)
+
+
+def writable(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    """Check that the file of an option can be written, before anything is done."""
+    if value is not None and value != STDOUT:
+        from boardprof.results.report.report_file import check_report_file
+
+        check_report_file(value)
+    return value
+
+
+def _writable_baseline(
+    ctx: click.Context, option: click.Parameter, value: str | None
+) -> str | None:
+    if value == STDOUT:
+        raise UsageError(
+            "A baseline is a file to commit.", hint="--baseline FILE; --export baseline=- prints it"
+        )
+    if value is not None:
+        from boardprof.jobs.run.saving import check_baseline_file
+
+        check_baseline_file(value)
+    return value
+
+
+def output_option(
+    help_text: str, *, prints: bool = False, folder: bool = False, hint: str = "-o FILE"
+) -> Callable[[Command], Command]:
+    """Return the decorator that adds ``--output``; ``-`` stands for standard output.
+
+    Args:
+        help_text: of the option.
+        prints: whether the command prints if it gets None, as it does for ``-``.
+        folder: whether it may be a folder.
+        hint: what to write instead of ``-o -``, if the command does not print.
+    """
+
+    def taken(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
+        if value != STDOUT:
+            return value
+        if not prints:
+            raise UsageError("This cannot be printed: -o needs a file.", hint=hint)
+        return None
+
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Path(dir_okay=folder, allow_dash=True),
+        metavar="FILE",
+        callback=taken,
+        help=help_text,
+    )
+
+
+def table_option(command: Command) -> Command:
+    """Add ``--table``; the command gets ``table``."""
+    return click.option(
+        "--table", is_flag=True, help="Print the table of all metrics, with sums and configuration."
+    )(command)
+
+
+def width_option(command: Command) -> Command:
+    """Add ``--width``, the maximum width of the output."""
+
+    def taken(ctx: click.Context, option: click.Parameter, value: int | None) -> None:
+        set_width(value)
+
+    return click.option(
+        "--width",
+        type=Whole(min=20),
+        metavar="COLUMNS",
+        expose_value=False,
+        callback=taken,
+        help="Maximum width. [default: terminal width; unlimited when redirected]",
+    )(command)

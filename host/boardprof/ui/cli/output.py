@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All output of commands: results, notes, warnings, progress; nothing that a terminal obeys."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from boardprof.base.printable import bounded, escaped
+from boardprof.base.progress import Show, shown_by
+
+if TYPE_CHECKING:
+    from boardprof.results.comparison.comparison import Comparison
+    from boardprof.results.report.profile import Profile
+    from boardprof.results.report.report import Report
+    from boardprof.results.stats.warnings import Kind
+    from boardprof.show.layout import Page
+    from boardprof.ui.cli.progress_bar import Bar
+
+
+_STDOUT, _STDERR = 1, 2
+_TAB = "\t"
+_MOST_FUNCTIONS = 20
+_quiet = False
+_is_read = True
+_width: int | None = None
+
+
+def set_quiet(quiet: bool) -> None:
+    """Set whether notes and progress are kept back."""
+    global _quiet
+    _quiet = quiet
+
+
+def is_quiet() -> bool:
+    """Tell whether notes are kept back."""
+    return _quiet
+
+
+def set_width(columns: int | None) -> None:
+    """Set the width of tables and lists. None for the terminal's, or unlimited without one."""
+    global _width
+    _width = columns
+
+
+def take_every_character() -> None:
+    """Escape characters that a stream's encoding lacks, so that they do not end a command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def forget_output(*, err: bool = False) -> None:
+    """Discard what is still buffered, which would fail again when Python ends."""
+    global _is_read
+    _is_read = _is_read and err
+    stream = sys.stderr if err else sys.stdout
+    if stream is None:
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def is_output_read() -> bool:
+    """Return whether anyone may read the output: false after a pipe was closed."""
+    return _is_read
+
+
+def _write(
+    content: str | bytes, *, err: bool = False, nl: bool = True, color: bool | None = None
+) -> None:
+    """Print. If nobody reads it, the command continues, because its exit code may be a verdict."""
+    try:
+        click.echo(content, err=err, nl=nl, color=color)
+    except BrokenPipeError:
+        forget_output(err=err)
+
+
+def echo(text: object, *, err: bool = False, nl: bool = True) -> None:
+    """Print text for people, without characters that a terminal obeys: some of it is untrusted.
+
+    All that commands print goes through here or `echo_data`.
+    """
+    _write(_shown(str(text)), err=err, nl=nl)
+
+
+def echo_data(content: str | bytes, *, nl: bool = True) -> None:
+    """Print machine-readable output such as JSON or CSV: unchanged, but as text to a terminal."""
+    if sys.stdout is not None and sys.stdout.isatty():
+        text = content if isinstance(content, str) else content.decode(errors="backslashreplace")
+        content = _shown(text)
+    _write(content, nl=nl, color=True)  # or click would remove styles
+
+
+def echo_json(facts: Mapping[str, Any]) -> None:
+    """Print plain data as JSON."""
+    import json  # later: --version does without it
+
+    echo_data(json.dumps(facts, indent=2))
+
+
+def echo_command(command: str) -> None:
+    """Show a compiler's command."""
+    echo(command, err=True)
+
+
+def echo_console(line: str) -> None:
+    """Show a line that a board has printed."""
+    echo(f"  | {escaped(line, keep=_TAB)}", err=True)
+
+
+def echo_error(text: str) -> None:
+    """Report what ended the command; if that cannot be written, the exit code remains."""
+    with contextlib.suppress(OSError):
+        echo(text, err=True)
+
+
+def echo_note(text: str) -> None:
+    """Show a note that the user did not ask for."""
+    if not _quiet:
+        _echo_beside(f"note: {text}")
+
+
+def echo_warning(text: str) -> None:
+    """Show a warning: the outcome differs from the request. Shown even without notes."""
+    _echo_beside(f"warning: {text}")
+
+
+def echo_page(page: Page) -> None:
+    """Print tables and lines: fitted to the width of a terminal, to a file or a program in full.
+
+    Terminals that have styles get them, unless NO_COLOR is set (https://no-color.org).
+    """
+    from boardprof.show.layout import fitted
+
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    terminal = os.environ.get("TERM", "")
+    styled = is_terminal and not os.environ.get("NO_COLOR") and terminal not in ("", "dumb")
+    text = fitted(page, _columns(sys.stdout), styled=styled)
+    _write(text, nl=False, color=True)  # click must not decide again whether to keep the styles
+
+
+def echo_answer(report: Report, since: Comparison | None = None, **options: Any) -> None:
+    """Print the cost of a call, see `answer_page`; the table if no sample gives it."""
+    from boardprof.show.answer import answer_page
+
+    page = answer_page(report, since, **options)
+    if page:
+        echo_page(page)
+    else:
+        echo_report(report)
+
+
+def echo_profile(
+    profile: Profile,
+    metric: str | None = None,
+    *,
+    lines: bool = False,
+    asm: bool = False,
+    most: int | None = _MOST_FUNCTIONS,
+    title: str | None = None,
+) -> None:
+    """Print where a call spends its cost: by function, by line or by instruction."""
+    from boardprof.show import profile_tables as tables
+
+    if asm:
+        body = tables.instructions_page(profile, metric)
+    elif lines:
+        body = tables.lines_page(profile, metric)
+    else:
+        body = tables.functions_page(profile, metric, most)
+    head = tables.heading(profile, metric, title)
+    echo_page([head, "", *body, "", *tables.notes(profile, metric)])
+
+
+def echo_profiles(report: Report, *, lines: bool = False, asm: bool = False) -> None:
+    """Print the profiles in a Report.
+
+    Raises:
+        UsageError: it has none.
+    """
+    from boardprof.show.profile_tables import profiles_in, titles
+
+    changed: dict[str, None] = {}
+    rows = profiles_in(report)
+    for number, (row, title) in enumerate(zip(rows, titles(rows), strict=True)):
+        if number:
+            echo("")
+        echo_profile(row.profile, lines=lines, asm=asm, title=title)
+        changed |= dict.fromkeys(changed_sources(row.profile))
+    for name in changed:
+        echo_note(f"{name} has changed since it was measured; the lines are those of then")
+
+
+def changed_sources(profile: Profile) -> list[str]:
+    """Return the sources that have changed since a profile was made.
+
+    A profile has their names as the compiler was given them, so those below another folder are not
+    found. Its lines are those of its own text in any case.
+    """
+    return [name for name, text in profile.sources.items() if _differs(name, text)]
+
+
+def _differs(name: str, text: str) -> bool:
+    if not os.path.isfile(name):  # a pipe or a device of that name would never end
+        return False
+    try:
+        with open(name, encoding="utf-8", errors="replace") as file:
+            return file.read() != text
+    except OSError:
+        return False
+
+
+def echo_configuration(report: Report) -> None:
+    """Print how a Report was measured, a fact a line."""
+    from boardprof.show.cells import configuration_lines
+
+    echo_page(configuration_lines(report.configuration, ","))
+
+
+def echo_report(report: Report, *, by_board: bool | None = None, aggregate: bool = True) -> None:
+    """Print a Report's table and a blank line.
+
+    Args:
+        report: what to print.
+        by_board: a group of columns for each board. None to decide: if there are several boards or
+            settings.
+        aggregate: one row a function, not one a sample.
+
+    Raises:
+        UsageError: ``by_board`` of single samples.
+    """
+    from boardprof.show.table import report_page
+
+    chosen = aggregate and report.has_several if by_board is None else by_board
+    echo_page([*report_page(report, aggregate=aggregate, by_board=chosen), ""])
+
+
+def echo_lines(text: str) -> None:
+    """Print text that is not a table, folded at the width of a terminal."""
+    echo(_folded(text, _columns(sys.stdout)))
+
+
+def _columns(stream: TextIO | None) -> int:
+    """Return the number of columns; 0 if unknown or unlimited."""
+    if stream is sys.stdout and _width is not None:
+        return _width
+    if stream is None or not stream.isatty():
+        return 0
+    # Here, because --version needs no width, and the module brings archives' formats with it.
+    import shutil
+
+    return shutil.get_terminal_size((0, 0)).columns  # COLUMNS, else the terminal's width
+
+
+def _folded(text: str, width: int) -> str:
+    if not width:
+        return text
+    from boardprof.show.layout import folded
+
+    return folded(_shown(text), width)
+
+
+def echo_warnings(report: Report, kinds: Collection[Kind] | None = None) -> None:
+    """Warn about unreliable samples of a Report, and suggest what to do.
+
+    A hint that helps against several warnings is shown once.
+
+    Args:
+        report: the Report.
+        kinds: of warnings; None for all.
+    """
+    if _quiet:
+        return
+    from boardprof.results.stats.warnings import Warning_, warnings
+
+    by_hint: dict[str, list[Warning_]] = {}
+    for each in warnings(report):
+        if kinds is None or each.kind in kinds:
+            by_hint.setdefault(each.hint, []).append(each)
+    for hint, found in by_hint.items():
+        if len(found) == 1:
+            _echo_beside(bounded(f"warning: {found[0]}"))
+        else:
+            seen = (f"  {bounded(str(each).removesuffix(hint).strip())}" for each in found)
+            _echo_beside("\n".join([f"warning: {bounded(hint)}", *seen]))
+
+
+def _echo_beside(text: str) -> None:
+    echo(_folded(text, _columns(sys.stderr)), err=True)
+
+
+def echo_incomplete_rows(report: Report) -> None:
+    """Note incomplete rows of a Report, which its table does not show."""
+    from boardprof.show.cells import incomplete_row_notes
+
+    for text in incomplete_row_notes(report):
+        echo_note(text)
+
+
+def echo_written(what: str, file: object) -> None:
+    """Report where output was written that is not on the terminal."""
+    if not _quiet:
+        echo(f"{what} written to {file}", err=True)
+
+
+def _shown(text: str) -> str:
+    return escaped(text, keep="\n\t")
+
+
+@contextlib.contextmanager
+def progress_bar(*, measures: bool = False) -> Iterator[Show]:
+    """Show the progress of long work while the context lasts: a bar, or lines in a log.
+
+    It shows the activities of `boardprof.base.progress`, and yields the function that does so.
+
+    Args:
+        measures: load the drawing library at once, since loading it later would disturb what is
+            measured in this process.
+    """
+    bar: Bar | None = None
+    shown: Show | None = None
+    if sys.stderr is not None and sys.stderr.isatty():
+        from boardprof.ui.cli.progress_bar import Bar
+
+        bar = shown = Bar()
+        if measures and not _quiet:
+            bar.get_ready()
+
+    turn = threading.Lock()  # seconds come from a thread of their own
+
+    def show(what: str, done: int, total: int | None) -> None:
+        nonlocal shown
+        if not _quiet:
+            with turn:
+                shown = shown or _lines()
+                shown(what, done, total)
+
+    try:
+        with shown_by(show):
+            yield show
+    finally:
+        if bar is not None:
+            bar.end()
+
+
+def _lines() -> Show:
+    from boardprof.ui.cli.progress_bar import ProgressLines
+
+    return ProgressLines(lambda line: echo(line, err=True))
+
+
+@contextlib.contextmanager
+def stdout_of_boards(*, shown: bool) -> Iterator[None]:
+    """Separate the output of measured functions that run in this process from our own.
+
+    Args:
+        shown: it goes to stderr; otherwise it is discarded, like any board's console.
+    """
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    ours = os.dup(_STDOUT)
+    theirs = os.dup(_STDERR) if shown else os.open(os.devnull, os.O_WRONLY)
+    os.dup2(theirs, _STDOUT)
+    os.close(theirs)
+    try:
+        yield
+    finally:
+        if "boardprof.wire.transport.inprocess" in sys.modules:  # such a board was used
+            import ctypes
+
+            ctypes.CDLL(None).fflush(None)  # or it would be printed when the process ends
+        os.dup2(ours, _STDOUT)
+        os.close(ours)

@@ -1,0 +1,458 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``boardprof run``: measure and print."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from boardprof.base.errors import BoardprofError, UsageError
+from boardprof.ui.cli.against import Against, against_options, taken_against
+from boardprof.ui.cli.build import build_options, taken_build_options
+from boardprof.ui.cli.exit_codes import INTERRUPTED
+from boardprof.ui.cli.group import SectionedCommand
+from boardprof.ui.cli.options import (
+    STDOUT,
+    Real,
+    Whole,
+    baseline_option,
+    complete_board,
+    complete_target,
+    complete_value,
+    file_option,
+    image_option,
+    port_options,
+    probe_option,
+    table_option,
+    taken_port_options,
+    warnings_option,
+    width_option,
+)
+from boardprof.ui.cli.output import (
+    echo,
+    echo_answer,
+    echo_command,
+    echo_configuration,
+    echo_console,
+    echo_data,
+    echo_note,
+    echo_page,
+    echo_profiles,
+    echo_report,
+    echo_warning,
+    echo_warnings,
+    echo_written,
+    is_quiet,
+    progress_bar,
+    stdout_of_boards,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from boardprof.jobs.run.plan import Plan
+    from boardprof.jobs.run.runner import Outcome
+    from boardprof.results.comparison.comparison import Comparison
+    from boardprof.results.history.run import RunId
+    from boardprof.results.report.report import Report
+    from boardprof.show.exporters import Export
+
+
+_STDERR = 2
+
+
+_SECTIONS = {
+    "What to measure": "metrics warmup repeat number cold mask_interrupts hotspots sampled "
+    "probe sweep",
+    "The board": "board_names port dtr rts reset_pulse baud clock key_file takeover image flash "
+    "timeout_s wall_timeout_s",
+    "The build": "optimize sources includes defines cflags ldflags keep libc",
+    "The output of the function": "save_output expect tolerance",
+    "What is printed": "table stats warnings width console verbose quiet debug",
+    "What is kept": "json_file exports save baseline_file",
+    "What it is compared with": "against against_if_present ab ab_rev rules alpha allow "
+    "fail_if_missing spread_runs bisect",
+}
+
+_EXAMPLES = """
+\b
+Examples:
+  boardprof run fir.c:fir n=256                             on this machine
+  boardprof run -b BOARD fir.c:all                          each function, on a board
+  boardprof run -b BOARD fir.c:fir --sweep "-O2|-Os"        with which flags?
+  boardprof run -p /dev/ttyACM0 fir 'x=[64]:random'         firmware that runs on a board
+  boardprof run -b BOARD fir.c:fir --against main --fail-if '*>0'
+"""
+
+
+@click.command(cls=SectionedCommand, sections=_SECTIONS, epilog=_EXAMPLES)
+@click.argument("target", shell_complete=complete_target)
+@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...", shell_complete=complete_value)
+@click.option(
+    "-b",
+    "--board",
+    "board_names",
+    multiple=True,
+    metavar="BOARD[,BOARD...]",
+    shell_complete=complete_board,
+    help="One board, or several for one Report: -b A,B. [default: the default board; with -p, the "
+    "board at the port]",
+)
+@port_options
+@image_option
+@click.option(
+    "--metrics",
+    metavar="NAME[,NAME...]",
+    help="Metrics to read, comma-separated; all includes programmable events. [default: all fixed "
+    "counters]",
+)
+@click.option(
+    "--warmup",
+    metavar="N",
+    type=Whole(min=0),
+    help="Warm-up calls before the first sample. [default: 10; 1 if a call takes over 0.5 s]",
+)
+@click.option(
+    "--repeat",
+    metavar="N",
+    type=Whole(min=1),
+    help="Samples to take. [default: 10; if a call takes over 0.5 s, 2 on emulated boards and 5 "
+    "on others]",
+)
+@click.option(
+    "--number",
+    metavar="N",
+    default=1,
+    show_default=True,
+    type=Whole(min=1),
+    help="Calls per sample.",
+)
+@click.option("--cold", is_flag=True, help="Also measure the very first call, separately.")
+@click.option("--mask-interrupts", is_flag=True, help="Mask interrupts while a call is measured.")
+@click.option(
+    "--hotspots",
+    is_flag=True,
+    help="Also record one call on a second emulator. The Report then shows where it spends its "
+    "cost, and compare shows why it changed.",
+)
+@click.option(
+    "--sampled", is_flag=True, help="With --hotspots: sample more calls on the board itself."
+)
+@probe_option
+@build_options
+@click.option(
+    "--sweep",
+    metavar='"FLAGS|FLAGS"',
+    help='Measure with each setting of compiler flags, e.g. "-O2|-O3|-Os": one row per setting.',
+)
+@click.option("--flash", is_flag=True, help="Write the firmware to the board at the port first.")
+@click.option(
+    "--save-output",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Write return.npy and one NAME.npy for each array that the function wrote.",
+)
+@click.option(
+    "--expect",
+    multiple=True,
+    metavar="[NAME=]@FILE.npy|NUMBER",
+    help="Fail if the output differs: an array of FILE, or a number. NAME may be `return`. In "
+    "FILE, {board} stands for the board's name.",
+)
+@click.option(
+    "--tolerance",
+    default=0.0,
+    type=Real(min=0),
+    metavar="REL",
+    help="Relative tolerance for floats in --expect. [default: 0]",
+)
+@file_option("json", "the Report as JSON")
+@click.option(
+    "--export",
+    "exports",
+    multiple=True,
+    metavar="NAME=FILE",
+    help="Also write the Report with an exporter: csv, html, markdown, ... or one of another "
+    "package; github, gitlab, junit and summary write the comparison. NAME=- prints it in place "
+    "of the table.",
+)
+@click.option(
+    "--save", metavar="NAME", help="Name the run in the history. [default: stored without a name]"
+)
+@baseline_option
+@against_options
+@table_option
+@click.option("--stats", is_flag=True, help="Also print statistics of the samples.")
+@warnings_option
+@width_option
+@click.option("--console", is_flag=True, help="Show what the board prints.")
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Show each compiler command, what the board prints, and the configuration.",
+)
+def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **options: Any) -> int:
+    """Measure functions on boards and print the Report.
+
+    TARGET is PATH:FUNCTION or PATH:all. PATH is a C file, a folder, or anything that --source
+    takes. Without PATH, TARGET is a function that the board's firmware or --image already has, or
+    all. NAME=VALUE sets an argument:
+
+    \b
+    n=256  gain=-1.5  on=true      numbers
+    x=@x.npy  x=@x.bin             an array from a file
+    x=int16[64]:random(7)          or :zeros, :ones, :random
+    x=[64]:ones                    with x's own type
+    y=int32[16,16]:out             output only
+    s=@s.npy:keep                  not restored between calls
+    s=zeros  s=[3]:zeros           structs
+    s='{gain=2.5, taps=[1, 2]}'    a struct's members, by pointer or by value
+    s='{taps=&h, next=NULL}'       a pointer in it; h=[8]:ones is one more array
+    s=hello  s='"{"a": 1}"'       text for char*
+    mode=FAST  f=square            an enum's name, a function of the image
+    p=NULL                         no array
+    """  # noqa: D301 (click knows the backspace as: do not wrap)
+    from boardprof.jobs.run.saving import check_save_name
+    from boardprof.show.exporters import read_exports
+
+    check_save_name(options["save"])
+    against = taken_against(options)
+    exports = read_exports(options["exports"], comparisons=None)
+    against.check_exports(exports)
+    printed = [each for each in exports if f"{each.file}" == STDOUT]
+    if len(printed) + (options["json_file"] == STDOUT) > 1:
+        raise UsageError("Only one output format can be printed.", hint="write the others to files")
+    plan = _plan(target, values, board_names, options)
+    sources: list[Path] = []
+    outcome = _measured(plan, against, options, sources.extend)
+    failures = list(outcome.failures)
+    if outcome.report is not None:
+        if not outcome.interrupted:
+            failures += against.compare(outcome.report)
+        has_failed = bool(failures) or not against.keeps_clean
+        why = "was interrupted" if outcome.interrupted else "failed" if has_failed else ""
+        # The files first: the reader of our output may have gone.
+        files = [each for each in exports if each not in printed and not each.is_comparison]
+        failures += _write(outcome.report, options["json_file"], files)
+        failures += against.write([each for each in exports if each not in printed])
+        failures += _write_baseline(outcome.report, options["baseline_file"], why)
+        no_table = bool(printed) or options["json_file"] == STDOUT
+        since = None if no_table else _since(outcome.report, target, options)
+        kept, errors = _keep(outcome.report, options["save"], plan, sources, why)
+        failures += errors
+        if printed and printed[0].is_comparison:
+            against.echo_export(printed[0])
+        elif printed:
+            failures += _print(outcome.report, printed[0])
+        else:
+            _echo_report(outcome.report, options, since, kept)
+        if options["warnings"]:
+            echo_warnings(outcome.report)
+        if not no_table:
+            against.echo()
+    for failure in failures:
+        echo(f"error: {failure}", err=True)
+    if outcome.interrupted:
+        echo("interrupted", err=True)
+        return INTERRUPTED
+    return against.exit_code(failures)
+
+
+def _plan(
+    target: str, values: tuple[str, ...], board_names: Sequence[str], options: Mapping[str, Any]
+) -> Plan:
+    from boardprof.jobs.run.plan import Plan
+
+    names = [name for part in board_names for name in part.split(",") if name]
+    if board_names and not names:
+        raise UsageError("-b needs the name of a board.", hint="`boardprof boards` lists them")
+    if options["sampled"] and not options["hotspots"]:
+        raise UsageError("--sampled is about where the time is.", hint="add --hotspots")
+    if options["probe"] is not None and not options["sampled"]:
+        raise UsageError("A debug probe takes samples.", hint="add --hotspots --sampled")
+    metrics = options["metrics"]
+    as_given = (
+        *("image", "warmup", "repeat", "number", "cold", "mask_interrupts", "hotspots", "sampled"),
+        *("probe", "sweep", "flash", "expect", "tolerance", "save_output"),
+    )
+    return Plan(
+        target=target,
+        values=values,
+        boards=tuple(names),
+        metrics=tuple(m.strip() for m in metrics.split(",") if m.strip()) if metrics else None,
+        code=taken_build_options(options),
+        **taken_port_options(options),
+        **{name: options[name] for name in as_given},
+    )
+
+
+def _measured(
+    plan: Plan,
+    against: Against,
+    options: Mapping[str, Any],
+    on_sources: Callable[[Sequence[Path]], None],
+) -> Outcome:
+    from boardprof.jobs.run.measure_plan import Listener
+
+    shows_console = options["verbose"] or options["console"]
+    with progress_bar(measures=True) as on_progress, stdout_of_boards(shown=shows_console):
+        listener = Listener(
+            on_note=echo_note,
+            on_command=echo_command if options["verbose"] else None,
+            on_progress=on_progress,
+            on_console=echo_console if shows_console else None,
+            on_sources=on_sources,
+            flash_output=_STDERR,
+        )
+        return against.measure(plan, listener)
+
+
+def _write(
+    report: Report, json_file: str | None, exports: Sequence[Export]
+) -> Iterator[BoardprofError]:
+    """Write the requested files; yield an error for each that cannot be written."""
+    from boardprof.results.report.report_file import write_report
+    from boardprof.show.exporters import write_export
+
+    writers: list[tuple[object, Callable[[], None]]] = []
+    if json_file is not None and json_file != STDOUT:
+        writers.append((json_file, partial(write_report, report, json_file)))
+    writers += [(export.file, partial(write_export, report, export)) for export in exports]
+    for file, write in writers:
+        try:
+            write()
+            echo_written("Report", file)
+        except BoardprofError as error:
+            yield error
+
+
+def _print(report: Report, export: Export) -> Iterator[BoardprofError]:
+    """Print an export in place of the table; yield why it could not be made."""
+    from boardprof.show.exporters import exported
+
+    try:
+        content = exported(report, export.name, export.exporter)
+    except BoardprofError as error:
+        yield error
+        return
+    assert isinstance(content, bytes), "exporters of Reports make one file"
+    echo_data(content, nl=False)
+
+
+def _write_baseline(report: Report, file: str | None, why: str) -> Iterator[BoardprofError]:
+    """Write the baseline if requested; yield why it could not be written.
+
+    Args:
+        report: of the run.
+        file: None if it was not asked for.
+        why: why the run cannot be a baseline, such as ``failed``; "" if it can.
+    """
+    if file is None:
+        return
+    if why:
+        echo_warning(f"{file} was not written: the run {why}")
+        return
+    from boardprof.jobs.run.saving import write_baseline
+
+    try:
+        made = write_baseline(report, file)
+        echo_written("Baseline", f"{file}: {made}")
+    except BoardprofError as error:
+        yield error
+
+
+def _keep(
+    report: Report, name: str | None, plan: Plan, sources: Sequence[Path], why: str
+) -> tuple[RunId | None, list[BoardprofError]]:
+    """Keep a run in the history; return its number, and errors if it should have got a name.
+
+    An incomplete run gets no name and does not count for its branch, so it is never a baseline.
+    """
+    from boardprof.jobs.run.saving import keep_run
+
+    notes: list[str] = []
+    kept = keep_run(
+        report,
+        name=name,
+        measured=plan.files,
+        sources=sources,
+        has_failed=bool(why),
+        on_note=notes.append,
+    )
+    if kept is None and name is not None:
+        return None, [UsageError(note) for note in notes]
+    for note in notes:
+        (echo_warning if kept is None else echo_note)(note)
+    if why and name is not None:
+        echo_warning(f"kept as #{kept}, not as {name}: the run {why}")
+    return kept, []
+
+
+def _since(report: Report, target: str, options: Mapping[str, Any]) -> Comparison | None:
+    """Compare with the newest comparable run, except for scripts, which compare on purpose.
+
+    A run with the same inputs goes before newer ones with others. Another file may have an
+    unrelated function of the same name, so the run has the target's file.
+    """
+    shows_other = any(options[name] for name in ("table", "against", "ab", "ab_rev"))
+    if shows_other or is_quiet() or os.environ.get("CI"):
+        return None
+    from boardprof.results.comparison.compare import compare
+    from boardprof.results.comparison.comparison import ComparisonError
+    from boardprof.results.history.report_lookup import like_runs
+
+    newest = None
+    with contextlib.suppress(BoardprofError):  # keeping this run reports errors of the history
+        for found in like_runs(report):
+            if found.run is None or not _is_of_same_file(found.run.command, target):
+                continue
+            with contextlib.suppress(ComparisonError):  # such as another compiler
+                compared = compare(found.report, report, before_name=found.label)
+                if all(row.verdict != "other inputs" for row in compared.rows):
+                    return compared
+                newest = newest or compared
+    return newest
+
+
+def _is_of_same_file(command: str, target: str) -> bool:
+    """Whether a run's command names a file like the target's, in whatever folder it was."""
+    try:
+        words = shlex.split(command)
+    except ValueError:  # its end is missing
+        return False
+    from boardprof.jobs.run.target import split_target
+
+    path, _ = split_target(target)
+    if not path:
+        return target in words  # a function of the firmware
+    names = (os.path.basename(split_target(word)[0]) for word in words)
+    return os.path.basename(path) in names
+
+
+def _echo_report(
+    report: Report, options: Mapping[str, Any], since: Comparison | None, kept: RunId | None
+) -> None:
+    if options["json_file"] == STDOUT:
+        echo_data(report.json())
+        return
+    if options["table"]:
+        echo_report(report)
+    else:
+        name = f"#{kept}" if kept is not None else ""
+        echo_answer(report, since, name=name, shows_others=options["metrics"] is not None)
+        if options["verbose"]:
+            echo_configuration(report)
+    if options["hotspots"]:
+        echo("")
+        echo_profiles(report)
+    if options["stats"]:
+        from boardprof.show.table import statistics_page
+
+        echo_page(statistics_page(report))

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``boardprof trace``, ``top`` and ``dump``: what probes in firmware record."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from boardprof.base.errors import UsageError
+from boardprof.ui.cli.build import build_options, taken_build_options
+from boardprof.ui.cli.group import SectionedCommand
+from boardprof.ui.cli.options import (
+    Seconds,
+    Whole,
+    board_option,
+    complete_target,
+    complete_value,
+    image_option,
+    output_option,
+    port_options,
+    taken_port_options,
+    width_option,
+)
+from boardprof.ui.cli.output import (
+    echo,
+    echo_command,
+    echo_console,
+    echo_note,
+    echo_page,
+    echo_written,
+    is_output_read,
+    progress_bar,
+    stdout_of_boards,
+)
+
+if TYPE_CHECKING:
+    from boardprof.jobs.run.measure_plan import Listener
+    from boardprof.jobs.run.plan import Plan
+    from boardprof.results.probes.recording import ProbeRecording
+
+_STDERR = 2
+_CLEAR = "\x1b[2J\x1b[H"
+"""Clears a terminal, and goes to its first line."""
+
+_BOARD = (
+    "board port dtr rts reset_pulse baud clock key_file takeover image flash "
+    "timeout_s wall_timeout_s"
+)
+_BUILD = "optimize sources includes defines cflags ldflags keep libc"
+
+_SECTIONS = {
+    "What to record": "time_s calls heap statistics events mode",
+    "The board": _BOARD,
+    "The build": _BUILD,
+    "The output": "output width console verbose quiet debug",
+}
+
+_TOP = {"What to show": "interval_s count events", "The board": _BOARD}
+
+_EXAMPLES = """
+\b
+Examples:
+  boardprof trace -b BOARD fir.c:fir n=256 -o fir.trace     during a call
+  boardprof trace -p PORT --image app.elf --time 10s -o app.trace    as it runs
+  boardprof trace -p PORT --image app.elf --statistics --no-events --time 1h
+  boardprof export perfetto app.trace -o app.pftrace        for ui.perfetto.dev
+"""
+
+
+@click.command(
+    cls=SectionedCommand,
+    sections=_SECTIONS,
+    epilog=_EXAMPLES,
+    short_help="Record the probes of firmware while it runs.",
+)
+@click.argument("target", required=False, default="", shell_complete=complete_target)
+@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...", shell_complete=complete_value)
+@board_option
+@image_option
+@click.option(
+    "--time",
+    "time_s",
+    type=Seconds(),
+    metavar="TIME",
+    help="How long to record if there is no TARGET, such as 10s. [default: until Ctrl-C]",
+)
+@click.option(
+    "--calls",
+    type=Whole(min=1),
+    metavar="N",
+    default=1,
+    show_default=True,
+    help="Calls of TARGET.",
+)
+@click.option(
+    "--heap",
+    is_flag=True,
+    help="Also record malloc and free; see `boardprof export memory`.",
+)
+@click.option("--statistics", is_flag=True, help="Let the board keep the statistics of ranges.")
+@click.option("--events/--no-events", default=True, help="Record each event, or statistics alone.")
+@click.option(
+    "--mode",
+    type=click.Choice(["drop", "stop", "overwrite"]),
+    default="drop",
+    show_default=True,
+    help="What happens when the board's ring is full: new events are dropped, recording stops, or "
+    "the oldest events are overwritten, for `boardprof dump`.",
+)
+@click.option("--flash", is_flag=True, help="Write the firmware to the board at the port first.")
+@port_options
+@build_options
+@output_option("Write the trace there.")
+@width_option
+@click.option("--console", is_flag=True, help="Show what the board prints.")
+@click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")
+def trace(target: str, values: tuple[str, ...], output: str | None, **options: Any) -> None:
+    """Record the probes of firmware (boardprof/bp_trace.h) while it runs, and print its ranges.
+
+    TARGET and NAME=VALUE are a function to call, as for `boardprof run`. Without a TARGET, the
+    board's own firmware runs, and --image names its ELF file.
+
+    `show`, `compare` and `export` take the trace like a Report: a range is a row.
+    """
+    from boardprof.jobs.run.record_events import RecordingPlan, record_events
+
+    if not options["events"] and not options["statistics"]:
+        raise UsageError("Nothing is recorded: neither events nor statistics.", hint="--statistics")
+    _check(target, output, options)
+    _check_output(output)
+    wanted = RecordingPlan(
+        mode=options["mode"],
+        events=options["events"],
+        statistics=options["statistics"],
+        calls=options["calls"] if target else 0,
+        time_s=options["time_s"],
+    )
+    shows_console = options["verbose"] or options["console"]
+    with progress_bar() as on_progress, stdout_of_boards(shown=shows_console):
+        plan, listener = _plan(target, values, options), _listener(options, on_progress)
+        recording, error = record_events(plan, wanted, listener)
+    if wanted.mode == "overwrite" and error is None:
+        echo_note("recording goes on; read it with boardprof dump, also after a reset")
+    else:
+        _finish(recording, output)
+    if error is not None:  # what came until then is shown and written
+        raise error
+
+
+@click.command(
+    cls=SectionedCommand,
+    sections={"The board": _BOARD},
+    short_help="Read the last events before a reset.",
+)
+@board_option
+@image_option
+@port_options
+@output_option("Write the trace there.")
+@width_option
+@click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")
+def dump(output: str | None, **options: Any) -> None:
+    """Read the last events before a reset, from a ring that was overwritten.
+
+    Start with `boardprof trace --mode overwrite`. The ring must be in memory that a reset leaves
+    alone, and --image must name the ELF file of the firmware.
+    """
+    from boardprof.jobs.run.record_events import board_of
+
+    _check_output(output)
+    with progress_bar() as on_progress:
+        plan, listener = _plan("", (), {**options, "flash": False}), _listener(options, on_progress)
+        with board_of(plan, listener) as (board, _):
+            recording = board.kept_events()
+    _finish(recording, output)
+
+
+@click.command(
+    cls=SectionedCommand,
+    sections=_TOP,
+    short_help="Show live which ranges and tasks take the most time.",
+)
+@board_option
+@image_option
+@click.option(
+    "--interval",
+    "interval_s",
+    type=Seconds(),
+    metavar="TIME",
+    default="1s",
+    show_default=True,
+    help="Time between two tables.",
+)
+@click.option(
+    "--events/--no-events",
+    default=True,
+    help="Also record events, for tasks and interrupts. Statistics alone cost less.",
+)
+@click.option(
+    "--count",
+    type=Whole(min=1),
+    metavar="N",
+    help="Tables to print. [default: until Ctrl-C]",
+)
+@port_options
+@width_option
+@click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")
+def top(interval_s: float, count: int | None, **options: Any) -> None:
+    """Show live which ranges and tasks of running firmware take the most time.
+
+    The figures are those of the last interval. On a terminal, each table replaces the one before.
+    Shares of ranges are from statistics and include other tasks and interrupts within a range.
+    """
+    from boardprof.jobs.run.record_events import board_of, intervals
+    from boardprof.show.trace_tables import interval_page
+
+    plan, listener = _plan("", (), {**options, "flash": False}), _listener(options, None)
+    with board_of(plan, listener) as (board, _), suppress(KeyboardInterrupt):
+        found = intervals(board, interval_s, count, events=options["events"])
+        for number, interval in enumerate(found):
+            if sys.stdout.isatty():
+                echo(_CLEAR, nl=False)
+            elif number:
+                echo("")
+            echo_page(interval_page(interval))
+            if not is_output_read():
+                break
+
+
+def _check_output(output: str | None) -> None:
+    """Check that the trace can be written, before anything is recorded."""
+    from boardprof.results.report.report_file import check_report_file
+
+    if output is not None:
+        check_report_file(output)
+
+
+def _check(target: str, output: str | None, options: Mapping[str, Any]) -> None:
+    if not target and options["image"] is None and options["port"] is None:
+        raise UsageError(
+            "There is nothing to record: no function and no firmware is named.",
+            hint="FILE.c:FUNCTION, or --image ELF",
+        )
+    if options["heap"] and not target:
+        raise UsageError(
+            "--heap changes how firmware is built, and no function is named to build it with.",
+            hint="build firmware of your own with BP_CFG_TRACE_HEAP, and trace it without --heap",
+        )
+    if options["mode"] != "overwrite":
+        return
+    if options["port"] is None:
+        raise UsageError(
+            "A board that is started here ends with this command, and its ring with it.",
+            hint="--mode overwrite needs a board at a port (-p)",
+        )
+    if output is not None:
+        raise UsageError(
+            "With --mode overwrite the events stay on the board.",
+            hint="leave out -o, and read them later with: boardprof dump",
+        )
+
+
+def _plan(target: str, values: tuple[str, ...], options: Mapping[str, Any]) -> Plan:
+    from boardprof.jobs.run.plan import Plan
+
+    code: dict[str, Any] = {}
+    if "optimize" in options:
+        code["code"] = taken_build_options(options)
+    return Plan(
+        target=target or "all",
+        values=values,
+        boards=(options["board"],) if options["board"] else (),
+        image=options["image"],
+        flash=options["flash"],
+        **code,
+        **taken_port_options(options),
+    )
+
+
+def _listener(options: Mapping[str, Any], on_progress: Any) -> Listener:
+    from boardprof.jobs.run.measure_plan import Listener
+
+    shows_console = options["verbose"] or options.get("console")
+    return Listener(
+        on_note=echo_note,
+        on_command=echo_command if options["verbose"] else None,
+        on_console=echo_console if shows_console else None,
+        on_progress=on_progress,
+        flash_output=_STDERR,
+    )
+
+
+def _finish(recording: ProbeRecording, output: str | None) -> None:
+    from boardprof.results.probes.trace_file import write_recording
+    from boardprof.show.trace_tables import recording_page
+
+    if output is not None:
+        write_recording(recording, output)
+    echo_page(recording_page(recording))
+    if output is not None:
+        echo_written("Trace", output)

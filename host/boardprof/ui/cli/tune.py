@@ -1,0 +1,480 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``boardprof tune``: find the flags and macros with which a function costs least."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from boardprof.base.errors import UsageError
+from boardprof.ui.cli.build import build_options, taken_build_options
+from boardprof.ui.cli.group import SectionedCommand
+from boardprof.ui.cli.options import (
+    STDOUT,
+    Real,
+    Seconds,
+    Whole,
+    board_option,
+    complete_file,
+    complete_target,
+    complete_value,
+    file_option,
+    width_option,
+    writable,
+)
+from boardprof.ui.cli.output import (
+    echo,
+    echo_command,
+    echo_json,
+    echo_note,
+    echo_page,
+    echo_warnings,
+    echo_written,
+    is_quiet,
+    stdout_of_boards,
+)
+
+if TYPE_CHECKING:
+    from boardprof.jobs.run.plan import Plan
+    from boardprof.jobs.tune.page import Winner
+    from boardprof.jobs.tune.search import Search, Space, Trial
+    from boardprof.jobs.tune.winner import Alone, Subject
+    from boardprof.results.stats.warnings import Kind
+
+_SECTIONS = {
+    "What to try": "flags params trials sampler seed study",
+    "What to look for": "goals constraints expect tolerance",
+    "How to measure": "warmup repeat number timeout_s wall_timeout_s",
+    "The board": "board port baud fleet",
+    "The build": "optimize sources includes defines cflags ldflags keep libc",
+    "The output": "json_file html_file width verbose quiet debug",
+}
+
+_EXAMPLES = """
+\b
+Examples:
+  boardprof tune -b BOARD fir.c:fir n=256 --flags "-O2|-O3|-Os"
+  boardprof tune -b BOARD fir.c:fir n=256 --param TILE=4,8,16 --param UNROLL=1,2,4
+  boardprof tune -b BOARD fir.c:fir n=256 --param TILE=4,8,16 --minimise cycles
+      --minimise flash --constraint 'stack<=2048' --study fir.db
+"""
+
+_HERE = "here"
+"""Value of --fleet for the boards of this machine."""
+
+_SHARE = 4
+"""Candidates that a board of a fleet measures at a time: samplers propose 16."""
+
+_TOO_SHORT: tuple[Kind, ...] = ("grain", "overhead")
+"""Kinds of warnings about samples that are too short for the board's clock."""
+
+_SHOWN = 5
+"""Rows of the live table."""
+
+
+@click.command(
+    cls=SectionedCommand,
+    sections=_SECTIONS,
+    epilog=_EXAMPLES,
+    short_help="Find the compiler flags and macros that make a function fast.",
+)
+@click.argument("target", shell_complete=complete_target)
+@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...", shell_complete=complete_value)
+@board_option
+@click.option(
+    "--flags",
+    metavar='"FLAGS|FLAGS"',
+    help='Settings of compiler flags to choose from, e.g. "-O2|-O3|-Os".',
+)
+@click.option(
+    "--param",
+    "params",
+    multiple=True,
+    metavar="NAME=V,V...",
+    help="A macro, and the values to choose from.",
+)
+@click.option(
+    "--trials",
+    metavar="N",
+    default=100,
+    show_default=True,
+    type=Whole(min=1),
+    help="Choices to try, including those of earlier runs of the study.",
+)
+@click.option(
+    "--sampler",
+    type=click.Choice(["tpe", "random", "grid", "nsga2"]),
+    default="tpe",
+    show_default=True,
+    help="How choices are proposed: tpe learns from results, grid tries all in order, nsga2 suits "
+    "several goals.",
+)
+@click.option("--seed", metavar="N", default=1, show_default=True, help="Seed of the sampler.")
+@click.option(
+    "--study",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="SQLite file that keeps the search. If it exists, the search goes on where it ended.",
+)
+@click.option(
+    "--minimise",
+    "goals",
+    multiple=True,
+    metavar="METRIC",
+    help="Metric to minimise: one of the board, or flash, ram, stack, time. Several give a table "
+    "of the best compromises. [default: cycles, or instructions if the board counts no cycles]",
+)
+@click.option(
+    "--constraint",
+    "constraints",
+    multiple=True,
+    metavar="'METRIC<=N'",
+    help="Refuse candidates above a limit, e.g. 'stack<=2048'.",
+)
+@click.option(
+    "--expect",
+    multiple=True,
+    metavar="[NAME=]@FILE.npy|NUMBER",
+    help="The right output. [default: that of the baseline]",
+)
+@click.option(
+    "--tolerance",
+    default=0.0,
+    type=Real(min=0),
+    metavar="REL",
+    help="Relative tolerance for floats in the output. [default: 0]",
+)
+@click.option(
+    "--warmup",
+    metavar="N",
+    type=Whole(min=0),
+    help="Calls before the first sample. [default: 0 on emulated boards, 1 on others]",
+)
+@click.option(
+    "--repeat",
+    metavar="N",
+    type=Whole(min=1),
+    help="Samples of each candidate. [default: 1 on emulated boards, 5 on others]",
+)
+@click.option(
+    "--number",
+    metavar="N",
+    default=1,
+    show_default=True,
+    type=Whole(min=1),
+    help="Calls per sample.",
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=Seconds(),
+    metavar="TIME",
+    help="Longest time of a call on the board's clock. [default: 10s]",
+)
+@click.option(
+    "--wall-timeout",
+    "wall_timeout_s",
+    type=Seconds(),
+    metavar="TIME",
+    default="10s",
+    show_default=True,
+    help="Longest wall time of a call.",
+)
+@click.option(
+    "-p",
+    "--port",
+    metavar="PORT",
+    shell_complete=complete_file,
+    help="Port of a real board, which is flashed with each image.",
+)
+@click.option("--baud", type=Whole(min=1), metavar="N", help="Baud rate of a serial port.")
+@click.option(
+    "--fleet",
+    metavar="ADDRESS",
+    help="Measure on all boards of this kind at once: those of a scheduler, e.g. "
+    "tls://127.0.0.1:8786, or with `here` an emulator on each core of this machine.",
+)
+@build_options
+@file_option("json", "all trials as JSON")
+@click.option(
+    "--html",
+    "html_file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    callback=writable,
+    help="Write a page with the history of trials.",
+)
+@width_option
+@click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")
+def tune(target: str, values: tuple[str, ...], **options: Any) -> None:
+    """Find the compiler flags and macros with which a function costs least on a board.
+
+    TARGET is PATH:FUNCTION, and NAME=VALUE sets an argument, as for `boardprof run`. Each --param
+    is a macro of the source with alternatives; the first ones, and the first flags, are the
+    baseline. A candidate counts only if its output is right.
+
+    Needs optuna: pip install 'boardprof[tune]'.
+    """
+    from boardprof.jobs.tune.page import render_tuning, tuning_facts, tuning_page
+    from boardprof.results.report.report_file import write_text
+
+    plan = _plan(target, values, options)
+    space = _space(options["flags"], options["params"])
+    subject = _subject(plan, options)
+    with stdout_of_boards(shown=False), _without_progress():
+        search, facts = _search(subject, space, plan, options)
+        trials = min(options["trials"], space.size)
+        with _live(search, trials) as show:
+            search.run(trials, show)
+        alone = _measured_alone(search, subject)
+    winner = _winner(search, subject, alone)
+    facts = tuning_facts(search, facts, winner)
+    if options["json_file"] == STDOUT:
+        echo_json(facts)
+    else:
+        echo_page(tuning_page(search, winner))
+    if options["json_file"] not in (None, STDOUT):
+        import json
+
+        write_text(json.dumps(facts, indent=2) + "\n", options["json_file"])
+        echo_written("JSON", options["json_file"])
+    if options["html_file"] is not None:
+        title = f"{target} on {subject.spec.name}"
+        text = f"{len(search.trials)} of {space.size:,} choices, {options['sampler']}"
+        write_text(render_tuning(search, title, text, winner), options["html_file"])
+        echo_written("Page", options["html_file"])
+    if alone is not None:
+        echo_warnings(alone.report, _TOO_SHORT)
+
+
+def _plan(target: str, values: tuple[str, ...], options: Mapping[str, Any]) -> Plan:
+    from boardprof.jobs.run.plan import ALL, Plan
+
+    if options["fleet"] is not None and (options["port"], options["baud"]) != (None, None):
+        raise UsageError(
+            "--fleet excludes --port and --baud.",
+            hint="give the ports to the workers: boardprof worker -b KIND=PORT",
+        )
+    plan = Plan(
+        target=target,
+        values=values,
+        boards=(options["board"],) if options["board"] else (),
+        port=options["port"],
+        code=taken_build_options(options),
+        expect=options["expect"],
+        flash=options["port"] is not None,
+    )
+    if plan.path is None or plan.function == ALL:
+        raise UsageError(
+            f"{target!r} does not name one function of a source.", hint="PATH:FUNCTION"
+        )
+    return plan
+
+
+def _space(flags: str | None, params: Sequence[str]) -> Space:
+    """Return the alternatives of ``--flags`` and of each ``--param``."""
+    from boardprof.jobs.tune.search import FLAGS, Space
+    from boardprof.target.build.build_options import settings_of
+
+    alternatives: dict[str, tuple[str, ...]] = {}
+    if flags is not None:
+        alternatives[FLAGS] = settings_of(flags, "")
+    for text in params:
+        name, equals, rest = text.partition("=")
+        values = tuple(each.strip() for each in rest.split(","))
+        if not equals or not re.fullmatch(r"[A-Za-z_]\w*", name) or "" in values:
+            raise UsageError(f"{text!r} is not a valid --param.", hint="--param TILE=4,8,16")
+        if name in alternatives:
+            raise UsageError(f"--param {name} is given twice.", hint="one list of all values")
+        if len(set(values)) < len(values):
+            raise UsageError(f"--param {text} has a value twice.")
+        alternatives[name] = values
+    return Space(alternatives)
+
+
+def _constraint(text: str) -> tuple[str, float]:
+    from boardprof.jobs.tune.runner import metric_name
+
+    name, _, limit = text.partition("<=")
+    try:
+        found = float(limit)
+    except ValueError:
+        found = math.nan
+    if not name.strip() or not 0 <= found < math.inf:
+        raise UsageError(
+            f"{text!r} is not a valid --constraint.", hint="--constraint 'stack<=2048'"
+        )
+    return metric_name(name.strip()), found
+
+
+def _constraints(texts: Sequence[str]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name, limit in map(_constraint, texts):
+        if name in found:
+            raise UsageError(f"--constraint has two limits of {name}.", hint="give the lower one")
+        found[name] = limit
+    return found
+
+
+def _subject(plan: Plan, options: Mapping[str, Any]) -> Subject:
+    from boardprof.jobs.run.plan import boards_of
+    from boardprof.jobs.tune.winner import Subject
+
+    [spec] = boards_of(plan)
+    assert plan.path is not None, "_plan has checked it"
+    names = ("port", "baud", "timeout_s", "wall_timeout_s", "warmup", "repeat", "number")
+    limits: dict[str, Any] = {name: options[name] for name in names}
+    limits["verbose"] = echo_command if options["verbose"] else None
+    data = plan.read_data([spec.name])
+    subject = Subject(
+        spec, plan.path, plan.function, plan.values, data.arguments, plan.code, limits
+    )
+    return subject if options["fleet"] is None else _on_fleet(subject, options["fleet"])
+
+
+def _on_fleet(subject: Subject, address: str) -> Subject:
+    """Return a subject that is measured on all boards of its kind at once."""
+    from dataclasses import replace
+    from functools import partial
+
+    from boardprof.jobs.fleet.runner import FleetRunner
+
+    limits = {**subject.limits, "verbose": None}
+    del limits["port"], limits["baud"]
+    scheduler = None if address == _HERE else address
+    kind = partial(FleetRunner, scheduler=scheduler, share=_SHARE)
+    can_start = subject.spec.launch.kind != "serial"
+    return replace(subject, limits=limits, runner_kind=kind, can_start=can_start)
+
+
+def _search(
+    subject: Subject, space: Space, plan: Plan, options: Mapping[str, Any]
+) -> tuple[Search, dict[str, Any]]:
+    """Measure the baseline, and open the study; also return what it is about."""
+    from boardprof.jobs.tune.runner import metric_name
+    from boardprof.jobs.tune.search import Search
+
+    constraints = _constraints(options["constraints"])
+    given = {each.name: each.array for each in plan.read_data([subject.spec.name]).expectations}
+    goals, baseline = subject.baseline(space, options["goals"], given, options["tolerance"])
+    expect = given or baseline.outputs
+    if not expect:
+        echo_note(f"{plan.function} returns nothing and writes no array, so nothing is checked")
+    facts = {
+        **subject.facts(space, baseline),
+        "constraints": constraints,
+        "tolerance": options["tolerance"],
+    }
+    runner = subject.runner(
+        goals[0],
+        metrics=goals[1:],
+        constraints=constraints,
+        expect=expect,
+        tolerance=options["tolerance"],
+    )
+    search = Search(
+        runner,
+        space,
+        list(map(metric_name, goals)),
+        sampler=options["sampler"],
+        seed=options["seed"],
+        study=options["study"],
+        subject=facts,
+    )
+    return search, facts
+
+
+def _measured_alone(search: Search, subject: Subject) -> Alone | None:
+    """Measure the winner by itself, if there is one and it has a cost of a call."""
+    from boardprof.jobs.tune.result import FLASH, RAM, STACK
+
+    best, goal = search.best, search.goals[0]
+    if best is None or goal in (FLASH, RAM, STACK):
+        return None
+    return subject.measured_alone(best.choice, goal)
+
+
+def _winner(search: Search, subject: Subject, alone: Alone | None) -> Winner | None:
+    from boardprof.jobs.tune.page import Winner
+
+    if search.best is None:
+        return None
+    command = subject.command(search.best.choice, alone)
+    if alone is None:
+        return Winner(command)
+    return Winner(command, alone.cost, alone.later_cost, alone.is_first_call)
+
+
+# -- while it runs -----------------------------------------------------------------------------
+
+
+@contextmanager
+def _without_progress() -> Iterator[None]:
+    """Show no bars: the live table has the terminal."""
+    from boardprof.base.progress import shown_by
+
+    with shown_by(lambda what, done, total: None):
+        yield
+
+
+@contextmanager
+def _live(search: Search, trials: int) -> Iterator[Callable[[Trial], None] | None]:
+    """Show the best trials so far: a table on a terminal, or a line for each new best."""
+    if is_quiet():
+        yield None
+        return
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield _lines(search)
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    every = list(search.trials)
+    with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
+
+        def show(trial: Trial) -> None:
+            every.append(trial)
+            live.update(_live_table(search, every, trials), refresh=True)
+
+        yield show
+
+
+def _lines(search: Search) -> Callable[[Trial], None]:
+    """Return a function that prints a line for each trial that is better than all before."""
+    from boardprof.jobs.tune.page import number
+
+    goal = search.goals[0]
+    best = float("inf") if search.best is None else search.best.metrics[goal]
+
+    def tell(trial: Trial) -> None:
+        nonlocal best
+        if trial.ok and trial.metrics[goal] < best:
+            best = trial.metrics[goal]
+            what = ", ".join(f"{name}={value}" for name, value in trial.choice.items())
+            echo(f"trial {trial.number}: {number(best)} {goal} with {what}", err=True)
+
+    return tell
+
+
+def _live_table(search: Search, every: Sequence[Trial], trials: int) -> Any:
+    from rich.table import Table
+
+    from boardprof.base.printable import escaped
+    from boardprof.jobs.tune.page import number
+
+    failed = sum(not each.ok for each in every)
+    table = Table(title=f"{len(every)} of {trials} trials, {failed} failed", title_justify="left")
+    for header in ("trial", *search.goals, *search.space.alternatives):
+        table.add_column(escaped(header), justify="right")
+    good = sorted((t for t in every if t.ok), key=lambda t: t.metrics[search.goals[0]])
+    for each in good[:_SHOWN]:
+        goals = (number(each.metrics[goal]) for goal in search.goals)
+        choice = (each.choice[name] for name in search.space.alternatives)
+        table.add_row(f"#{each.number}", *goals, *map(escaped, choice))
+    return table

@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gates on a test's measurements: limits, and rules against an earlier run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Final
+
+from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.base.metrics import digits, metric_called
+from boardprof.results.comparison.comparison import Comparison, Difference, Unjudged
+from boardprof.results.comparison.compatibility import comparable_flags
+from boardprof.results.comparison.rule import parse_rule
+from boardprof.results.report.calls import SHARES, Row
+from boardprof.results.report.report import Report
+from boardprof.results.stats.groups import GroupSummary, summaries
+
+if TYPE_CHECKING:
+    from boardprof.results.history.branch_baseline import BranchRuns
+    from boardprof.results.history.run import Run
+    from boardprof.ui.pytest_plugin.profiler import Other
+
+SPREAD_RUNS: Final = 20
+"""As `boardprof compare` has it by default."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The result of checking a Report against a gate.
+
+    Attributes:
+        failures: a text with the numbers for each broken limit or rule.
+        notes: what could not be compared, and why.
+        is_compared: with the baseline. None if there is no baseline.
+        is_ruled: there are rules, so a change can be a failure.
+        rows: without rules, the comparison of each metric.
+        run: number of the run of a branch that it was compared with. None if it was none.
+        is_waiting: it fails only because the branch has no run like this one yet, or too few.
+    """
+
+    failures: tuple[str, ...]
+    notes: tuple[str, ...]
+    is_compared: bool | None = None
+    is_ruled: bool = False
+    rows: tuple[Difference, ...] = ()
+    run: int | None = None
+    is_waiting: bool = False
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Limits and rules.
+
+    Attributes:
+        limits: metric -> the largest allowed median per call.
+        rules: such as ``cycles:median>2%``.
+        baseline: the earlier run: its name and its Report. None if absent.
+        allow: mismatches to ignore.
+        is_baseline_required: fail if the baseline lacks something or a rule could not be checked.
+        earlier: returns the runs of the baseline's branch up to it, the oldest first, for rules in
+            spreads. None if the baseline is not a run.
+        branch: each measurement's baseline is the newest run of it that is like the measurement.
+            None if there is one baseline for all.
+    """
+
+    limits: Mapping[str, float]
+    rules: Sequence[str]
+    baseline: tuple[str, Report] | None
+    allow: Sequence[str] = ()
+    is_baseline_required: bool = False
+    earlier: Callable[[], Sequence[Report]] | None = None
+    branch: BranchRuns | None = None
+
+    def judge(self, report: Report, other: Other | None = None) -> Verdict:
+        """Check a test's Report against the gate.
+
+        Args:
+            report: of one call.
+            other: the other side of measurements in turns, which replaces the baseline. None if
+                absent.
+
+        Raises:
+            UnknownNameError: a limit's metric was not counted.
+            UsageError: a rule does not parse, or the runs cannot be compared.
+        """
+        groups = summaries(report)
+        uncounted = [*self._uncounted(groups)]
+        failures = [*self._over_limit(groups), *uncounted]
+        if uncounted or (self.baseline is None and other is None):
+            return Verdict(tuple(failures), ())
+        is_ruled = bool(self.rules)
+        name, common, run = self._before(report, other)
+        is_held = not failures
+        if common is None:
+            names = ", ".join(dict.fromkeys(each.key.name for each in groups))
+            text = f"{name} has no matching run of {names} by this test"
+            failures += self._required([f"not compared: {text}"])
+            return Verdict(
+                tuple(failures),
+                (text,),
+                is_compared=False,
+                is_ruled=is_ruled,
+                is_waiting=is_held and self.branch is not None and other is None,
+            )
+        # Later: most tests compare nothing.
+        from boardprof.results.comparison.compare import compare
+
+        found = compare(
+            common,
+            report,
+            self.rules,
+            allow=self.allow if other is None else (*self.allow, *other.allow),
+            before_name=name,
+            after_name="now",
+            sessions=1 if other is None else other.sessions,
+            earlier=self._runs(run) if other is None else None,
+        )
+        if found.regressed:
+            broken = "; ".join(map(_broken, found.regressions))
+            failures.append(f"regression: {broken}\n{found.table(changed_only=True)}")
+        new = [*_of_new_metrics(found)]
+        failures += self._required([*map(_unjudged_text, found.unjudged), *new])
+        return Verdict(
+            tuple(failures),
+            (*_untold(found), *found.notes),
+            is_compared=not new or len(new) < len(self.rules),
+            is_ruled=is_ruled,
+            rows=() if is_ruled else found.rows,
+            run=None if run is None else int(run.id),
+            is_waiting=is_held and run is not None and found.awaits_runs and not found.regressed,
+        )
+
+    def _runs(self, run: Run | None) -> Sequence[Report] | None:
+        """Return the earlier runs if a rule needs them."""
+        if not any(map(_needs_runs, self.rules)):
+            return None
+        if self.branch is not None and run is not None:
+            return self.branch.earlier(run, SPREAD_RUNS)
+        return None if self.earlier is None else self.earlier()
+
+    def _before(self, report: Report, other: Other | None) -> tuple[str, Report | None, Run | None]:
+        """Return the older side's name, its matching rows, and the run of a branch.
+
+        The rows are None if there are none, and the run is None if no branch is meant.
+        """
+        any_board = "board" in self.allow
+        if other is None and self.branch is not None:
+            found = self.branch.baseline(
+                report,
+                rules=self.rules,
+                allow=self.allow,
+                part=lambda earlier: part_about(earlier, report, any_board=any_board),
+            )
+            if found is None:
+                return f"the branch {self.branch.branch}", None, None
+            return found.label, found.report, found.run
+        held = self.baseline if other is None else (other.name, other.report)
+        assert held is not None
+        name, earlier = held
+        return name, part_about(earlier, report, any_board=any_board), None
+
+    def _required(self, texts: Sequence[str]) -> Iterator[str]:
+        """Yield what could not be compared or checked, if that counts as a failure."""
+        if self.is_baseline_required:
+            yield from (f"{text} (--bp-require-baseline)" for text in texts)
+
+    def _over_limit(self, groups: Sequence[GroupSummary]) -> Iterator[str]:
+        counted = [each.metric for each in groups]
+        limits: dict[str, float] = {}
+        for asked, limit in self.limits.items():
+            name = metric_called(asked, counted)
+            if name is None:
+                raise UnknownNameError("metric", asked, counted)
+            limits[name] = limit
+        for each in groups:
+            limit = limits.get(each.metric, math.inf)
+            if each.summary.median > limit:
+                yield (
+                    f"{each.key.name} on {each.key.device}: {each.metric} is "
+                    f"{_text(each.summary.median)} per call (median of {each.summary.n}), "
+                    f"above its limit of {_text(limit)}"
+                )
+
+    def _uncounted(self, groups: Sequence[GroupSummary]) -> Iterator[str]:
+        """Yield the rules whose metric was not counted; they cannot break."""
+        boards = ", ".join(dict.fromkeys(each.board for each in groups))
+        for rule, error in _without_metric(self.rules, groups, boards):
+            yield f"the rule {rule} cannot be checked, because its metric was not counted: {error}"
+
+
+def _without_metric(
+    rules: Sequence[str], groups: Sequence[GroupSummary], owner: str
+) -> Iterator[tuple[str, UnknownNameError]]:
+    """Yield rules whose metric is missing, with a text for each."""
+    metrics = list(dict.fromkeys(each.metric for each in groups))
+    names = [*metrics, *SHARES, *(f"{each.key.device}.{each.metric}" for each in groups)]
+    for rule in map(parse_rule, rules):
+        if not rule.is_glob and not rule.chosen(names):
+            yield rule.text, UnknownNameError("metric", rule.metric, metrics, owner=owner)
+
+
+def _needs_runs(rule: str) -> bool:
+    return parse_rule(rule).needs_runs
+
+
+def _unjudged_text(each: Unjudged) -> str:
+    return f"{each.what} could not be checked against {each.rule}: {each.why}"
+
+
+def _untold(found: Comparison) -> Iterator[str]:
+    """Yield what could not be checked, if no note gives the reason."""
+    for each in found.unjudged:
+        if not any(each.why in note for note in found.notes):
+            yield _unjudged_text(each)
+
+
+def _of_new_metrics(found: Comparison) -> Iterator[str]:
+    """Yield the rules for metrics that were not counted before."""
+    for rule in found.rules:
+        rows = [
+            row for row in found.rows if rule.chosen([row.metric, f"{row.device}.{row.metric}"])
+        ]
+        if rows and all(row.before is None for row in rows):
+            metrics = ", ".join(dict.fromkeys(row.metric for row in rows))
+            yield f"the rule {rule} needs {metrics}, which is missing from {found.before_name} here"
+
+
+def _text(value: int | float) -> str:
+    return digits(value, ",") if isinstance(value, int) else f"{value:,.6g}"
+
+
+def check_rules(rules: Sequence[str]) -> None:
+    """Check before the first measurement that rules parse.
+
+    Raises:
+        UsageError: one does not.
+    """
+    for rule in rules:
+        if not isinstance(rule, str):
+            raise UsageError(f"{rule!r} is not a rule.", hint="fail_if=['cycles:median>2%']")
+        parse_rule(rule)
+
+
+def check_limits(limits: object) -> None:
+    """Check before the first measurement that limits are numbers, by metric.
+
+    Raises:
+        UsageError: they are not.
+    """
+    values = [*limits.values()] if isinstance(limits, Mapping) else [limits]
+    is_right = isinstance(limits, Mapping) and all(isinstance(each, Real) for each in values)
+    if not is_right or any(each != each for each in values):
+        raise UsageError(
+            f"limit={limits!r} must give a number for each metric.",
+            hint="limit={'instructions': 50_000}",
+        )
+
+
+def check_counted(rules: Sequence[str], name: str, baseline: Report) -> None:
+    """Check before the first measurement that a baseline has the metrics of the rules.
+
+    Args:
+        rules: for all tests without rules of their own.
+        name: of the baseline.
+        baseline: the earlier run.
+
+    Raises:
+        UnknownNameError: the metric of a rule is missing.
+    """
+    for _, error in _without_metric(rules, summaries(baseline), name):
+        raise error
+
+
+def _broken(row: Difference) -> str:
+    """Describe a broken rule; the change comes first, because pytest cuts long lines."""
+    # Later: most rules hold.
+    from boardprof.show.comparison_table import change_text, median_text
+
+    sides = f"{median_text(row.before, row.kind)} to {median_text(row.after, row.kind)}"
+    return f"{change_text(row)} {row.metric}, {sides} ({row.rule})"
+
+
+_LABEL = "Label"
+_KEYS = ("Name", "Argument Shapes", _LABEL)
+_STORED = ("name", "arguments", "label")
+"""The key of a measurement on a board: columns of rows, and keys of the raw data."""
+
+
+def part_about(earlier: Report, report: Report, *, any_board: bool) -> Report | None:
+    """Return the matching part of an earlier run. None if there is none.
+
+    Rows match if name, arguments, label (the test) and board are equal. If tests of the earlier run
+    were built with several flags, its rows have a column of flags. These must match too, and are
+    left out of the result, because the test's own rows do not have them. A run outside of pytest
+    has no labels, and matches every test.
+
+    Args:
+        earlier: rows of all tests.
+        report: of one measurement.
+        any_board: the board may differ.
+    """
+    if _LABEL not in earlier.calls.names:
+        earlier = _labelled(earlier, report)
+    keys = _KEYS if any_board else (*_KEYS, "Device")
+    wanted = {tuple(row.get(key, "") for key in keys) for row in report.calls}
+    flags = {comparable_flags(text) for text in _flags(report)}
+    rows: list[Row] = [
+        {name: metric for name, metric in row.items() if name != "Flags"}
+        for row in earlier.calls
+        if tuple(row.get(key, "") for key in keys) in wanted and _fits(row.get("Flags", ""), flags)
+    ]
+    if not rows:
+        return None
+    is_swept = "Flags" in earlier.calls.names
+    kept = [
+        each
+        for each in _measurements(earlier)
+        if tuple(each.get(key, "") for key in _STORED) in {key[:3] for key in wanted}
+        and (not is_swept or _fits(each.get("flags"), flags))
+    ]
+    extra = None if earlier.extra is None else {**earlier.extra, "measurements": kept}
+    return Report(rows, earlier.device_metrics, earlier.configuration, extra)
+
+
+def _labelled(earlier: Report, report: Report) -> Report:
+    """Return an earlier run with the label of the test's rows."""
+    label = next(iter(report.calls.column(_LABEL).filled("")), "")
+    rows: list[Row] = [{**row, _LABEL: label} for row in earlier.calls]
+    kept = [{**each, "label": label} for each in _measurements(earlier)]
+    extra = None if earlier.extra is None else {**earlier.extra, "measurements": kept}
+    return Report(rows, earlier.device_metrics, earlier.configuration, extra)
+
+
+def _fits(found: object, wanted: set[str]) -> bool:
+    """Tell whether flags are among the wanted ones; rows without flags always are."""
+    return not isinstance(found, str) or found == "" or comparable_flags(found) in wanted
+
+
+def _flags(report: Report) -> Iterator[str]:
+    for each in _measurements(report):
+        if isinstance(each.get("flags"), str):
+            yield each["flags"]
+
+
+def _measurements(report: Report) -> list[Mapping[str, Any]]:
+    found = (report.extra or {}).get("measurements") or ()
+    return [each for each in found if isinstance(each, Mapping)]

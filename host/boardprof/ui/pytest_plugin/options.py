@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plugin's options: flags, then ``BOARDPROF_*``, then boardprof.toml or pyproject.toml."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import pytest
+
+from boardprof.base.errors import BoardprofError, UsageError
+from boardprof.base.settings import find_settings, set_project_name, settings_of
+
+N = TypeVar("N", int, float)
+
+_WAIT_S = 600.0
+_LONGEST_S = 1e6
+"""Largest timeout of a board."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of a run of pytest.
+
+    Attributes:
+        boards: names; tests without a board of their own run on each. Empty for the default board.
+        port: where the board is. None to start it.
+        baud: of a serial port.
+        baseline: what to compare with: a run of the history, or a file. None if absent.
+        new_baseline: the baseline file to write. None if absent.
+        ab_flags: two settings of compiler flags to measure in turns. None if absent.
+        ab_revision: the commit to measure in turns with the working tree. None if absent.
+        rules: a change must not break them; for tests whose marker has no rules.
+        allow: mismatches to ignore.
+        json_file: file for the Report of all tests.
+        save: its name in the history.
+        timeout_s: longest time of a call, in seconds of the board's clock. None for the default.
+        wall_timeout_s: the same in wall time.
+        hotspots: record where each call spends its cost.
+        wait_s: how long to wait for a board that another worker has.
+        is_required: a missing board fails the test instead of skipping it.
+        is_baseline_required: it is a failure if something could not be compared or checked.
+    """
+
+    boards: tuple[str, ...]
+    port: str | None
+    baud: int | None
+    baseline: str | Path | None
+    rules: tuple[str, ...]
+    allow: tuple[str, ...]
+    json_file: Path | None
+    save: str | None
+    timeout_s: float | None
+    wait_s: float
+    is_required: bool
+    is_baseline_required: bool = False
+    may_lack_baseline: bool = False
+    new_baseline: Path | None = None
+    ab_flags: str | None = None
+    ab_revision: str | None = None
+    wall_timeout_s: float | None = None
+    hotspots: bool = False
+    exports: tuple[str, ...] = ()
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Add the options that all begin with ``--bp-``."""
+    group = parser.getgroup("boardprof", "measuring functions on boards (boardprof)")
+    add = group.addoption
+    add("--bp-board", metavar="NAME[,NAME]", help="One board, or several: tests run on each.")
+    add("--bp-port", metavar="PORT", help="Port of the board, as for `boardprof run`.")
+    add("--bp-baud", type=int, metavar="N", help="Baud rate of a serial port.")
+    add("--bp-compare", metavar="RUN", help="Compare with a run in the history or a JSON file.")
+    add("--bp-baseline", metavar="FILE", help="Compare with a committed baseline file.")
+    add(
+        "--bp-compare-if-present",
+        action="store_true",
+        help="Warn if the run or file to compare with does not exist, instead of failing: for a "
+        "first run.",
+    )
+    add(
+        "--bp-update-baseline",
+        action="store_true",
+        help="Write the file of --bp-baseline instead of comparing with it.",
+    )
+    add(
+        "--bp-ab",
+        metavar='"FLAGS|FLAGS"',
+        help="Measure with two settings of compiler flags in turns, and compare them: "
+        "--bp-ab='-O2|-O3'.",
+    )
+    add(
+        "--bp-ab-rev",
+        metavar="REV",
+        help="Compare the commit REV with the working tree in the same way.",
+    )
+    add(
+        "--bp-fail-if",
+        action="append",
+        metavar="RULE",
+        help="Fail if a change breaks RULE, e.g. 'cycles:median>2%%'. Needs --bp-baseline or "
+        "--bp-compare.",
+    )
+    add(
+        "--bp-allow",
+        action="append",
+        metavar="WHAT",
+        help="Compare even if the clock, the board, the compiler or the inputs differ.",
+    )
+    add(
+        "--bp-hotspots",
+        action="store_true",
+        help="Record where each call spends its cost, on emulated boards. A failing comparison "
+        "then names functions and lines.",
+    )
+    add("--bp-json", metavar="FILE", help="Write a Report of all measurements.")
+    add(
+        "--bp-export",
+        action="append",
+        metavar="NAME=FILE",
+        help="Also write that Report with an exporter: bencher, csv, html, ...",
+    )
+    add("--bp-save", metavar="NAME", help="Store that Report in the history as NAME.")
+    add(
+        "--bp-timeout",
+        metavar="SECONDS",
+        help="Longest time of a call on the board's clock.",
+    )
+    add("--bp-wall-timeout", metavar="SECONDS", help="Longest wall time of a call.")
+    add(
+        "--bp-wait",
+        type=float,
+        default=_WAIT_S,
+        metavar="SECONDS",
+        help="Wait this long for a board that another worker is using. [default: %(default)g]",
+    )
+    add(
+        "--bp-require-board",
+        action="store_true",
+        help="Fail instead of skipping if a board or its tools are not available.",
+    )
+    add(
+        "--bp-require-baseline",
+        action="store_true",
+        help="Fail tests that could not be compared or checked, or were not measured again. Needs "
+        "--bp-baseline or --bp-compare.",
+    )
+
+
+def read_options(config: pytest.Config) -> Options:
+    """Return the options of this run.
+
+    Raises:
+        pytest.UsageError: a settings file is wrong, or options conflict.
+    """
+    settings = _settings(config.rootpath)
+
+    def option(name: str) -> Any:
+        flag = config.getoption(f"--bp-{name}")
+        variable = f"BOARDPROF_{name.upper().replace('-', '_')}"
+        return flag if flag is not None else os.environ.get(variable) or settings.get(name)
+
+    set_project_name(str(settings.get("project", "")))
+    boards = option("board") or ()
+    names = boards.split(",") if isinstance(boards, str) else boards
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise pytest.UsageError(f"board is {boards!r}, which is not a board name")
+    rules = config.getoption("--bp-fail-if") or ()
+    baseline, new_baseline = _baseline(config)
+    flags, revision = config.getoption("--bp-ab"), config.getoption("--bp-ab-rev")
+    others = (baseline, new_baseline, flags, revision)
+    if sum(each is not None for each in (baseline, flags, revision)) > 1:
+        raise pytest.UsageError(
+            "--bp-compare, --bp-baseline, --bp-ab and --bp-ab-rev cannot be combined: give one of "
+            "them"
+        )
+    for name, given in (("fail-if", rules), ("require-baseline", _is_required(config))):
+        if given and all(each is None for each in others):
+            raise pytest.UsageError(
+                f"--bp-{name} needs something to compare with: add --bp-baseline FILE or "
+                "--bp-compare RUN"
+            )
+    may_lack_baseline = bool(config.getoption("--bp-compare-if-present"))
+    if may_lack_baseline and (baseline is None or _is_required(config)):
+        raise pytest.UsageError(
+            "--bp-compare-if-present needs --bp-compare or --bp-baseline, and excludes "
+            "--bp-require-baseline"
+        )
+    json_file = config.getoption("--bp-json")
+    baud = option("baud")
+    wait_s = config.getoption("--bp-wait")
+    if not 0 <= wait_s < math.inf:
+        raise pytest.UsageError(f"--bp-wait {wait_s} is not a number of seconds")
+    return Options(
+        boards=tuple(name.strip() for name in names if name.strip()),
+        port=option("port"),
+        baud=None if baud is None else _number("baud", baud, int),
+        baseline=baseline,
+        rules=tuple(rules),
+        allow=tuple(config.getoption("--bp-allow") or ()),
+        json_file=None if json_file is None else Path(json_file).absolute(),
+        save=config.getoption("--bp-save"),
+        timeout_s=_timeout_s("timeout", option("timeout")),
+        wall_timeout_s=_timeout_s("wall-timeout", option("wall-timeout")),
+        wait_s=wait_s,
+        is_required=config.getoption("--bp-require-board"),
+        is_baseline_required=_is_required(config),
+        may_lack_baseline=may_lack_baseline,
+        new_baseline=new_baseline,
+        ab_flags=flags,
+        ab_revision=revision,
+        hotspots=config.getoption("--bp-hotspots"),
+        exports=tuple(config.getoption("--bp-export") or ()),
+    )
+
+
+def _is_required(config: pytest.Config) -> bool:
+    return bool(config.getoption("--bp-require-baseline"))
+
+
+def _baseline(config: pytest.Config) -> tuple[str | Path | None, Path | None]:
+    """Return what to compare with and the baseline file to write; each may be None."""
+    run, file = config.getoption("--bp-compare"), config.getoption("--bp-baseline")
+    path = None if file is None else Path(file).absolute()
+    if config.getoption("--bp-update-baseline"):
+        if path is None:
+            raise pytest.UsageError(
+                "--bp-update-baseline needs a file to write: add --bp-baseline FILE"
+            )
+        return run, path
+    if run is not None and path is not None:
+        raise pytest.UsageError("--bp-compare and --bp-baseline cannot be combined")
+    may_lack = config.getoption("--bp-compare-if-present")
+    if path is not None and not path.is_file() and not may_lack:
+        raise pytest.UsageError(f"{file} does not exist: --bp-update-baseline writes it")
+    return run or path, None
+
+
+def _timeout_s(name: str, given: Any) -> float | None:
+    """Return the longest time of a call, in seconds. None if it is not set."""
+    if given is None:
+        return None
+    seconds = _number(name, given, float)
+    if not 0 < seconds <= _LONGEST_S:
+        raise pytest.UsageError(
+            f"{name} is {given}; it must be above 0 and at most {_LONGEST_S:,.0f} seconds"
+        )
+    return seconds
+
+
+def _number(name: str, given: Any, kind: type[N]) -> N:
+    """Return a number from an option, the environment or a file."""
+    try:
+        return kind(given)
+    except (TypeError, ValueError):
+        raise pytest.UsageError(f"{name} is {given!r}, which is not a number") from None
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    try:
+        found = settings_of(find_settings(folder), os.environ.get("BOARDPROF_PROFILE"))
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from None
+    return {key: setting.value for key, setting in found.items()}
+
+
+_COMMAND: Final = r"`[^`]*`"
+_OPTION: Final = r"(?<![\w-])--(allow|baud|board|fail-if|json|port|save|(?:wall-)?timeout)(?![\w-])"
+_WORD: Final = r"(?<![\w-])--(metrics|number|repeat|warmup)(?![\w-])(?: (?=\d))?"
+
+
+def in_pytest(text: str) -> str:
+    """Return a text with the names of options in pytest; whole commands stay as they are."""
+    text = re.sub(f"{_COMMAND}|{_OPTION}", lambda m: f"--bp-{m[1]}" if m[1] else m[0], text)
+    return re.sub(f"{_COMMAND}|{_WORD}", lambda m: f"{m[1]}=" if m[1] else m[0], text)
+
+
+def renamed(error: BoardprofError) -> BoardprofError:
+    """Return an error whose hint has the names of options in pytest."""
+    error.hint = None if error.hint is None else in_pytest(error.hint)
+    return error

@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state of one run of pytest, or of one worker: boards, baseline, measurements."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from boardprof.base.errors import (
+    BoardError,
+    BoardprofError,
+    MissingToolError,
+    UnknownNameError,
+    UsageError,
+)
+from boardprof.ui.pytest_plugin.item import unnumbered
+from boardprof.ui.pytest_plugin.options import Options, read_options, renamed
+
+if TYPE_CHECKING:
+    from boardprof.results.history.branch_baseline import BranchRuns
+    from boardprof.results.history.run import Run
+    from boardprof.results.report.measurement import Measurement
+    from boardprof.results.report.report import Report
+    from boardprof.ui.pytest_plugin.gate import Verdict
+    from boardprof.ui.pytest_plugin.profiler import Turns
+    from boardprof.ui.pytest_plugin.worker_boards import Boards
+
+
+_SENT = (
+    *("measurements", "sources", "compiled", "notes", "verdicts"),
+    *("is_narrowed", "is_ruled", "is_broken_off", "skipped", "waiting"),
+)
+"""What a worker sends to the controller."""
+
+
+class Session:
+    """Boards and baseline, loaded when the first test needs them, and the tests' measurements.
+
+    Attributes:
+        options: of this run.
+        measurements: in the order of the tests.
+        sources: the measured files and folders, each once.
+        compiled: the files that they were compiled from, including headers, each once.
+        notes: for people.
+        warnings: of what was asked for and could not be done.
+        lost: workers of pytest-xdist that died.
+        errors: they fail the session: something could not be written or compared.
+        verdicts: the result of checking each measurement against its test's gate.
+        is_narrowed: tests were deselected.
+        is_ruled: there are rules, for all tests or for a chosen test, even if it was skipped.
+        is_broken_off: a user, or a test that called `pytest.exit`, ended the session.
+        skipped: label of each skipped test -> the reason.
+        changes: table of what became better or worse without a rule.
+        waiting: labels of tests that failed only because their branch has too few runs so far.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        """Read the options; raises as `read_options`."""
+        self.options: Options = read_options(config)
+        self._root = config.rootpath
+        self.measurements: list[Measurement] = []
+        self.sources: dict[Path, None] = {}
+        self.compiled: dict[Path, None] = {}
+        self.notes: list[str] = []
+        self.warnings: list[str] = []
+        self.lost: list[str] = []
+        self.errors: list[str] = []
+        self.verdicts: list[Verdict] = []
+        self.is_narrowed = False
+        self.is_ruled = bool(self.options.rules)
+        self.is_broken_off = False
+        self.skipped: dict[str, str] = {}
+        self.changes = ""
+        self.waiting: list[str] = []
+        self._boards: Boards | None = None
+        self._turns: Turns | None = None
+        self._baseline: tuple[str, Report] | None = None
+        self._run: Run | None = None
+        self._branch: BranchRuns | None = None
+        self._is_first = False
+        self._is_asked_for: Callable[[str], bool] = lambda label: False
+
+    @property
+    def boards(self) -> Boards:
+        """The worker's boards."""
+        if self._boards is None:
+            from boardprof.ui.pytest_plugin.worker_boards import Boards
+
+            self._boards = Boards(self.options)
+        return self._boards
+
+    @property
+    def turns(self) -> Turns | None:
+        """Measures in turns with other code. None if absent."""
+        options = self.options
+        if self._turns is None and (options.ab_flags or options.ab_revision) is not None:
+            from boardprof.ui.pytest_plugin.profiler import Turns
+
+            self._turns = Turns(
+                self.boards, options.port, flags=options.ab_flags, revision=options.ab_revision
+            )
+        return self._turns
+
+    @property
+    def baseline(self) -> tuple[str, Report] | None:
+        """Name and Report of the run to compare with, or None."""
+        ref = self.options.baseline
+        if self._baseline is None and ref is not None and not self._is_first:
+            from boardprof.results.history.report_lookup import (
+                branch_meant,
+                find_run,
+                find_run_if_present,
+            )
+            from boardprof.results.history.run import NothingKeptError
+
+            if self.options.may_lack_baseline and find_run_if_present(ref, self._root) is None:
+                self._is_first = True
+                return None
+            try:
+                found = find_run(ref, self._root)
+            except (NothingKeptError, UnknownNameError) as error:
+                first = "--bp-compare-if-present compares nothing before the first run"
+                error.hint = "; ".join(filter(None, [error.hint, first]))
+                raise
+            self._baseline = (found.label, found.report)
+            self._run = found.run
+            if (branch := branch_meant(ref, found)) is not None:
+                from boardprof.results.history.branch_baseline import BranchRuns
+
+                self._branch = BranchRuns(branch, self._root)
+        return self._baseline
+
+    @property
+    def branch(self) -> BranchRuns | None:
+        """The branch to compare with; None if a single run or nothing is meant."""
+        return self._branch if self.baseline is not None else None
+
+    @cached_property
+    def earlier(self) -> list[Report]:
+        """The runs of the baseline's branch up to it, the oldest first; see `branch_reports`."""
+        from boardprof.results.history.report_lookup import branch_reports
+
+        if self._run is None:
+            raise UsageError(
+                "A limit in spreads needs earlier runs of a branch.",
+                hint="--bp-compare branch:main",
+            )
+        from boardprof.ui.pytest_plugin.gate import SPREAD_RUNS
+
+        return branch_reports(self._run, SPREAD_RUNS, self._root)
+
+    def check(self) -> None:
+        """Check before any test that boards and files of the options exist or can be written.
+
+        Modules that no option needs are not imported.
+
+        Raises:
+            pytest.UsageError: a check fails, or a rule does not parse.
+        """
+        options = self.options
+        try:
+            if options.boards:
+                from boardprof.target.descriptions.board_lookup import board_spec
+
+                for name in options.boards:
+                    board_spec(name)
+            if options.json_file is not None:
+                from boardprof.results.report.report_file import check_report_file
+
+                check_report_file(str(options.json_file))
+            if options.new_baseline is not None:
+                from boardprof.jobs.run.saving import check_baseline_file
+
+                check_baseline_file(str(options.new_baseline))
+            if options.exports:
+                from boardprof.show.exporters import read_exports
+
+                read_exports(options.exports)
+            if options.save is not None:
+                from boardprof.jobs.run.saving import check_save_name
+
+                check_save_name(options.save, self._root)
+            if options.baseline is not None or options.allow:
+                self._check_comparison()
+        except BoardprofError as error:
+            raise pytest.UsageError(str(renamed(error))) from None
+
+    def _check_comparison(self) -> None:
+        from boardprof.results.comparison.compatibility import check_allowed
+        from boardprof.ui.pytest_plugin.gate import check_counted, check_rules
+
+        check_rules(self.options.rules)
+        check_allowed(self.options.allow)
+        if self.baseline is not None and self._branch is None:
+            check_counted(self.options.rules, *self.baseline)
+
+    @contextlib.contextmanager
+    def skipping(self) -> Iterator[None]:
+        """Skip a test whose board or tools are not available, unless boards are required."""
+        try:
+            yield
+        except (BoardError, MissingToolError) as error:
+            if self.options.is_required:
+                raise
+            pytest.skip(f"{error.message} (--bp-require-board makes this a failure)")
+
+    def report(self) -> Report:
+        """Return the Report of all measurements; there must be at least one."""
+        from boardprof.results.report.assemble import assemble
+
+        return assemble(self.measurements)
+
+    def packed(self) -> bytes:
+        """Return a worker's results for the controller."""
+        return pickle.dumps([getattr(self, name) for name in _SENT])
+
+    def take(self, packed: bytes) -> None:
+        """Take over the results of a worker."""
+        for name, found in zip(_SENT, pickle.loads(packed), strict=True):
+            own = getattr(self, name)
+            setattr(self, name, own + found if isinstance(own, list) else own | found)
+
+    def conclude(self, is_asked_for: Callable[[str], bool]) -> None:
+        """Compare all measurements with the baseline; see `errors`, `notes` and `changes`.
+
+        Args:
+            is_asked_for: tells whether this run was to measure a test, by its label.
+        """
+        self._is_asked_for = is_asked_for
+        baseline = self.baseline
+        if self._is_first:
+            name = self.options.baseline
+            self.warnings.append(
+                f"there is no {name} to compare with, so no change can fail a test "
+                "(--bp-compare-if-present)"
+            )
+        if baseline is None:
+            return
+        if self.branch is not None and self.measurements:
+            compared = [each.run for each in self.verdicts if each.run is not None]
+            if not compared:
+                if not all(each.failures for each in self.verdicts):  # which have their reason
+                    self.warnings.append(
+                        f"not compared: no clean run of {self.branch.branch} like this session was "
+                        "kept before, so no change can fail a test"
+                    )
+                return
+            from boardprof.results.history.report_lookup import find_run
+
+            found_run = find_run(f"#{max(compared)}", self._root)
+            baseline = found_run.label, found_run.report
+        from boardprof.ui.pytest_plugin.session_comparison import conclude
+
+        found = conclude(
+            baseline,
+            self.report() if self.measurements else None,
+            self.verdicts,
+            any_board="board" in self.options.allow,
+            is_ruled=self.is_ruled,
+            is_required=self.options.is_baseline_required,
+            is_asked_for=is_asked_for,
+            skipped=self.skipped,
+        )
+        self.errors += found.errors
+        self.notes += found.notes
+        self.changes = found.changes
+
+    def write(self, has_failed: bool) -> None:
+        """Write the Report, and keep it in the history; see `errors`.
+
+        Args:
+            has_failed: a test or the session has failed. Then, or if it was broken off or there
+                are errors, the run gets no name and is not found by branch or commit, because it
+                would become the baseline of the next session.
+        """
+        if not self.measurements:
+            return
+        from boardprof.jobs.run.saving import keep_run
+        from boardprof.results.report.report_file import write_report
+
+        report = self.report()
+        file, name = self.options.json_file, self.options.save
+        try:
+            if file is not None:
+                write_report(report, str(file))
+        except BoardprofError as error:
+            self.errors.append(str(error))
+        self._export(report)
+        has_failed = has_failed or self.is_broken_off or bool(self.errors)
+        if self.options.new_baseline is not None:
+            has_failed = not self._write_baseline(report, has_failed) or has_failed
+        told: list[str] = []
+        kept = keep_run(
+            report,
+            name=name,
+            command=["pytest"],
+            measured=[*self.sources],
+            sources=[*self.compiled],
+            folder=self._root,
+            has_failed=has_failed,
+            on_note=told.append,
+        )
+        is_failure = kept is None and name is not None
+        (self.errors if is_failure else self.notes).extend(told)
+        if kept is not None and name is not None and has_failed:
+            why = "was interrupted" if self.is_broken_off else "failed"
+            self.notes.append(f"kept as #{kept}, not as {name}: the session {why}")
+
+    def _export(self, report: Report) -> None:
+        """Write the exports of ``--bp-export``; see `errors`."""
+        if not self.options.exports:
+            return
+        from boardprof.show.exporters import read_exports, write_export
+
+        for each in read_exports(self.options.exports):
+            try:
+                write_export(report, each)
+            except BoardprofError as error:
+                self.errors.append(str(error))
+
+    def _write_baseline(self, report: Report, has_failed: bool) -> bool:
+        """Write the baseline file unless the session failed; return whether it was written."""
+        from boardprof.jobs.run.saving import write_baseline
+
+        file = self.options.new_baseline
+        assert file is not None
+        if has_failed:
+            self.notes.append(f"{file.name} was not written: the session failed")
+            return False
+        try:
+            made = write_baseline(report, str(file), self._keeps)
+        except BoardprofError as error:
+            self.errors.append(str(error))
+            return False
+        self.notes.append(f"{file.name} was written: {made}")
+        return True
+
+    def _keeps(self, label: str) -> bool:
+        """Tell whether to keep a measurement of the baseline that was not repeated."""
+        is_of_a_test = bool(label)  # what the command wrote has none
+        return not (is_of_a_test and self._is_asked_for(label)) or unnumbered(label) in self.skipped
+
+    def close(self) -> None:
+        """End what was started."""
+        if self._boards is not None:
+            self._boards.close()
+        if self._turns is not None:
+            self._turns.close()

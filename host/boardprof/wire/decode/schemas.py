@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The layouts of a board's blobs: from boardprof, from the board and from other packages.
+
+A board with counters of its own has a ``schema.py`` beside its ``board.toml`` with ``LAYOUTS``, a
+sequence of `Layout`. It may add details to the counters of a layout that is known already, such as
+the cost of a return on its core. A package provides a `Layout` through the entry-point group
+``boardprof.collectors``. The collector's ``bp_NAME.c`` is next to the module of the layout.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+from boardprof.base.errors import UsageError
+from boardprof.base.packages import brought, entries
+from boardprof_protocol.collectors import collector_layouts
+from boardprof_protocol.layout import Layout
+from boardprof_protocol.trace import PASSES
+
+_SCHEMA_FILE = "schema.py"
+
+
+def layouts_for(folder: Path) -> dict[int, Layout]:
+    """Return the layouts for the board in ``folder``, by schema id.
+
+    A package whose entry point cannot be used is left out with a warning.
+
+    Raises:
+        UsageError: two layouts claim the same schema id, or the board's schema.py cannot be used.
+    """
+    layouts = {each.schema_id: each for each in (*collector_layouts(), *PASSES.values())}
+    refined = board_layouts(folder)
+    packages = (layout for layout, _ in brought("collectors", "The collector", _layout))
+    for layout in (*packages, *refined):
+        known = layouts.setdefault(layout.schema_id, layout)
+        if layout in refined and _is_same_blob(known, layout):
+            layouts[layout.schema_id] = layout
+        elif known is not layout:
+            raise UsageError(
+                f"Schema id {layout.schema_id} is claimed by {known.name} and by {layout.name} "
+                f"(for the board in {folder}).",
+                hint="give the newer one an id of its own",
+            )
+    return layouts
+
+
+def _is_same_blob(one: Layout, other: Layout) -> bool:
+    """Tell whether two layouts have the same bytes, even with other counter details."""
+    sides = (
+        (each.name, each.version, each.crc, [counter.name for counter in each.counters])
+        for each in (one, other)
+    )
+    return next(sides) == next(sides)
+
+
+def packages_collectors() -> dict[str, Path]:
+    """Return the C files of collectors from packages, by the collectors' names."""
+    found = {}
+    for entry in entries("collectors"):
+        try:
+            module = importlib.util.find_spec(entry.module)
+        except (ImportError, ValueError):
+            continue  # it is reported where its layout is missing
+        if module is None or module.origin is None:
+            continue
+        path = Path(module.origin).resolve().parent / f"bp_{entry.name}.c"
+        if path.is_file():
+            found[entry.name] = path
+    return found
+
+
+def _layout(found: object) -> Layout:
+    if not isinstance(found, Layout):
+        raise TypeError(f"{type(found).__name__} is not a Layout")
+    return found
+
+
+def board_layouts(folder: Path) -> tuple[Layout, ...]:
+    """Return the layouts of the board's own schema.py; empty if it has no such file.
+
+    Raises:
+        UsageError: the file cannot be used.
+    """
+    path = folder / _SCHEMA_FILE
+    if not path.is_file():
+        return ()
+    spec = importlib.util.spec_from_file_location(f"boardprof_schema_{folder.name}", path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} cannot be loaded.")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+        layouts = tuple(module.LAYOUTS)
+        if not all(isinstance(layout, Layout) for layout in layouts):
+            raise TypeError("LAYOUTS holds something that is not a Layout")
+    except Exception as error:
+        raise UsageError(
+            f"{path} cannot be used: {error!r}.", hint="it must define LAYOUTS, Layouts in a list"
+        ) from error
+    return layouts

@@ -1,0 +1,481 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A line in use: requests go out until their replies come, and every wait has a deadline."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from boardprof.base.errors import (
+    BoardprofError,
+    BoardTimeoutError,
+    DeviceEndedError,
+    DeviceTimeoutError,
+    FrameError,
+    LinkError,
+    UsageError,
+)
+from boardprof.wire.link.channel import Receiver, Upload
+from boardprof.wire.link.console import Console
+from boardprof.wire.link.error_replies import Locate, unpack_reply
+from boardprof.wire.link.handshake import taken_over
+from boardprof.wire.link.no_answer import Overdue, find_hang, lost_board, no_reply, no_welcome
+from boardprof.wire.link.rpc import RpcClient
+from boardprof.wire.link.thread_lock import ThreadLock
+from boardprof.wire.transport.base import Clocked, Emulator, Transport, nobody_knows
+from boardprof_protocol.codes import FrameKind
+from boardprof_protocol.frame import Frame
+
+OnProgress = Callable[[int, int], None]
+"""Called with (done, total)."""
+
+_CANCEL_S = 1.0
+"""Seconds that an interrupted call has to end on the board."""
+
+_LAST_WORDS_S = 0.25
+"""Seconds to read the last bytes of a lost connection."""
+
+_PRINTS_S = 1.0
+"""A board that printed within this time counts as still printing."""
+
+_WATCH_S = 0.1
+"""Longest time until a wait notices that another thread cancels the call or closes the line."""
+
+_CLOSE_S = 2.0
+"""Seconds that closing waits for another thread's call to end."""
+
+_LOOK_S = 0.01
+"""Seconds that a hanging board runs between two reads of its pc."""
+
+_PROBE_AFTER = 3
+"""Time-outs of a channel after which the board is asked whether it still knows the session."""
+
+_NEVER = float("inf")
+
+
+class Answer(NamedTuple):
+    """The frame that ended a request.
+
+    Attributes:
+        kind: of the frame.
+        body: of the frame.
+        sent: how often the request was sent.
+        elapsed_s: time from the first sending to the answer.
+    """
+
+    kind: int
+    body: bytes
+    sent: int
+    elapsed_s: float
+
+
+class Line:
+    """A transport and the state machine that it serves; threads take turns on it.
+
+    Attributes:
+        transport: carries the bytes.
+        client: the state machine.
+        clock: seconds that only grow; the transport waits by the same clock.
+        is_board: whether a board has answered: its silence is its own then, not the line's.
+        cancelled: ends the call under way, or the next one of the same turn, as soon as the board
+            lets it.
+        limit_s: after which the board itself ends a call, on its clock. None if it does not.
+        surely_s: wall seconds after which a board that lives has ended a call by that limit.
+        wall_s: longest silence, in wall time. None to derive it from the other limit.
+        locate: finds the source lines of addresses; None where the image is not known.
+        is_closed: whether the line was let go of.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        client: RpcClient,
+        clock: Callable[[], float],
+        on_console: Callable[[str], None] | None,
+    ) -> None:
+        """Begin with nothing sent; ``on_console`` gets each line that is not a frame."""
+        self.transport = transport
+        self.client = client
+        self.clock = clock
+        self.is_board = False
+        self.cancelled = False
+        self.limit_s: float | None = None
+        self.surely_s = _NEVER
+        self.wall_s: float | None = None
+        self.locate: Locate | None = None
+        self.is_closed = False
+        self._board_s = transport.board_s if isinstance(transport, Clocked) else nobody_knows
+        self._has_printed = False
+        self._console = Console(on_console, transport.printed)
+        self._threads = ThreadLock(transport.name)
+        self._is_busy = False
+        self._process = os.getpid()
+
+    # -- requests ---------------------------------------------------------------------------
+
+    def ask(
+        self,
+        kind: FrameKind,
+        sequence: int,
+        body: bytes,
+        name: str,
+        silence_s: float,
+        on_progress: OnProgress | None = None,
+    ) -> Answer:
+        """Send a request and return what ends it; the caller has the line, by `take`.
+
+        Args:
+            kind: of the request's frame.
+            sequence: its number.
+            body: of the frame.
+            name: for messages.
+            silence_s: longest silence of the board. PROGRESS ends a silence if more is done than
+                before.
+            on_progress: see `OnProgress`.
+
+        Raises:
+            BoardTimeoutError: silence.
+            DeviceTimeoutError: silence of an emulator in which the function hangs; it has ended.
+            LinkError: the line is gone, or another thread has closed it.
+        """
+        client = self.client
+        encoded = client.encode(kind, sequence, body)
+        begin = self.clock()
+        self.transport.write(encoded, silence_s)
+        client.request(kind, sequence, encoded, begin, silence_s)
+        now = self.clock()
+        if client.channel is not None and (more := client.outgoing(now)):
+            self.transport.write(more, silence_s)
+        end, now = self._await_end(kind, name, now, silence_s, on_progress)
+        return Answer(end.kind, end.body, client.sent, now - begin)
+
+    def _await_end(
+        self,
+        kind: FrameKind,
+        name: str,
+        now: float,
+        silence_s: float,
+        on_progress: OnProgress | None,
+    ) -> tuple[Frame, float]:
+        """Return the frame that ends the request under way, and the time."""
+        deadline = now + silence_s
+        overdue = Overdue(self.limit_s, self._board_s, now)
+        most_done, printed_at_s = -1, -_NEVER
+        while True:
+            frames, now = self.turn(now, min(deadline, overdue.look_at_s), silence_s)
+            for frame in frames:
+                if frame.kind != FrameKind.PROGRESS:
+                    self._console.end_call(now)
+                    return frame, now
+                done, total = _progress(name, frame)
+                if most_done < done <= total:  # otherwise a board could keep us here for ever
+                    most_done = done
+                    deadline = now + silence_s
+                    overdue.renew(now)
+                self._console.follow(now)
+                if on_progress is not None:
+                    on_progress(done, total)
+            if self._has_printed:
+                self._has_printed = False
+                printed_at_s = now
+                overdue.renew(now)
+            if overdue.is_certain(now):
+                raise self._unended(name, None, overdue, prints=False)
+            if now >= deadline:
+                if kind == FrameKind.CALL and isinstance(self.transport, Emulator):
+                    prints = now - printed_at_s < _PRINTS_S
+                    raise self._unended(name, silence_s, overdue, prints=prints)
+                raise self._silent(name, silence_s)
+            if self.cancelled:
+                self.client.cancel(now)
+
+    def carry(
+        self,
+        channel: Receiver | Upload,
+        name: str,
+        silence_s: float,
+        is_known: Callable[[str, float], bool],
+        on_progress: OnProgress | None,
+    ) -> None:
+        """Carry a block through its channel to the last acknowledgement, within `held`.
+
+        Args:
+            channel: the open channel, of known length.
+            name: for messages.
+            silence_s: longest time that brings nothing new.
+            is_known: asks the board, by a call of this name with a limit in seconds, whether it
+                still knows the session; False: no answer.
+            on_progress: called with (bytes done, bytes in all) when there is something new.
+
+        Raises:
+            BoardTimeoutError: for ``silence_s`` nothing new came.
+            LinkError: the line is gone.
+        """
+        length = channel.length or 0
+        now = self.clock()
+        position, deadline = channel.position, now + silence_s
+        probe_after = _PROBE_AFTER
+        while not channel.done:
+            if outgoing := self.client.outgoing(now):
+                self.transport.write(outgoing, silence_s)
+                now = self.clock()
+            _, now = self.turn(now, deadline, silence_s)
+            if channel.position != position:
+                position, deadline = channel.position, now + silence_s
+                probe_after = _PROBE_AFTER
+                if on_progress is not None:
+                    on_progress(position, length)
+                continue
+            answers = now < deadline
+            if answers and channel.timeouts >= probe_after:
+                probe_after *= 2
+                answers = is_known(name, deadline - now)
+                now = self.clock()
+            if not answers:
+                where = f" after {channel.position} of {length} bytes"
+                raise self._silent(name, silence_s, where)
+
+    def turn(self, now: float, deadline: float, silence_s: float) -> tuple[Sequence[Frame], float]:
+        """Take what comes until something is due, but not beyond ``deadline``; send what is due.
+
+        Returns:
+            What arrived, and the time.
+        """
+        data = self._read(now, deadline)
+        now = self.clock()
+        frames = self.client.receive(data, now)
+        self._threads.tell_frames(len(frames))
+        if self.client.decoder.has_text or now >= self._console.quiet_at_s:
+            self._take_console(now)
+        if now < deadline and (outgoing := self.client.outgoing(now)):
+            self.transport.write(outgoing, silence_s)
+        return frames, now
+
+    def _read(self, now: float, deadline: float) -> bytes:
+        """Read until something is due, but not beyond ``deadline``."""
+        if self.is_closed:
+            raise self._closed()
+        until = min(self.client.next_at_s, deadline, self._console.quiet_at_s, now + _WATCH_S)
+        try:
+            return self.transport.read(max(until - now, 0.0))
+        except LinkError as error:
+            if not self.is_board:
+                error.add_console(self._all_console())
+            raise
+
+    def _break_off(self) -> None:
+        """Give the board a moment to end the call that the user interrupted.
+
+        Otherwise it would measure on, and answer no other host until it has done.
+        """
+        now = self.clock()
+        deadline = now + _CANCEL_S
+        if not self.client.cancel(now):
+            return
+        try:
+            self.transport.write(self.client.outgoing(now), _CANCEL_S)
+            while now < deadline and self.client.waits:
+                _, now = self.turn(now, deadline, _CANCEL_S)
+        except BoardprofError:
+            return  # show the user the interruption
+
+    # -- one at a time ----------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def held(self, name: str, silence_s: float) -> Iterator[None]:
+        """Take the line in a ``with``, for one request or more; raises as `take` and `give_up`."""
+        self.take(name, silence_s)
+        try:
+            yield
+        except BaseException as error:
+            self.give_up(error, name)
+            raise
+        finally:
+            self.release()
+
+    def take(self, name: str, silence_s: float) -> None:
+        """Take the line for requests, or wait for the thread that has it; then `release` it.
+
+        Args:
+            name: for messages.
+            silence_s: longest silence of the board.
+
+        Raises:
+            UsageError: another thread does not end its work, a callback of a call makes another
+                call, or the line belongs to the parent process (fork).
+            LinkError: the line is closed.
+        """
+        self._begin_turn(name, silence_s)
+        if self._is_busy or self.is_closed:
+            self._threads.release()
+            if self.is_closed:
+                raise self._closed()
+            raise UsageError(
+                f"{name} was called while another call on {self.transport.name} is under way.",
+                hint="call the board after that call, not within its on_progress",
+            )
+        self._is_busy = True
+
+    def release(self) -> None:
+        """Undo `take`."""
+        self._is_busy = False
+        self._threads.release()
+
+    @contextlib.contextmanager
+    def turn_of_thread(self, name: str, silence_s: float) -> Iterator[None]:
+        """Keep other threads from the line, while this one makes several requests.
+
+        Raises:
+            UsageError: another thread does not end its work, or the line belongs to the parent.
+        """
+        self._begin_turn(name, silence_s)
+        try:
+            yield
+        finally:
+            self._threads.release()
+
+    def _begin_turn(self, name: str, silence_s: float) -> None:
+        self._check_process(name)
+        if self._threads.acquire(name, silence_s):
+            self.cancelled = False
+
+    def _check_process(self, name: str) -> None:
+        if os.getpid() != self._process:
+            raise UsageError(
+                f"{name} was called in a different process from the one that connected to "
+                f"{self.transport.name}: two processes would mix their bytes on one line.",
+                hint="connect after the fork, in the process that uses the board",
+            )
+
+    def give_up(self, error: BaseException, name: str) -> None:
+        """End what is under way; replace an error of the line by a more specific one, if any.
+
+        Raises:
+            BusyError: another host has taken the board over.
+            DeviceEndedError: the program that is the board has ended.
+        """
+        if isinstance(error, KeyboardInterrupt):
+            self._break_off()
+        self.client.forget()
+        if isinstance(error, LinkError):
+            self._explain(error, name)
+
+    def _explain(self, error: LinkError, name: str) -> None:
+        """Read the last bytes of a lost connection: did another host take over the board?
+
+        Raises:
+            BusyError: it did.
+            DeviceEndedError: no, but the program that is the board has ended.
+        """
+        if type(error) is LinkError:
+            # The line may still work: a peer that never stops sending causes this error, too.
+            deadline = self.clock() + _LAST_WORDS_S
+            with contextlib.suppress(BoardprofError):
+                while self.clock() < deadline and (data := self.transport.read(0.0)):
+                    self.client.receive(data, self.clock())
+        if self.client.taken_by is not None:
+            raise taken_over(self.transport.name, self.client.taken_by) from error
+        if self.is_board and error.ended:
+            hint = f"check {name} for stack overflow and for writes through invalid pointers"
+            if name.startswith("bp."):  # the agent's own function, and not the one to blame
+                hint = "find out who ended it, or what an earlier call has overwritten"
+            raise DeviceEndedError(
+                f"The board ended during {name}: {error.ended}", hint=f"{hint}; then connect again"
+            ) from error
+
+    # -- what is not a frame ----------------------------------------------------------------
+
+    def _take_console(self, now: float, *, everything: bool = False) -> None:
+        if text := self.client.decoder.take_console(everything=everything, lines=True):
+            self._has_printed = True
+            self._console.feed(text, now)
+        elif now >= self._console.quiet_at_s:
+            self._console.flush()
+
+    def _all_console(self) -> str:
+        """Take all that is there, also what may be the beginning of a frame; return it as text."""
+        self._take_console(self.clock(), everything=True)
+        self._console.flush()
+        return self._console.text
+
+    @property
+    def console(self) -> str:
+        """Everything received outside of frames, as text."""
+        return self._console.text
+
+    # -- what ends a wait -------------------------------------------------------------------
+
+    def _silent(self, name: str, silence_s: float, where: str = "") -> BoardprofError:
+        """Return the error for a board that says nothing; ``where`` it stopped, for messages."""
+        text, printed = self._all_console(), self._console.unfollowed
+        port, naks = self.transport.name, self.client.naks
+        if not self.is_board:
+            heard, echoes = self._console.data, self.client.echoes
+            return no_welcome(port, silence_s, heard, naks=naks, echoes=echoes, printed=printed)
+        is_wall = silence_s == self.wall_s
+        console = text + printed
+        return no_reply(port, name, silence_s, where, is_wall=is_wall, naks=naks, console=console)
+
+    def _unended(
+        self, name: str, wall_s: float | None, overdue: Overdue, *, prints: bool
+    ) -> BoardTimeoutError | DeviceTimeoutError:
+        """Return the error for a call that has neither ended nor been stopped by the board.
+
+        An emulator of ours in which the function hangs is ended.
+
+        Args:
+            name: of the function.
+            wall_s: the wall-time limit that passed. None if the limit on the board's clock passed.
+            overdue: what is known of that clock.
+            prints: the board prints still.
+        """
+        emulator = self.transport
+        if isinstance(emulator, Emulator):
+            hang = find_hang(emulator, self.locate, self._go_on, prints=prints)
+            # If the clock cannot be read, treat it as a hang while the board might still end it.
+            if hang is not None and (hang.is_seen or prints or (wall_s or _NEVER) < self.surely_s):
+                self.close()
+                return hang.error(name, self.limit_s, overdue.passed_s, wall_s)
+        console = self._all_console() + self._console.unfollowed
+        return lost_board(emulator.name, name, self.limit_s, wall_s, console)
+
+    def _go_on(self) -> None:
+        """Let an emulator go on for a moment, unless it has ended."""
+        with contextlib.suppress(LinkError):
+            self.transport.read(_LOOK_S)
+
+    def close(self) -> None:
+        """Let go of the line; in a forked process nothing happens, since it is the parent's.
+
+        A call of another thread ends with a `LinkError`.
+        """
+        if self.is_closed:
+            return
+        self.is_closed = True
+        if os.getpid() != self._process:
+            return
+        has_line = self._threads.acquire_within(_CLOSE_S)  # not if that thread is in a callback
+        try:
+            if has_line:
+                self._take_console(self.clock(), everything=True)
+                self._console.follow(self.clock())
+                self._console.flush()
+            self.transport.close()
+        finally:
+            if has_line:
+                self._threads.release()
+
+    def _closed(self) -> LinkError:
+        return LinkError(f"{self.transport.name} is closed", hint="connect again")
+
+
+def _progress(name: str, event: Frame) -> tuple[int, int]:
+    """Return how much of ``name`` is done, and how much there is in all."""
+    fields = unpack_reply(f"{name} (its progress)", event.body)
+    if not (isinstance(fields, list) and [type(field) for field in fields[:2]] == [int, int]):
+        raise FrameError(
+            f"The board reported its progress in {name} as {fields!r}, not as two numbers."
+        )
+    return fields[0], fields[1]

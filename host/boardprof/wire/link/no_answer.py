@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Diagnose a board that does not answer: an unknown peer, silence, or a call that does not end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from boardprof.base.errors import BoardprofError, BoardTimeoutError, DeviceTimeoutError, LinkError
+from boardprof.target.elf.binutils import Location
+from boardprof.wire.link.console import KEPT_BYTES
+from boardprof.wire.link.error_replies import Locate, place_text
+from boardprof.wire.transport.base import Emulator
+from boardprof_protocol.codes import ErrorCode
+
+_LOOKS = 30
+"""Samples of the pc; a printing function is in the agent's output nine times out of ten."""
+
+_CLOCK_LOOK_S = 0.5
+"""Seconds between two reads of the board's clock. Most calls end before the first."""
+
+_LATER_S = 2.0
+"""Some boards end a call with the first tick of a coarse timer after the limit, 0.7 s at most; and
+what the agent does itself, around a call and between the rounds of a measurement, takes less."""
+
+_NEVER = float("inf")
+
+
+class Overdue:
+    """Watches one wait for a board, beside the wall clock's deadline, which is a guess.
+
+    A living board ends a call at its limit, and says so. However slow its emulator is, one whose
+    own clock is well past that will never answer.
+
+    Attributes:
+        look_at_s: when `is_certain` may next be true, on the host's clock.
+        passed_s: seconds on the board's clock when it was last read. None if unknown.
+    """
+
+    def __init__(
+        self, limit_s: float | None, board_s: Callable[[], float | None], now_s: float
+    ) -> None:
+        """Begin to wait.
+
+        Args:
+            limit_s: seconds on its clock after which the board ends a call. None if it never does.
+            board_s: that clock, which is looked at from outside; see `Clocked`.
+            now_s: the host's.
+        """
+        self._limit_s = limit_s
+        self._board_s = board_s
+        self.renew(now_s)
+
+    def renew(self, now_s: float) -> None:
+        """Begin anew: the board has said something."""
+        self.look_at_s = _NEVER if self._limit_s is None else now_s + _CLOCK_LOOK_S
+        self.passed_s: float | None = None
+        self._begin_s: float | None = None
+        self._is_over = False
+
+    def is_certain(self, now_s: float) -> bool:
+        """Tell whether the limit passed; checked twice, so that data in between was read, too."""
+        if now_s < self.look_at_s or self._limit_s is None:
+            return False
+        board_s = self._board_s()
+        if board_s is None:
+            self.look_at_s = _NEVER
+            return False
+        self.look_at_s = now_s + _CLOCK_LOOK_S
+        if self._begin_s is None:
+            self._begin_s = board_s
+        self.passed_s = board_s - self._begin_s
+        was_over, self._is_over = self._is_over, self.passed_s > self._limit_s + _LATER_S
+        return was_over and self._is_over
+
+
+@dataclass(frozen=True)
+class Hang:
+    """Where a function that does not end is.
+
+    Attributes:
+        pc: the address of the instruction. None if the emulator does not report it.
+        location: the source line of pc. None if it is in agent code that the function called. The
+            agent's own code if it is between two calls of a sample.
+    """
+
+    pc: int | None = None
+    location: Location | None = None
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether the place is known."""
+        return self.pc is not None
+
+    def error(
+        self, name: str, limit_s: float | None, passed_s: float | None, wall_s: float | None
+    ) -> DeviceTimeoutError:
+        """Return the error that names the limit that has ended the call.
+
+        Args:
+            name: of the function.
+            limit_s: the board should have ended it by then, on its clock. None if it ends no calls.
+            passed_s: seconds of the board's clock since the call began. None if unknown.
+            wall_s: the limit in wall time. None if the limit on the board's clock passed.
+        """
+        place = place_text(name, self.pc or 0, self.location)
+        if wall_s is None:
+            assert limit_s is not None
+            text = (
+                f"{name} did not end within {limit_s:g} s of the board's clock (--timeout). The "
+                "board could not stop it, so the host ended the emulator"
+            )
+            text += f" when {name} was{place}" if place else ""
+            hint = f"check whether {name} disables interrupts or overwrites the agent's data"
+        else:
+            text = f"{name} did not end within {wall_s:g} s of wall time (--wall-timeout)"
+            if limit_s is not None and passed_s is not None:
+                text += (
+                    f"; by then {passed_s:.2g} s of the {limit_s:g} s on the board's clock "
+                    "(--timeout) had passed"
+                )
+            text += f"; it hung{place}" if place else ""
+            hint = f"if {name} is only slow, give --wall-timeout more seconds"
+        return DeviceTimeoutError(
+            text,
+            code=ErrorCode.TIMEOUT,
+            limit_s=wall_s or limit_s or 0.0,
+            pc=self.pc,
+            location=self.location,
+            hint=hint,
+        )
+
+
+def find_hang(
+    emulator: Emulator, locate: Locate | None, go_on: Callable[[], object], *, prints: bool
+) -> Hang | None:
+    """Sample several times which instruction the board executes.
+
+    Args:
+        emulator: it runs as the board.
+        locate: finds the source line of an address. None if the image is unknown.
+        go_on: lets the board run for a moment.
+        prints: the board still prints, so its agent's output is not lost.
+
+    Returns:
+        Where the function hangs. None if the board was only seen in its agent, which is lost, or
+        outside of all that was linked.
+    """
+    for _ in range(_LOOKS):
+        pc = emulator.pc()
+        if pc is None:
+            return Hang()
+        location = None if locate is None else locate(pc)
+        if location is not None and (not location.is_agents or location.is_between_calls):
+            return Hang(pc, location)
+        go_on()
+    return Hang() if prints else None
+
+
+def lost_board(
+    port: str, name: str, limit_s: float | None, wall_s: float | None, console: str
+) -> BoardTimeoutError:
+    """Return the error for a board that does not even end a call that lasts too long.
+
+    Args:
+        port: the line's name.
+        name: of the function.
+        limit_s: after which the board should have ended it, on its clock.
+        wall_s: the wall-time limit that passed. None if the limit on the board's clock passed.
+        console: what the board has printed.
+    """
+    over = (
+        f"{name} exceeded {limit_s:g} s of the board's clock"
+        if wall_s is None
+        else f"{name} exceeded {wall_s:g} s of wall time (--wall-timeout)"
+    )
+    return BoardTimeoutError(
+        f"The board at {port} is lost: {over}, and the board neither answered nor stopped it.",
+        console=console,
+        hint=f"check whether {name} writes beyond its arrays, overwrites the agent's stack or "
+        "data, or loops forever with interrupts disabled; then connect again",
+    )
+
+
+DEFAULT_LIMIT_S = 10.0
+"""Longest time that a guarded call may take, or a round of a measurement, on the board's clock."""
+
+_GREETINGS: tuple[tuple[bytes, str, str], ...] = (
+    (rb"^SSH-\d", "an SSH server", "forward the agent's own port with ssh -L"),
+    (rb"^HTTP/\d|^<!DOCTYPE html|^<html", "a web server", "give the agent's own port"),
+    # RFC 854: IAC, then WILL, WONT, DO or DONT.
+    (
+        rb"^\xff[\xfb-\xfe]",
+        "a Telnet server",
+        "have the terminal server pass bytes unchanged (raw TCP)",
+    ),
+    (
+        rb"MicroPython v|(^|\n)>>> ?$",
+        "a MicroPython prompt",
+        "flash the boardprof agent, or give the port that it uses",
+    ),
+    (
+        rb"^[+-]*\$[^#$]*#[0-9a-fA-F]{2}",
+        "a GDB server",
+        "give the board's UART; the debug probe has a port of its own",
+    ),
+    (
+        rb"(^|\n)[\w.-]*( |\b)login: ?$",
+        "a login prompt",
+        "the console has this port; give the agent one of its own",
+    ),
+    (
+        rb"(^|\n)(\S*[@:~/]\S* ?)?[$#] ?$",
+        "a shell",
+        "the console has this port; give the agent one of its own",
+    ),
+)
+
+_MANY_NAKS = 10
+"""Per session; a few occur on any line."""
+
+_LEAST = 4
+"""Fewer bytes than this are a glitch from opening the port."""
+
+_SHOWN = 16
+
+
+def no_reply(
+    port: str, name: str, silence_s: float, where: str, *, is_wall: bool, naks: int, console: str
+) -> BoardTimeoutError:
+    """Return the error for a board that answered before and is silent now.
+
+    Args:
+        port: the line's name.
+        name: of the call.
+        silence_s: how long was waited.
+        where: the call stopped, for the message; "" if that is not known.
+        is_wall: whether ``silence_s`` was given as a limit in wall time.
+        naks: how often the board said that it could not read something.
+        console: what it has printed.
+    """
+    option, limit = (
+        ("--wall-timeout", " of wall time (--wall-timeout)") if is_wall else ("--timeout", "")
+    )
+    text = f"The board at {port} did not answer {name} for {silence_s:g} s{limit}{where}."
+    hint = (
+        f"check whether {name} crashes or never ends; if it is only slow, give {option} more "
+        "seconds"
+    )
+    if naks >= _MANY_NAKS:
+        text += f" It received {naks:,} damaged frames."
+        hint = (
+            "check the wire to the board's receiver and the baud rate, and that the receive "
+            "buffer is as large as BP_CFG_RX_BYTES and BP_CFG_MTU say"
+        )
+    return BoardTimeoutError(text, console=console, hint=hint)
+
+
+def other_program(heard: bytes) -> tuple[str, str] | None:
+    """Return who sends this greeting and what to try, or None if unknown."""
+    text = heard.strip(b"\0").replace(b"\r", b"")
+    for pattern, who, hint in _GREETINGS:
+        if re.search(pattern, text):
+            return who, hint
+    return None
+
+
+def no_welcome(
+    port: str,
+    silence_s: float,
+    heard: bytes,
+    *,
+    naks: int,
+    echoes: bool,
+    printed: str,
+) -> BoardprofError:
+    """Return the error for a HELLO that nobody answered.
+
+    Args:
+        port: the line's name.
+        silence_s: how long was waited.
+        heard: the bytes that came and were no frames.
+        naks: how often the board said that it could not read something.
+        echoes: whether what was sent came back.
+        printed: what the program at the other end printed elsewhere.
+    """
+    found = other_program(heard)
+    if found is not None:
+        who, hint = found
+        return LinkError(
+            f"{port} is not a boardprof agent but {who}: it said {_quoted(heard)}.",
+            hint=hint,
+        )
+    if naks:
+        return LinkError(
+            f"The board at {port} answers, but every frame sent to it in {silence_s:g} s arrived "
+            f"damaged (it reported {naks}).",
+            hint="check the wire to the board's receiver, its ground, and the baud rate",
+        )
+    if echoes:
+        return LinkError(
+            f"{port} echoes what is sent to it, and sent nothing else in {silence_s:g} s.",
+            hint="look for a loop-back plug, wires that touch, or a terminal that echoes",
+        )
+    text = heard.decode(errors="replace")
+    strange = sum(not (char.isprintable() or char in "\t\n\r\x1b") for char in text)
+    strange += text.count("\ufffd")  # printable, but it replaces bytes that are not text
+    if len(heard) >= _LEAST and strange * 3 > len(text):
+        count = f"{len(heard):,}" if len(heard) < KEPT_BYTES else f"at least {KEPT_BYTES:,}"
+        return LinkError(
+            f"{port} sent {count} bytes in {silence_s:g} s, but no frame and hardly any text: "
+            f"{_hex(heard)}.",
+            hint="set the board's baud rate with --baud (doctor --link tries several), or check "
+            "whether this port speaks another protocol",
+        )
+    return BoardTimeoutError(
+        f"The board at {port} did not answer HELLO for {silence_s:g} s.",
+        console=text + printed,
+        hint="check the port and the baud rate, check that no other host uses the board, or reset "
+        "it. If a host died during a call, the board may still be running it: a board with a guard "
+        f"ends it after that host's --timeout ({DEFAULT_LIMIT_S:g} s by default)",
+    )
+
+
+def _hex(data: bytes) -> str:
+    return data[:_SHOWN].hex(" ") + (" ..." if len(data) > _SHOWN else "")
+
+
+def _quoted(data: bytes) -> str:
+    """Return the first line of a greeting, or its bytes if it is not text."""
+    lines = data.strip(b"\0\r\n").splitlines()
+    line = lines[0][:60] if lines else b""
+    if line.isascii() and line.decode("ascii").isprintable():
+        return repr(line.decode("ascii"))
+    return _hex(data)

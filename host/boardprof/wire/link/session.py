@@ -1,0 +1,379 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A session with one board: its beginning, calls and channels with deadlines, over a transport."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
+
+import msgpack
+
+from boardprof.base.errors import BoardprofError, BoardTimeoutError, LinkError, RpcError, UsageError
+from boardprof.wire.link.channel import Receiver, Upload
+from boardprof.wire.link.error_replies import Locate, refusal, unpack_reply
+from boardprof.wire.link.handshake import (
+    HOST_MTU,
+    Welcome,
+    hello_body,
+    in_use,
+    lost_session,
+    read_welcome,
+)
+from boardprof.wire.link.line import Answer, Line, OnProgress
+from boardprof.wire.link.rpc import Channel, RpcClient
+from boardprof.wire.transport.base import Transport
+from boardprof_protocol.codes import BuiltIn, ErrorCode, FrameKind
+from boardprof_protocol.frame import body_capacity
+
+_WHY_S = 2.0
+"""How long the board is asked why it has lost the session, where its time-out is not longer. It has
+just answered; but what is asked may get lost, or the board's process may have to wait its turn."""
+
+_MOST_ARGUMENTS = 14
+
+
+class CallResult(NamedTuple):
+    """A call's reply.
+
+    Attributes:
+        value: the return value: None, bool, int, float, str, bytes or a list of these.
+        body: the same as it came, msgpack.
+        elapsed_s: host time from the first sending to the reply.
+        sent: how often the request was sent.
+    """
+
+    value: object
+    body: bytes
+    elapsed_s: float
+    sent: int = 1
+
+
+def _call_body(function_id: int, arguments: bytes, count: int) -> bytes:
+    """Return a CALL's body: an array of the function's id and ``count`` packed arguments."""
+    return bytes([0x90 | (count + 1) & 15]) + bytes(msgpack.packb(function_id)) + arguments
+
+
+class Session:
+    """Calls over one transport, one at a time, and beside them at most one channel.
+
+    Attributes:
+        transport: the line to the board.
+        timeout_s: longest silence of the board.
+        welcome: the WELCOME of the session's start. None before.
+        calls: how often the board has run functions that are not its own, in this session.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        timeout_s: float,
+        claim: bytes = b"",
+        on_console: Callable[[str], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        random_bits: Callable[[int], int] = secrets.randbits,
+    ) -> None:
+        """Prepare a session; `open` begins it.
+
+        Args:
+            transport: the line to the board; closed with the session.
+            timeout_s: longest silence of the board. PROGRESS ends a silence if more is done than
+                before.
+            claim: who we are, and whether we want the board although another host has it
+                (SPEC.md 3.3); follows HELLO's own fields.
+            on_console: gets each line that the board prints beside its frames, as it comes.
+            clock: seconds that only grow; the transport must wait by the same clock.
+            random_bits: returns a random number of N bits; for the session id and the nonce.
+        """
+        self._random_bits = random_bits
+        self._claim = claim
+        self.transport = transport
+        self.timeout_s = timeout_s
+        self.welcome: Welcome | None = None
+        self.calls = 0
+        self._body_room = body_capacity(HOST_MTU)
+        self._sequence = 0
+        self._client = RpcClient(1 + random_bits(16) % 0xFFFF, transport.byte_time_s)
+        self._line = Line(transport, self._client, clock, on_console)
+
+    def open(self) -> Welcome:
+        """Say HELLO and take WELCOME.
+
+        Raises:
+            BoardTimeoutError: no answer within the time-out; carries the console text.
+            BusyError: another host has the board.
+            ProtocolMismatchError: the board speaks another version.
+        """
+        nonce = self._random_bits(32)
+        hello = hello_body(nonce) + self._claim
+        with self._line.held("HELLO", self.timeout_s):
+            answer = self._line.ask(FrameKind.HELLO, nonce, hello, "HELLO", self.timeout_s)
+        if answer.kind == FrameKind.BUSY:
+            raise in_use(self.transport.name, answer.body)
+        self.welcome = read_welcome(self.transport.name, answer.body)
+        self._line.is_board = True
+        self._client.expect_frames(self.welcome.mtu_tx)
+        self._body_room = body_capacity(self.welcome.mtu_rx)
+        self._sequence = self.welcome.last_sequence
+        return self.welcome
+
+    # -- calls ------------------------------------------------------------------------------
+
+    def call(
+        self,
+        function_id: int,
+        arguments: bytes = b"",
+        count: int = 0,
+        *,
+        name: str = "",
+        on_progress: OnProgress | None = None,
+        timeout_s: float | None = None,
+    ) -> CallResult:
+        """Call a packed function, at most once on the board.
+
+        Args:
+            function_id: its id in the dictionary.
+            arguments: the arguments, each packed as msgpack, one after the other.
+            count: how many arguments, 0..14.
+            name: for messages.
+            on_progress: called with (done, total) when the board says so.
+            timeout_s: longest silence; the session's own when None.
+
+        Raises:
+            UsageError: more arguments than a call can hold.
+            RpcError: the agent refused the call.
+            CheckFailedError: the function ran, and its check says that the result is wrong.
+            DeviceError: it trapped, or never ended and was stopped.
+            DeviceResetError: the board has lost the session.
+            BoardTimeoutError: silence.
+            LinkError: the line is gone.
+        """
+        name = name or f"function {function_id}"
+        answer = self._result(function_id, arguments, count, name, on_progress, timeout_s)
+        value = unpack_reply(name, answer.body)
+        return CallResult(value, answer.body, answer.elapsed_s, answer.sent)
+
+    def value(self, function_id: int, arguments: bytes, count: int, name: str) -> object:
+        """Call one of the user's functions as `call` does; return the value alone."""
+        answer = self._result(function_id, arguments, count, name, runs=1)
+        return unpack_reply(name, answer.body)
+
+    def invoke(self, function_id: int, name: str, *arguments: object) -> Any:
+        """Call one of the agent's own, with arguments that are not packed yet."""
+        packed = b"".join(map(msgpack.packb, arguments))
+        return unpack_reply(name, self._result(function_id, packed, len(arguments), name).body)
+
+    def _result(
+        self,
+        function_id: int,
+        arguments: bytes,
+        count: int,
+        name: str,
+        on_progress: OnProgress | None = None,
+        timeout_s: float | None = None,
+        *,
+        runs: int = 0,
+    ) -> Answer:
+        """Return the RESULT of a call, or raise the error that ended it.
+
+        ``runs``: how many of the user's functions it runs.
+        """
+        body = _call_body(function_id, arguments, count)
+        if count > _MOST_ARGUMENTS or len(body) > self._body_room:
+            raise UsageError(
+                f"The arguments of {name} take {len(body)} bytes; the board's frames hold "
+                f"{self._body_room}.",
+                hint="pass large data through board.memory",
+            )
+        silence_s = self.timeout_s if timeout_s is None else timeout_s
+        line = self._line
+        line.take(name, silence_s)  # as `Line.held`, which costs a null call 1 us
+        try:
+            self.calls += runs
+            self._sequence = sequence = (self._sequence + 1) & 0xFFFFFFFF
+            answer = line.ask(FrameKind.CALL, sequence, body, name, silence_s, on_progress)
+            if answer.kind == FrameKind.RESULT:
+                return answer
+            if answer.kind == FrameKind.NO_SESSION:
+                raise self._forgotten(name)
+            refused = refusal(name, answer.body, self.locate)
+            if isinstance(refused, RpcError) and refused.code == ErrorCode.CANCELLED:
+                line.cancelled = False
+            raise refused
+        except BaseException as error:
+            line.give_up(error, name)
+            raise
+        finally:
+            line.release()
+
+    def _forgotten(self, name: str) -> BoardprofError:
+        """Ask the board why it has lost the session (SPEC.md 3.4); return what that means.
+
+        Under another id than the session's: a late duplicate of its own WELCOME is not an answer.
+        """
+        client = self._client
+        client.channel = None
+        answer = None
+        own = client.session
+        client.session = 1 + (own + self._random_bits(16) % 0xFFFE) % 0xFFFF
+        nonce = self._random_bits(32)
+        hello = hello_body(nonce, version=0)
+        silence_s = max(client.rtt.timeout_s, _WHY_S)
+        try:
+            with contextlib.suppress(BoardTimeoutError, LinkError):
+                answer = self._line.ask(FrameKind.HELLO, nonce, hello, "HELLO", silence_s)[:2]
+        finally:
+            client.forget()
+            client.session = own
+        boot_id = None if self.welcome is None else self.welcome.boot_id
+        return lost_session(self.transport.name, name, boot_id, answer)
+
+    def limit(
+        self, timeout_s: float, *, limit_s: float | None, surely_s: float, wall_s: float | None
+    ) -> None:
+        """Set what ends a call; see `Line`.
+
+        Args:
+            timeout_s: longest silence of the board.
+            limit_s: seconds on its clock after which the board ends a call. None if it does not.
+            surely_s: wall seconds after which it has done so if it lives.
+            wall_s: ``timeout_s`` if that is a wall-time limit. None to derive it from the other.
+        """
+        self.timeout_s = timeout_s
+        self._line.limit_s, self._line.surely_s, self._line.wall_s = limit_s, surely_s, wall_s
+
+    @property
+    def locate(self) -> Locate | None:
+        """Finds the source lines of faults. None if the image is unknown."""
+        return self._line.locate
+
+    @locate.setter
+    def locate(self, locate: Locate | None) -> None:
+        self._line.locate = locate
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the line was released."""
+        return self._line.is_closed
+
+    def turn(self, name: str) -> AbstractContextManager[None]:
+        """Keep other threads from the board for several calls, in a ``with``.
+
+        Another thread waits meanwhile, as long as frames come from the board.
+
+        Raises:
+            UsageError: another thread holds the board without a word from it, for longer than the
+                time-out.
+        """
+        return self._line.turn_of_thread(name, self.timeout_s)
+
+    def cancel(self) -> None:
+        """Ask the board to cancel the call under way: it then ends as RpcError, CANCELLED.
+
+        For an `on_progress` that wants no more, or another thread, which does not wait for its
+        turn. Only measurements can be broken off, and only between their rounds; other calls, and
+        older agents, go on to their end. Between two requests of one turn, the next one is
+        cancelled. Without a turn under way, nothing happens.
+        """
+        self._line.cancelled = True
+
+    # -- channels ---------------------------------------------------------------------------
+
+    @property
+    def client(self) -> RpcClient:
+        """The state machine, for code that creates channels."""
+        return self._client
+
+    @property
+    def next_sequence(self) -> int:
+        """The number of the next call, and of the channel that it opens."""
+        return (self._sequence + 1) & 0xFFFFFFFF
+
+    @property
+    def channel(self) -> Channel | None:
+        """The open channel. None if no channel is open."""
+        return self._client.channel
+
+    def open_channel(
+        self, channel: Receiver | Upload, function_id: int, name: str, *arguments: object
+    ) -> None:
+        """Call the function that opens ``channel``, and carry its frames from then on.
+
+        Raises as `call`; the channel is open nevertheless if the board has got so far.
+        """
+        self._client.channel = channel  # its first frame may come right after the reply
+        try:
+            self.invoke(function_id, name, *arguments)
+        except BaseException:
+            self._client.channel = None
+            raise
+        channel.begin(self._line.clock())
+
+    def drop_channel(self) -> None:
+        """Carry the channel's frames no longer; whoever opened it tells the board."""
+        self._client.channel = None
+
+    def carry(
+        self, channel: Receiver | Upload, name: str, on_progress: OnProgress | None = None
+    ) -> None:
+        """Carry a block through its channel to the end.
+
+        Args:
+            channel: the open channel, of known length.
+            name: for messages.
+            on_progress: called with (bytes done, bytes in all) when there is something new.
+
+        Raises:
+            BoardTimeoutError: for the session's time-out nothing new came.
+            DeviceResetError: the board has lost the session.
+            LinkError: the line is gone.
+        """
+        with self._line.held(name, self.timeout_s):
+            self._line.carry(channel, name, self.timeout_s, self._is_known, on_progress)
+
+    def _is_known(self, name: str, silence_s: float) -> bool:
+        """Check whether the board still knows the session; it does not report a lost channel.
+
+        Returns:
+            Whether it answers at all.
+
+        Raises:
+            DeviceResetError: it has lost the session.
+        """
+        self._sequence = self.next_sequence
+        body = _call_body(BuiltIn.DESCRIBE, b"\0\0", 2)
+        try:
+            answer = self._line.ask(FrameKind.CALL, self._sequence, body, name, silence_s)
+        except BoardTimeoutError:
+            return False
+        finally:
+            self._client.forget()
+        if answer.kind == FrameKind.NO_SESSION:
+            raise self._forgotten(name)
+        return True
+
+    def listen(self, timeout_s: float, until: Callable[[], bool], name: str) -> None:
+        """Carry the open channel's frames until ``until()`` or the time is over."""
+        line = self._line
+        with line.held(name, self.timeout_s):
+            now = line.clock()
+            deadline = now + timeout_s
+            while not until():
+                _, now = line.turn(now, deadline, self.timeout_s)
+                if now >= deadline:
+                    return
+
+    # -- the end ----------------------------------------------------------------------------
+
+    @property
+    def console(self) -> str:
+        """Everything received outside of frames, as text."""
+        return self._line.console
+
+    def close(self) -> None:
+        """Release the line. A call of another thread ends with a `LinkError`."""
+        self._line.close()

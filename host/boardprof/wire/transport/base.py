@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The interface of transports, a stream on a file descriptor, and transports of other packages."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
+from boardprof.base.errors import BoardError, BoardprofError, BoardTimeoutError, LinkError
+from boardprof.base.packages import named_function
+
+__all__ = ["Clocked", "DescriptorTransport", "Emulator", "Transport", "nobody_knows"]
+
+_READ_SIZE = 1 << 16
+
+
+class Transport(Protocol):
+    """A byte stream to one board, with deadlines both ways."""
+
+    name: str
+    """The port as a user would name it, e.g. ``socket://127.0.0.1:4321``."""
+
+    byte_time_s: float
+    """Seconds that one byte takes on the wire; 0 if the rate is not a limit."""
+
+    def write(self, data: bytes, timeout_s: float) -> None:
+        """Send all of ``data``.
+
+        Raises:
+            BoardTimeoutError: the line took no bytes for ``timeout_s``.
+            LinkError: the line is gone.
+        """
+
+    def read(self, timeout_s: float) -> bytes:
+        """Return what has arrived; wait up to ``timeout_s`` for the first byte, then return b"".
+
+        Raises:
+            LinkError: the line is gone.
+        """
+
+    def printed(self) -> str:
+        """Return what the program at the other end printed elsewhere, or ""."""
+
+    def close(self) -> None:
+        """Let go of the line and of whatever was started for it. May be called twice."""
+
+
+@runtime_checkable
+class Clocked(Protocol):
+    """A transport that can report the board's time without asking the board."""
+
+    def board_s(self) -> float | None:
+        """Return the seconds on the board's own clock, possibly late. None if unknown."""
+
+
+@runtime_checkable
+class Emulator(Clocked, Protocol):
+    """The line to an emulator that was started here, and ends when the line is closed."""
+
+    def pc(self) -> int | None:
+        """Return the address of the board's current instruction. None if unknown.
+
+        An emulator that reports it only by ending has ended then, and the connection is lost.
+        """
+
+
+def nobody_knows() -> None:
+    """Return None, as the board's time where it is not told."""
+
+
+class DescriptorTransport:
+    """A stream on a file descriptor: socket, serial line or pty.
+
+    ``poll`` and ``os.read`` on purpose: the readers of pyserial and its ``in_waiting`` idiom take
+    byte by byte what arrives in blocks, and ``select`` refuses descriptors from 1024 on.
+    """
+
+    def __init__(
+        self,
+        descriptor: int,
+        name: str,
+        close: Callable[[], None],
+        *,
+        byte_time_s: float = 0.0,
+        explain_loss: Callable[[], str] = str,
+        has_ended: Callable[[], bool] = bool,
+        printed: Callable[[], str] = str,
+        board_s: Callable[[], float | None] = nobody_knows,
+    ) -> None:
+        """Wrap an open descriptor.
+
+        Args:
+            descriptor: readable and writable.
+            name: the port, for messages.
+            close: releases the descriptor and all that belongs to it.
+            byte_time_s: seconds a byte takes on the wire.
+            explain_loss: what to add to the message when the line is gone, e.g. what the
+                emulator printed before it ended.
+            has_ended: whether the reason is that the program at the other end has ended.
+            printed: see `Transport.printed`.
+            board_s: see `Clocked.board_s`.
+        """
+        os.set_blocking(descriptor, False)
+        self.name = name
+        self.byte_time_s = byte_time_s
+        self._descriptor = descriptor
+        self._readable = select.poll()
+        self._readable.register(descriptor, select.POLLIN)
+        self._close: Callable[[], None] | None = close
+        self._explain_loss = explain_loss
+        self._has_ended = has_ended
+        self.printed = printed
+        self.board_s = board_s
+
+    def write(self, data: bytes, timeout_s: float) -> None:
+        """Send all of ``data``; see `Transport.write`."""
+        try:
+            written = os.write(self._descriptor, data)
+        except BlockingIOError:
+            written = 0
+        except OSError as error:
+            raise self._lost(error) from error
+        if written < len(data):
+            self._write_rest(memoryview(data)[written:], timeout_s)
+
+    def _write_rest(self, view: memoryview, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while view:
+            self._await_room(deadline - time.monotonic(), timeout_s)
+            try:
+                view = view[os.write(self._descriptor, view) :]
+                deadline = time.monotonic() + timeout_s
+            except BlockingIOError:
+                pass
+            except OSError as error:
+                raise self._lost(error) from error
+
+    def _await_room(self, left_s: float, timeout_s: float) -> None:
+        if left_s <= 0:
+            raise BoardTimeoutError(
+                f"{self.name} accepted no bytes for {timeout_s:.3g} s: nothing reads at the other "
+                "end.",
+                hint="check the cable and flow control, or reset the board",
+            )
+        writable = select.poll()
+        writable.register(self._descriptor, select.POLLOUT)
+        writable.poll(left_s * 1000.0)
+
+    def read(self, timeout_s: float) -> bytes:
+        """Return what has arrived; see `Transport.read`."""
+        if self._close is None:
+            raise self._lost(None)
+        if not self._readable.poll(timeout_s * 1000.0 if timeout_s > 0.0 else 0):  # rounds up
+            return b""
+        try:
+            data = os.read(self._descriptor, _READ_SIZE)
+        except BlockingIOError:
+            return b""
+        except OSError as error:
+            raise self._lost(error) from error
+        if not data:
+            raise self._lost(None)
+        return data
+
+    def close(self) -> None:
+        """Let go of the line; see `Transport.close`."""
+        close, self._close = self._close, None
+        self._descriptor = -1  # its number may soon be another file's
+        if close is not None:
+            close()
+
+    def _lost(self, error: OSError | None) -> LinkError:
+        if self._close is None:
+            return LinkError(f"{self.name} is closed", hint="connect again")
+        why = error.strerror if error is not None and error.strerror else "the other end closed it"
+        seen = self._explain_loss()
+        lost = LinkError(
+            f"The connection to {self.name} is lost: {why}." + (f"\n{seen}" if seen else ""),
+            hint="check that the board or its emulator is still running, and connect again",
+        )
+        lost.ended = seen if self._has_ended() else ""
+        return lost
+
+
+Connect = Callable[[str, float], Transport]
+
+
+def packages_transport(port: str) -> Connect | None:
+    """Return the function that connects to ports of this scheme. None if no package knows it.
+
+    Its exceptions other than `BoardprofError` become a `BoardError` that names the package.
+
+    Raises:
+        UsageError: the package cannot be used.
+    """
+    scheme = port.partition("://")[0]
+    found = named_function("transports", scheme, f"The transport {scheme}://")
+    if found is None:
+        return None
+    connect: Connect = found.function
+
+    def told(port: str, timeout_s: float) -> Transport:
+        try:
+            return connect(port, timeout_s)
+        except BoardprofError:
+            raise
+        except Exception as error:
+            raise BoardError(f"No board at {port}: {found.place} says {error!r}.") from error
+
+    return told
