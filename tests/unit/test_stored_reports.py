@@ -33,7 +33,7 @@ from pathlib import Path
 import pytest
 
 import boardprof
-from boardprof.cli import main
+from boardprof.ui.cli import main
 
 STORED = Path(__file__).parents[1] / "golden" / "reports"
 HASHES = STORED / "views.json"
