@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from boardprof.base.errors import BuildError
 from boardprof.base.resources import runtime_dir
@@ -312,6 +312,7 @@ class _References:
                 self._defined.setdefault(symbol.name, (number, symbol.section))
                 if symbol.is_function:
                     self.functions.setdefault(symbol.name, (number, symbol.section))
+        section: Any
         for section in elf.iter_sections():
             if section["sh_type"] not in ("SHT_REL", "SHT_RELA"):
                 continue
