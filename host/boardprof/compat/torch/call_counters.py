@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 
 from boardprof.base.errors import RpcError, UsageError, agent_option
 from boardprof.base.metrics import Metric
-from boardprof.compat.torch.device_spans import DeviceSpan, sample_spans, tick_counter, window_span
+from boardprof.compat.torch.board_activity import (
+    DeviceSpan,
+    sample_spans,
+    tick_counter,
+    window_span,
+)
 from boardprof.compat.torch.records import Record
 from boardprof.compat.torch.settings import NotSupportedByAgentError
 from boardprof.measure.sampling.counted_pass import CountedPass, PackedCall, Value

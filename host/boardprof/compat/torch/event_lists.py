@@ -8,8 +8,7 @@ from typing import SupportsIndex, overload
 
 from boardprof.base.errors import UsageError
 from boardprof.base.metrics import Count
-from boardprof.compat.torch.averages import FunctionEventAvg
-from boardprof.compat.torch.events import FunctionEvent
+from boardprof.compat.torch.events import FunctionEvent, FunctionEventAvg
 from boardprof.compat.torch.table import render_events_table
 from boardprof.results.report.profile import CALL, INTERRUPTS, OTHER, Profile
 

@@ -14,9 +14,8 @@ from typing import Protocol
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.metrics import Count, Duration, metric_called, raw_of
 from boardprof.base.writing import unwritable
-from boardprof.compat.torch.device_spans import DeviceSpan
+from boardprof.compat.torch.board_activity import Action, DeviceSpan
 from boardprof.compat.torch.events import FunctionEvent
-from boardprof.compat.torch.memory_change import Action
 from boardprof.compat.torch.memory_timeline import memory_of
 from boardprof.compat.torch.records import Record, Thread
 from boardprof.compat.torch.settings import ProfilerActivity

@@ -14,9 +14,14 @@ import msgpack
 
 from boardprof.base.errors import BoardprofError, UsageError
 from boardprof.base.metrics import metric_called
-from boardprof.compat.torch.board_probes import call_probes, probe_recorder
+from boardprof.compat.torch.board_activity import (
+    DeviceSpan,
+    call_probes,
+    placed,
+    probe_recorder,
+    sample_spans,
+)
 from boardprof.compat.torch.call_counters import CallCounters
-from boardprof.compat.torch.device_spans import DeviceSpan, placed, sample_spans
 from boardprof.compat.torch.records import (
     RECORDINGS,
     Kind,

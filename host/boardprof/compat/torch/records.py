@@ -21,8 +21,7 @@ from typing import Any, Literal, NamedTuple, ParamSpec, Self, TypeVar
 
 from boardprof.base.errors import UsageError
 from boardprof.base.metrics import Metric
-from boardprof.compat.torch.board_probes import CallProbes
-from boardprof.compat.torch.device_spans import DeviceSpan
+from boardprof.compat.torch.board_activity import CallProbes, DeviceSpan
 from boardprof.results.report.profile import Profile
 
 Kind = Literal["range", "step", "mark", "call", "measurement", "function", "device_range"]

@@ -16,17 +16,15 @@ from typing import Any
 from uuid import uuid4
 
 from boardprof.base.errors import BoardError
-from boardprof.jobs.fleet.boards import FleetBoard
+from boardprof.jobs.fleet.boards import FleetBoard, Quarantine
 from boardprof.jobs.fleet.dask_worker import (
     FACTS,
     call_on_board,
     kind_resource,
     serial_resource,
 )
-from boardprof.jobs.fleet.extra import distributed
 from boardprof.jobs.fleet.provider import Ended, Function, Joined, Left, Post
-from boardprof.jobs.fleet.quarantine import Quarantine
-from boardprof.jobs.fleet.security import check_address, host_and_port, security_of
+from boardprof.jobs.fleet.security import check_address, distributed, host_and_port, security_of
 
 _CONNECT_S = 10.0
 _ANSWER_S = 30.0

@@ -20,14 +20,12 @@ from dataclasses import asdict
 from typing import Any
 
 from boardprof.base.errors import BoardError, BusyError, UsageError
-from boardprof.jobs.fleet.boards import FleetBoard
-from boardprof.jobs.fleet.extra import distributed
-from boardprof.jobs.fleet.job_process import JobProcess
-from boardprof.jobs.fleet.provider import Ended, called
-from boardprof.jobs.fleet.quarantine import quarantine_of
+from boardprof.jobs.fleet.boards import FleetBoard, quarantine_of
+from boardprof.jobs.fleet.provider import Ended, JobProcess, called
 from boardprof.jobs.fleet.security import (
     bracketed,
     check_address,
+    distributed,
     host_and_port,
     security_of,
     shown,

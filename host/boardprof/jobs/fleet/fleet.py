@@ -23,13 +23,21 @@ from boardprof.base.errors import (
     UnknownNameError,
     UsageError,
 )
-from boardprof.jobs.fleet.boards import FleetBoard, boards_of_host, check_startable
+from boardprof.jobs.fleet.batch_results import ResultsFolder
+from boardprof.jobs.fleet.boards import FleetBoard, boards_of_host, check_startable, next_check
 from boardprof.jobs.fleet.job import DONE, FAILED, STARTED, UNKNOWN, Job, JobError, Result
-from boardprof.jobs.fleet.job_process import WHETHER_IT_RAN, JobLostError, JobTimeoutError
 from boardprof.jobs.fleet.policy import Check, GiveUp, Outcome, Policy, Rules, Start
-from boardprof.jobs.fleet.provider import Ended, Event, Joined, Left, LocalProvider, Provider
-from boardprof.jobs.fleet.quarantine import next_check
-from boardprof.jobs.fleet.results_folder import ResultsFolder
+from boardprof.jobs.fleet.provider import (
+    WHETHER_IT_RAN,
+    Ended,
+    Event,
+    JobLostError,
+    JobTimeoutError,
+    Joined,
+    Left,
+    LocalProvider,
+    Provider,
+)
 from boardprof.jobs.fleet.work import (
     Answer,
     Image,

@@ -21,8 +21,7 @@ from typing import Protocol
 
 from boardprof.base.errors import BoardError, BusyError, MissingToolError
 from boardprof.base.processes import held_leases, leased
-from boardprof.jobs.fleet.boards import LABGRID, FleetBoard
-from boardprof.jobs.fleet.quarantine import lease_folder
+from boardprof.jobs.fleet.boards import LABGRID, FleetBoard, lease_folder
 
 CLIENT_VARIABLE = "BOARDPROF_LABGRID_CLIENT"
 """Path of ``labgrid-client``, which has a Python environment of its own."""

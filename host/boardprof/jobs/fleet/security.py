@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may connect to a fleet: with TLS, only the holders of a key.
-
-dask sends pickles, so anyone who can connect to a scheduler, worker or client can run any program
-there. For several machines, dask's settings name the certificates. Without these settings,
-scheduler, workers and clients of one user on one machine share a key in the user's own folder.
-"""
+"""dask, and who may connect to a fleet: with TLS, only the holders of a key."""
 
 from __future__ import annotations
 
 import datetime
 import ipaddress
+import logging
 import os
 import re
 import socket
@@ -21,8 +17,33 @@ from typing import Any
 from boardprof.base.errors import UsageError
 from boardprof.base.settings import user_file
 from boardprof.base.writing import unwritable
-from boardprof.jobs.fleet.extra import distributed
 from boardprof.show.data_frame import MissingExtraError
+
+_NAME = "distributed"
+_shown: list[bool] = []
+
+
+def show_logs() -> None:
+    """Let dask log its warnings from now on; without this it logs nothing."""
+    _shown.append(True)
+
+
+def distributed() -> Any:
+    """Return the module ``distributed``; what it would log is in our own errors and notes.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    try:
+        import distributed
+    except ImportError as error:
+        raise MissingExtraError("A fleet of several hosts", "distributed", "fleet") from error
+    level = logging.WARNING if _shown else logging.CRITICAL + 1
+    for name in (_NAME, *logging.root.manager.loggerDict):
+        if name.partition(".")[0] in (_NAME, "tornado"):
+            logging.getLogger(name).setLevel(level)
+    return distributed
+
 
 _ADDRESS = re.compile(r"(?:tcp|tls)://(?:\[([\da-fA-F:.]+(?:%[\w.-]+)?)\]|([\w.-]+)):(\d{1,5})")
 _HOST = re.compile(r"[\w.*-]*")

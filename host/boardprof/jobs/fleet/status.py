@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from boardprof.jobs.fleet.boards import next_check, quarantines
 from boardprof.jobs.fleet.lease import local_leases
-from boardprof.jobs.fleet.quarantine import next_check, quarantines
 from boardprof.show.layout import Page
 
 

@@ -24,12 +24,17 @@ from boardprof.base.errors import (
     MissingToolError,
     RpcError,
 )
-from boardprof.jobs.fleet.boards import FleetBoard, check_startable
+from boardprof.jobs.fleet.boards import (
+    FleetBoard,
+    Quarantine,
+    check_startable,
+    end_quarantine,
+    keep_quarantine,
+)
 from boardprof.jobs.fleet.job import Job, JobError
 from boardprof.jobs.fleet.lease import lease_of
 from boardprof.jobs.fleet.policy import Check
-from boardprof.jobs.fleet.quarantine import Quarantine, end_quarantine, keep_quarantine
-from boardprof.jobs.run.measure_plan import Listener, results
+from boardprof.jobs.run.execution import Listener, results
 from boardprof.jobs.run.plan import Plan, PlanData
 from boardprof.measure.doctor.check_board import finding_text, proof_sources, prove
 from boardprof.measure.doctor.known_work import FAILED as PROOF_FAILED

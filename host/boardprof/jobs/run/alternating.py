@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from boardprof.base.errors import BoardprofError, UsageError
-from boardprof.jobs.run.measure_plan import Listener
+from boardprof.jobs.run.execution import Listener, Outcome, once, run_plan
 from boardprof.jobs.run.plan import Plan, boards_of, with_each_setting
-from boardprof.jobs.run.runner import Outcome, once, run_plan
 from boardprof.results.history.project import git_output, run_git
 from boardprof.results.report.report import Report
 from boardprof.target.build.build_options import BuildOptions, effective_flags

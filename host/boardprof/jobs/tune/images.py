@@ -17,8 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from boardprof.base.errors import BoardprofError, BuildError, MissingToolError, UsageError
-from boardprof.jobs.tune.candidate import Candidate
-from boardprof.jobs.tune.result import FLASH, RAM
+from boardprof.jobs.tune.candidate import FLASH, RAM, Candidate
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.firmware import Firmware, sizes_of
 from boardprof.target.build.versions import Version, VersionBuilder

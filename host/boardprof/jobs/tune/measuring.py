@@ -19,7 +19,7 @@ from typing import Any, Self
 import numpy.typing as npt
 
 from boardprof.jobs.run.expectation import Expectation, check_outputs, outputs_of
-from boardprof.jobs.tune.result import FLASH, RAM, STACK
+from boardprof.jobs.tune.candidate import FLASH, RAM, STACK
 from boardprof.measure.sampling.counted_pass import CountedPass, PackedCall
 from boardprof.measure.sampling.passes import PassQueue, Rounds
 from boardprof.measure.sampling.placement import Placement

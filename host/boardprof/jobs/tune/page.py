@@ -12,7 +12,7 @@ from typing import Any
 
 from boardprof import __version__
 from boardprof.base.metrics import Count
-from boardprof.jobs.tune.result import FLASH, RAM, STACK
+from boardprof.jobs.tune.candidate import FLASH, RAM, STACK
 from boardprof.jobs.tune.search import FLAGS, Search, Trial
 from boardprof.results.report.measure_result import MeasureError
 from boardprof.show.cells import number_text

@@ -30,17 +30,18 @@ from boardprof.base.errors import (
     UsageError,
 )
 from boardprof.base.metrics import metric_called
-from boardprof.jobs.tune.candidate import Candidate, as_candidates
-from boardprof.jobs.tune.images import Batch, ImageFactory, Job
-from boardprof.jobs.tune.measuring import ArgumentValues, Measured, Measuring, Settings
-from boardprof.jobs.tune.result import (
+from boardprof.jobs.tune.candidate import (
     FORMAT,
     SHORT_NAMES,
     STACK,
+    Candidate,
+    as_candidates,
     error_number,
     result_from_text,
     result_to_text,
 )
+from boardprof.jobs.tune.images import Batch, ImageFactory, Job
+from boardprof.jobs.tune.measuring import ArgumentValues, Measured, Measuring, Settings
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
 from boardprof.results.history.report_lookup import history_place, user_history

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from boardprof.base.errors import MissingToolError, UsageError
 from boardprof.base.metrics import metric_called
+from boardprof.jobs.tune.candidate import SHORT_NAMES
 from boardprof.jobs.tune.measuring import rounds_on
-from boardprof.jobs.tune.result import SHORT_NAMES
 from boardprof.jobs.tune.runner import AnyRunner, Runner
 from boardprof.jobs.tune.search import Choice, Space
 from boardprof.measure.sampling.passes import Rounds

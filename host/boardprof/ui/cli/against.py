@@ -23,9 +23,8 @@ from boardprof.ui.cli.output import echo, echo_data, echo_page, echo_warning, ec
 
 if TYPE_CHECKING:
     from boardprof.jobs.run.alternating import Side
-    from boardprof.jobs.run.measure_plan import Listener
+    from boardprof.jobs.run.execution import Listener, Outcome
     from boardprof.jobs.run.plan import Plan
-    from boardprof.jobs.run.runner import Outcome
     from boardprof.results.comparison.comparison import Comparison
     from boardprof.results.history.branch_baseline import BranchRuns
     from boardprof.results.history.report_lookup import Found
@@ -118,7 +117,7 @@ class Against:
 
     def measure(self, plan: Plan, listener: Listener) -> Outcome:
         """Measure a plan, in turns with the other side if there is one."""
-        from boardprof.jobs.run.runner import run_plan
+        from boardprof.jobs.run.execution import run_plan
 
         self._target = plan.target
         if self._flags is self._revision is None:
@@ -176,8 +175,7 @@ class Against:
 
     def _part_about(self, report: Report) -> Report:
         """Return the part of the other Report that a run of one named function is compared with."""
-        from boardprof.jobs.run.plan import ALL
-        from boardprof.jobs.run.target import split_target
+        from boardprof.jobs.run.plan import ALL, split_target
         from boardprof.results.comparison.part import part_of_calls
 
         assert self._before is not None

@@ -62,7 +62,7 @@ def fleet() -> None:
 
 def _dask_logs() -> None:
     """Let dask log with ``--debug``."""
-    from boardprof.jobs.fleet.extra import show_logs
+    from boardprof.jobs.fleet.security import show_logs
 
     if shows_tracebacks():
         show_logs()
@@ -162,7 +162,7 @@ def _report(
 ) -> Iterator[BoardprofError]:
     """Write the batch's Report and keep it in the history; yield what could not be done."""
     from boardprof.base.errors import BoardprofError, UsageError
-    from boardprof.jobs.fleet.batch_report import merged_report
+    from boardprof.jobs.fleet.batch_results import merged_report
     from boardprof.jobs.fleet.job import DONE
     from boardprof.jobs.run.saving import keep_run
     from boardprof.results.report.report_file import write_report

@@ -56,8 +56,8 @@ from boardprof.ui.cli.output import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from boardprof.jobs.run.execution import Outcome
     from boardprof.jobs.run.plan import Plan
-    from boardprof.jobs.run.runner import Outcome
     from boardprof.results.comparison.comparison import Comparison
     from boardprof.results.history.run import RunId
     from boardprof.results.report.report import Report
@@ -299,7 +299,7 @@ def _measured(
     options: Mapping[str, Any],
     on_sources: Callable[[Sequence[Path]], None],
 ) -> Outcome:
-    from boardprof.jobs.run.measure_plan import Listener
+    from boardprof.jobs.run.execution import Listener
 
     shows_console = options["verbose"] or options["console"]
     with progress_bar(measures=True) as on_progress, stdout_of_boards(shown=shows_console):
@@ -427,7 +427,7 @@ def _is_of_same_file(command: str, target: str) -> bool:
         words = shlex.split(command)
     except ValueError:  # its end is missing
         return False
-    from boardprof.jobs.run.target import split_target
+    from boardprof.jobs.run.plan import split_target
 
     path, _ = split_target(target)
     if not path:

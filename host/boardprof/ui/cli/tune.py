@@ -343,7 +343,7 @@ def _on_fleet(subject: Subject, address: str) -> Subject:
     from dataclasses import replace
     from functools import partial
 
-    from boardprof.jobs.fleet.runner import FleetRunner
+    from boardprof.jobs.fleet.fleet_runner import FleetRunner
 
     limits = {**subject.limits, "verbose": None}
     del limits["port"], limits["baud"]
@@ -392,7 +392,7 @@ def _search(
 
 def _measured_alone(search: Search, subject: Subject) -> Alone | None:
     """Measure the winner by itself, if there is one and it has a cost of a call."""
-    from boardprof.jobs.tune.result import FLASH, RAM, STACK
+    from boardprof.jobs.tune.candidate import FLASH, RAM, STACK
 
     best, goal = search.best, search.goals[0]
     if best is None or goal in (FLASH, RAM, STACK):

@@ -42,7 +42,7 @@ def worker(scheduler: str, boards: tuple[str, ...], name: str | None) -> None:
     """
     from boardprof.jobs.fleet.boards import boards_of_host, check_startable
     from boardprof.jobs.fleet.dask_worker import run_worker
-    from boardprof.jobs.fleet.extra import show_logs
+    from boardprof.jobs.fleet.security import show_logs
 
     if shows_tracebacks():
         show_logs()

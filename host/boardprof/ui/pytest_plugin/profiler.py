@@ -14,7 +14,7 @@ from typing import Any
 
 from boardprof.base.errors import BoardTimeoutError, DeviceError
 from boardprof.jobs.run.alternating import Worktree, sessions_on, turns, two_settings, worktree_of
-from boardprof.jobs.run.target import split_target
+from boardprof.jobs.run.plan import split_target
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.report import Report

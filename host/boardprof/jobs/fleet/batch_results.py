@@ -1,26 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder with the results of a batch, written as each job ends.
-
-``results.jsonl`` has one JSON object a line for each result, and ``reports/`` a Report for each job
-that measured something. One batch at a time has the folder. A second start reads it and goes on.
-The last line of a key counts. A job marked ``once`` gets a line ``started`` before it begins. If
-that is its last line, the batch ended while the job ran.
-"""
+"""The results of a batch: the folder that keeps them, and their one Report."""
 
 from __future__ import annotations
 
 import json
 import os
 import stat
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
 
 from boardprof.base.errors import BusyError, UsageError
 from boardprof.base.processes import described, lock_holders, lock_within
 from boardprof.base.writing import unwritable, write_bytes
-from boardprof.jobs.fleet.job import STARTED, UNKNOWN, JobError, Result
-from boardprof.jobs.fleet.job_process import WHETHER_IT_RAN, JobLostError
+from boardprof.jobs.fleet.job import DONE, STARTED, UNKNOWN, Job, JobError, Result
+from boardprof.jobs.fleet.provider import WHETHER_IT_RAN, JobLostError
+from boardprof.results.report.join import Part, joined
+from boardprof.results.report.report import Report
 
 _INDEX, _REPORTS = "results.jsonl", "reports"
 
@@ -136,3 +133,51 @@ def _check_owner(folder: Path) -> None:
             f"The folder {folder} belongs to another user.",
             hint="name a folder of your own: --results FOLDER",
         )
+
+
+_LINE = "\n"
+
+
+def merged_report(results: Sequence[Result]) -> Report | None:
+    """Return one Report of all jobs that measured something, in their order; None if none did.
+
+    Rows of different jobs that would be alike have a label with what differs between the jobs, such
+    as the file, the board's serial number or the arguments.
+
+    Args:
+        results: of the batch, in the order of its jobs.
+
+    Raises:
+        ReportFileError: the file of a Report is damaged or missing.
+        UsageError: Reports cannot be joined, see `joined`.
+    """
+    files = _short_names([result.job for result in results])
+    parts = [
+        Part(report, _origin(result.job, files[result.job.file]))
+        for result in results
+        if (report := result.report) is not None
+    ]
+    missing = [
+        f"{result.job}: {result.errors[0].message.partition(_LINE)[0]}"
+        for result in results
+        if result.state != DONE and result.report_file is None and result.report_text is None
+    ]
+    return joined(parts, missing) if parts else None
+
+
+def _short_names(jobs: Sequence[Job]) -> dict[str, str]:
+    """Return the path of each job's file from the folder that has them all."""
+    whole = {job.file: os.path.abspath(job.file) for job in jobs}
+    common = os.path.commonpath([Path(path).parent for path in whole.values()]) if whole else ""
+    return {file: os.path.relpath(path, common) for file, path in whole.items()}
+
+
+def _origin(job: Job, file: str) -> dict[str, str]:
+    limits = {**asdict(job.limits), "metrics": ",".join(job.limits.metrics) or "fixed counters"}
+    return {
+        "file": file,
+        "board": job.board,
+        "arguments": " ".join(job.arguments),
+        "function": job.function,
+        **{name: f"{name}={value}" for name, value in limits.items()},
+    }

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from boardprof.base.errors import BoardprofError, UsageError
+from boardprof.jobs.run.execution import Listener, connected, firmware_of
 from boardprof.jobs.run.function_choice import chosen_functions
-from boardprof.jobs.run.measure_plan import Listener, connected, firmware_of
 from boardprof.jobs.run.plan import Plan, boards_of
 from boardprof.measure.probe_recorder import ProbeRecorder
 from boardprof.measure.session.board import Board
