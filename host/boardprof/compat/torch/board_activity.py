@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from boardprof.measure.probe_recorder import ProbeRecorder
     from boardprof.measure.session.board import Board
 
-__all__ = ["Action", "MemoryChange"]
-
 
 class Action(IntEnum):
     """What happened to memory, by torch's numbers."""
@@ -68,21 +66,13 @@ class MemoryChange:
 
 @dataclass(frozen=True)
 class BoardRange:
-    """A pass of a range on the board.
-
-    Attributes:
-        name: of the range.
-        begin: ticks since recording began.
-        end: the same.
-        net: ticks of its own task or interrupt, without those of the probes inside it.
-        parent: index of the innermost range around it in the same task or interrupt; -1 if none is.
-    """
+    """A pass of a range on the board."""
 
     name: str
-    begin: int
+    begin: int  # ticks since recording began
     end: int
-    net: int
-    parent: int
+    net: int  # ticks of its own task or interrupt, without those of the probes inside it
+    parent: int  # index of the innermost range around it in its task or interrupt; -1 if none
 
 
 @dataclass(frozen=True)
@@ -95,57 +85,32 @@ class BoardMark:
 
 @dataclass(frozen=True)
 class MemoryEvent:
-    """Memory was taken, or given back.
+    """Memory was taken, or given back."""
 
-    Attributes:
-        time: ticks since recording began.
-        address: of the block.
-        is_taken: whether it was taken.
-        size: bytes of a block that was taken. Of one that was given back, those that it held; None
-            if the agent does not say.
-        caller: to which the function that took it returns; 0 if not known.
-    """
-
-    time: int
+    time: int  # ticks since recording began
     address: int
     is_taken: bool
-    size: int | None
-    caller: int
+    size: int | None  # bytes that the block has or had; None if the agent does not say
+    caller: int  # to which the function that took it returns; 0 if not known
 
 
 @dataclass(frozen=True)
 class CallProbes:
-    """What the probes have recorded during a call.
+    """What the probes have recorded during a call."""
 
-    Attributes:
-        unit: of ticks: ``cycles``, ``instructions`` or ``ticks``.
-        end: ticks from the recording's begin to its end.
-        ranges: in the order in which they began.
-        marks: in their order.
-        memory: likewise.
-        existed: bytes of memory that existed before; None if the agent does not count it.
-        image: the file that ran, and its build id; "" if not known.
-        dropped: events that the board has dropped.
-        unmatched: begins and ends of ranges without a partner.
-    """
-
-    unit: str
-    end: int
+    unit: str  # of ticks: "cycles", "instructions" or "ticks"
+    end: int  # ticks from the recording's begin to its end
     ranges: tuple[BoardRange, ...]
     marks: tuple[BoardMark, ...]
     memory: tuple[MemoryEvent, ...]
-    existed: int | None
-    image: tuple[str, str]
+    existed: int | None  # bytes that existed before; None if the agent does not count it
+    image: tuple[str, str]  # the file that ran, and its build id; "" if not known
     dropped: int
-    unmatched: int
+    unmatched: int  # begins and ends of ranges without a partner
 
 
 def probe_recorder(board: Board, settings: Settings) -> ProbeRecorder:
-    """Return a recorder of a board's probes.
-
-    Raises:
-        NotSupportedByAgentError: its firmware has no probes.
-    """
+    """Return a recorder of a board's probes."""
     try:
         return board.tracing()
     except UsageError as error:
@@ -228,37 +193,20 @@ What = Literal["sample", "window"]
 
 @dataclass(frozen=True)
 class DeviceSpan:
-    """A time span by the board's clock, and its place on the host's clock.
-
-    Attributes:
-        name: of the function that ran.
-        what: ``sample``: measured on the board, around the calls alone; ``window``: opened and
-            closed by the host, so that it includes the link's exchange and the agent's work.
-        board: its name.
-        begin: the board's counter at its start, not unwrapped.
-        ticks: length by that counter.
-        hz: the counter's rate, 1/s.
-        bits: its width.
-        duration_us: the function's own time, us, without the measurement overhead. None for a
-            window, which contains more, and for a simulated clock, whose ticks are not time.
-        start_ns: the host's clock at its start; None before `placed`, and if it has no place there.
-        error_ns: largest error of ``start_ns``; None likewise.
-        why_not: why it cannot be placed there; "" if it can.
-        fit: the board's clock relative to the host's; None if not known yet.
-    """
+    """A time span by the board's clock, and its place on the host's clock."""
 
     name: str
-    what: What
+    what: What  # "sample": around the calls alone; "window": with the link and the agent's work
     board: str
-    begin: int
+    begin: int  # the board's counter at its start, not unwrapped
     ticks: int
-    hz: int
-    bits: int
-    duration_us: float | None
-    start_ns: int | None = None
-    error_ns: int | None = None
-    why_not: str = ""
-    fit: ClockFit | None = None
+    hz: int  # of the counter
+    bits: int  # of the counter
+    duration_us: float | None  # the function's own time; None for a window and a simulated clock
+    start_ns: int | None = None  # the host's clock at its start; None if it has no place there
+    error_ns: int | None = None  # largest error of `start_ns`
+    why_not: str = ""  # why it has no place there; "" if it has
+    fit: ClockFit | None = None  # of the board's clock to the host's; None if not known yet
 
     def ticks_since(self, other: DeviceSpan) -> int:
         """Return how many ticks it began after another span of its board; negative if before.
@@ -353,14 +301,7 @@ def _why_not(device: Device) -> str:
 
 
 def placed(span: DeviceSpan, begin_ns: int, end_ns: int, fit: ClockFit | None) -> DeviceSpan:
-    """Place a span of the board's clock on the host's clock.
-
-    Args:
-        span: by the board's clock.
-        begin_ns: the host's clock before it began.
-        end_ns: likewise after its end.
-        fit: the board's clock relative to the host's, if the span has none itself.
-    """
+    """Place a span on the host's clock, between two readings; ``fit`` is for spans without one."""
     if span.why_not:
         return span
     fit = span.fit or fit

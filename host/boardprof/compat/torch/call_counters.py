@@ -49,18 +49,7 @@ class CallCounters:
     def __init__(
         self, board: Board, metrics: Sequence[str], *, mask_interrupts: bool = False
     ) -> None:
-        """Choose the collectors and program the programmable ones.
-
-        Args:
-            board: with an open session.
-            metrics: names of counters, events or formulas.
-            mask_interrupts: whether no interrupt runs while the board counts a call alone.
-
-        Raises:
-            UnknownNameError: the board has no such metric.
-            UsageError: it does not count one of them, or not all at once; or it cannot mask
-                interrupts, or not in a call that is made only once.
-        """
+        """Choose the collectors and program the programmable ones."""
         flags = _flags(board.link, mask_interrupts)
         self._board = board
         self._asked = tuple(metrics)
@@ -93,14 +82,8 @@ class CallCounters:
     ) -> Value:
         """Return a function that makes a call and counts; the record has the counts afterwards.
 
-        Args:
-            record: of the call.
-            function: that is called.
-            value: makes the call.
-            is_plain: whether ``value`` does nothing else.
-
-        Raises:
-            NotSupportedByAgentError: a window is needed, and the agent cannot keep windows open.
+        ``is_plain``: ``value`` does nothing but make the call. Raises NotSupportedByAgentError if a
+        window is needed, and the agent cannot keep windows open.
         """
         is_returned = self._returns is not False or function.signature.result == "void"
         if is_plain and function.info.measurable and is_returned:
@@ -244,11 +227,7 @@ class CallCounters:
 
 
 def _flags(link: BoardLink, mask_interrupts: bool) -> MeasureFlag:
-    """Return the flags of single calls.
-
-    Raises:
-        UsageError: the board cannot mask interrupts, or only after an unmasked call.
-    """
+    """Return the flags of single calls."""
     flags = link.flags(mask=mask_interrupts)
     if flags and link.interrupts is not None and link.interrupts.needs_trial:
         raise UsageError(
@@ -260,11 +239,7 @@ def _flags(link: BoardLink, mask_interrupts: bool) -> MeasureFlag:
 
 
 def _programmed(board: Board, chosen: Pass) -> tuple[Slots, ...]:
-    """Program the programmable collectors.
-
-    Raises:
-        UsageError: the board refuses an event.
-    """
+    """Program the programmable collectors."""
     slots = chosen.slots(board.offer.programmable)
     for name, why in ((n, w) for each in slots for n, w in each.refused.items()):
         raise UsageError(

@@ -12,8 +12,6 @@ from boardprof.compat.torch.events import FunctionEvent, FunctionEventAvg
 from boardprof.compat.torch.table import render_events_table
 from boardprof.results.report.profile import CALL, INTERRUPTS, OTHER, Profile
 
-__all__ = ["EventAverages", "EventList", "average"]
-
 
 class EventAverages(Sequence[FunctionEventAvg]):
     """The result of `profile.key_averages`: one entry per key, in the order of first events."""
@@ -212,17 +210,7 @@ def _with_callees(profile: Profile) -> list[list[int]]:
 def average(
     events: Iterable[FunctionEvent], by_input_shape: bool = False, by_stack_n: int = 0
 ) -> EventAverages:
-    """Aggregate events of equal key.
-
-    Args:
-        events: of one trace.
-        by_input_shape: different shapes or values of arguments make different groups.
-        by_stack_n: different stacks make different groups; this many innermost entries are
-            compared.
-
-    Raises:
-        UsageError: the number is negative.
-    """
+    """Aggregate events of equal key, shapes and innermost ``by_stack_n`` ranges, as asked for."""
     if not isinstance(by_stack_n, int) or by_stack_n < 0:
         raise UsageError(f"group_by_stack_n={by_stack_n!r} is out of range: 0 or more.")
     groups: dict[tuple[object, ...], list[FunctionEvent]] = {}

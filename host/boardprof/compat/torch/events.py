@@ -14,8 +14,6 @@ from boardprof.compat.torch.board_activity import CallProbes, DeviceSpan, Memory
 from boardprof.compat.torch.records import Kind, Thread
 from boardprof.results.report.profile import Profile
 
-__all__ = ["FunctionEvent", "Interval"]
-
 CALLS = ("call", "measurement")
 """Kinds of events that run on boards."""
 
@@ -302,9 +300,6 @@ def _covered_ns(events: Iterable[FunctionEvent]) -> int:
         covered += max(0, event.end_ns - max(until, event.start_ns))
         until = max(until, event.end_ns)
     return covered
-
-
-__all__ = ["FunctionEventAvg"]
 
 
 class FunctionEventAvg(TimeTexts):

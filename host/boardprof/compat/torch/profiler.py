@@ -226,11 +226,7 @@ class profile(Results):
     def _go(self, before: ProfilerAction, now: ProfilerAction | None) -> None:
         """Do what is due between two steps, and then raise any error of a handler.
 
-        After any other error nothing is recorded.
-
-        Args:
-            before: the action of the step that has ended.
-            now: that of the next step; None if the profile ends.
+        After any other error nothing is recorded. ``now`` is None if the profile ends.
         """
         self._handler_error = None
         try:

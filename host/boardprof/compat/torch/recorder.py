@@ -55,39 +55,21 @@ _NO_STACK = "it takes another call, which board.profile and Program.profile make
 
 @dataclass(frozen=True)
 class Recorded:
-    """The recorded data.
+    """The recorded data."""
 
-    Attributes:
-        records: in the order in which they began.
-        unfinished: records that had not ended; their own end, if any, is after the trace's end.
-        begin_ns: the host's clock when it began.
-        end_ns: likewise when it ended.
-        unix_ns: the time of day when it began.
-        lacking: why a board does not count a metric, by the names of both.
-        unknown: requested metrics that no called board has.
-        uncalled: boards for which metrics are requested, and that were not called.
-        unprofiled: why the functions within calls on a board are not known, by its name.
-    """
-
-    records: tuple[Record, ...]
-    unfinished: frozenset[Record]
-    begin_ns: int
+    records: tuple[Record, ...]  # in the order in which they began
+    unfinished: frozenset[Record]  # their own end, if any, is after the trace's end
+    begin_ns: int  # the host's clock
     end_ns: int
-    unix_ns: int
-    lacking: Mapping[tuple[str, str], str]
-    unknown: tuple[str, ...]
-    uncalled: tuple[str, ...]
-    unprofiled: Mapping[str, str]
+    unix_ns: int  # the time of day when it began
+    lacking: Mapping[tuple[str, str], str]  # board and metric -> why it is not counted
+    unknown: tuple[str, ...]  # requested metrics that no called board has
+    uncalled: tuple[str, ...]  # boards for which metrics are requested, and that were not called
+    unprofiled: Mapping[str, str]  # board -> why the functions within its calls are not known
 
 
 class Recorder:
-    """Recorder of calls. Before `keep` it does the same work, but discards the records.
-
-    Attributes:
-        settings: of the profile.
-        keeps: whether the record of what begins now is kept.
-        profiles: of the calls; None if they are not recorded.
-    """
+    """Recorder of calls. Before `keep` it does the same work, but discards the records."""
 
     def __init__(self, settings: Settings) -> None:
         """Begin to watch; always call `finish` or `drop` later."""

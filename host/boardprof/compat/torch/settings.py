@@ -120,32 +120,14 @@ class NotSupportedByAgentError(UsageError):
     """The board's agent does not support a feature; ``what`` names it."""
 
     def __init__(self, what: str, why: str, *, hint: str | None = None) -> None:
-        """Compose the message.
-
-        Args:
-            what: the requested feature, as the caller writes it.
-            why: what the agent would have to do.
-            hint: what to try.
-        """
+        """Compose the message."""
         super().__init__(f"{what} is not supported by this agent: {why}.", hint=hint)
         self.what = what
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The checked settings of a profile; see `profile`.
-
-    Attributes:
-        activities: of the host, of boards, or both.
-        record_shapes: whether events have the shapes and values of arguments.
-        profile_memory: whether memory that boards take and give back is recorded.
-        device_ranges: whether ranges and marks on boards are recorded.
-        with_stack: whether the functions within calls are recorded.
-        with_flops: whether operations are counted.
-        with_modules: whether traces name the ranges around each event.
-        metrics: counters of each call, by the name of the board; "" is for all other boards.
-        mask_interrupts: whether interrupts are masked while these count.
-    """
+    """The checked settings of a profile; see `profile`."""
 
     activities: frozenset[ProfilerActivity]
     record_shapes: bool
@@ -154,6 +136,7 @@ class Settings:
     with_stack: bool
     with_flops: bool
     with_modules: bool
+    # of each call, by the name of the board; "" is for all other boards
     metrics: Mapping[str, tuple[str, ...]]
     mask_interrupts: bool
 
@@ -190,12 +173,7 @@ def checked_settings(
     metrics: str | Iterable[str] | Mapping[str, Iterable[str]] | None,
     mask_interrupts: bool,
 ) -> Settings:
-    """Check the arguments of `profile`.
-
-    Raises:
-        UsageError: no activity, an unknown setting, metrics without boards, or masked interrupts
-            without metrics.
-    """
+    """Check the arguments of `profile`."""
     chosen = _activities(activities)
     names = _metrics(experimental_config, metrics)
     if names and ProfilerActivity.BOARD not in chosen:

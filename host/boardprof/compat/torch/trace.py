@@ -15,23 +15,14 @@ from boardprof.compat.torch.records import Record
 
 @dataclass(frozen=True)
 class Trace:
-    """A recorded trace.
-
-    Attributes:
-        events: in the order in which they began.
-        marks: instants, as records.
-        base_ns: the host's clock when it began.
-        unix_ns: the time of day when it began.
-        diagnostics: what is missing, and why.
-        places: file and line by board and return address, of calls that took memory.
-        around_marks: the event around each mark that is inside one.
-    """
+    """A recorded trace."""
 
     events: tuple[FunctionEvent, ...]
-    marks: tuple[Record, ...]
-    base_ns: int
-    unix_ns: int
-    diagnostics: tuple[str, ...]
+    marks: tuple[Record, ...]  # instants
+    base_ns: int  # the host's clock when it began
+    unix_ns: int  # the time of day when it began
+    diagnostics: tuple[str, ...]  # what is missing, and why
+    # the event around each mark that is inside one
     around_marks: Mapping[Record, FunctionEvent] = field(default_factory=dict)
     places: Places = field(default_factory=dict)
 
@@ -64,15 +55,7 @@ def make_trace(
     with_memory: bool = False,
     with_places: bool = False,
 ) -> Trace:
-    """Make events from records, and nest them.
-
-    Args:
-        recorded: what was recorded.
-        flops: counts the operations of a call.
-        with_ranges: make events of the ranges on boards.
-        with_memory: note what each call did to the memory of its board.
-        with_places: find file and line of the calls that took memory.
-    """
+    """Make events from records, and nest them."""
     marks = tuple(r for r in recorded.records if r.kind == "mark")
     others = sorted(
         (r for r in recorded.records if r.kind != "mark"), key=lambda record: record.start_ns
@@ -224,10 +207,6 @@ def nest(events: Sequence[FunctionEvent], around: Sequence[Sequence[FunctionEven
     An event is inside those that were open in its context when it began, if they did not end before
     it. A range of one task does not contain events of another, whatever their times. A profile's
     step is independent of tasks: it contains all events within its time on its thread.
-
-    Args:
-        events: in the order in which they began, which is the order of their ids.
-        around: for each event, those open in its context when it began, innermost first.
     """
     within: dict[FunctionEvent, list[FunctionEvent]] = {}
     steps: dict[int, list[FunctionEvent]] = {}  # by thread, those that have not ended

@@ -64,11 +64,7 @@ _PINNED = {"apache-tvm": "0.27.0.post1", "apache-tvm-ffi": "0.1.14.post0"}
 
 
 def __getattr__(name: str) -> object:
-    """Load the module that has ``name`` (PEP 562), after a look at TVM's version.
-
-    Raises:
-        MissingExtraError: TVM is not installed, or another version of it.
-    """
+    """Load the module that has ``name`` (PEP 562), after a look at TVM's version."""
     import importlib
     from importlib import metadata
 

@@ -291,11 +291,7 @@ def _are_collectors(given: object) -> bool:
 
 
 def _converted(number: int, array: npt.NDArray[Any], value: object) -> npt.NDArray[Any]:
-    """Return an input's value in the form of its array, if that does not change it.
-
-    Raises:
-        UsageError: it has another shape, or values that the array cannot hold.
-    """
+    """Return an input's value in the form of its array, if that does not change it."""
     try:
         given = np.asarray(value)
         converted = given.astype(array.dtype)
@@ -314,25 +310,15 @@ def _converted(number: int, array: npt.NDArray[Any], value: object) -> npt.NDArr
 
 @dataclass(frozen=True)
 class _Executed:
-    """One execution of one call.
-
-    Attributes:
-        call: the call.
-        measurement: of one sample.
-        gathered: metrics of the host collectors.
-    """
+    """One execution of one call."""
 
     call: ProgramCall
-    measurement: Measurement
+    measurement: Measurement  # of one sample
     gathered: Gathered
 
 
 class _Runs:
-    """All runs of a program.
-
-    Attributes:
-        elapsed_s: time of each run of the first pass by the host's clock.
-    """
+    """All runs of a program."""
 
     def __init__(
         self,
@@ -449,19 +435,10 @@ class _Runs:
         run: int | None,
         warmup: int,
     ) -> dict[int, Taken]:
-        """Run the program once.
+        """Run the program once; return what was counted, by the number of the call.
 
-        Args:
-            counted: the boards that count in this pass; the others have counted everything.
-            calibrations: of this pass.
-            run: number of a measured run; None for a warm-up run.
-            warmup: number of warm-up runs before this run.
-
-        Returns:
-            What was counted, by the number of the call.
-
-        Raises:
-            ProgramError: a call failed.
+        Boards that are not in ``counted`` have counted everything. ``run`` is None for a warm-up
+        run; ``warmup`` is the number of warm-up runs before this one.
         """
         samples: dict[int, Taken] = {}
 
@@ -540,13 +517,7 @@ def _blamed(number: int, call: ProgramCall, so_far: Callable[[], Report | None])
 
 
 def _report(executed: Sequence[_Executed], warmup: int, elapsed_s: Sequence[float]) -> Report:
-    """Build the Report of a program's runs.
-
-    Args:
-        executed: all calls of the first run, then those of the next; at least one.
-        warmup: number of warm-up runs.
-        elapsed_s: time of each run by the host's clock.
-    """
+    """Build the Report of a program's runs: all calls of the first run, then those of the next."""
     measurements = [each.measurement for each in executed]
     report = assemble(measurements)
     rows: list[Row] = [dict(row) for row in report.calls]

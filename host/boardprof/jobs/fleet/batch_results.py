@@ -23,20 +23,10 @@ _INDEX, _REPORTS = "results.jsonl", "reports"
 
 
 class ResultsFolder:
-    """The results that are known already, and a place for new ones.
-
-    Attributes:
-        path: the folder.
-        known: the last result of each key, if it is final.
-    """
+    """The last final result of each key that the folder has, and a place for new ones."""
 
     def __init__(self, path: str | Path) -> None:
-        """Open the folder, made if it is not there; the last line may be cut short.
-
-        Raises:
-            UsageError, StorageError: it cannot be written, or has something else in it.
-            BusyError: another batch has it.
-        """
+        """Open the folder, made if it is not there; the last line may be cut short."""
         if not str(path):
             raise UsageError("The folder for the results has no name.", hint="--results FOLDER")
         self.path = Path(path)
@@ -75,14 +65,7 @@ class ResultsFolder:
         os.close(self._handle)
 
     def add(self, result: Result) -> Result:
-        """Write a result; it is in the folder when this returns.
-
-        Returns:
-            The result, with the file of its Report.
-
-        Raises:
-            UsageError, StorageError: it cannot be written.
-        """
+        """Write a result, and return it with the file of its Report; it is in the folder then."""
         if result.report_text is not None:
             file = self.path / _REPORTS / f"{result.key[:32]}.json"
             write_bytes(result.report_text.encode() + b"\n", str(file))

@@ -23,17 +23,11 @@ _SUFFIX = ".quarantine"
 
 @dataclass(frozen=True)
 class Quarantine:
-    """Why a board is out of service, and until when.
-
-    Attributes:
-        why: what is wrong.
-        until_s: Unix time of its next check.
-        count: how many checks it has failed in a row.
-    """
+    """Why a board is out of service, and until when."""
 
     why: str
-    until_s: float
-    count: int
+    until_s: float  # Unix time of its next check
+    count: int  # checks that it has failed in a row
 
 
 def lease_folder() -> Path:
@@ -56,11 +50,7 @@ def quarantine_of(place: str) -> Quarantine | None:
 
 
 def keep_quarantine(place: str, quarantine: Quarantine) -> None:
-    """Keep the quarantine of a board until `end_quarantine`.
-
-    Raises:
-        UsageError, StorageError: it cannot be written.
-    """
+    """Keep the quarantine of a board until `end_quarantine`."""
     file = _file(place)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(json.dumps({"place": place, **asdict(quarantine)}).encode(), str(file))
@@ -98,20 +88,13 @@ _FORM = "KIND, KIND=PORT, KIND=PORT#SERIAL, KIND=labgrid:PLACE"
 
 @dataclass(frozen=True)
 class FleetBoard:
-    """A board of a fleet.
+    """A board of a fleet."""
 
-    Attributes:
-        kind: name of its folder, such as ``qemu-rv32``.
-        serial: its serial number, which no other board of the fleet has.
-        port: where its agent is, or ``labgrid:PLACE``. None for a board that its host starts.
-        host: address of the worker that has it. "" for this machine.
-        quarantine: in which it was when it joined the batch. None if it was in service.
-    """
-
-    kind: str
-    serial: str
-    port: str | None = None
-    host: str = ""
+    kind: str  # name of its folder, such as qemu-rv32
+    serial: str  # no other board of the fleet has it
+    port: str | None = None  # of its agent, or labgrid:PLACE; None if its host starts it
+    host: str = ""  # address of the worker that has it; "" for this machine
+    # in which it was when it joined the batch; None if it was in service
     quarantine: Quarantine | None = field(default=None, compare=False)
 
     @property
@@ -127,11 +110,7 @@ class FleetBoard:
 
 
 def check_startable(kind: str) -> None:
-    """Check that a board which its host starts can be started here.
-
-    Raises:
-        MissingToolError: its emulator is not installed, or what builds its simulator.
-    """
+    """Check that a board which its host starts can be started here."""
     launch = board_spec(kind).launch
     program, package = launch.command[0] if launch.command else "", launch.package
     if launch.simulator is not None:
@@ -147,13 +126,8 @@ def boards_of_host(texts: Sequence[str], host: str) -> list[FleetBoard]:
     A board that is simulated by an emulator is offered once for each core. Boards that are this
     machine itself are offered once, because their calls would disturb each other.
 
-    Args:
-        texts: ``KIND``, ``KIND=PORT``, ``KIND=PORT#SERIAL`` or ``KIND=labgrid:PLACE``.
-        host: its name, for serial numbers that are not given.
-
-    Raises:
-        UnknownNameError: there is no such kind of board.
-        UsageError: a text has another form, or two boards have the same serial number.
+    A board that is simulated by an emulator is offered once for each core. Boards that are this
+    machine itself are offered once, because their calls would disturb each other.
     """
     found: list[FleetBoard] = []
     for text in dict.fromkeys(texts):

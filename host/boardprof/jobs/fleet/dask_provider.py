@@ -38,16 +38,7 @@ class DaskProvider:
     """The boards of all workers of a scheduler."""
 
     def __init__(self, scheduler: str) -> None:
-        """Connect to a scheduler.
-
-        Args:
-            scheduler: its address, ``tls://HOST:PORT``.
-
-        Raises:
-            MissingExtraError: ``boardprof[fleet]`` is not installed.
-            UsageError: it is not an address for TLS, or there is no certificate.
-            BoardError: it cannot be reached.
-        """
+        """Connect to a scheduler."""
         self._scheduler = check_address(scheduler)
         host, _ = host_and_port(scheduler)
         self._security = security_of("client", host, self._scheduler)
@@ -66,11 +57,7 @@ class DaskProvider:
         return sorted(self._boards, key=lambda board: board.serial)
 
     def workers(self) -> Workers:
-        """Return what the scheduler knows of its workers.
-
-        Raises:
-            BoardError: it does not answer.
-        """
+        """Return what the scheduler knows of its workers."""
         try:
             facts = self._client.sync(
                 self._client.scheduler.identity, n_workers=-1, callback_timeout=_ANSWER_S

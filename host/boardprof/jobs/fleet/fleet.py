@@ -50,8 +50,6 @@ from boardprof.jobs.fleet.work import (
     perform,
 )
 
-__all__ = ["Fleet", "Progress"]
-
 _CHECK_S = 300.0
 _LONGEST_WAIT_S = 5.0
 _LINE = "\n"
@@ -176,17 +174,7 @@ class Fleet:
 
 
 def _can_be_started(kind: str, there: Collection[str]) -> bool:
-    """Tell whether a board of this kind could be started here.
-
-    Args:
-        kind: which.
-        there: other names that would have been valid.
-
-    Raises:
-        UnknownNameError: there is no such board.
-        UsageError: it needs a port.
-        MissingToolError: its emulator is not installed.
-    """
+    """Tell whether a board of this kind could be started here; raises with the reason if not."""
     from boardprof.target.descriptions.board_lookup import board_spec, find_boards
 
     try:
@@ -209,19 +197,12 @@ def _has_report(result: Result) -> bool:
 
 @dataclass
 class _Call:
-    """A call that was sent to a board.
+    """A call that was sent to a board."""
 
-    Attributes:
-        board: its serial number.
-        number: of the job. None for a check of the board.
-        began_s: Unix time.
-        image: digest of the image that it needs. "" if none.
-    """
-
-    board: str
-    number: int | None
-    began_s: float
-    image: str = ""
+    board: str  # its serial number
+    number: int | None  # of the job; None for a check of the board
+    began_s: float  # Unix time
+    image: str = ""  # digest of the image that it needs; "" if none
 
 
 @dataclass

@@ -23,8 +23,6 @@ from boardprof.results.report.measure_result import MeasureResult
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.descriptions.board_file import BoardSpec
 
-__all__ = ["FleetRunner"]
-
 _SHARE_S = 3600.0
 
 

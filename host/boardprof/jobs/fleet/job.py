@@ -19,8 +19,6 @@ from boardprof.results.report.report import Report
 from boardprof.results.report.report_file import read_report
 from boardprof.target.build.build_options import BuildOptions, settings_of
 
-__all__ = ["Job", "JobError", "Limits", "Result", "read_jobs"]
-
 DONE: Final = "done"
 FAILED: Final = "failed"
 UNKNOWN: Final = "unknown"
@@ -32,11 +30,7 @@ _AXES = ("files", "functions", "arguments", "flags", "boards")
 
 
 def _texts(name: str, given: Sequence[str]) -> tuple[str, ...]:
-    """Return a list of texts as a tuple.
-
-    Raises:
-        UsageError: it is one text, or has something else in it.
-    """
+    """Return a list of texts as a tuple."""
     if isinstance(given, str) or not all(isinstance(each, str) for each in given):
         raise UsageError(f"{name} must be a list of strings, not {given!r}.")
     return tuple(given)
@@ -67,11 +61,7 @@ class Limits:
     once: bool = False
 
     def __post_init__(self) -> None:
-        """Check the types.
-
-        Raises:
-            UsageError: the metrics are one text, or the job has no time.
-        """
+        """Check the types."""
         object.__setattr__(self, "metrics", _texts("metrics", self.metrics))
         if not self.job_s > 0:
             raise UsageError(f"job_s must be above 0, not {self.job_s!r}.")
@@ -98,11 +88,7 @@ class Job:
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
-        """Check the arguments.
-
-        Raises:
-            UsageError: they are one text.
-        """
+        """Check the arguments."""
         object.__setattr__(self, "arguments", _texts("arguments", self.arguments))
 
     @property

@@ -35,18 +35,9 @@ class Lease(Protocol):
     """Lends a board to the block of a ``with`` statement."""
 
     def __call__(self, board: FleetBoard, timeout_s: float) -> AbstractContextManager[str | None]:
-        """Lend a board.
+        """Lend a board, and give its port; None if the board has to be started.
 
-        Args:
-            board: which.
-            timeout_s: how long to wait for another holder.
-
-        Returns:
-            Its port; None if the board has to be started.
-
-        Raises:
-            BusyError: another holder still has it.
-            BoardError: nobody can have it.
+        Raises BusyError if another holder still has it after ``timeout_s``.
         """
 
 
@@ -101,11 +92,7 @@ def _one_of(names: list[str], timeout_s: float) -> Iterator[None]:
 
 @contextlib.contextmanager
 def labgrid_lease(board: FleetBoard, timeout_s: float) -> Iterator[str | None]:
-    """Hold a place in labgrid, by its command; see `Lease`.
-
-    Raises:
-        MissingToolError: ``labgrid-client`` is not on PATH and not in BOARDPROF_LABGRID_CLIENT.
-    """
+    """Hold a place in labgrid, by its command; see `Lease`."""
     place = (board.port or "").removeprefix(LABGRID)
     client = _Client(place)
     # For labgrid, all processes of a user on a host are one holder.

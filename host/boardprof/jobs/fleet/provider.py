@@ -50,13 +50,7 @@ class JobProcess:
         return None if self._process is None else self._process.pid
 
     def run(self, function: Callable[..., Any], *arguments: object, timeout_s: float) -> Any:
-        """Call a function of a module in the process, and return its result.
-
-        Raises:
-            JobLostError: the process died.
-            JobTimeoutError: the time is over.
-            Exception: what the function raises.
-        """
+        """Call a function of a module in the process; return its result or raise its exception."""
         with self._lock:
             if self._process is None or self._process.poll() is not None:
                 self._start()
@@ -152,16 +146,11 @@ def _packed(answer: tuple[bool, Any]) -> bytes:
 
 @dataclass(frozen=True)
 class Ended:
-    """A call on a board has ended.
-
-    Attributes:
-        call: its number.
-        value: what the function returned. None if it did not.
-        error: why it did not; a `JobLostError` if its process died.
-    """
+    """A call on a board has ended."""
 
     call: int
-    value: Any = None
+    value: Any = None  # what the function returned
+    # why it did not return; a `JobLostError` if its process died
     error: BaseException | None = None
 
 
@@ -180,7 +169,6 @@ class Left:
     why: str
 
 
-_END_S = 10.0
 _LOOK_S = 0.1
 
 Event = Ended | Joined | Left

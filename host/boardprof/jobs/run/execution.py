@@ -49,25 +49,16 @@ Progress = Callable[[str, int, int | None], None]
 
 @dataclass(frozen=True)
 class Listener:
-    """Callbacks for the progress of a run.
-
-    Attributes:
-        on_note: gets what the user should know, such as functions that were left out.
-        on_command: gets each compiler command.
-        on_progress: called with (function on board, calls done, calls in all).
-        on_console: gets each line that a board prints.
-        on_sources: gets the files that firmware was compiled from, including the user's headers.
-        flash_output: file descriptor for the output of a tool that flashes; None keeps the output
-            for the error message.
-        on_connected: called when the board has answered, before anything is called on it.
-    """
+    """Callbacks for the progress of a run."""
 
     on_note: Note
-    on_command: Callable[[str], None] | None = None
-    on_progress: Progress | None = None
-    on_console: Callable[[str], None] | None = None
+    on_command: Callable[[str], None] | None = None  # gets each compiler command
+    on_progress: Progress | None = None  # called with (function on board, calls done, calls in all)
+    on_console: Callable[[str], None] | None = None  # gets each line that a board prints
+    # gets the files that firmware was compiled from, the user's headers too
     on_sources: Callable[[Sequence[Path]], None] | None = None
-    flash_output: int | None = None
+    flash_output: int | None = None  # file descriptor; None keeps the output for the error
+    # called when the board has answered, before any call
     on_connected: Callable[[], None] | None = None
 
 
@@ -79,14 +70,8 @@ def results(
     If a board that was started here ends, or is ended in a call that hangs, it is started again
     for the remaining functions.
 
-    Args:
-        spec: the board.
-        plan: what to measure.
-        listener: gets progress and notes.
-        firmware: built before; None builds the plan's.
-
-    Raises:
-        BoardprofError: nothing more can be measured on the board.
+    If a board that was started here ends, or is ended in a call that hangs, it is started again for
+    the remaining functions. ``firmware`` is None to build the plan's.
     """
     if plan.hotspots and not plan.sampled:
         check_recordable(spec)
@@ -279,16 +264,7 @@ def _waiting(board: Board, what: str) -> AbstractContextManager[Callable[[], Non
 
 
 def record_plan(plan: Plan, listener: Listener) -> Iterator[Profile]:
-    """Yield a profile of one call of each function, on each board with each setting of a sweep.
-
-    Args:
-        plan: what to call; its number of samples is ignored.
-        listener: gets notes.
-
-    Raises:
-        UsageError: nothing can record calls on a board.
-        BoardprofError: as `run_plan`'s failures; the first one ends it.
-    """
+    """Yield a profile of one call of each function, on each board with each setting of a sweep."""
     specs = boards_of(plan)
     for spec in specs:
         if not plan.sampled:
@@ -306,30 +282,17 @@ def record_plan(plan: Plan, listener: Listener) -> Iterator[Profile]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a plan.
+    """The result of a plan."""
 
-    Attributes:
-        report: of all that could be measured; None if nothing could be.
-        failures: what could not be measured, and why, in the order of the attempts.
-        interrupted: by Ctrl-C; the report has what was measured before.
-    """
-
-    report: Report | None
-    failures: tuple[BoardprofError, ...]
-    interrupted: bool = False
+    report: Report | None  # of all that could be measured; None if nothing could be
+    failures: tuple[BoardprofError, ...]  # in the order of the attempts
+    interrupted: bool = False  # by Ctrl-C; the Report has what was measured before
 
 
 def run_plan(plan: Plan, listener: Listener) -> Outcome:
     """Build, start and measure on one board after the other, and one setting after the other.
 
     If a function, a board or a setting fails, the numbers of all others are kept, in any order.
-
-    Args:
-        plan: what to do.
-        listener: gets progress and notes; equal notes only once.
-
-    Raises:
-        UsageError: the plan contradicts itself or lacks something; nothing was built.
     """
     specs = boards_of(plan)
     # Report a mistake in these before anything is built.
@@ -429,12 +392,7 @@ class Findings:
 
     @contextlib.contextmanager
     def failing(self, board: str, flags: str | None) -> Iterator[None]:
-        """Keep the errors of one board and setting, so that the next ones are still measured.
-
-        Args:
-            board: its name.
-            flags: of the compiler, in a sweep; else None.
-        """
+        """Keep the errors of one board and setting, so that the next ones are still measured."""
         self._now = []
         try:
             yield

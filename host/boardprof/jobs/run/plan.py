@@ -36,31 +36,17 @@ _TARGET = "PATH:FUNCTION or PATH:all"
 
 @dataclass(frozen=True)
 class PlanData:
-    """Arguments, expectations and the folder for outputs, the same for every board.
-
-    Attributes:
-        arguments: by parameter name.
-        expectations: what outputs must be.
-        tolerance: largest relative difference of floats.
-        folder: where outputs are written. None to write none.
-    """
+    """Arguments, expectations and the folder for outputs, the same for every board."""
 
     arguments: Mapping[str, ArgumentText] = field(default_factory=dict)
     expectations: Sequence[Expectation] = ()
-    tolerance: float = 0.0
-    folder: Path | None = None
+    tolerance: float = 0.0  # largest relative difference of floats
+    folder: Path | None = None  # for outputs; None to write none
 
     def values(self, function: RemoteFunction, arena_bytes: int) -> dict[str, object]:
         """Return the arguments for a function; each call returns new copies of the arrays.
 
         Unknown names stay in, so that the call refuses them with the right ones.
-
-        Args:
-            function: of the board.
-            arena_bytes: the board's memory for arrays.
-
-        Raises:
-            UsageError: an array for a scalar, or the other way round, or one that is too large.
         """
         signature = function.signature
         known = {name for name, _ in signature.parameters}
@@ -78,13 +64,7 @@ class PlanData:
     def take(self, measurement: Measurement, *below: str) -> None:
         """Save a measurement's outputs, if requested, and compare them with the expected values.
 
-        Args:
-            measurement: with the outputs of one call.
-            below: folders within the one for outputs, for example one for each board.
-
-        Raises:
-            UsageError: a file cannot be written, or an expectation does not fit.
-            WrongOutputError: an output differs from what is expected.
+        ``below`` are folders within the one for outputs, for example one for each board.
         """
         if self.folder is not None:
             parts = [part.replace("/", "_").replace(" ", "_") for part in below]
@@ -152,11 +132,7 @@ class Plan:
 
     @property
     def arguments(self) -> dict[str, str]:
-        """The values by parameter name.
-
-        Raises:
-            UsageError: one has no ``=``, or a name is given twice.
-        """
+        """The values by parameter name."""
         arguments: dict[str, str] = {}
         for text in self.values:
             name, equals, value = text.partition("=")
@@ -168,14 +144,7 @@ class Plan:
         return arguments
 
     def read_data(self, boards: Sequence[str] = ()) -> PlanData:
-        """Read the arguments and expectations, and the files that they name.
-
-        Args:
-            boards: names of the boards that are measured, for ``{board}`` in ``expect``.
-
-        Raises:
-            UsageError: a text has an unknown form, or a file or folder cannot be used.
-        """
+        """Read the arguments and expectations, and the files that they name."""
         expectations = [each for text in self.expect for each in read_expectations(text, boards)]
         if self.tolerance and not expectations:
             raise UsageError("--tolerance needs --expect.", hint="--expect @y.npy")
@@ -203,12 +172,7 @@ def _argument_hint(text: str) -> str:
 
 
 def boards_of(plan: Plan) -> list[BoardSpec]:
-    """Return the boards that a plan is for.
-
-    Raises:
-        UsageError: the plan contradicts itself or lacks something.
-        UnknownNameError: a board does not exist.
-    """
+    """Return the boards that a plan is for."""
     if not plan.target.strip():
         raise UsageError("The target is empty: give a function.", hint=_TARGET)
     if plan.path is None and not plan.target.isidentifier() and Path(plan.target).exists():
@@ -268,11 +232,7 @@ def _check_flash(plan: Plan, specs: Sequence[BoardSpec]) -> None:
 
 
 def with_each_setting(plan: Plan) -> list[Plan]:
-    """Return the plan once for each setting of the compiler's flags, which are in ``cflags``.
-
-    Raises:
-        UsageError: there is nothing that could be compiled with them.
-    """
+    """Return the plan once for each setting of the compiler's flags, which are in ``cflags``."""
     if plan.sweep is None:
         return [plan]
     if plan.path is None:
@@ -307,11 +267,7 @@ class WantedMetrics:
         self._without: list[UsageError] = []
 
     def of(self, board: Board) -> list[str] | None:
-        """Return those that a board has, or None for the fixed counters.
-
-        Raises:
-            UsageError: it has none of them, or it lacks one and is the only board.
-        """
+        """Return those that a board has, or None for the fixed counters."""
         if self._names is None or not self._may_lack:
             return None if self._names is None else list(self._names)
         found, lacking = board.offer.split(self._names)

@@ -42,11 +42,7 @@ class Candidate:
     image: str | Path | None = None
 
     def __post_init__(self) -> None:
-        """Check that it has one origin.
-
-        Raises:
-            UsageError: it has several.
-        """
+        """Check that it has one origin."""
         compiled = (bool(self.source), self.text is not None)
         if sum((*compiled, self.image is not None)) > 1:
             raise UsageError(
@@ -79,22 +75,14 @@ class Candidate:
 
 
 def as_candidates(values: Sequence[Candidate | str | Path]) -> list[Candidate]:
-    """Return candidates; see `as_candidate`.
-
-    Raises:
-        UsageError: it is not a list of candidates.
-    """
+    """Return candidates; see `as_candidate`."""
     if isinstance(values, str | Path | Candidate):
         raise UsageError("One candidate is not a list of candidates.", hint="measure([candidate])")
     return [as_candidate(each) for each in values]
 
 
 def as_candidate(value: object) -> Candidate:
-    """Return a candidate; a text is C source, and a path is a file or an image.
-
-    Raises:
-        UsageError: it is neither.
-    """
+    """Return a candidate; a text is C source, and a path is a file or an image."""
     if isinstance(value, Candidate):
         return value
     if isinstance(value, str):

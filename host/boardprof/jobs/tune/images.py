@@ -31,25 +31,15 @@ _TOO_LARGE = " needs "  # as `build_errors.explain` writes it
 
 @dataclass
 class Job:
-    """A candidate on its way through compiler, linker and board.
+    """A candidate on its way through compiler, linker and board."""
 
-    Attributes:
-        index: its place in the caller's list.
-        candidate: the candidate.
-        version: once it is compiled; None for an image.
-        key: digest of all that its result depends on; "" if not known.
-        sizes: of its code and data; None if not known.
-        error: why it cannot be measured.
-        build_s: time of compiling, and its share of linking.
-    """
-
-    index: int
+    index: int  # its place in the caller's list
     candidate: Candidate
-    version: Version | None = None
-    key: str = ""
-    sizes: Mapping[str, float] | None = None
-    error: BoardprofError | None = None
-    build_s: float = 0.0
+    version: Version | None = None  # once it is compiled; None for an image
+    key: str = ""  # digest of all that its result depends on; "" if not known
+    sizes: Mapping[str, float] | None = None  # of its code and data; None if not known
+    error: BoardprofError | None = None  # why it cannot be measured
+    build_s: float = 0.0  # time of compiling, and its share of linking
 
     @property
     def function(self) -> str:
@@ -57,11 +47,7 @@ class Job:
         return "" if self.version is None else self.version.function.name
 
     def name(self, offered: Sequence[str]) -> str:
-        """Return its name in an image that offers these functions.
-
-        Raises:
-            UsageError: the image does not say which function is meant.
-        """
+        """Return its name in an image that offers these functions."""
         if self.version is not None:
             return self.version.name
         if len(offered) != 1:
@@ -75,19 +61,12 @@ class Job:
 
 @dataclass(frozen=True)
 class Batch:
-    """What one batch of candidates has become.
+    """The candidates of one image, and those that need none."""
 
-    Attributes:
-        image: to be measured; None if it has none.
-        jobs: the candidates in it.
-        failed: candidates that have an error already.
-        repeated: candidates whose key was seen before.
-    """
-
-    image: Firmware | Path | None = None
+    image: Firmware | Path | None = None  # None if none of its candidates can be measured
     jobs: Sequence[Job] = ()
-    failed: Sequence[Job] = ()
-    repeated: Sequence[Job] = ()
+    failed: Sequence[Job] = ()  # candidates that have an error already
+    repeated: Sequence[Job] = ()  # candidates whose key was seen before
 
     @property
     def is_shared(self) -> bool:
@@ -97,23 +76,15 @@ class Batch:
 
 @dataclass
 class ImageFactory:
-    """Makes the images of candidates, in order. Use it in a ``with``.
-
-    Attributes:
-        builder: compiles and links.
-        candidates: in the caller's order.
-        base: options of each compilation.
-        sources: files of candidates that have none of their own.
-        conditions: returns the key of a candidate's code under the conditions of all results.
-        is_known: tells for keys which of them need not be measured.
-    """
+    """Makes the images of candidates, in order. Use it in a ``with``."""
 
     builder: VersionBuilder
     candidates: Sequence[Candidate]
-    base: BuildOptions
-    sources: Sequence[Path]
+    base: BuildOptions  # options of each compilation
+    sources: Sequence[Path]  # of candidates that have none of their own
+    # returns the key of a candidate's code under the conditions of all results
     conditions: Callable[[str], str]
-    is_known: Callable[[Sequence[str]], set[str]]
+    is_known: Callable[[Sequence[str]], set[str]]  # tells which keys need not be measured
     _pool: ThreadPoolExecutor = field(init=False)
     _linker: ThreadPoolExecutor = field(init=False)
     _seen: set[str] = field(init=False, default_factory=set)
@@ -138,11 +109,7 @@ class ImageFactory:
         self._pool.shutdown(cancel_futures=True)
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the batches, each as soon as it is linked.
-
-        Raises:
-            MissingToolError: the board's tools are not installed.
-        """
+        """Yield the batches, each as soon as it is linked."""
         jobs = [Job(index, each) for index, each in enumerate(self.candidates)]
         compiled = [self._pool.submit(self._compiled, job) for job in jobs]
         chunks = [compiled[at : at + BATCH] for at in range(0, len(compiled), BATCH)]

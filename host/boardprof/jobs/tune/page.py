@@ -37,18 +37,11 @@ _FAILURES = {
 
 @dataclass(frozen=True)
 class Winner:
-    """The best choice, built by itself.
+    """The best choice, built by itself."""
 
-    Attributes:
-        command: that measures it.
-        cost: in this image; None if it was not measured.
-        later_cost: of the next call.
-        is_first_call: whether ``cost`` is that of the first call.
-    """
-
-    command: str
-    cost: float | None = None
-    later_cost: float | None = None
+    command: str  # that measures it
+    cost: float | None = None  # in this image; None if it was not measured
+    later_cost: float | None = None  # of the next call
     is_first_call: bool = False
 
 
@@ -123,13 +116,7 @@ def _leading(search: Search) -> list[Trial]:
 
 
 def trial_table(search: Search, trials: Sequence[Trial], first: Trial | None = None) -> Table:
-    """Return trials as a table.
-
-    Args:
-        search: what they belong to.
-        trials: in the order of the rows.
-        first: the baseline, as a last row; None if it is not wanted.
-    """
+    """Return trials as a table; ``first`` is the baseline, as a last row."""
     rows = [*trials]
     names = [f"#{each.number}" for each in rows]
     if first is not None and first.ok and first not in rows:
@@ -155,13 +142,7 @@ def number(value: float | None) -> str:
 
 
 def tuning_facts(search: Search, subject: dict[str, Any], winner: Winner | None) -> dict[str, Any]:
-    """Return a search as plain data for JSON.
-
-    Args:
-        search: the search.
-        subject: what it was about: plain data.
-        winner: the best choice by itself, if there is one.
-    """
+    """Return a search as plain data for JSON; ``subject`` is what it was about."""
     return {
         **subject,
         "goals": list(search.goals),
@@ -180,14 +161,7 @@ def tuning_facts(search: Search, subject: dict[str, Any], winner: Winner | None)
 
 
 def render_tuning(search: Search, title: str, facts: str, winner: Winner | None = None) -> str:
-    """Return a search as an HTML page.
-
-    Args:
-        search: the search.
-        title: what was tuned.
-        facts: a line on how.
-        winner: the best choice by itself.
-    """
+    """Return a search as an HTML page; ``facts`` is a line on how."""
     style = asset("page.css") + asset("tuning.css")
     every = [trial_table(search, [each for each in search.trials if each.ok])]
     failed = [each for each in search.trials if not each.ok]

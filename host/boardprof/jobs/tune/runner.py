@@ -429,11 +429,7 @@ def _named(error: BoardprofError, job: Job) -> BoardprofError:
 
 
 def _limit(name: str, value: float) -> float:
-    """Return a constraint's limit.
-
-    Raises:
-        UsageError: it is not a number from 0 on.
-    """
+    """Return a constraint's limit."""
     try:
         limit = float(value)
     except (TypeError, ValueError):

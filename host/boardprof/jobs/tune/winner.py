@@ -36,19 +36,11 @@ _DEFAULT_GOALS = ("cycles", "instructions", "time")
 
 @dataclass(frozen=True)
 class Alone:
-    """What a choice costs, built by itself.
+    """What a choice costs, built by itself."""
 
-    Attributes:
-        cost: as the search measures it.
-        later_cost: of the next call; the same as ``cost`` on boards where samples differ.
-        rounds: how often the search calls it.
-        is_exact: the board is emulated.
-        report: of the measurement.
-    """
-
-    cost: float
-    later_cost: float
-    rounds: Rounds
+    cost: float  # as the search measures it
+    later_cost: float  # of the next call; the same as `cost` on boards where samples differ
+    rounds: Rounds  # how often the search calls it
     is_exact: bool
     report: Report
 
@@ -60,29 +52,17 @@ class Alone:
 
 @dataclass(frozen=True)
 class Subject:
-    """The function that is tuned, and how it is measured.
-
-    Attributes:
-        spec: the board.
-        path: of its source.
-        function: its name.
-        values: its arguments as they were given: ``NAME=VALUE``.
-        arguments: the same by name.
-        options: of each build.
-        limits: how to measure: further arguments of `Runner`.
-        runner_kind: what measures: `Runner`, or what takes the same arguments.
-        can_start: the board can be started here, to measure the winner by itself.
-    """
+    """The function that is tuned, and how it is measured."""
 
     spec: BoardSpec
     path: Path
     function: str
-    values: Sequence[str]
+    values: Sequence[str]  # as they were given: NAME=VALUE
     arguments: Mapping[str, ArgumentText]
     options: BuildOptions
-    limits: Mapping[str, Any]
+    limits: Mapping[str, Any]  # further arguments of `Runner`
     runner_kind: Callable[..., AnyRunner] = Runner
-    can_start: bool = True
+    can_start: bool = True  # the board can be started here, to measure the winner by itself
 
     def runner(self, metric: str, **options: Any) -> AnyRunner:
         """Return a runner for its candidates."""
@@ -103,21 +83,7 @@ class Subject:
         expect: Mapping[str | None, npt.NDArray[Any]],
         tolerance: float,
     ) -> tuple[list[str], MeasureResult]:
-        """Measure the first alternatives.
-
-        Args:
-            space: the alternatives.
-            goals: metrics to minimise; empty for the default of the board.
-            expect: the right outputs; empty if they are not known.
-            tolerance: largest relative difference of floats.
-
-        Returns:
-            The goals, and the result, with its outputs.
-
-        Raises:
-            UsageError: the board does not count a goal.
-            BoardprofError: what is wrong with the baseline.
-        """
+        """Measure the first alternatives; return the goals, or their default, and the result."""
         candidate = space.candidate(space.baseline)
         for number, first in enumerate(goals[:1] or _DEFAULT_GOALS, 1):
             runner = self.runner(
@@ -140,12 +106,7 @@ class Subject:
         return replace(options, cflags=options.cflags.strip())
 
     def command(self, choice: Choice, alone: Alone | None = None) -> str:
-        """Return the command line that measures a choice as the search does.
-
-        Args:
-            choice: what was chosen.
-            alone: what it costs; None if it was not measured.
-        """
+        """Return the command line that measures a choice as the search does."""
         port, baud = self.limits.get("port"), self.limits.get("baud")
         words = ["boardprof", "run", "-b", self.spec.name]
         words += ["-p", port, "--flash"] if port is not None else []
@@ -187,11 +148,7 @@ class Subject:
         return digest([hashes.of(file) for file in files])
 
     def measured_alone(self, choice: Choice, metric: str) -> Alone | None:
-        """Build a choice as its command does, and measure it.
-
-        Returns:
-            None if it cannot be measured here.
-        """
+        """Build a choice as its command does, and measure it; None if this is not possible here."""
         if not self.can_start:
             return None
         firmware = build(self.spec, [self.path], self.chosen(choice))
