@@ -9,7 +9,6 @@ import stat
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import TracebackType
 
 from boardprof.base.errors import BusyError, UsageError
 from boardprof.base.processes import described, lock_holders, lock_within
@@ -55,12 +54,7 @@ class ResultsFolder:
         """Return itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the folder."""
         os.close(self._handle)
 

@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,24 +102,24 @@ def _check_probe(plan: Plan) -> None:
 
 def firmware_of(spec: BoardSpec, plan: Plan, listener: Listener) -> Firmware | None:
     """Build a plan's firmware, and flash what it names; None if the board has its own."""
-    firmware = None if plan.path is None else _built(spec, plan.path, plan, listener)
+    firmware = None
+    if plan.path is not None:
+        from boardprof.target.build.builder import build  # later: it knows all compilers
+
+        firmware = build(
+            spec,
+            [plan.path],
+            plan.code,
+            verbose=listener.on_command,
+            on_functions=lambda functions: check_early(functions, plan),
+        )
+        if listener.on_sources is not None:
+            listener.on_sources(firmware.sources)
     if plan.flash:
-        _flash(spec, plan, firmware, listener)
-    return firmware
+        from boardprof.target.build.flash import flash  # later: few runs flash
 
-
-def _built(spec: BoardSpec, path: Path, plan: Plan, listener: Listener) -> Firmware:
-    from boardprof.target.build.builder import build  # later: it knows all compilers
-
-    firmware = build(
-        spec,
-        [path],
-        plan.code,
-        verbose=listener.on_command,
-        on_functions=lambda functions: check_early(functions, plan),
-    )
-    if listener.on_sources is not None:
-        listener.on_sources(firmware.sources)
+        image = firmware.image if firmware else Path(plan.image or "")
+        flash(spec, image, plan.port, output=listener.flash_output, on_command=listener.on_command)
     return firmware
 
 
@@ -148,13 +149,6 @@ def _after_flash(plan: Plan) -> AbstractContextManager[None]:
     return after_flash()
 
 
-def _flash(spec: BoardSpec, plan: Plan, firmware: Firmware | None, listener: Listener) -> None:
-    from boardprof.target.build.flash import flash  # later: few runs flash
-
-    image = firmware.image if firmware else Path(plan.image or "")
-    flash(spec, image, plan.port, output=listener.flash_output, on_command=listener.on_command)
-
-
 def _measure_all(
     board: Board, left: list[str], total: int, plan: Plan, listener: Listener
 ) -> Iterator[Measurement | BoardprofError]:
@@ -168,7 +162,8 @@ def _measure_all(
         at = f" ({total - len(left)} of {total})" if total > 1 else ""
         try:
             measurement = _measure(board, name, plan, listener, at)
-            wrong = _wrong_output(measurement, plan)
+            folders = plan.output_folders(measurement.device.name, measurement.function)
+            wrong = plan.data.take(measurement, *folders)
             yield measurement  # its numbers are reported although an output is wrong
             if wrong is not None:
                 yield wrong
@@ -185,31 +180,16 @@ def _measure_all(
                 return
 
 
-def _wrong_output(measurement: Measurement, plan: Plan) -> WrongOutputError | None:
-    """Save a measurement's outputs; return what is wrong with them."""
-    folders = plan.output_folders(measurement.device.name, measurement.function)
-    try:
-        plan.data.take(measurement, *folders)
-    except WrongOutputError as error:
-        return error
-    return None
-
-
 def _measure(board: Board, name: str, plan: Plan, listener: Listener, at: str) -> Measurement:
     """Measure one function; ``at`` is its position among all, for progress."""
     setting = f", {plan.code.cflags}" if plan.sweep else ""
     what = f"{name} on {board.device.name}{setting}{at}"
     with _waiting(board, what) as heard:
 
-        def show(done: int, total: int) -> None:
+        def show(what: str, done: int, total: int) -> None:
             heard()
             if listener.on_progress is not None:
                 listener.on_progress(what, done, total)
-
-        def show_transfer(way: str, done: int, total: int) -> None:
-            heard()
-            if listener.on_progress is not None:
-                listener.on_progress(f"{what}, bytes {way}", done, total)
 
         wanted = plan.wanted or WantedMetrics(plan.metrics, 1)
         given = {"warmup": plan.warmup, "repeat": plan.repeat}
@@ -223,8 +203,8 @@ def _measure(board: Board, name: str, plan: Plan, listener: Listener, at: str) -
             cold=plan.cold,
             mask_interrupts=plan.mask_interrupts,
             named=plan.data.values(board.functions[name], board.memory.size),
-            on_progress=show,
-            on_transfer=show_transfer,
+            on_progress=partial(show, what),
+            on_transfer=lambda way, *of: show(f"{what}, bytes {way}", *of),
             on_note=listener.on_note,
         )
         if plan.hotspots:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from boardprof.base.errors import BoardprofError, UsageError
+from boardprof.base.errors import BoardprofError, UsageError, WrongOutputError
 from boardprof.jobs.run.expectation import (
     Expectation,
     check_folder,
@@ -61,15 +61,19 @@ class PlanData:
         except UsageError as error:
             raise UsageError(f"{function.info.name}: {error.message}", hint=error.hint) from error
 
-    def take(self, measurement: Measurement, *below: str) -> None:
-        """Save a measurement's outputs, if requested, and compare them with the expected values.
+    def take(self, measurement: Measurement, *below: str) -> WrongOutputError | None:
+        """Save a measurement's outputs, if requested; return what is wrong with them.
 
         ``below`` are folders within the one for outputs, for example one for each board.
         """
         if self.folder is not None:
             parts = [part.replace("/", "_").replace(" ", "_") for part in below]
             save_outputs(measurement, self.folder.joinpath(*parts))
-        check_outputs(measurement, self.expectations, self.tolerance)
+        try:
+            check_outputs(measurement, self.expectations, self.tolerance)
+        except WrongOutputError as error:
+            return error
+        return None
 
 
 @dataclass(frozen=True)

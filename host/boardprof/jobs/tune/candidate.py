@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import json
+import math
+import statistics
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from boardprof.base import errors
 from boardprof.base.errors import (
@@ -18,9 +21,13 @@ from boardprof.base.errors import (
     DeviceTimeoutError,
     UsageError,
 )
+from boardprof.base.metrics import metric_called
 from boardprof.results.report.measure_result import MeasureError, MeasureResult
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.elf.binutils import Location
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 @dataclass(frozen=True)
@@ -126,6 +133,64 @@ def error_number(error: BoardprofError) -> MeasureError:
         case errors.DeviceError() | errors.LinkError() | errors.BoardError():
             return MeasureError.RUNTIME_DEVICE
     return MeasureError.UNKNOWN_ERROR
+
+
+def measured_result(
+    samples: Mapping[str, Sequence[float]],
+    stack: int | str | None,
+    wanted: Sequence[str],
+    *,
+    sizes: Mapping[str, float] | None = None,
+    limits: Mapping[str, float] | None = None,
+    build_s: float = 0.0,
+    run_s: float,
+    key: str = "",
+    outputs: Mapping[str, npt.NDArray[Any]] | None = None,
+) -> MeasureResult:
+    """Return the result of what ran and whose output is right; the first metric is the cost.
+
+    ``stack`` is in bytes, or why it is not known.
+    """
+    metrics = {name: statistics.median(each) for name, each in samples.items()}
+    metrics |= sizes or {}
+    if isinstance(stack, int):
+        metrics[STACK] = float(stack)
+    for name in wanted:  # it may have been given by another name
+        found = metric_called(name, metrics)
+        if found is not None:
+            metrics[name] = metrics[found]
+    error = _broken(metrics, stack, wanted, limits or {})
+    sampled = metric_called(wanted[0], samples)
+    costs = samples[sampled] if sampled else [metrics.get(wanted[0], math.inf)]
+    return MeasureResult(
+        () if error is not None else tuple(costs),
+        MeasureError.NO_ERROR if error is None else MeasureError.OVER_LIMIT,
+        build_s + run_s,
+        time.time(),
+        metrics,
+        error,
+        build_s,
+        run_s,
+        key,
+        outputs=outputs or {},
+    )
+
+
+def _broken(
+    metrics: Mapping[str, float],
+    stack: int | str | None,
+    wanted: Sequence[str],
+    limits: Mapping[str, float],
+) -> BoardprofError | None:
+    """Return the error of a limit that is broken, or of a metric that is not known."""
+    for name in wanted:
+        if name not in metrics:
+            is_stack = metric_called(name, [STACK]) is not None and isinstance(stack, str)
+            return CheckFailedError(f"{name} is not known{f': {stack}' if is_stack else ''}.")
+    for name, limit in limits.items():
+        if metrics[name] > limit:
+            return CheckFailedError(f"{name} is {metrics[name]:,g}, above the limit of {limit:,g}.")
+    return None
 
 
 # -- as text, for the history ------------------------------------------------------------------

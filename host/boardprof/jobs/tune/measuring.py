@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from types import TracebackType
 from typing import Any, Self
 
 import numpy.typing as npt
@@ -52,10 +51,6 @@ class Settings:
     expected: Mapping[str | None, npt.NDArray[Any]] = field(default_factory=dict)
     tolerance: float = 0.0
 
-    def rounds(self, board: Board) -> Rounds:
-        """Return how often a board calls each version."""
-        return rounds_on(board, self.warmup, self.repeat, self.number)
-
 
 def rounds_on(board: Board, warmup: int | None, repeat: int | None, number: int) -> Rounds:
     """Return how often a board calls each version; see `Settings`."""
@@ -89,7 +84,7 @@ class Measuring:
     def _plan(self, settings: Settings) -> None:
         board = self.board
         self._settings = settings
-        self._rounds = settings.rounds(board)
+        self._rounds = rounds_on(board, settings.warmup, settings.repeat, settings.number)
         wanted = [name for name in settings.metrics if name not in (FLASH, RAM, STACK)]
         passes = board.offer.passes(wanted or None)
         takes_all = not any(each.events for each in passes)
@@ -109,12 +104,7 @@ class Measuring:
         """Return it; the arrays are sent with the first version."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End the session; a board that was started for it ends, too."""
         self.board.close()
 

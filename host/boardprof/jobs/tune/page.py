@@ -6,7 +6,7 @@ from __future__ import annotations
 import html
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from string import Template
 from typing import Any
 
@@ -14,6 +14,7 @@ from boardprof import __version__
 from boardprof.base.metrics import Count
 from boardprof.jobs.tune.candidate import FLASH, RAM, STACK
 from boardprof.jobs.tune.search import FLAGS, Search, Trial
+from boardprof.jobs.tune.winner import Winner
 from boardprof.results.report.measure_result import MeasureError
 from boardprof.show.cells import number_text
 from boardprof.show.html_facts import isolated
@@ -33,16 +34,6 @@ _FAILURES = {
     MeasureError.UNKNOWN_ERROR: "failed in another way",
     MeasureError.OVER_LIMIT: "are above a limit",
 }
-
-
-@dataclass(frozen=True)
-class Winner:
-    """The best choice, built by itself."""
-
-    command: str  # that measures it
-    cost: float | None = None  # in this image; None if it was not measured
-    later_cost: float | None = None  # of the next call
-    is_first_call: bool = False
 
 
 def tuning_page(search: Search, winner: Winner | None = None) -> Page:

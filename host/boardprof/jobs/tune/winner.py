@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from boardprof.base.errors import MissingToolError, UsageError
 from boardprof.base.metrics import metric_called
-from boardprof.jobs.tune.candidate import SHORT_NAMES
+from boardprof.jobs.tune.candidate import FLASH, RAM, SHORT_NAMES, STACK
 from boardprof.jobs.tune.measuring import rounds_on
 from boardprof.jobs.tune.runner import AnyRunner, Runner
 from boardprof.jobs.tune.search import Choice, Space
@@ -35,19 +35,14 @@ _DEFAULT_GOALS = ("cycles", "instructions", "time")
 
 
 @dataclass(frozen=True)
-class Alone:
-    """What a choice costs, built by itself."""
+class Winner:
+    """The best choice, built by itself; without costs if it cannot be measured."""
 
-    cost: float  # as the search measures it
-    later_cost: float  # of the next call; the same as `cost` on boards where samples differ
-    rounds: Rounds  # how often the search calls it
-    is_exact: bool
-    report: Report
-
-    @property
-    def is_first_call(self) -> bool:
-        """Whether the cost is that of the first call."""
-        return self.is_exact and self.rounds == Rounds(warmup=0, repeat=1, number=1)
+    command: str  # that measures it
+    cost: float | None = None  # as the search measures it
+    later_cost: float | None = None  # of the next call; the same as `cost` where samples differ
+    is_first_call: bool = False
+    report: Report | None = None
 
 
 @dataclass(frozen=True)
@@ -105,18 +100,19 @@ class Subject:
         options = Space.candidate(choice).options(self.options)
         return replace(options, cflags=options.cflags.strip())
 
-    def command(self, choice: Choice, alone: Alone | None = None) -> str:
-        """Return the command line that measures a choice as the search does."""
+    def _command(self, choice: Choice, exact: Rounds | None = None) -> str:
+        """Return the command line that measures a choice as the search does.
+
+        One more call may cost more, so an exact cost needs the same number of calls.
+        """
         port, baud = self.limits.get("port"), self.limits.get("baud")
         words = ["boardprof", "run", "-b", self.spec.name]
         words += ["-p", port, "--flash"] if port is not None else []
         words += ["--baud", str(baud)] if baud is not None else []
         words += [f"{self.path}:{self.function}", *self.values]
         words += _words(self.chosen(choice))
-        # One more call may cost more, so an exact cost needs the same number of calls.
-        rounds = None if alone is None or not alone.is_exact else alone.rounds
         for name, default in (("warmup", None), ("repeat", None), ("number", 1)):
-            value = getattr(rounds, name) if rounds is not None else self.limits.get(name, default)
+            value = getattr(exact, name) if exact is not None else self.limits.get(name, default)
             words += [f"--{name}", str(value)] if value != default else []
         return shlex.join(words)
 
@@ -147,10 +143,10 @@ class Subject:
         hashes = FileHashes()
         return digest([hashes.of(file) for file in files])
 
-    def measured_alone(self, choice: Choice, metric: str) -> Alone | None:
-        """Build a choice as its command does, and measure it; None if this is not possible here."""
-        if not self.can_start:
-            return None
+    def winner(self, choice: Choice, metric: str) -> Winner:
+        """Build a choice as its command does, and measure it if that is possible here."""
+        if not self.can_start or metric in (FLASH, RAM, STACK):
+            return Winner(self._command(choice))
         firmware = build(self.spec, [self.path], self.chosen(choice))
         port, limits = self.limits.get("port"), self.limits
         if port is not None:
@@ -179,10 +175,15 @@ class Subject:
         samples = samples_of(measurement)
         name = metric_called(SHORT_NAMES.get(metric, metric), samples)
         if name is None:
-            return None
+            return Winner(self._command(choice))
         cost = statistics.median(samples[name][: rounds.repeat])
-        later = samples[name][-1] if is_exact else cost
-        return Alone(cost, later, rounds, is_exact, assemble([measurement]))
+        return Winner(
+            self._command(choice, rounds if is_exact else None),
+            cost,
+            samples[name][-1] if is_exact else cost,
+            is_exact and rounds == Rounds(warmup=0, repeat=1, number=1),
+            assemble([measurement]),
+        )
 
 
 def _words(options: BuildOptions) -> list[str]:
