@@ -40,7 +40,7 @@ PYTHON: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
         ("Metrics", "ProfiledFunction", "TimeEvaluator", "BenchmarkResult"),
     ),
     (
-        "boardprof.compat.torch.event_lists",
+        "boardprof.compat.torch.results",
         "What a profile gives",
         "",
         ("EventList", "EventAverages"),

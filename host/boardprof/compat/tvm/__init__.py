@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING
 from boardprof.show.data_frame import MissingExtraError
 
 if TYPE_CHECKING:
-    from boardprof.compat.tvm.firmware_source import network_c
     from boardprof.compat.tvm.lowering import to_c
-    from boardprof.compat.tvm.network import Network, Operator, host_run, lower, profile
+    from boardprof.compat.tvm.network import Network, Operator, host_run, lower, network_c, profile
     from boardprof.compat.tvm.network_tuning import TunedNetwork, tune_network
     from boardprof.compat.tvm.tuning import (
         BoardRunner,
@@ -52,9 +51,8 @@ __all__ = [
 ]
 
 _MODULES = {
-    "firmware_source": ("network_c",),
     "lowering": ("to_c",),
-    "network": ("Network", "Operator", "host_run", "lower", "profile"),
+    "network": ("Network", "Operator", "host_run", "lower", "network_c", "profile"),
     "network_tuning": ("TunedNetwork", "tune_network"),
     "tuning": ("BoardRunner", "CBuilder", "Tuned", "cost_model", "microcontroller_space", "tune"),
 }

@@ -23,9 +23,17 @@ from boardprof.base.errors import (
     UnknownNameError,
     UsageError,
 )
-from boardprof.jobs.fleet.batch_results import ResultsFolder
 from boardprof.jobs.fleet.boards import FleetBoard, boards_of_host, check_startable, next_check
-from boardprof.jobs.fleet.job import DONE, FAILED, STARTED, UNKNOWN, Job, JobError, Result
+from boardprof.jobs.fleet.job import (
+    DONE,
+    FAILED,
+    STARTED,
+    UNKNOWN,
+    Job,
+    JobError,
+    Result,
+    ResultsFolder,
+)
 from boardprof.jobs.fleet.policy import Check, GiveUp, Outcome, Policy, Rules, Start
 from boardprof.jobs.fleet.provider import (
     WHETHER_IT_RAN,

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from boardprof.base.errors import BoardError, BoardprofError, UsageError
-from boardprof.jobs.fleet.boards import FleetBoard
+from boardprof.jobs.fleet.boards import FleetBoard, lease_of
 from boardprof.jobs.fleet.fleet import Fleet
 from boardprof.jobs.fleet.job import DONE, Job, JobError, Limits
-from boardprof.jobs.fleet.lease import lease_of
 from boardprof.jobs.fleet.policy import Rules
 from boardprof.jobs.fleet.work import LEASE_S, Answer, is_boards_fault
 from boardprof.jobs.tune.candidate import Candidate, as_candidates

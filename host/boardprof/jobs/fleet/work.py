@@ -30,9 +30,9 @@ from boardprof.jobs.fleet.boards import (
     check_startable,
     end_quarantine,
     keep_quarantine,
+    lease_of,
 )
 from boardprof.jobs.fleet.job import Job, JobError
-from boardprof.jobs.fleet.lease import lease_of
 from boardprof.jobs.fleet.policy import Check
 from boardprof.jobs.run.execution import Listener, results
 from boardprof.jobs.run.plan import Plan, PlanData

@@ -162,8 +162,7 @@ def _report(
 ) -> Iterator[BoardprofError]:
     """Write the batch's Report and keep it in the history; yield what could not be done."""
     from boardprof.base.errors import BoardprofError, UsageError
-    from boardprof.jobs.fleet.batch_results import merged_report
-    from boardprof.jobs.fleet.job import DONE
+    from boardprof.jobs.fleet.job import DONE, merged_report
     from boardprof.jobs.run.saving import keep_run
     from boardprof.results.report.report_file import write_report
 
@@ -208,7 +207,7 @@ def status(scheduler: str | None, as_json: bool) -> None:
     Without a scheduler: what is leased on this machine and by which process, and which boards are
     in quarantine.
     """
-    from boardprof.jobs.fleet.status import fleet_status, local_status, status_page
+    from boardprof.jobs.fleet.dask_provider import fleet_status, local_status, status_page
 
     _dask_logs()
     facts = local_status() if scheduler is None else fleet_status(scheduler)
