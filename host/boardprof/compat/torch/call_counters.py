@@ -15,7 +15,7 @@ from boardprof.compat.torch.board_activity import (
     tick_counter,
     window_span,
 )
-from boardprof.compat.torch.records import Record
+from boardprof.compat.torch.host_events import HostEvent
 from boardprof.compat.torch.settings import NotSupportedByAgentError
 from boardprof.measure.sampling.counted_pass import CountedPass, PackedCall, Value
 from boardprof.measure.sampling.window import Window
@@ -78,7 +78,7 @@ class CallCounters:
         )
 
     def through(
-        self, record: Record, function: RemoteFunction, value: Value, is_plain: bool
+        self, record: HostEvent, function: RemoteFunction, value: Value, is_plain: bool
     ) -> Value:
         """Return a function that makes a call and counts; the record has the counts afterwards.
 
@@ -92,7 +92,7 @@ class CallCounters:
 
     # -- measured by the board ------------------------------------------------------------------
 
-    def _measured(self, record: Record, function: RemoteFunction, value: Value) -> Value:
+    def _measured(self, record: HostEvent, function: RemoteFunction, value: Value) -> Value:
         is_void = function.signature.result == "void"
         wanted = MeasureFlag(0) if is_void else MeasureFlag.RESULT
 
@@ -110,7 +110,7 @@ class CallCounters:
 
         return call
 
-    def _note_sample(self, record: Record, measurement: Measurement) -> None:
+    def _note_sample(self, record: HostEvent, measurement: Measurement) -> None:
         (sample,) = measurement.samples
         if interrupts_in(sample):
             record.args["interrupts"] = interrupts_in(sample)
@@ -119,7 +119,7 @@ class CallCounters:
         record.metrics = self._metrics(nets, sample.readings)
         record.spans = tuple(sample_spans(measurement, self._pass.layouts))
 
-    def note_measurement(self, record: Record, measurement: Measurement) -> None:
+    def note_measurement(self, record: HostEvent, measurement: Measurement) -> None:
         """Add the sums of the call counters over a measurement's samples to its record."""
         counted = [name for name in measurement.counters if name in self._selection.counters]
         samples = measurement.samples
@@ -139,7 +139,7 @@ class CallCounters:
                     "it by board.profile",
                 )
 
-    def _in_windows(self, record: Record, value: Value) -> Value:
+    def _in_windows(self, record: HostEvent, value: Value) -> Value:
         def call(function_id: int, packed: bytes, count: int, name: str) -> object:
             self._check_windows(name)
             self._pass.renew()
@@ -149,7 +149,7 @@ class CallCounters:
         return call
 
     @contextmanager
-    def _around(self, record: Record) -> Iterator[None]:
+    def _around(self, record: HostEvent) -> Iterator[None]:
         windows: list[Window] = []
         with ExitStack() as stack:
             for collector in self._collectors:

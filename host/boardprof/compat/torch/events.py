@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from boardprof.base.errors import UsageError
 from boardprof.base.metrics import Count, Duration, Metric, metric_called, raw_of
 from boardprof.compat.torch.board_activity import CallProbes, DeviceSpan, MemoryChange
-from boardprof.compat.torch.records import Kind, Thread
+from boardprof.compat.torch.host_events import Kind, Thread
 from boardprof.results.report.profile import Profile
 
 CALLS = ("call", "measurement")
@@ -40,53 +40,22 @@ def time_text(us: float | None, unit: str | None = None) -> str:
     return f"{us / UNITS[unit]:.3f}{unit}"
 
 
-class _Times(Protocol):
-    @property
-    def cpu_time(self) -> float: ...
-    @property
-    def cpu_time_total(self) -> float: ...
-    @property
-    def self_cpu_time_total(self) -> float: ...
-    @property
-    def device_time(self) -> float | None: ...
-    @property
-    def device_time_total(self) -> float | None: ...
-    @property
-    def self_device_time_total(self) -> float | None: ...
+def _text_of(name: str) -> property:
+    def text(event: object) -> str:
+        return time_text(getattr(event, name))
+
+    return property(text, doc=f"See `{name}`.")
 
 
 class TimeTexts:
     """Mixin for times as texts; ``--`` if not known."""
 
-    @property
-    def cpu_time_str(self: _Times) -> str:
-        """See `cpu_time`."""
-        return time_text(self.cpu_time)
-
-    @property
-    def cpu_time_total_str(self: _Times) -> str:
-        """See `cpu_time_total`."""
-        return time_text(self.cpu_time_total)
-
-    @property
-    def self_cpu_time_total_str(self: _Times) -> str:
-        """See `self_cpu_time_total`."""
-        return time_text(self.self_cpu_time_total)
-
-    @property
-    def device_time_str(self: _Times) -> str:
-        """See `device_time`."""
-        return time_text(self.device_time)
-
-    @property
-    def device_time_total_str(self: _Times) -> str:
-        """See `device_time_total`."""
-        return time_text(self.device_time_total)
-
-    @property
-    def self_device_time_total_str(self: _Times) -> str:
-        """See `self_device_time_total`."""
-        return time_text(self.self_device_time_total)
+    cpu_time_str = _text_of("cpu_time")
+    cpu_time_total_str = _text_of("cpu_time_total")
+    self_cpu_time_total_str = _text_of("self_cpu_time_total")
+    device_time_str = _text_of("device_time")
+    device_time_total_str = _text_of("device_time_total")
+    self_device_time_total_str = _text_of("self_device_time_total")
 
 
 class Interval(NamedTuple):

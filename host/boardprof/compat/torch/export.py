@@ -16,8 +16,8 @@ from boardprof.base.metrics import Count, Duration, metric_called, raw_of
 from boardprof.base.writing import unwritable
 from boardprof.compat.torch.board_activity import Action, DeviceSpan
 from boardprof.compat.torch.events import FunctionEvent
+from boardprof.compat.torch.host_events import HostEvent, Thread
 from boardprof.compat.torch.memory_timeline import memory_of
-from boardprof.compat.torch.records import Record, Thread
 from boardprof.compat.torch.settings import ProfilerActivity
 from boardprof.compat.torch.table import of_device
 from boardprof.compat.torch.trace import Trace
@@ -93,7 +93,7 @@ def _host_event(event: FunctionEvent, lane: int, with_modules: bool) -> TraceEve
     return TraceEvent(event.name, start, end - start, _host(event.thread, lane), args, event.kind)
 
 
-def _mark(record: Record, trace: Trace, lanes: Mapping[FunctionEvent, int]) -> TraceEvent:
+def _mark(record: HostEvent, trace: Trace, lanes: Mapping[FunctionEvent, int]) -> TraceEvent:
     start_us = (record.start_ns - trace.base_ns) / 1e3
     around = trace.around_marks.get(record)
     # The event around it may be on another thread.

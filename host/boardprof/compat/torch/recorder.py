@@ -22,11 +22,11 @@ from boardprof.compat.torch.board_activity import (
     sample_spans,
 )
 from boardprof.compat.torch.call_counters import CallCounters
-from boardprof.compat.torch.records import (
+from boardprof.compat.torch.host_events import (
     RECORDINGS,
+    HostEvent,
     Kind,
     Open,
-    Record,
     begin,
     end,
     innermost_record,
@@ -57,8 +57,8 @@ _NO_STACK = "it takes another call, which board.profile and Program.profile make
 class Recorded:
     """The recorded data."""
 
-    records: tuple[Record, ...]  # in the order in which they began
-    unfinished: frozenset[Record]  # their own end, if any, is after the trace's end
+    records: tuple[HostEvent, ...]  # in the order in which they began
+    unfinished: frozenset[HostEvent]  # their own end, if any, is after the trace's end
     begin_ns: int  # the host's clock
     end_ns: int
     unix_ns: int  # the time of day when it began
@@ -75,7 +75,7 @@ class Recorder:
         """Begin to watch; always call `finish` or `drop` later."""
         self.settings = settings
         self.keeps = False
-        self._records: list[Record] = []
+        self._records: list[HostEvent] = []
         self._counters: dict[Board, CallCounters | None] = {}
         self._clocks: dict[Board, ClockProbe] = {}
         self._lacking: dict[tuple[str, str], str] = {}
@@ -175,13 +175,13 @@ class Recorder:
         number = ports.index(port) + 1
         return name if number == 1 else f"{name} ({number})"
 
-    def add(self, record: Record) -> None:
+    def add(self, record: HostEvent) -> None:
         """Add a new record, if records are kept."""
         if self.keeps:
             self._records.append(record)
 
 
-def _placed(record: Record, fit: ClockFit | None) -> tuple[DeviceSpan, ...]:
+def _placed(record: HostEvent, fit: ClockFit | None) -> tuple[DeviceSpan, ...]:
     """Place the spans of a record on the host's time; ``fit`` is of its board's clock."""
     begin_ns, end_ns = record.start_ns, record.end_ns or record.start_ns
     found = (placed(span, begin_ns, end_ns, fit) for span in record.spans)
@@ -207,11 +207,11 @@ class _CallObservation:
         self._counters = counters
         self._is_made = False
         self._open: Open | None = None
-        self._label: Record | None = None
+        self._label: HostEvent | None = None
         self._label_open: Open | None = None
         self._probes: ProbeRecorder | None = None
         kind: Kind = "call" if call.rounds is None else "measurement"
-        self._record = Record(
+        self._record = HostEvent(
             call.function.info.name, kind, this_thread(), 0, board=recorder.name_of(call.board)
         )
 
@@ -263,7 +263,7 @@ class _CallObservation:
 
     def _begin_label(self, label: str) -> None:
         """Begin a range around the call, as a module has around its layers."""
-        self._label = Record(label, "range", this_thread(), now_ns(), around=innermost_record())
+        self._label = HostEvent(label, "range", this_thread(), now_ns(), around=innermost_record())
         self._label_open = begin(self, self._label)
         self._recorder.add(self._label)
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 from boardprof.base.metrics import Count, Metric
 from boardprof.compat.torch.events import CALLS, FunctionEvent
+from boardprof.compat.torch.host_events import HostEvent
 from boardprof.compat.torch.memory_timeline import Places, memory_of, memory_places
 from boardprof.compat.torch.recorder import Recorded
-from boardprof.compat.torch.records import Record
+from boardprof.compat.torch.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -18,12 +19,12 @@ class Trace:
     """A recorded trace."""
 
     events: tuple[FunctionEvent, ...]
-    marks: tuple[Record, ...]  # instants
+    marks: tuple[HostEvent, ...]  # instants
     base_ns: int  # the host's clock when it began
     unix_ns: int  # the time of day when it began
     diagnostics: tuple[str, ...]  # what is missing, and why
     # the event around each mark that is inside one
-    around_marks: Mapping[Record, FunctionEvent] = field(default_factory=dict)
+    around_marks: Mapping[HostEvent, FunctionEvent] = field(default_factory=dict)
     places: Places = field(default_factory=dict)
 
     def and_then(self, later: Trace) -> Trace:
@@ -43,18 +44,11 @@ class Trace:
         )
 
 
-Flops = Callable[[Record], int | None]
+Flops = Callable[[HostEvent], int | None]
 """Returns the number of operations of one call."""
 
 
-def make_trace(
-    recorded: Recorded,
-    flops: Flops,
-    *,
-    with_ranges: bool = False,
-    with_memory: bool = False,
-    with_places: bool = False,
-) -> Trace:
+def make_trace(recorded: Recorded, settings: Settings, flops: Flops) -> Trace:
     """Make events from records, and nest them."""
     marks = tuple(r for r in recorded.records if r.kind == "mark")
     others = sorted(
@@ -63,10 +57,11 @@ def make_trace(
     events = tuple(_event(i, record, recorded, flops) for i, record in enumerate(others))
     known = dict(zip(others, events, strict=True))
     nest(events, [tuple(_around(record, known)) for record in others])
-    places, why_not = memory_places(events) if with_memory and with_places else ({}, ())
-    unknown = _note_memory(events, places) if with_memory else 0
+    has_places = settings.profile_memory and settings.with_stack
+    places, why_not = memory_places(events) if has_places else ({}, ())
+    unknown = _note_memory(events, places) if settings.profile_memory else 0
     notes = (*_diagnostics(recorded, events), *_probe_notes(events, unknown), *why_not)
-    if with_ranges:
+    if settings.device_ranges:
         events = tuple(_with_ranges(events))
         for number, event in enumerate(events):
             event.id = number
@@ -133,7 +128,7 @@ def _probe_notes(events: Iterable[FunctionEvent], unknown: int) -> Iterator[str]
         yield f"{unknown} blocks were given back that recording did not see taken"
 
 
-def _event(number: int, record: Record, recorded: Recorded, flops: Flops) -> FunctionEvent:
+def _event(number: int, record: HostEvent, recorded: Recorded, flops: Flops) -> FunctionEvent:
     one = flops(record)
     is_unfinished = record in recorded.unfinished
     end_ns = recorded.end_ns if is_unfinished or record.end_ns is None else record.end_ns
@@ -161,7 +156,7 @@ def _event(number: int, record: Record, recorded: Recorded, flops: Flops) -> Fun
     )
 
 
-def _metrics(record: Record) -> Mapping[str, Metric]:
+def _metrics(record: HostEvent) -> Mapping[str, Metric]:
     """Return the counters of a call; a profile counts what the board was not asked for."""
     profile = record.profile
     if profile is None:
@@ -170,7 +165,9 @@ def _metrics(record: Record) -> Mapping[str, Metric]:
     return {**sums, **record.metrics}
 
 
-def _around(record: Record, events: Mapping[Record, FunctionEvent]) -> Iterator[FunctionEvent]:
+def _around(
+    record: HostEvent, events: Mapping[HostEvent, FunctionEvent]
+) -> Iterator[FunctionEvent]:
     """Yield the recorded ranges that were open when a record began, innermost first."""
     outer = record.around
     while outer is not None:

@@ -11,7 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
@@ -257,7 +257,7 @@ class Program:
                 passes,
                 collecting,
                 on_progress,
-                mask_interrupts=mask_interrupts,
+                mask_interrupts,
             )
             executed = list(runs.executed())
             arrays.fetch()
@@ -317,35 +317,26 @@ class _Executed:
     gathered: Gathered
 
 
+@dataclass(eq=False)
 class _Runs:
-    """All runs of a program."""
+    """All runs of a program, with settings that `Program.profile` has checked."""
 
-    def __init__(
-        self,
-        calls: Sequence[ProgramCall],
-        arrays: ProgramArrays,
-        rounds: Rounds,
-        passes: Mapping[Board, PassQueue],
-        collecting: Collecting,
-        on_progress: Progress | None,
-        *,
-        mask_interrupts: bool,
-    ) -> None:
-        """Keep the settings, which `Program.profile` has checked; nothing is called yet."""
-        self.elapsed_s: list[float] = []
-        self._calls = calls
-        self._arrays = arrays
-        self._rounds = rounds
-        self._masks = mask_interrupts
-        self._collecting = collecting
-        self._on_progress = on_progress
-        self._passes = passes
-        self._gathered: dict[_Place, Gathered] = {}
-        self._calls_before: dict[_Place, int | None] = {}
-        self._inputs = inputs_of(calls)
-        self._done = 0
-        self._windows: dict[_Place, list[Windows]] = defaultdict(list)
-        self._passes_done = 0
+    _calls: Sequence[ProgramCall]
+    _arrays: ProgramArrays
+    _rounds: Rounds
+    _passes: Mapping[Board, PassQueue]
+    _collecting: Collecting
+    _on_progress: Progress | None
+    _masks: bool
+    elapsed_s: list[float] = field(default_factory=list)  # of each run of the first pass, host's
+    _gathered: dict[_Place, Gathered] = field(default_factory=dict)
+    _calls_before: dict[_Place, int | None] = field(default_factory=dict)
+    _windows: dict[_Place, list[Windows]] = field(default_factory=lambda: defaultdict(list))
+    _done: int = 0
+    _passes_done: int = 0
+
+    def __post_init__(self) -> None:
+        self._inputs = inputs_of(self._calls)
 
     def executed(self) -> Iterator[_Executed]:
         """Run all, then yield the executions: run by run, call by call."""

@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from boardprof.base.errors import BoardError, BusyError, MissingToolError, UsageError
 from boardprof.base.processes import held_leases, leased
@@ -169,14 +168,11 @@ _POLL_S = 0.5
 _WAIT_FOR_OUR_END = 'cat >/dev/null; exec "$@"'
 
 
-class Lease(Protocol):
-    """Lends a board to the block of a ``with`` statement."""
+Lease = Callable[[FleetBoard, float], AbstractContextManager[str | None]]
+"""Lends a board to the block of a ``with``; gives its port, or None if it has to be started.
 
-    def __call__(self, board: FleetBoard, timeout_s: float) -> AbstractContextManager[str | None]:
-        """Lend a board, and give its port; None if the board has to be started.
-
-        Raises BusyError if another holder still has it after ``timeout_s``.
-        """
+Raises BusyError if another holder still has it after the time in seconds.
+"""
 
 
 def lease_of(board: FleetBoard) -> Lease:

@@ -97,7 +97,6 @@ class Fleet:
         boards: Sequence[str] = (),
         rules: Rules | None = None,
         perform: Perform = perform,
-        provider: Provider | None = None,
     ) -> None:
         """Choose the boards; nothing is started yet.
 
@@ -109,7 +108,6 @@ class Fleet:
             rules: retries, quarantine and how long jobs wait for boards.
             perform: carries out a job in the process of its board; a function of a module. The
                 usual one gets a `Work`, another one the job itself.
-            provider: the boards. None for those of ``scheduler``, or of this machine.
 
         Raises:
             UsageError: boards were given although there is a scheduler.
@@ -120,7 +118,7 @@ class Fleet:
                 "Boards of this machine cannot be given together with a scheduler.",
                 hint="start a worker that has them: boardprof worker --board KIND",
             )
-        self._scheduler, self._texts, self._provider = scheduler, tuple(boards), provider
+        self._scheduler, self._texts = scheduler, tuple(boards)
         self._rules, self._perform = rules or Rules(), perform
 
     def map(self, jobs: Iterable[Job], **options: Any) -> list[Result]:
@@ -154,7 +152,7 @@ class Fleet:
         wanted = list(dict.fromkeys(jobs))
         with ResultsFolder(results) if results is not None else nullcontext() as folder:
             faults: dict[str, BoardprofError] = {}
-            provider = self._provider or self._made_provider(wanted, faults)
+            provider = self._provider(wanted, faults)
             batch = _Batch(wanted, provider, self._rules, self._perform, folder, faults)
             batch.on_progress, batch.on_sources = on_progress, on_sources
             try:
@@ -162,7 +160,7 @@ class Fleet:
             finally:
                 batch.close()
 
-    def _made_provider(self, jobs: Sequence[Job], faults: dict[str, BoardprofError]) -> Provider:
+    def _provider(self, jobs: Sequence[Job], faults: dict[str, BoardprofError]) -> Provider:
         """Return the boards; ``faults`` gets why those that jobs name are not among them."""
         if self._scheduler is not None:
             from boardprof.jobs.fleet.dask_provider import DaskProvider

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from boardprof.base.errors import BoardprofError, BuildError, MissingToolError, UsageError
@@ -96,12 +95,7 @@ class ImageFactory:
         self._linker = ThreadPoolExecutor(1, "boardprof-link")
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """End the threads; after an error also what they compile."""
         if error is not None:
             self.builder.stop()

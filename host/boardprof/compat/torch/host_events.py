@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Literal, NamedTuple, ParamSpec, Self, TypeVar
 
 from boardprof.base.errors import UsageError
@@ -35,7 +34,7 @@ class Thread(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Record:
+class HostEvent:
     """A range or call that began, and ended unless `end_ns` is None."""
 
     name: str
@@ -44,7 +43,7 @@ class Record:
     start_ns: int  # the host's clock
     end_ns: int | None = None
     # the innermost open range of its context
-    around: Record | None = field(default=None, repr=False)
+    around: HostEvent | None = field(default=None, repr=False)
     # the user's facts about a range, or facts about a call
     args: dict[str, object] = field(default_factory=dict)
     board: str = ""  # the called one; "" if none
@@ -64,7 +63,7 @@ class Record:
     is_refused: bool = False  # the host refused the call and did not call the board
 
 
-RECORDINGS: list[list[Record]] = []
+RECORDINGS: list[list[HostEvent]] = []
 """Targets of ranges and marks, one for each profile that records the host; usually empty."""
 
 
@@ -105,13 +104,13 @@ def mark(name: str) -> None:
         record.end_ns = record.start_ns
 
 
-def _recorded(name: str, kind: Kind, args: object = None) -> Record | None:
+def _recorded(name: str, kind: Kind, args: object = None) -> HostEvent | None:
     """Record what begins now, inside the open ranges of this context; None if nothing records."""
     check_name(name)
     if not RECORDINGS:
         return None
     around = innermost_record()
-    record = Record(name, kind, this_thread(), now_ns(), around=around, args=_args(args))
+    record = HostEvent(name, kind, this_thread(), now_ns(), around=around, args=_args(args))
     for recording in tuple(RECORDINGS):
         recording.append(record)
     return record
@@ -136,7 +135,7 @@ class Open:
     """
 
     owner: object  # what will end it
-    record: Record | None  # None if nothing records
+    record: HostEvent | None  # None if nothing records
     around: Open | None
     is_over: bool = False
 
@@ -158,12 +157,12 @@ def open_here() -> Iterator[Open]:
         at = _not_over(at.around)
 
 
-def innermost_record() -> Record | None:
+def innermost_record() -> HostEvent | None:
     """Return the record of the innermost range that has one."""
     return next((each.record for each in open_here() if each.record is not None), None)
 
 
-def begin(owner: object, record: Record | None) -> Open:
+def begin(owner: object, record: HostEvent | None) -> Open:
     """Open a range in this context, within all open ones."""
     opened = Open(owner, record, _not_over(_INNERMOST.get()))
     _INNERMOST.set(opened)
@@ -215,12 +214,7 @@ class record_function:
         self._open.append(begin_range(self, self.name, self._kind, self.args))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """End it."""
         if not self._open:
             raise UsageError(
