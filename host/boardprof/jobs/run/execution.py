@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -286,9 +285,7 @@ def run_plan(plan: Plan, listener: Listener) -> Outcome:
     try:
         for spec, setting in itertools.product(specs, settings):
             flags = None if plan.sweep is None else setting.code.cflags
-            found = results(spec, setting, listener)
-            with findings.failing(spec.name, flags), contextlib.closing(found):
-                findings.take(found)
+            findings.take(results(spec, setting, listener), spec.name, flags)
     except KeyboardInterrupt:
         if not findings.measurements:
             raise
@@ -358,7 +355,6 @@ class Findings:
         self._failures: list[_Failure] = []
         self._boards = boards
         self._told: dict[str, _Failure] = {}
-        self._now: list[BoardprofError] = []
 
     @property
     def failures(self) -> list[BoardprofError]:
@@ -370,29 +366,33 @@ class Findings:
         for failure in self._failures:
             failure.name_places(self._boards)
 
-    @contextlib.contextmanager
-    def failing(self, board: str, flags: str | None) -> Iterator[None]:
-        """Keep the errors of one board and setting, so that the next ones are still measured."""
-        self._now = []
+    def take(
+        self,
+        found: Generator[Measurement | BoardprofError, None, None],
+        board: str,
+        flags: str | None,
+    ) -> None:
+        """Keep the results of one board and setting as they arrive, and an error that ends them.
+
+        ``flags`` are of the compiler, in a sweep; else None.
+        """
+        now: list[BoardprofError] = []
         try:
-            yield
+            with closing(found):
+                for result in found:
+                    if isinstance(result, Measurement):
+                        self.measurements.append(result)
+                    else:
+                        now.append(result)
         except BoardprofError as error:
             told = self._told.get(str(error))
             # Report a mistake in the plan once, and errors that do not depend on a setting.
             if told is None or (flags is not None and not isinstance(error, UsageError)):
-                self._now.append(error)
+                now.append(error)
             else:
                 told.boards.append(board)
         finally:
-            for each in self._now:
+            for each in now:
                 failure = _Failure(each, [board], flags)
                 self._failures.append(failure)
                 self._told.setdefault(str(each), failure)
-
-    def take(self, results: Iterable[Measurement | BoardprofError]) -> None:
-        """Keep results as they arrive."""
-        for result in results:
-            if isinstance(result, Measurement):
-                self.measurements.append(result)
-            else:
-                self._now.append(result)
