@@ -118,11 +118,11 @@ def test_names_of_another_image_are_refused_even_where_its_code_is_the_same(
     with build(spec, [one, two], BuildOptions()).open() as board:
         right = board.image
         for each in others.values():
-            board.image = build(spec, each, BuildOptions()).image
+            board.link.image.file = build(spec, each, BuildOptions()).image
             with pytest.raises(UsageError, match="are not those of the firmware on") as caught:
                 board.tracing()
             assert "flash this image" in str(caught.value)
-        board.image = right
+        board.link.image.file = right
         with board.tracing() as recorder:
             board.functions.two(1)
         recording = recorder.recording()

@@ -96,7 +96,8 @@ def devices(ports: tuple[str, ...], baud: int | None, as_json: bool) -> None:
 @width_option
 def info(board: str | None, as_json: bool, **options: Any) -> None:
     """Connect to a board and show what it is and what it offers."""
-    from boardprof.measure.session.info import board_info, info_text
+    from boardprof.measure.session.info import board_info
+    from boardprof.show.board_facts import info_text
 
     with _connected(board, options) as connected:
         facts = board_info(connected)
@@ -114,14 +115,15 @@ def info(board: str | None, as_json: bool, **options: Any) -> None:
 @width_option
 def metrics(board: str | None, as_json: bool, **options: Any) -> None:
     """List what a board can count. Each event is tried on the board."""
-    from boardprof.measure.session.info import metrics_json, metrics_text
+    from boardprof.measure.session.info import metrics_info
+    from boardprof.show.board_facts import metrics_text
 
     with _connected(board, options) as connected:
-        found = connected.metrics()
-        if as_json:
-            echo_json(metrics_json(connected, found))
-        else:
-            echo_lines(metrics_text(connected, found))
+        found = metrics_info(connected)
+    if as_json:
+        echo_json(found)
+    else:
+        echo_lines(metrics_text(found))
 
 
 def _connected(board: str | None, options: Mapping[str, Any]) -> Board:
