@@ -12,7 +12,7 @@ from itertools import accumulate
 from boardprof.base.errors import BoardprofError, UsageError
 from boardprof.compat.torch.board_activity import Action, CallProbes, MemoryChange
 from boardprof.compat.torch.events import FunctionEvent
-from boardprof.show.memory_table import WITHOUT_MEMORY
+from boardprof.show.probe_tables import WITHOUT_MEMORY
 from boardprof.target.elf.call_sites import call_sites_of_build
 
 CATEGORIES = 8

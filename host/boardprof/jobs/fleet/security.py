@@ -17,7 +17,7 @@ from typing import Any
 from boardprof.base.errors import UsageError
 from boardprof.base.settings import user_file
 from boardprof.base.writing import unwritable
-from boardprof.show.data_frame import MissingExtraError
+from boardprof.show.rows import MissingExtraError
 
 _NAME = "distributed"
 _shown: list[bool] = []
