@@ -88,7 +88,7 @@ _GIVEN = """
     compat.torch.event_lists.EventList compat.torch.event_lists.EventAverages
     compat.torch.events.FunctionEvent compat.torch.memory_change.MemoryChange
     compat.torch.averages.FunctionEventAvg ui.pytest_plugin.profiler.Profiler
-    ui.pytest_plugin.measured.Measured
+    ui.pytest_plugin.profiler.Measured
 """.split()  # noqa: SIM905
 """Classes whose objects the public names give."""
 

@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from boardprof.compat.tvm_profiler.timing import time_evaluator
     from boardprof.measure.connect import connect
     from boardprof.measure.session.board import Board
-    from boardprof.results.comparison.compare import compare
     from boardprof.results.comparison.rule import parse_rule
     from boardprof.results.history.report_lookup import find_report
     from boardprof.results.history.store import History
     from boardprof.results.probes.heap import heap_of
     from boardprof.results.probes.trace_file import read_recording
+    from boardprof.results.history.run_comparison import compare
     from boardprof.results.report.report import Report
     from boardprof.results.stats.change_points import change_points
     from boardprof.results.stats.groups import left_out, summaries
@@ -144,7 +144,7 @@ _MODULES = {
     "Transport": "wire.transport.base",
     "build": "target.build.build",
     "change_points": "results.stats.change_points",
-    "compare": "results.comparison.compare",
+    "compare": "results.history.run_comparison",
     "connect": "measure.connect",
     "exporter_names": "show.exporters",
     "find_exporter": "show.exporters",
