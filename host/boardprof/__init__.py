@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from boardprof.measure.session.board import Board
     from boardprof.results.comparison.rule import parse_rule
     from boardprof.results.history.report_lookup import find_report
+    from boardprof.results.history.run_comparison import compare
     from boardprof.results.history.store import History
     from boardprof.results.probes.heap import heap_of
     from boardprof.results.probes.trace_file import read_recording
-    from boardprof.results.history.run_comparison import compare
     from boardprof.results.report.report import Report
     from boardprof.results.stats.change_points import change_points
     from boardprof.results.stats.groups import left_out, summaries
