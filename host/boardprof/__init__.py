@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from boardprof.results.history.run_comparison import compare
     from boardprof.results.history.store import History
     from boardprof.results.probes.heap import heap_of
-    from boardprof.results.probes.recording import read_recording
+    from boardprof.results.probes.run import read_run
     from boardprof.results.report.report import Report
     from boardprof.results.stats.change_points import change_points
     from boardprof.results.stats.groups import left_out, summaries
@@ -96,7 +96,7 @@ __all__ = [
     "profile",
     "profile_function",
     "read_page",
-    "read_recording",
+    "read_run",
     "record_function",
     "register_flops",
     "render_html",
@@ -155,7 +155,7 @@ _MODULES = {
     "profile": "compat.torch.profiler",
     "profile_function": "compat.tvm_profiler.function",
     "read_page": "show.html",
-    "read_recording": "results.probes.recording",
+    "read_run": "results.probes.run",
     "record_function": "compat.torch.records",
     "register_flops": "compat.torch.flops",
     "render_html": "show.html",
