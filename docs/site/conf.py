@@ -76,19 +76,9 @@ def _prepare(_app: Any, page: str, source: list[str]) -> None:
 
 _PUBLIC = ["boardprof", "errors", "fleet", "flops", "itt", "metrics", "profiling", "tune"]
 _GIVEN = """
-    measure.session.memory.Memory target.build.firmware.Firmware
-    target.arguments.passing.Block target.arguments.dtypes.Dtypes
-    measure.sampling.window.Window wire.link.stream.Stream wire.decode.clock.ClockFit
-    results.report.calls.Calls results.report.columns.Column results.stats.groups.GroupKey
-    results.stats.groups.GroupSummary results.stats.groups.LeftOut
-    results.stats.summary.Summary results.stats.warnings.Warning_
-    results.stats.change_points.Change results.comparison.comparison.Comparison
-    results.comparison.comparison.Difference results.comparison.comparison.Unjudged
-    results.comparison.rule.Rule results.comparison.rule.Usual
-    compat.torch.event_lists.EventList compat.torch.event_lists.EventAverages
-    compat.torch.events.FunctionEvent compat.torch.memory_change.MemoryChange
-    compat.torch.averages.FunctionEventAvg ui.pytest_plugin.profiler.Profiler
-    ui.pytest_plugin.profiler.Measured
+    Memory Firmware Block Dtypes Window Stream ClockFit Calls Column GroupKey GroupSummary
+    LeftOut Summary Warning_ Change Comparison Difference Unjudged Rule Usual EventList
+    EventAverages FunctionEvent MemoryChange FunctionEventAvg Profiler Measured
 """.split()  # noqa: SIM905
 """Classes whose objects the public names give."""
 
@@ -99,8 +89,12 @@ def _python() -> Iterator[str]:
         yield f"\n\n## {module}\n\n```{{eval-rst}}\n.. automodule:: {module}\n"
         yield "   :members:\n   :imported-members:\n   :no-index:\n```\n"
     yield "\n\n## Objects that these give\n"
+    files = sorted((_ROOT / "host").rglob("*.py"))
+    texts = {path: path.read_text(encoding="utf-8") for path in files}
     for name in _GIVEN:
-        yield f"\n```{{eval-rst}}\n.. autoclass:: boardprof.{name}\n"
+        path = next(p for p, text in texts.items() if re.search(rf"^class {name}\b", text, re.M))
+        module = ".".join(path.relative_to(_ROOT / "host").with_suffix("").parts)
+        yield f"\n```{{eval-rst}}\n.. autoclass:: {module}.{name}\n"
         yield "   :members:\n   :no-index:\n```\n"
     yield "\n\n## boardprof_protocol.layout\n\n```{eval-rst}\n"
     yield ".. automodule:: boardprof_protocol.layout\n   :members:\n```\n"
