@@ -317,7 +317,7 @@ class _References:
             if section["sh_type"] not in ("SHT_REL", "SHT_RELA"):
                 continue
             if not elf.get_section(section["sh_info"])["sh_flags"] & _ALLOCATED:
-                continue  # relocations of debug information, of which there are many
+                continue  # debug information: it has many
             uses = self._uses.setdefault((number, section["sh_info"]), {})
             for relocation in section.iter_relocations():
                 symbol = table[relocation["r_info_sym"]]
