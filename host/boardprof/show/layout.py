@@ -81,10 +81,14 @@ def text_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 
 
 def record_table(
-    headers: Sequence[str], rows: Sequence[Mapping[str, str]], texts: Collection[str]
+    headers: Iterable[str],
+    rows: Sequence[Mapping[str, str]],
+    texts: Collection[str],
+    spare: Sequence[str] = (),
 ) -> Table:
     """Return a table of rows with a cell for each header; columns in ``texts`` are aligned left."""
-    return Table([Column(h, [row[h] for row in rows], is_text=h in texts) for h in headers])
+    columns = [Column(each, [row[each] for row in rows], each in texts) for each in headers]
+    return Table(columns, spare=spare)
 
 
 def plain(page: Page) -> str:
