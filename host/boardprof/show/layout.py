@@ -38,7 +38,6 @@ class Column:
     """A column of a table.
 
     Attributes:
-        header: its name.
         cells: one for each row; "" if it has no value.
         is_text: align cells left; numbers are aligned right.
         group: a title above neighbouring columns, such as their board's name.
@@ -97,17 +96,11 @@ def plain(page: Page) -> str:
 
 
 def fitted(page: Page, width: int, *, styled: bool) -> str:
-    """Return a page as text for a terminal.
+    """Return a page as text for a terminal, with lines no longer than ``width`` columns.
 
-    Args:
-        page: what to show.
-        width: of the terminal, in columns; 0 if not known. Below 20, nothing is fitted.
-        styled: make headers and totals bold, and lines beside the tables dim.
-
-    Returns:
-        Lines no longer than ``width``. A wider table is split into blocks of columns, one below the
-        other. Each block repeats the columns that identify its rows. Other lines are folded at
-        blanks.
+    A wider table is split into blocks of columns, one below the other. Each block repeats the
+    columns that identify its rows. Other lines are folded at blanks. Below 20 columns, nothing is
+    fitted; 0 stands for a width that is not known.
     """
     lines: list[str] = []
     for is_table, parts in groupby(page, lambda part: isinstance(part, Table)):

@@ -98,13 +98,7 @@ def code(text: str) -> str:
 
 
 def markdown_table(headers: list[str], rows: list[list[str]], *, left: int = 1) -> str:
-    """Return a table; the first ``left`` columns are aligned left, the others right.
-
-    Args:
-        headers: one for each column, already safe as Markdown.
-        rows: cells, likewise.
-        left: number of columns with text.
-    """
+    """Return a table of safe Markdown whose first ``left`` columns are aligned left."""
     rule = [":--" if i < left else "--:" for i in range(len(headers))]
     return "".join(f"| {' | '.join(line)} |\n" for line in (headers, rule, *rows))
 

@@ -41,13 +41,7 @@ def profiles_in(report: Report) -> list[ProfiledRow]:
 
 
 def functions_page(profile: Profile, metric: str | None = None, most: int | None = None) -> Page:
-    """Return the functions of a call, the one that costs most by itself first.
-
-    Args:
-        profile: of the call.
-        metric: what is shown; see `Profile.metric`.
-        most: rows; None for all.
-    """
+    """Return the functions of a call, or the ``most`` first; those that cost most come first."""
     found = profile.functions(metric)
     shown = found if most is None else found[:most]
     total = profile.sum(metric)
