@@ -214,12 +214,9 @@ def comparison_page(comparison: Comparison, *, changed_only: bool = False) -> Pa
         for row in comparison.rows
         if not changed_only or row.verdict != "same" or place_of(row) in unjudged
     ]
-    headers = [
-        name
-        for name in (cells[0] if cells else ())
-        if name not in _OPTIONAL or any(row[name] for row in cells)
-    ]
-    table: Page = [record_table(headers, cells, _LEFT), ""] if cells else []
+    table: Page = []
+    if cells:
+        table = [record_table(cells[0], cells, _LEFT, optional=_OPTIONAL), ""]
     means = means_line(comparison)
     return [
         *table,
@@ -303,9 +300,9 @@ def reason_title(place: tuple[str, ...], difference: ProfileDifference) -> str:
 def _difference_page(place: tuple[str, ...], difference: ProfileDifference) -> Page:
     """Return it as a table under its title."""
     rows = change_rows(difference)
-    headers = [header for header in ("Where", *_COSTS, *_TEXTS) if any(row[header] for row in rows)]
+    headers = ("Where", *_COSTS, *_TEXTS)
     rest = rest_text(difference)
-    table = record_table(headers, rows, _TEXTS, spare=_COSTS[:2])
+    table = record_table(headers, rows, _TEXTS, optional=headers, spare=_COSTS[:2])
     return [f"{reason_title(place, difference)}:", table, *([rest] if rest else []), ""]
 
 

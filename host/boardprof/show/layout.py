@@ -82,12 +82,19 @@ def text_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 def record_table(
     headers: Iterable[str],
     rows: Sequence[Mapping[str, str]],
-    texts: Collection[str],
+    texts: Collection[str] = (),
+    *,
+    optional: Collection[str] = (),
     spare: Sequence[str] = (),
+    cuts_last: bool = False,
 ) -> Table:
-    """Return a table of rows with a cell for each header; columns in ``texts`` are aligned left."""
-    columns = [Column(each, [row[each] for row in rows], each in texts) for each in headers]
-    return Table(columns, spare=spare)
+    """Return a table of rows with a cell for each header.
+
+    Columns in ``texts`` are aligned left. Those in ``optional`` are left out if they have no value.
+    """
+    shown = [each for each in headers if each not in optional or any(row[each] for row in rows)]
+    columns = [Column(each, [row[each] for row in rows], each in texts) for each in shown]
+    return Table(columns, spare=spare, cuts_last=cuts_last)
 
 
 def plain(page: Page) -> str:
