@@ -125,8 +125,12 @@ def ended(
     environment: Mapping[str, str],
     timeout_s: float,
     on_start: Callable[[subprocess.Popen[str]], None] | None = None,
+    output: int | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end; on a timeout end it with all that it has started."""
+    """Run a program to its end; on a timeout end it with all that it has started.
+
+    ``output``: file descriptor that gets all that it prints; None returns it.
+    """
     process: subprocess.Popen[str] | None = None
     try:
         with later_interrupts():
@@ -135,8 +139,8 @@ def ended(
                 cwd=folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                stdout=subprocess.PIPE if output is None else output,
+                stderr=subprocess.PIPE if output is None else subprocess.STDOUT,
                 text=True,
                 errors="replace",
                 start_new_session=True,
@@ -148,8 +152,7 @@ def ended(
         if process is not None:  # also when we are interrupted
             if process.poll() is None:
                 end_with_children(process)
-            for pipe in (process.stdout, process.stderr):
-                assert pipe is not None
+            for pipe in filter(None, (process.stdout, process.stderr)):
                 pipe.close()
     return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
 
