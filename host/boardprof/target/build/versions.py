@@ -120,8 +120,9 @@ class VersionBuilder:
         flags, found = user_flags(options), find_sources(sources)
         cflags = None if self._libc is None else self._libc.cflags
         units = [user_unit(self.spec, file, flags, cflags) for file in found.files]
+        compilers = [self._cxx if language(file) == "c++" else self._cc for file in found.files]
         try:
-            compiled = [self._compiler(Path(unit.source)).compile(unit) for unit in units]
+            compiled = [cc.compile(unit) for cc, unit in zip(compilers, units, strict=True)]
         except BuildError as error:
             missing = missing_header(self.spec, error, self._libc)
             raise (missing or error) from error
@@ -191,9 +192,6 @@ class VersionBuilder:
         if not self._cc.can_edit(_ALIGN):
             return []
         return [f"{_ALIGN}={section}={_ALIGNMENT}" for section in _ALIGNED]
-
-    def _compiler(self, source: Path) -> Compiler:
-        return self._cxx if language(source) == "c++" else self._cc
 
     @cached_property
     def _cxx(self) -> Compiler:

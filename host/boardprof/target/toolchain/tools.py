@@ -383,7 +383,7 @@ def _answers(cc: str, environment: Mapping[str, str | None], cache: Cache) -> tu
         version, programs, folders = json.loads(known)
         if _folder_states(folders) == folders:
             return version, programs
-    version = _version(cc)
+    version = Tools(None).run(cc, ["--version"], Path("/"), f"{cc} does not run", LC_ALL="C")
     # Checked before the programs are run, so that a change during the run is noticed.
     folders = _folder_states(_searched(cc)) if _has_own_version(real, version) else {}
     programs = _programs(cc)
@@ -405,10 +405,6 @@ def _has_own_version(program: str, version: str) -> bool:
     words = version.partition("\n")[0].split()[1:]
     is_binary = not content.startswith(b"#!")
     return is_binary and bool(words) and all(word.encode() in content for word in words)
-
-
-def _version(cc: str) -> str:
-    return Tools(None).run(cc, ["--version"], Path("/"), f"{cc} does not run", LC_ALL="C")
 
 
 def _said(cc: str, question: str) -> str:
