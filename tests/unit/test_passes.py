@@ -14,9 +14,9 @@ from boardprof.measure.sampling.counted_pass import PackedCall, Selection
 from boardprof.measure.sampling.passes import Pass, PassQueue, split_into_passes
 from boardprof.measure.sampling.programmable import Event, shown_name
 from boardprof.measure.session.board import Board
-from boardprof.measure.session.info import metrics_info
 from boardprof.results.report.measurement import Windows
 from boardprof.show.board_facts import metrics_text
+from boardprof.ui.cli.boards import metrics_info
 from boardprof_protocol.codes import CounterStatus, FrameKind
 from boardprof_protocol.frame import Frame
 from tests.memory_board import FULL

@@ -26,10 +26,9 @@ from boardprof.measure.sampling.counted_pass import Value
 from boardprof.measure.sampling.measure_function import OnNote, Progress, Sampling, measure_function
 from boardprof.measure.sampling.passes import Rounds, check_range
 from boardprof.measure.sampling.placement import OnTransfer
-from boardprof.measure.sampling.stack_check import StackCheck
 from boardprof.measure.sampling.window import Collectors
 from boardprof.measure.session.functions import Functions, RemoteFunction
-from boardprof.measure.session.image import BoardImage, check_build
+from boardprof.measure.session.image import BoardImage, StackCheck, check_build
 from boardprof.measure.session.memory import Memory
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Device, Measurement
