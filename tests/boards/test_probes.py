@@ -19,7 +19,7 @@ from boardprof.jobs.run import record_events
 from boardprof.jobs.run.measure_plan import Listener
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
-from boardprof.results.probes.recording import ProbeRecording
+from boardprof.results.probes.run import ProbeRun
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.builder import build
 from boardprof_protocol.codes import TraceId
@@ -68,7 +68,7 @@ def calls(request: pytest.FixtureRequest) -> Iterator[Board]:
         yield board
 
 
-def nets(recording: ProbeRecording, name: str) -> list[int]:
+def nets(recording: ProbeRun, name: str) -> list[int]:
     [line] = recording.timelines().values()
     number = next(each.number for each in recording.names.names if each.text == name)
     found: list[int] = line.ranges.net[line.ranges.of(number)].tolist()

@@ -25,20 +25,20 @@ from boardprof.base.errors import (
     UsageError,
 )
 from boardprof.results.probes.core_events import WRAP
-from boardprof.results.probes.probe_names import (
-    CHECK_SECTION,
-    NAMES_SECTION,
-    ProbeNames,
-    read_names,
-)
-from boardprof.results.probes.recording import ProbeRecording, Recorded, Slot, Task, TraceClock
-from boardprof.results.probes.records import (
+from boardprof.results.probes.events import (
     blocks,
     count_records,
     decode_words,
     empty_block,
     kept_blocks,
 )
+from boardprof.results.probes.probe_names import (
+    CHECK_SECTION,
+    NAMES_SECTION,
+    ProbeNames,
+    read_names,
+)
+from boardprof.results.probes.run import ProbeRun, RunFacts, Slot, Task, TraceClock
 from boardprof.results.probes.timeline import ProbeCosts, Timeline
 from boardprof.target.descriptions.board_lookup import board_spec, find_boards
 from boardprof.target.elf.object_file import images, read_image
@@ -184,7 +184,7 @@ class ProbeRecorder:
 
     def __init__(
         self,
-        facts: Recorded,
+        facts: RunFacts,
         session: Session,
         dictionary: Dictionary,
         open_stream: Callable[[], Stream],
@@ -340,7 +340,7 @@ class ProbeRecorder:
             stream, self._stream = self._stream, None
             stream.__exit__(kind, error, trace)
 
-    def stop(self) -> ProbeRecording:
+    def stop(self) -> ProbeRun:
         """End recording; take the last blocks, and the statistics of ranges.
 
         In mode ``overwrite`` the board goes on.
@@ -392,7 +392,7 @@ class ProbeRecorder:
             self._session.listen(timeout_s, lambda: False, "a recording of statistics")
         return len(self._content)
 
-    def take(self) -> ProbeRecording:
+    def take(self) -> ProbeRun:
         """Return what has come since the last time, up to the last whole block of each core."""
         found = [*blocks(bytes(self._content), self._facts.order)]
         ends = {each.core: at for at, each in enumerate(found) if each.whole}
@@ -443,9 +443,9 @@ class ProbeRecorder:
         """Check that the board is still there, and in the same session."""
         self._session.invoke(self._ids[_TRACE], "the recording")
 
-    def recording(self) -> ProbeRecording:
+    def recording(self) -> ProbeRun:
         """Return what was recorded so far."""
-        return ProbeRecording(
+        return ProbeRun(
             self._facts,
             self.clock,
             self._names,
@@ -479,7 +479,7 @@ class ProbeRecorder:
                     hint="let the firmware call bp_poll more often",
                 )
 
-    def kept(self) -> ProbeRecording:
+    def kept(self) -> ProbeRun:
         """Return the events that the board's rings have kept over a reset; recording stops.
 
         After that, the rings have what the measurement of the probes' costs has left.

@@ -52,7 +52,7 @@ from boardprof_protocol.layout import Layout
 if TYPE_CHECKING:
     from boardprof.measure.hotspots.hotspot_run import HotspotRun
     from boardprof.measure.probe_recorder import ProbeRecorder
-    from boardprof.results.probes.recording import ProbeRecording
+    from boardprof.results.probes.run import ProbeRun
     from boardprof.results.report.profile import Profile
     from boardprof.target.arguments.arguments import Arguments
 
@@ -495,7 +495,7 @@ class Board:
         what |= TraceFlag.STATISTICS if statistics else TraceFlag(0)
         return self._probe_recorder(what, modes[mode])
 
-    def kept_events(self) -> ProbeRecording:
+    def kept_events(self) -> ProbeRun:
         """Return the events that a ring has kept over a reset, from mode ``overwrite``.
 
         Recording stops. The time of the oldest event is 0.
@@ -508,7 +508,7 @@ class Board:
 
     def _probe_recorder(self, what: TraceFlag, mode: TraceMode) -> ProbeRecorder:
         from boardprof.measure.probe_recorder import ProbeRecorder, check_probes
-        from boardprof.results.probes.recording import Recorded
+        from boardprof.results.probes.run import RunFacts
 
         check_probes(self.spec.name, self.dictionary)
         if self.image is None:
@@ -518,7 +518,7 @@ class Board:
                 hint="give the image that runs on the board (--image)",
             )
         device = self.device
-        facts = Recorded(
+        facts = RunFacts(
             board=device.name,
             port=device.port,
             clock_kind=device.clock_kind,

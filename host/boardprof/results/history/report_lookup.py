@@ -20,7 +20,7 @@ from boardprof.results.history.databases import is_url, require_place
 from boardprof.results.history.lookup import parse_reference
 from boardprof.results.history.run import LAST, HistoryError, NothingKeptError, Run
 from boardprof.results.history.store import History
-from boardprof.results.probes import is_recording
+from boardprof.results.probes import is_probe_run
 from boardprof.results.report.report import Report
 from boardprof.results.report.report_file import read_report
 
@@ -329,7 +329,7 @@ def _mode(path: str) -> int:
 
 
 def _of_file(path: Path) -> Found:
-    if is_recording(str(path)):
+    if is_probe_run(str(path)):
         from boardprof.results.probes.in_place import report_of_file  # it needs numpy
 
         report = report_of_file(str(path))

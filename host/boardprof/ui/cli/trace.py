@@ -40,7 +40,7 @@ from boardprof.ui.cli.output import (
 if TYPE_CHECKING:
     from boardprof.jobs.run.measure_plan import Listener
     from boardprof.jobs.run.plan import Plan
-    from boardprof.results.probes.recording import ProbeRecording
+    from boardprof.results.probes.run import ProbeRun
 
 _STDERR = 2
 _CLEAR = "\x1b[2J\x1b[H"
@@ -215,7 +215,7 @@ def top(interval_s: float, count: int | None, **options: Any) -> None:
     Shares of ranges are from statistics and include other tasks and interrupts within a range.
     """
     from boardprof.jobs.run.record_events import board_of, intervals
-    from boardprof.show.trace_tables import interval_page
+    from boardprof.show.probe_tables import interval_page
 
     plan, listener = _plan("", (), {**options, "flash": False}), _listener(options, None)
     with board_of(plan, listener) as (board, _), suppress(KeyboardInterrupt):
@@ -293,12 +293,12 @@ def _listener(options: Mapping[str, Any], on_progress: Any) -> Listener:
     )
 
 
-def _finish(recording: ProbeRecording, output: str | None) -> None:
-    from boardprof.results.probes.trace_file import write_recording
-    from boardprof.show.trace_tables import recording_page
+def _finish(recording: ProbeRun, output: str | None) -> None:
+    from boardprof.results.probes.run import write_run
+    from boardprof.show.probe_tables import probe_run_page
 
     if output is not None:
-        write_recording(recording, output)
-    echo_page(recording_page(recording))
+        write_run(recording, output)
+    echo_page(probe_run_page(recording))
     if output is not None:
         echo_written("Trace", output)
