@@ -366,7 +366,7 @@ def _coded_events(collector: Programmable, codes: Mapping[str, int]) -> Iterator
     for event, code in codes.items():
         refused = collector.select([event]).refused
         yield ListedMetric(collector.shown(event), name, f"event {code:#x}", refused.get(event))
-    collector.by_itself()
+    collector.select_default()
 
 
 def _named_events(collector: Programmable) -> Iterator[ListedMetric]:
@@ -386,5 +386,5 @@ def _missing(offer: Offer, part: str) -> str | None:
         return error.message.removesuffix(".")
     for collector in offer.programmable:
         if found is not None and collector.codes is None:
-            collector.by_itself()  # `find` has selected the event
+            collector.select_default()  # `find` has selected the event
     return None

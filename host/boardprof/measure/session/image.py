@@ -53,7 +53,7 @@ class BoardImage:
         self.sources: dict[str, CFunction] = {}
         self._has_been_read = False
 
-    def know(self, functions: Iterable[CFunction]) -> None:
+    def add_functions(self, functions: Iterable[CFunction]) -> None:
         """Add facts about functions that the board does not report: the members of structs."""
         self.sources.update((function.name, function) for function in functions)
 
@@ -87,7 +87,9 @@ class BoardImage:
         from boardprof.target.elf.functions import functions  # later: reading takes a while
 
         with contextlib.suppress(BoardprofError):  # such as an image without symbols
-            self.know([each for each in functions([self.file]) if each.name not in self.sources])
+            self.add_functions(
+                [each for each in functions([self.file]) if each.name not in self.sources]
+            )
         self._has_been_read = True  # last: another thread may ask meanwhile
 
 

@@ -151,7 +151,9 @@ def board_info(board: Board) -> dict[str, Any]:
     welcome, dictionary, device = board.welcome, board.dictionary, board.device
     # An agent can be built without a guard.
     guarded = any(function.name == "bp.guard" for function in dictionary.functions)
-    refused = {each.collector.name: each.by_itself().refused for each in board.link.programmable}
+    refused = {
+        each.collector.name: each.select_default().refused for each in board.link.programmable
+    }
     return {
         "schema_version": 1,
         "board": board.spec.name,
