@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from boardprof.base.errors import BoardprofError, UsageError
-from boardprof.jobs.run.measure_plan import Listener
+from boardprof.jobs.run.execution import Listener, Outcome, once, run_plan
 from boardprof.jobs.run.plan import Plan, boards_of, with_each_setting
-from boardprof.jobs.run.runner import Outcome, once, run_plan
 from boardprof.results.history.project import git_output, run_git
 from boardprof.results.report.report import Report
 from boardprof.target.build.build_options import BuildOptions, effective_flags
@@ -29,40 +28,35 @@ SESSIONS = 10
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two sides.
-
-    Attributes:
-        plan: what is measured.
-        name: as shown in output.
-        folder: where relative paths of the plan start. None for the current folder.
-    """
+    """One of the two sides."""
 
     plan: Plan
     name: str
-    folder: Path | None = None
+    folder: Path | None = None  # where relative paths of the plan start; None for the current one
 
 
 @dataclass(frozen=True)
 class Alternated:
-    """The results of both sides.
-
-    Attributes:
-        before: of all sessions of the first side.
-        after: of all sessions of the second.
-        sessions: how many there were of each.
-    """
+    """The results of both sides."""
 
     before: Outcome
     after: Outcome
-    sessions: int
+    sessions: int  # of each side
+    names: tuple[str, str]
+
+    def outcome(self) -> Outcome:
+        """Return the Report of the second side, with the failures of both."""
+        for each in self.before.failures:
+            each.message = f"{self.names[0]}: {each.message}"
+        return replace(
+            self.after,
+            failures=(*self.before.failures, *self.after.failures),
+            interrupted=self.before.interrupted or self.after.interrupted,
+        )
 
 
 def sides_of_flags(plan: Plan, flags: str) -> tuple[Side, Side]:
-    """Return a plan with each of two settings of compiler flags, which may be the same.
-
-    Raises:
-        UsageError: there are not two settings, or there is nothing to compile.
-    """
+    """Return a plan with each of two settings of compiler flags, which may be the same."""
     with_each_setting(replace(plan, sweep="-g"))  # the same requirements as a sweep
     before, after = (
         Side(replace(plan, code=code), name) for name, code in two_settings(plan.code, flags)
@@ -71,11 +65,7 @@ def sides_of_flags(plan: Plan, flags: str) -> tuple[Side, Side]:
 
 
 def two_settings(code: BuildOptions, flags: str) -> list[tuple[str, BuildOptions]]:
-    """Return the build options for each of two settings of flags, and their names in output.
-
-    Raises:
-        UsageError: there are not two.
-    """
+    """Return the build options for each of two settings of flags, and their names in output."""
     texts = flags.split("|")
     if len(texts) != 2:
         raise UsageError(f"--ab {flags!r} is not two settings of flags.", hint="--ab '-O2|-O3'")
@@ -92,9 +82,6 @@ def run_in_turns(before: Side, after: Side, listener: Listener) -> Alternated:
 
     The side that begins changes from pair to pair, so that a drift affects both. On emulators one
     session per side is enough, because the next one would be the same.
-
-    Raises:
-        UsageError: a plan contradicts itself or lacks something.
     """
     specs = boards_of(after.plan)
     sessions = sessions_on(specs, after.plan.port)
@@ -106,7 +93,27 @@ def run_in_turns(before: Side, after: Side, listener: Listener) -> Alternated:
             found.append(run_plan(side.plan, listener))
         if found[-1].interrupted or found[-1].failures:
             break
-    return Alternated(_joined(outcomes[0]), _joined(outcomes[1]), sessions)
+    names = (before.name, after.name)
+    return Alternated(_joined(outcomes[0]), _joined(outcomes[1]), sessions, names)
+
+
+@contextlib.contextmanager
+def two_sides(
+    plan: Plan, *, flags: str | None, revision: str | None
+) -> Iterator[tuple[Side, Side]]:
+    """Lend a plan with two settings of flags; or that of a commit, and that of the working tree."""
+    if flags is not None:
+        yield sides_of_flags(plan, flags)
+        return
+    assert revision is not None
+    if plan.path is None:
+        raise UsageError("--ab-rev compiles the functions, so it needs a PATH.")
+    here = Path.cwd()
+    with worktree_of(here, revision) as tree:
+        name = f"{revision} ({tree.commit[:8]})"
+        folder = tree.inside(here)
+        before = Side(tree.plan(plan), name, folder if folder.is_dir() else tree.folder)
+        yield before, Side(plan, "the working tree")
 
 
 def turns(sessions: int) -> Iterator[int]:
@@ -150,16 +157,10 @@ _TRY = "check that the disk has space, and that git worktree works there"
 
 @dataclass(frozen=True)
 class Worktree:
-    """A commit's files.
+    """A commit's files."""
 
-    Attributes:
-        top: of the working tree that the user is in.
-        folder: where the commit's files are.
-        commit: its id.
-    """
-
-    top: Path
-    folder: Path
+    top: Path  # of the working tree that the user is in
+    folder: Path  # with the commit's files
     commit: str
 
     def inside(self, path: str | Path) -> Path:
@@ -198,15 +199,7 @@ def _with_whole_path(value: str) -> str:
 
 @contextlib.contextmanager
 def worktree_of(folder: Path, revision: str) -> Iterator[Worktree]:
-    """Lend a worktree of a commit, which is removed afterwards.
-
-    Args:
-        folder: in the repository.
-        revision: a commit, a branch or any other name that git knows.
-
-    Raises:
-        UsageError: there is no repository, the commit is unknown, or git cannot check it out.
-    """
+    """Lend a worktree of a commit, which is removed afterwards."""
     top = git_output(folder, "rev-parse", "--show-toplevel")
     if not top:
         raise UsageError(
@@ -230,11 +223,7 @@ def worktree_of(folder: Path, revision: str) -> Iterator[Worktree]:
 
 
 def _git(folder: Path, *words: str) -> None:
-    """Run git for as long as a large checkout takes.
-
-    Raises:
-        UsageError: it fails.
-    """
+    """Run git for as long as a large checkout takes."""
     try:
         done = run_git(folder, *words, timeout_s=_CHECKOUT_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired) as error:

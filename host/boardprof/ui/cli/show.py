@@ -222,11 +222,7 @@ def export(
 
 
 def _check_output(name: str, output: str | None) -> None:
-    """Check that an export can be written.
-
-    Raises:
-        UsageError: it cannot.
-    """
+    """Check that an export can be written."""
     from boardprof.results.report.report_file import check_report_file
     from boardprof.show.exporters import FOLDERS
 
@@ -284,15 +280,7 @@ def _option_exporter(
     allow: Sequence[str],
     metric: str | None,
 ) -> Exporter:
-    """Return an exporter with its options, which it has: the HTML page also gets earlier runs.
-
-    Args:
-        name: of the exporter.
-        after: the Report to export.
-        before: an older Report, for the page.
-        allow: mismatches to ignore, see `compare`.
-        metric: for collapsed stacks.
-    """
+    """Return an exporter with its options, which it has: the HTML page also gets earlier runs."""
     from boardprof.show.exporters import find_exporter
 
     if metric is not None:

@@ -13,18 +13,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.base.errors import UsageError
-from boardprof.ui.cli.build import build_options, taken_build_options
 from boardprof.ui.cli.group import SectionedCommand
 from boardprof.ui.cli.options import (
     STDOUT,
     Real,
     Seconds,
-    Whole,
+    baud_option,
     board_option,
+    build_options,
     complete_file,
     complete_target,
     complete_value,
     file_option,
+    number_option,
+    parse_build_options,
+    verbose_option,
     width_option,
     writable,
 )
@@ -42,9 +45,8 @@ from boardprof.ui.cli.output import (
 
 if TYPE_CHECKING:
     from boardprof.jobs.run.plan import Plan
-    from boardprof.jobs.tune.page import Winner
     from boardprof.jobs.tune.search import Search, Space, Trial
-    from boardprof.jobs.tune.winner import Alone, Subject
+    from boardprof.jobs.tune.winner import Subject
     from boardprof.results.stats.warnings import Kind
 
 _SECTIONS = {
@@ -99,13 +101,8 @@ _SHOWN = 5
     metavar="NAME=V,V...",
     help="A macro, and the values to choose from.",
 )
-@click.option(
-    "--trials",
-    metavar="N",
-    default=100,
-    show_default=True,
-    type=Whole(min=1),
-    help="Choices to try, including those of earlier runs of the study.",
+@number_option(
+    "--trials", "Choices to try, including those of earlier runs of the study.", default=100
 )
 @click.option(
     "--sampler",
@@ -150,26 +147,15 @@ _SHOWN = 5
     metavar="REL",
     help="Relative tolerance for floats in the output. [default: 0]",
 )
-@click.option(
+@number_option(
     "--warmup",
-    metavar="N",
-    type=Whole(min=0),
-    help="Calls before the first sample. [default: 0 on emulated boards, 1 on others]",
+    "Calls before the first sample. [default: 0 on emulated boards, 1 on others]",
+    least=0,
 )
-@click.option(
-    "--repeat",
-    metavar="N",
-    type=Whole(min=1),
-    help="Samples of each candidate. [default: 1 on emulated boards, 5 on others]",
+@number_option(
+    "--repeat", "Samples of each candidate. [default: 1 on emulated boards, 5 on others]"
 )
-@click.option(
-    "--number",
-    metavar="N",
-    default=1,
-    show_default=True,
-    type=Whole(min=1),
-    help="Calls per sample.",
-)
+@number_option("--number", "Calls per sample.", default=1)
 @click.option(
     "--timeout",
     "timeout_s",
@@ -193,7 +179,7 @@ _SHOWN = 5
     shell_complete=complete_file,
     help="Port of a real board, which is flashed with each image.",
 )
-@click.option("--baud", type=Whole(min=1), metavar="N", help="Baud rate of a serial port.")
+@baud_option
 @click.option(
     "--fleet",
     metavar="ADDRESS",
@@ -211,7 +197,7 @@ _SHOWN = 5
     help="Write a page with the history of trials.",
 )
 @width_option
-@click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")
+@verbose_option
 def tune(target: str, values: tuple[str, ...], **options: Any) -> None:
     """Find the compiler flags and macros with which a function costs least on a board.
 
@@ -232,8 +218,8 @@ def tune(target: str, values: tuple[str, ...], **options: Any) -> None:
         trials = min(options["trials"], space.size)
         with _live(search, trials) as show:
             search.run(trials, show)
-        alone = _measured_alone(search, subject)
-    winner = _winner(search, subject, alone)
+        best = search.best
+        winner = None if best is None else subject.winner(best.choice, search.goals[0])
     facts = tuning_facts(search, facts, winner)
     if options["json_file"] == STDOUT:
         echo_json(facts)
@@ -249,8 +235,8 @@ def tune(target: str, values: tuple[str, ...], **options: Any) -> None:
         text = f"{len(search.trials)} of {space.size:,} choices, {options['sampler']}"
         write_text(render_tuning(search, title, text, winner), options["html_file"])
         echo_written("Page", options["html_file"])
-    if alone is not None:
-        echo_warnings(alone.report, _TOO_SHORT)
+    if winner is not None and winner.report is not None:
+        echo_warnings(winner.report, _TOO_SHORT)
 
 
 def _plan(target: str, values: tuple[str, ...], options: Mapping[str, Any]) -> Plan:
@@ -266,7 +252,7 @@ def _plan(target: str, values: tuple[str, ...], options: Mapping[str, Any]) -> P
         values=values,
         boards=(options["board"],) if options["board"] else (),
         port=options["port"],
-        code=taken_build_options(options),
+        code=parse_build_options(options),
         expect=options["expect"],
         flash=options["port"] is not None,
     )
@@ -343,7 +329,7 @@ def _on_fleet(subject: Subject, address: str) -> Subject:
     from dataclasses import replace
     from functools import partial
 
-    from boardprof.jobs.fleet.runner import FleetRunner
+    from boardprof.jobs.fleet.fleet_runner import FleetRunner
 
     limits = {**subject.limits, "verbose": None}
     del limits["port"], limits["baud"]
@@ -388,27 +374,6 @@ def _search(
         subject=facts,
     )
     return search, facts
-
-
-def _measured_alone(search: Search, subject: Subject) -> Alone | None:
-    """Measure the winner by itself, if there is one and it has a cost of a call."""
-    from boardprof.jobs.tune.result import FLASH, RAM, STACK
-
-    best, goal = search.best, search.goals[0]
-    if best is None or goal in (FLASH, RAM, STACK):
-        return None
-    return subject.measured_alone(best.choice, goal)
-
-
-def _winner(search: Search, subject: Subject, alone: Alone | None) -> Winner | None:
-    from boardprof.jobs.tune.page import Winner
-
-    if search.best is None:
-        return None
-    command = subject.command(search.best.choice, alone)
-    if alone is None:
-        return Winner(command)
-    return Winner(command, alone.cost, alone.later_cost, alone.is_first_call)
 
 
 # -- while it runs -----------------------------------------------------------------------------
