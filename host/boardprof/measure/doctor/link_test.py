@@ -15,7 +15,7 @@ from boardprof.base.progress import activity
 from boardprof.measure.connect import agent_alone
 from boardprof.measure.session.board import Board
 from boardprof.measure.session.open_board import attach, open_line
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.wire.transport.base import Transport
 from boardprof.wire.transport.faults import Faults
 from boardprof.wire.transport.faulty import FaultyTransport
