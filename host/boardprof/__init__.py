@@ -82,6 +82,7 @@ _PARTS = {
     "itt": "compat.itt",
     "metrics": "base.metrics",
     "profiling": "compat.tvm_profiler",
+    "torch": "compat.torch",
     "transport": "wire.transport",
     "tune": "jobs.tune",
     "tvm": "compat.tvm",

@@ -67,12 +67,7 @@ class Metrics(dict[str, Metric]):
 
 
 class ProfiledFunction:
-    """The result of `profile_function`: call it with the function's arguments.
-
-    Attributes:
-        board: where it runs.
-        name: of the function.
-    """
+    """The result of `profile_function`: call it with the function's arguments."""
 
     def __init__(
         self,
