@@ -268,8 +268,29 @@ class _Build:
         inputs = {**link_inputs(self._spec), **digests(linker_files(self._flags.linker))}
         theirs = [*objects, *archives]
         build_id = self._build_id(units, [*agent, *theirs], inputs)
-        named = theirs if named is None else named
-        link = self._link_step(agent, objects, archives, fallback, inputs, hidden, build_id, named)
+        taken = linked_libraries(self._flags.linker)
+        parts = (part for path in taken for part in thin_members(path))
+        every = [*(theirs if named is None else named), *parts]
+        names = names_to_change(self._cache, agent, every, self._flags.lto)
+        copies = renamed_libraries(self._cc, self._cache, taken, names)
+        linker = Linker(
+            self._spec,
+            self._cc,
+            self._cache,
+            replace(self._flags, linker=with_copies(self._flags.linker, copies)),
+            self._linked_libc,
+            "c++" in self._compilers,
+            fallback,
+            self._no_libc(),
+        )
+        before = [*agent, *renamed(self._cc, objects, names)]
+        libraries = renamed(self._cc, archives, names)
+
+        def link(offered: Sequence[CFunction]) -> tuple[Path, str | None]:
+            tables = [self._cc.compile(self._table(offered, build_id))]
+            linked = [*before, *renamed(self._cc, tables, names)]
+            return linker.link(linked, libraries, digest(inputs), hidden)
+
         paths = [each.path for each in theirs]
         (image, libc), offered, missing = link_without_missing(
             self._cache, functions, paths, build_id, link
@@ -289,47 +310,6 @@ class _Build:
             libc,
             missing=missing,
         )
-
-    def _link_step(
-        self,
-        agent: Sequence[Object],
-        objects: Sequence[Object],
-        archives: Sequence[Object],
-        fallback: Object | None,
-        inputs: Mapping[str, str | None],
-        hidden: Mapping[str, str],
-        build_id: bytes,
-        named: Sequence[Object],
-    ) -> Callable[[Sequence[CFunction]], tuple[Path, str | None]]:
-        """Return a function that links the agent and the user's code with a table of functions.
-
-        The user's functions that have names of the agent's are renamed first.
-        """
-        taken = linked_libraries(self._flags.linker)
-        every = [*named, *(part for path in taken for part in thin_members(path))]
-        names = names_to_change(self._cache, agent, every, self._flags.lto)
-        copies = renamed_libraries(self._cc, self._cache, taken, names)
-        flags = replace(self._flags, linker=with_copies(self._flags.linker, copies))
-        cplusplus = "c++" in self._compilers
-        linker = Linker(
-            self._spec,
-            self._cc,
-            self._cache,
-            flags,
-            self._linked_libc,
-            cplusplus,
-            fallback,
-            self._no_libc(),
-        )
-        users = renamed(self._cc, objects, names)
-        libraries = renamed(self._cc, archives, names)
-
-        def link(offered: Sequence[CFunction]) -> tuple[Path, str | None]:
-            table = self._cc.compile(self._table(offered, build_id))
-            tables = renamed(self._cc, [table], names)
-            return linker.link([*agent, *users, *tables], libraries, digest(inputs), hidden)
-
-        return link
 
     def _no_libc(self) -> str | None:
         """Return a hint on how to link a C library. None if the board has none."""
