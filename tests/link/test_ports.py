@@ -21,8 +21,8 @@ from serial import rfc2217
 from serial.tools import list_ports
 from serial.tools.list_ports_common import ListPortInfo
 
+from boardprof.base.connection import ControlLines, split_lines, with_lines
 from boardprof.base.errors import BoardError, DeviceResetError, LinkError, UsageError
-from boardprof.base.port_name import ControlLines, split_lines, with_lines
 from boardprof.measure.connect import connect
 from boardprof.measure.session.open_board import attach
 from boardprof.target.build.builder import build

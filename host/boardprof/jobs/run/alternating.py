@@ -97,7 +97,7 @@ def run_in_turns(before: Side, after: Side, listener: Listener) -> Alternated:
         UsageError: a plan contradicts itself or lacks something.
     """
     specs = boards_of(after.plan)
-    sessions = sessions_on(specs, after.plan.port)
+    sessions = sessions_on(specs, after.plan.connection.port)
     listener = replace(listener, on_note=once(listener.on_note))
     outcomes: tuple[list[Outcome], list[Outcome]] = ([], [])
     for turn in turns(sessions):

@@ -8,7 +8,6 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from boardprof.base.errors import (
     BoardprofError,
@@ -27,8 +26,9 @@ from boardprof.jobs.run.plan import (
     boards_of,
     with_each_setting,
 )
-from boardprof.measure.connect import connect
+from boardprof.measure.connect import connect_by
 from boardprof.measure.session.board import Board
+from boardprof.measure.session.open_board import open_firmware
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import Profile
 from boardprof.target.build.firmware import Firmware
@@ -134,20 +134,11 @@ def _built(spec: BoardSpec, path: Path, plan: Plan, listener: Listener) -> Firmw
 
 def connected(spec: BoardSpec, plan: Plan, firmware: Firmware | None, listener: Listener) -> Board:
     """Start a plan's board, or connect to it."""
-    options: dict[str, Any] = {
-        "baud": plan.baud,
-        "timeout_s": plan.timeout_s,
-        "wall_timeout_s": plan.wall_timeout_s,
-        "takeover": plan.takeover,
-        "clock": plan.clock,
-        "key_file": plan.key_file,
-        "on_console": listener.on_console,
-        "on_note": listener.on_note,
-    }
+    connection = replace(plan.connection, on_console=listener.on_console, on_note=listener.on_note)
     with _after_flash(plan):
         if firmware is not None:
-            return firmware.open(plan.port, **options)
-        return connect(spec, plan.port, image=plan.image, **options)
+            return open_firmware(firmware, connection)
+        return connect_by(connection, spec, plan.image)
 
 
 def _after_flash(plan: Plan) -> AbstractContextManager[None]:
@@ -162,7 +153,13 @@ def _flash(spec: BoardSpec, plan: Plan, firmware: Firmware | None, listener: Lis
     from boardprof.target.build.flash import flash  # later: few runs flash
 
     image = firmware.image if firmware else Path(plan.image or "")
-    flash(spec, image, plan.port, output=listener.flash_output, on_command=listener.on_command)
+    flash(
+        spec,
+        image,
+        plan.connection.port,
+        output=listener.flash_output,
+        on_command=listener.on_command,
+    )
 
 
 def _measure_all(
@@ -184,7 +181,7 @@ def _measure_all(
                 yield wrong
         except BoardprofError as error:
             is_over = isinstance(error, _OF_THE_BOARD) or board.session.is_closed
-            if (is_over and plan.port is not None) or not isinstance(
+            if (is_over and plan.connection.port is not None) or not isinstance(
                 error, (DeviceError, RpcError, *_OF_THE_BOARD)
             ):
                 if left:

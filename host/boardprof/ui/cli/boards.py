@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,8 +14,8 @@ from boardprof.ui.cli.options import (
     board_option,
     image_option,
     json_option,
+    parse_connection,
     port_options,
-    taken_port_options,
     width_option,
 )
 from boardprof.ui.cli.output import echo_console, echo_json, echo_lines, echo_note, echo_page
@@ -126,12 +127,8 @@ def metrics(board: str | None, as_json: bool, **options: Any) -> None:
 
 def _connected(board: str | None, options: Mapping[str, Any]) -> Board:
     """Connect to a board with the given options."""
-    from boardprof.measure.connect import connect
+    from boardprof.measure.connect import connect_by
 
-    return connect(
-        board,
-        image=options["image"],
-        **taken_port_options(options),
-        on_console=echo_console if options.get("console") else None,
-        on_note=echo_note,
-    )
+    on_console = echo_console if options.get("console") else None
+    connection = replace(parse_connection(options), on_console=on_console, on_note=echo_note)
+    return connect_by(connection, board, options["image"])

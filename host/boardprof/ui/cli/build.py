@@ -14,8 +14,8 @@ from boardprof.ui.cli.options import (
     board_option,
     json_option,
     output_option,
+    parse_connection,
     port_options,
-    taken_port_options,
 )
 from boardprof.ui.cli.output import echo, echo_command, echo_json
 
@@ -234,8 +234,8 @@ def _image(
 
 def _checked(spec: BoardSpec, image: Path, options: Mapping[str, Any]) -> bytes:
     """Return the build that the board runs; raise if it is not the one that was flashed."""
-    from boardprof.measure.connect import connect
+    from boardprof.measure.connect import connect_by
     from boardprof.target.build.flash import after_flash
 
-    with after_flash(), connect(spec, image=image, **taken_port_options(options)) as connected:
+    with after_flash(), connect_by(parse_connection(options), spec, image) as connected:
         return connected.welcome.build_id

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from boardprof import __version__
+from boardprof.base.connection import Connection
 from boardprof.base.errors import BuildError, DeviceError, UsageError
 from boardprof.ui.cli.boards import board_facts
 from boardprof.ui.cli.options import (
@@ -158,6 +159,7 @@ def _doctor_board(as_json: bool, **options: Any) -> int:
     from boardprof.measure.doctor.known_work import FAILED, Finding
 
     began_s = time.monotonic()
+    key_file = options["key_file"] if options["port"] else None
     with progress_bar() as show:
 
         def told(found: Finding) -> None:
@@ -168,10 +170,8 @@ def _doctor_board(as_json: bool, **options: Any) -> int:
 
         findings = proved(
             options["board"],
-            options["port"],
-            key_file=options["key_file"],
+            Connection(options["port"], key_file=key_file, on_note=echo_note),
             on_finding=told,
-            on_note=echo_note,
         )
     if as_json:
         echo_json(proof_facts(findings))
@@ -189,13 +189,11 @@ def _doctor_link(as_json: bool, **options: Any) -> int:
         spec = default_board() if options["port"] is None else unnamed_board()
     tests = diagnose(
         spec,
-        options["port"],
+        Connection(options["port"], key_file=options["key_file"], on_note=echo_note),
         bauds=_bauds(options["bauds"]),
         seconds=options["seconds"],
         rate=options["faults"],
         seed=options["seed"],
-        key_file=options["key_file"],
-        on_note=echo_note,
     )
     if as_json:
         echo_json(links_facts(tests))

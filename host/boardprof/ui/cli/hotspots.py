@@ -19,9 +19,9 @@ from boardprof.ui.cli.options import (
     complete_value,
     file_option,
     image_option,
+    parse_connection,
     port_options,
     probe_option,
-    taken_port_options,
     width_option,
 )
 from boardprof.ui.cli.output import (
@@ -119,7 +119,7 @@ def hotspots(target: str, values: tuple[str, ...], board: str | None, **options:
         values=values,
         boards=(board,) if board else (),
         code=taken_build_options(options),
-        **taken_port_options(options),
+        connection=parse_connection(options),
         **{name: options[name] for name in ("image", "flash", "warmup", "sampled", "probe")},
         **{name: options[name] for name in ("samples", "seed") if options[name] is not None},
     )

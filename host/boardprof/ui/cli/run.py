@@ -27,10 +27,10 @@ from boardprof.ui.cli.options import (
     complete_value,
     file_option,
     image_option,
+    parse_connection,
     port_options,
     probe_option,
     table_option,
-    taken_port_options,
     warnings_option,
     width_option,
 )
@@ -288,7 +288,7 @@ def _plan(
         boards=tuple(names),
         metrics=tuple(m.strip() for m in metrics.split(",") if m.strip()) if metrics else None,
         code=taken_build_options(options),
-        **taken_port_options(options),
+        connection=parse_connection(options),
         **{name: options[name] for name in as_given},
     )
 

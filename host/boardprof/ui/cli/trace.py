@@ -21,8 +21,8 @@ from boardprof.ui.cli.options import (
     complete_value,
     image_option,
     output_option,
+    parse_connection,
     port_options,
-    taken_port_options,
     width_option,
 )
 from boardprof.ui.cli.output import (
@@ -276,7 +276,7 @@ def _plan(target: str, values: tuple[str, ...], options: Mapping[str, Any]) -> P
         image=options["image"],
         flash=options["flash"],
         **code,
-        **taken_port_options(options),
+        connection=parse_connection(options),
     )
 
 

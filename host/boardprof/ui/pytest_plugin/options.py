@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 import pytest
 
+from boardprof.base.connection import Connection
 from boardprof.base.errors import BoardprofError, UsageError
 from boardprof.base.settings import find_settings, set_project_name, settings_of
 
@@ -28,8 +29,7 @@ class Options:
 
     Attributes:
         boards: names; tests without a board of their own run on each. Empty for the default board.
-        port: where the board is. None to start it.
-        baud: of a serial port.
+        connection: to the board; without a port, it is started.
         baseline: what to compare with: a run of the history, or a file. None if absent.
         new_baseline: the baseline file to write. None if absent.
         ab_flags: two settings of compiler flags to measure in turns. None if absent.
@@ -38,8 +38,6 @@ class Options:
         allow: mismatches to ignore.
         json_file: file for the Report of all tests.
         save: its name in the history.
-        timeout_s: longest time of a call, in seconds of the board's clock. None for the default.
-        wall_timeout_s: the same in wall time.
         hotspots: record where each call spends its cost.
         wait_s: how long to wait for a board that another worker has.
         is_required: a missing board fails the test instead of skipping it.
@@ -47,14 +45,12 @@ class Options:
     """
 
     boards: tuple[str, ...]
-    port: str | None
-    baud: int | None
+    connection: Connection
     baseline: str | Path | None
     rules: tuple[str, ...]
     allow: tuple[str, ...]
     json_file: Path | None
     save: str | None
-    timeout_s: float | None
     wait_s: float
     is_required: bool
     is_baseline_required: bool = False
@@ -62,7 +58,6 @@ class Options:
     new_baseline: Path | None = None
     ab_flags: str | None = None
     ab_revision: str | None = None
-    wall_timeout_s: float | None = None
     hotspots: bool = False
     exports: tuple[str, ...] = ()
 
@@ -197,15 +192,17 @@ def read_options(config: pytest.Config) -> Options:
         raise pytest.UsageError(f"--bp-wait {wait_s} is not a number of seconds")
     return Options(
         boards=tuple(name.strip() for name in names if name.strip()),
-        port=option("port"),
-        baud=None if baud is None else _number("baud", baud, int),
+        connection=Connection(
+            option("port"),
+            None if baud is None else _number("baud", baud, int),
+            timeout_s=_timeout_s("timeout", option("timeout")),
+            wall_timeout_s=_timeout_s("wall-timeout", option("wall-timeout")),
+        ),
         baseline=baseline,
         rules=tuple(rules),
         allow=tuple(config.getoption("--bp-allow") or ()),
         json_file=None if json_file is None else Path(json_file).absolute(),
         save=config.getoption("--bp-save"),
-        timeout_s=_timeout_s("timeout", option("timeout")),
-        wall_timeout_s=_timeout_s("wall-timeout", option("wall-timeout")),
         wait_s=wait_s,
         is_required=config.getoption("--bp-require-board"),
         is_baseline_required=_is_required(config),

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from boardprof.base.processes import leased
-from boardprof.measure.connect import connect
+from boardprof.measure.connect import connect_by
 from boardprof.measure.session.board import Board
+from boardprof.measure.session.open_board import open_firmware
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.descriptions.board_file import BoardSpec
 from boardprof.target.descriptions.board_lookup import board_spec, default_board
@@ -58,7 +58,7 @@ class Boards:
         Raises:
             BoardprofError: it cannot be built, started or reached.
         """
-        port = self._options.port
+        port = self._options.connection.port
         spec = self._spec(wanted)
         if port is not None:
             with self._leased(port), self._connected(wanted, spec) as board:
@@ -91,19 +91,13 @@ class Boards:
     def _spec(self, wanted: Wanted) -> BoardSpec | None:
         if wanted.name is not None:
             return board_spec(wanted.name)
-        return default_board() if self._options.port is None else None
+        return default_board() if self._options.connection.port is None else None
 
     def _connected(self, wanted: Wanted, spec: BoardSpec | None) -> Board:
-        port = self._options.port
-        how: dict[str, Any] = {
-            "baud": self._options.baud,
-            "timeout_s": self._options.timeout_s,
-            "wall_timeout_s": self._options.wall_timeout_s,
-        }
         if not wanted.sources:
-            return connect(spec, port, **how)
+            return connect_by(self._options.connection, spec)
         from boardprof.target.build.builder import build  # later: it knows all compilers
 
         firmware = build(spec or default_board(), wanted.sources, wanted.options)
         self.compiled[wanted] = firmware.sources
-        return firmware.open(port, **how)
+        return open_firmware(firmware, self._options.connection)

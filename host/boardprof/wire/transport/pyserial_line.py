@@ -7,8 +7,8 @@ import sys
 import time
 from typing import Any
 
+from boardprof.base.connection import ControlLines
 from boardprof.base.errors import BoardError, BoardTimeoutError, LinkError, UsageError
-from boardprof.base.port_name import ControlLines
 
 _MOST = 1 << 16
 _LOOK_S = 0.02

@@ -9,8 +9,8 @@ import termios
 from collections.abc import Callable
 from dataclasses import replace
 
+from boardprof.base.connection import FORMS, ControlLines
 from boardprof.base.errors import BoardError, BusyError, LinkError, UsageError
-from boardprof.base.port_name import FORMS, ControlLines
 from boardprof.base.processes import described, lock_holders, openers
 from boardprof.wire.transport.base import DescriptorTransport, Transport
 from boardprof.wire.transport.pyserial_line import open_line
