@@ -70,7 +70,7 @@ PYTHON: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("boardprof.target.arguments.passing", "", "", ("Block",)),
     ("boardprof.target.arguments.dtypes", "", "", ("Dtypes",)),
     ("boardprof.measure.sampling.window", "", "", ("Window",)),
-    ("boardprof.wire.link.stream", "", "", ("Stream",)),
+    ("boardprof.wire.link.channels", "", "", ("Stream",)),
     ("boardprof.wire.decode.clock", "", "", ("ClockFit",)),
     ("boardprof.results.report.calls", "Calls of a Report", "What `Report.calls` is.", ("Calls",)),
     ("boardprof.results.report.columns", "", "", ("Column",)),

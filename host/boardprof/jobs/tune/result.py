@@ -14,10 +14,10 @@ from boardprof.base.errors import (
     BuildError,
     CheckFailedError,
     DeviceTimeoutError,
+    Location,
     UsageError,
 )
 from boardprof.results.report.measure_result import MeasureError, MeasureResult
-from boardprof.target.elf.binutils import Location
 
 FLASH, RAM, STACK = "Flash (bytes)", "RAM (bytes)", "Stack (bytes)"
 """Names of the sizes among the metrics."""

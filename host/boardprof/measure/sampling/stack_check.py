@@ -32,7 +32,6 @@ from boardprof.base.errors import (
 from boardprof.measure.sampling.board_link import BoardLink
 from boardprof.measure.sampling.counted_pass import PackedCall
 from boardprof.results.report.measurement import Stack
-from boardprof.target.descriptions.build_and_guard import cause_name
 from boardprof.target.elf.stack_need import ImageStack, StackNeed, image_stack
 from boardprof.target.toolchain.cache import Cache, FileHashes, digest
 from boardprof_protocol.codes import ErrorCode, FaultCause
@@ -108,7 +107,7 @@ class StackCheck:
             f"{function} was not called: it needs {need.total:,} bytes of stack, and {self._board} "
             f"has {room:,} ({need.largest:,} are for {whose}).",
             code=ErrorCode.FAULT,
-            cause=cause_name(FaultCause.STACK_OVERFLOW),
+            cause=FaultCause.STACK_OVERFLOW.key,
             hint=f"make the large arrays in {need.largest_of} smaller, static, or parameters",
         )
 
