@@ -66,7 +66,6 @@ __all__ = [
     "FrameError",
     "LayoutMismatchError",
     "LinkError",
-    "Location",
     "MissingToolError",
     "ProtocolMismatchError",
     "ReportFileError",
