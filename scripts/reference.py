@@ -120,8 +120,7 @@ PYTHON: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
         "[Extending](extending.md#a-transport) has one of another package.",
         ("Transport", "DescriptorTransport"),
     ),
-    ("boardprof.wire.transport.faulty", "", "", ("FaultyTransport",)),
-    ("boardprof.wire.transport.faults", "", "", ("Faults",)),
+    ("boardprof.wire.transport.faults", "", "", ("FaultyTransport", "Faults")),
     (
         "boardprof_protocol.layout",
         "Layouts of collectors",

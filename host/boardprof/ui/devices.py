@@ -14,7 +14,7 @@ from boardprof.base.processes import described, port_holders
 from boardprof.base.progress import activity
 from boardprof.measure.connect import connect
 from boardprof.show.layout import Page, text_table
-from boardprof.wire.transport.usb_ports import listed_ports
+from boardprof.wire.transport.serial import listed_ports
 
 if TYPE_CHECKING:
     from serial.tools.list_ports_common import ListPortInfo

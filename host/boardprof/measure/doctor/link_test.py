@@ -18,8 +18,7 @@ from boardprof.measure.doctor.line_counter import CountingTransport, LineCounts
 from boardprof.measure.session.board import Board
 from boardprof.measure.session.open_board import attach, open_line
 from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.wire.transport.faults import Faults
-from boardprof.wire.transport.faulty import FaultyTransport
+from boardprof.wire.transport.faults import Faults, FaultyTransport
 from boardprof_protocol.codes import BuiltIn
 
 _HELLO_S = 3.0

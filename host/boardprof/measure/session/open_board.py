@@ -263,7 +263,7 @@ def find_port(spec: BoardSpec, baud: int | None = None) -> str:
         BoardError: no port has such a board.
         UsageError: several ports do.
     """
-    from boardprof.wire.transport.usb_ports import listed_ports
+    from boardprof.wire.transport.serial import listed_ports
 
     ports = [port.device for port in listed_ports() if port.vid is not None]
     if len(ports) == 1:
@@ -354,14 +354,14 @@ def _open_port(spec: BoardSpec, port: str, connection: Connection, timeout_s: fl
     baud, key_file = connection.baud, connection.key_file
     port, lines = split_lines(port)
     if port.startswith("hwgrep://"):
-        from boardprof.wire.transport.usb_ports import path_like
+        from boardprof.wire.transport.serial import path_like
 
         port = path_like(port)
     # Transports are imported where they are used, for a quick start: one run needs one.
     if port.startswith(("rfc2217://", "spy://")):
         if key_file is not None:
             raise UsageError(f"{port} has no key.", hint="leave out --key-file")
-        from boardprof.wire.transport.pyserial_line import connect_pyserial
+        from boardprof.wire.transport.serial import connect_pyserial
 
         return connect_pyserial(port, baud or spec.launch.baud or DEFAULT_BAUD, lines)
     if "://" in port:
