@@ -16,7 +16,6 @@ import pytest
 from boardprof.base.errors import BuildError, DeviceResetError, UnknownNameError, UsageError
 from boardprof.base.metrics import Count
 from boardprof.jobs.run import record_events
-from boardprof.jobs.run.measure_plan import Listener
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
 from boardprof.results.probes.recording import ProbeRecording
@@ -305,7 +304,7 @@ def test_a_board_that_was_reset_ends_a_long_recording(monkeypatch: pytest.Monkey
     with ended, board, board.tracing() as recorder:
         with suppress(DeviceResetError):
             board.functions.reset()
-        record_events._wait(60.0, recorder, Listener(on_note=print))
+        record_events._wait(60.0, recorder)
 
 
 @pytest.mark.parametrize(("word", "bit"), [(0, 0), (1, 31), (1000, 7), (2047, 15)])

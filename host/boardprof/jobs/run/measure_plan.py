@@ -18,7 +18,7 @@ from boardprof.base.errors import (
     RpcError,
     WrongOutputError,
 )
-from boardprof.base.progress import waiting
+from boardprof.base.progress import show_progress, waiting
 from boardprof.jobs.run.function_choice import check_early, chosen_functions
 from boardprof.jobs.run.plan import (
     Plan,
@@ -39,7 +39,6 @@ _OF_THE_BOARD = (BoardTimeoutError, DeviceEndedError, DeviceResetError)
 """After these errors a board does nothing more, or has forgotten the host."""
 
 Note = Callable[[str], None]
-Progress = Callable[[str, int, int | None], None]
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,6 @@ class Listener:
     Attributes:
         on_note: gets what the user should know, such as functions that were left out.
         on_command: gets each compiler command.
-        on_progress: called with (function on board, calls done, calls in all).
         on_console: gets each line that a board prints.
         on_sources: gets the files that firmware was compiled from, including the user's headers.
         flash_output: file descriptor for the output of a tool that flashes; None keeps the output
@@ -59,7 +57,6 @@ class Listener:
 
     on_note: Note
     on_command: Callable[[str], None] | None = None
-    on_progress: Progress | None = None
     on_console: Callable[[str], None] | None = None
     on_sources: Callable[[Sequence[Path]], None] | None = None
     flash_output: int | None = None
@@ -210,13 +207,11 @@ def _measure(board: Board, name: str, plan: Plan, listener: Listener, at: str) -
 
         def show(done: int, total: int) -> None:
             heard()
-            if listener.on_progress is not None:
-                listener.on_progress(what, done, total)
+            show_progress(what, done, total)
 
         def show_transfer(way: str, done: int, total: int) -> None:
             heard()
-            if listener.on_progress is not None:
-                listener.on_progress(f"{what}, bytes {way}", done, total)
+            show_progress(f"{what}, bytes {way}", done, total)
 
         wanted = plan.wanted or WantedMetrics(plan.metrics, 1)
         given = {"warmup": plan.warmup, "repeat": plan.repeat}
@@ -237,19 +232,16 @@ def _measure(board: Board, name: str, plan: Plan, listener: Listener, at: str) -
         if plan.hotspots:
             named = plan.data.values(board.functions[name], board.memory.size)
             again = replace(plan, warmup=1 if plan.sampled else measurement.warmup)
-            profile = _profile(board, name, named, again, listener)
+            profile = _profile(board, name, named, again)
             measurement = replace(measurement, profile=profile)
         return wanted.with_missing(measurement, board)
 
 
-def _profile(
-    board: Board, name: str, named: Mapping[str, object], plan: Plan, listener: Listener
-) -> Profile:
+def _profile(board: Board, name: str, named: Mapping[str, object], plan: Plan) -> Profile:
     """Return the profile of a function as a plan asks for it: recorded or sampled."""
 
     def show(done: int, total: int) -> None:
-        if listener.on_progress is not None:
-            listener.on_progress(f"{name} on {board.spec.name}, samples", done, total)
+        show_progress(f"{name} on {board.spec.name}, samples", done, total)
 
     return board.hotspots(
         name,
@@ -293,4 +285,4 @@ def record_plan(plan: Plan, listener: Listener) -> Iterator[Profile]:
         with connected(spec, setting, firmware, listener) as board:
             for name in chosen_functions(board, setting, firmware, listener.on_note):
                 named = data.values(board.functions[name], board.memory.size)
-                yield _profile(board, name, named, plan, listener)
+                yield _profile(board, name, named, plan)

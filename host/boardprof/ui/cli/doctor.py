@@ -14,6 +14,7 @@ import click
 from boardprof import __version__
 from boardprof.base.connection import Connection
 from boardprof.base.errors import BuildError, DeviceError, UsageError
+from boardprof.base.progress import show_progress
 from boardprof.ui.cli.boards import board_facts
 from boardprof.ui.cli.options import (
     LONGEST_S,
@@ -160,11 +161,11 @@ def _doctor_board(as_json: bool, **options: Any) -> int:
 
     began_s = time.monotonic()
     key_file = options["key_file"] if options["port"] else None
-    with progress_bar() as show:
+    with progress_bar():
 
         def told(found: Finding) -> None:
             if as_json:
-                show(f"proving, {found.subject}", int(time.monotonic() - began_s), None)
+                show_progress(f"proving, {found.subject}", int(time.monotonic() - began_s), None)
             else:
                 echo_lines(finding_text(found))
 

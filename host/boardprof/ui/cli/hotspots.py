@@ -124,12 +124,11 @@ def hotspots(target: str, values: tuple[str, ...], board: str | None, **options:
         **{name: options[name] for name in ("samples", "seed") if options[name] is not None},
     )
     shows_console = options["verbose"] or options["console"]
-    with progress_bar() as on_progress, stdout_of_boards(shown=shows_console):
+    with progress_bar(), stdout_of_boards(shown=shows_console):
         listener = Listener(
             on_note=echo_note,
             on_command=echo_command if options["verbose"] else None,
             on_console=echo_console if shows_console else None,
-            on_progress=on_progress if options["sampled"] else None,
             flash_output=_STDERR,
         )
         profiles = list(record_plan(plan, listener))

@@ -317,10 +317,10 @@ def _shown(text: str) -> str:
 
 
 @contextlib.contextmanager
-def progress_bar(*, measures: bool = False) -> Iterator[Show]:
+def progress_bar(*, measures: bool = False) -> Iterator[None]:
     """Show the progress of long work while the context lasts: a bar, or lines in a log.
 
-    It shows the activities of `boardprof.base.progress`, and yields the function that does so.
+    It shows the activities of `boardprof.base.progress`.
 
     Args:
         measures: load the drawing library at once, since loading it later would disturb what is
@@ -346,7 +346,7 @@ def progress_bar(*, measures: bool = False) -> Iterator[Show]:
 
     try:
         with shown_by(show):
-            yield show
+            yield
     finally:
         if bar is not None:
             bar.end()

@@ -302,11 +302,10 @@ def _measured(
     from boardprof.jobs.run.measure_plan import Listener
 
     shows_console = options["verbose"] or options["console"]
-    with progress_bar(measures=True) as on_progress, stdout_of_boards(shown=shows_console):
+    with progress_bar(measures=True), stdout_of_boards(shown=shows_console):
         listener = Listener(
             on_note=echo_note,
             on_command=echo_command if options["verbose"] else None,
-            on_progress=on_progress,
             on_console=echo_console if shows_console else None,
             on_sources=on_sources,
             flash_output=_STDERR,

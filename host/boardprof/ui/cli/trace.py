@@ -140,8 +140,8 @@ def trace(target: str, values: tuple[str, ...], output: str | None, **options: A
         time_s=options["time_s"],
     )
     shows_console = options["verbose"] or options["console"]
-    with progress_bar() as on_progress, stdout_of_boards(shown=shows_console):
-        plan, listener = _plan(target, values, options), _listener(options, on_progress)
+    with progress_bar(), stdout_of_boards(shown=shows_console):
+        plan, listener = _plan(target, values, options), _listener(options)
         recording, error = record_events(plan, wanted, listener)
     if wanted.mode == "overwrite" and error is None:
         echo_note("recording goes on; read it with boardprof dump, also after a reset")
@@ -171,8 +171,8 @@ def dump(output: str | None, **options: Any) -> None:
     from boardprof.jobs.run.record_events import board_of
 
     _check_output(output)
-    with progress_bar() as on_progress:
-        plan, listener = _plan("", (), {**options, "flash": False}), _listener(options, on_progress)
+    with progress_bar():
+        plan, listener = _plan("", (), {**options, "flash": False}), _listener(options)
         with board_of(plan, listener) as (board, _):
             recording = board.kept_events()
     _finish(recording, output)
@@ -217,7 +217,7 @@ def top(interval_s: float, count: int | None, **options: Any) -> None:
     from boardprof.jobs.run.record_events import board_of, intervals
     from boardprof.show.trace_tables import interval_page
 
-    plan, listener = _plan("", (), {**options, "flash": False}), _listener(options, None)
+    plan, listener = _plan("", (), {**options, "flash": False}), _listener(options)
     with board_of(plan, listener) as (board, _), suppress(KeyboardInterrupt):
         found = intervals(board, interval_s, count, events=options["events"])
         for number, interval in enumerate(found):
@@ -280,7 +280,7 @@ def _plan(target: str, values: tuple[str, ...], options: Mapping[str, Any]) -> P
     )
 
 
-def _listener(options: Mapping[str, Any], on_progress: Any) -> Listener:
+def _listener(options: Mapping[str, Any]) -> Listener:
     from boardprof.jobs.run.measure_plan import Listener
 
     shows_console = options["verbose"] or options.get("console")
@@ -288,7 +288,6 @@ def _listener(options: Mapping[str, Any], on_progress: Any) -> Listener:
         on_note=echo_note,
         on_command=echo_command if options["verbose"] else None,
         on_console=echo_console if shows_console else None,
-        on_progress=on_progress,
         flash_output=_STDERR,
     )
 
