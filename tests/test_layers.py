@@ -20,7 +20,6 @@ ROOMS = {
 
 
 RISING = {
-    "measure.session.info": {"show.layout"},
     "results.comparison.comparison": {"show.exporters"},
     "results.redecode": {"target.descriptions.board_lookup"},
     "results.report.report": {"show.exporters"},

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from boardprof.compat.tvm_profiler.timing import time_evaluator
     from boardprof.measure.connect import connect
     from boardprof.measure.session.board import Board
-    from boardprof.results.comparison.compare import compare
+    from boardprof.results.history.run_comparison import compare
     from boardprof.results.report.report import Report
     from boardprof.target.arguments.passing import Keep, Out
     from boardprof.target.build.build import build
@@ -106,7 +106,7 @@ _MODULES = {
     "Ratio": "base.metrics",
     "Report": "results.report.report",
     "build": "target.build.build",
-    "compare": "results.comparison.compare",
+    "compare": "results.history.run_comparison",
     "connect": "measure.connect",
     "profile": "compat.torch.profiler",
     "profile_function": "compat.tvm_profiler.function",

@@ -20,7 +20,7 @@ from boardprof.base.writing import check_is_file, is_appended_to, unwritable
 
 if TYPE_CHECKING:
     from boardprof.results.comparison.comparison import Comparison
-    from boardprof.results.probes.recording import ProbeRecording
+    from boardprof.results.probes.run import ProbeRun
     from boardprof.results.report.report import Report
 
 __all__ = ["exporter_names", "find_exporter"]
@@ -34,7 +34,7 @@ _REPORT = {
     "callgrind": "profile_files:render_callgrind",
     "chrome": "chrome_trace:render_chrome",
     "collapsed": "flame_graph:render_collapsed",
-    "csv": "csv:render_csv",
+    "csv": "rows:render_csv",
     "html": "html:render_html",
     "json": "json:render_json",
     "markdown": "markdown:render_markdown",
@@ -46,8 +46,8 @@ _REPORT = {
 """Name -> module of ``boardprof.show``, and its function; imported when it is asked for."""
 
 _COMPARISON = {
-    "github": "ci_comparison:render_github",
-    "gitlab": "ci_comparison:render_gitlab",
+    "github": "comparison_files:render_github",
+    "gitlab": "comparison_files:render_gitlab",
     "json": "comparison_files:comparison_json",
     "junit": "comparison_files:comparison_junit",
     "markdown": "markdown:comparison_markdown",
@@ -57,13 +57,13 @@ _COMPARISON = {
 """The same for Comparisons. ``summary`` is ``markdown`` under a name that no Report's has."""
 
 _RECORDING = {
-    "chrome": "probe_chrome:render_probe_chrome",
-    "collapsed": "probe_stacks:render_probe_collapsed",
+    "chrome": "probe_traces:render_probe_chrome",
+    "collapsed": "probe_traces:render_probe_collapsed",
     "ctf": "ctf:render_ctf",
     "html": "probe_page:render_probe_page",
-    "memory": "memory_table:render_memory",
-    "perfetto": "perfetto:render_perfetto",
-    "speedscope": "probe_stacks:render_probe_speedscope",
+    "memory": "probe_tables:render_memory",
+    "perfetto": "probe_traces:render_perfetto",
+    "speedscope": "probe_traces:render_probe_speedscope",
 }
 """The same for recordings of probes."""
 
@@ -76,7 +76,7 @@ WITH_PLACES = frozenset({"html", "memory"})
 """Exporters of recordings that take file and line of calls, by return address (``places``)."""
 
 _OTHERS = {
-    "pandas": "data_frame:to_pandas",
+    "pandas": "rows:to_pandas",
     "parsed": "json:parse_json",
     "statistics": "table:render_statistics",
 }
@@ -216,7 +216,7 @@ def write_export(content: Report | Comparison, export: Export) -> None:
 
 
 def exported(
-    content: Report | Comparison | ProbeRecording, name: str, exporter: Callable[..., Any]
+    content: Report | Comparison | ProbeRun, name: str, exporter: Callable[..., Any]
 ) -> bytes | dict[str, bytes]:
     """Return the output of an exporter; of a recording, it may be a folder's files by name.
 

@@ -40,17 +40,7 @@ def proved(
     *,
     on_finding: Callable[[Finding], None] | None = None,
 ) -> list[Finding]:
-    """Start a board with functions of known work, or use the one at a port, and check it.
-
-    Args:
-        board: as for `connect`.
-        connection: without a port, the board is started.
-        on_finding: called with each finding as it is made.
-
-    Raises:
-        UsageError: the board does not exist, or the firmware at the port lacks these functions.
-        BoardError: nothing answers. BuildError: the functions do not build for it.
-    """
+    """Start a board with functions of known work, or use the one at a port, and check it."""
     if connection.port is not None:
         with connect_by(connection, board) as at_port:
             return prove(at_port, on_finding)
@@ -69,13 +59,6 @@ def prove(board: Board, on_finding: Callable[[Finding], None] | None = None) -> 
     """Check a board with known work.
 
     It is also a finding if no counter works, or if the board ends a call at its time limit.
-
-    Args:
-        board: with the functions of `proof_sources`.
-        on_finding: called with each finding as it is made.
-
-    Raises:
-        UsageError: the board does not have these functions.
     """
     own = {work.function for work in board.spec.doctor.work.values()}
     missing = sorted({_ROUNDS, _DEPTH, *own} - set(board.functions))
@@ -187,9 +170,7 @@ def _arena(board: Board) -> Finding:
 def _stack(board: Board, function: str) -> Iterator[Finding]:
     """Check that each further frame takes as much stack as the one before.
 
-    Args:
-        board: with ``function``.
-        function: its argument is the number of stack frames to make.
+    ``function`` takes the number of stack frames to make.
     """
     counters = (counter.name for each in board.offer.fixed for counter in each.counters)
     one = next((name for name in counters if name not in board.device.unsupported), None)

@@ -29,19 +29,9 @@ class Options:
 
     Attributes:
         boards: names; tests without a board of their own run on each. Empty for the default board.
-        connection: to the board; without a port, it is started.
         baseline: what to compare with: a run of the history, or a file. None if absent.
-        new_baseline: the baseline file to write. None if absent.
-        ab_flags: two settings of compiler flags to measure in turns. None if absent.
-        ab_revision: the commit to measure in turns with the working tree. None if absent.
         rules: a change must not break them; for tests whose marker has no rules.
-        allow: mismatches to ignore.
-        json_file: file for the Report of all tests.
-        save: its name in the history.
-        hotspots: record where each call spends its cost.
-        wait_s: how long to wait for a board that another worker has.
         is_required: a missing board fails the test instead of skipping it.
-        is_baseline_required: it is a failure if something could not be compared or checked.
     """
 
     boards: tuple[str, ...]
@@ -147,11 +137,7 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def read_options(config: pytest.Config) -> Options:
-    """Return the options of this run.
-
-    Raises:
-        pytest.UsageError: a settings file is wrong, or options conflict.
-    """
+    """Return the options of this run."""
     settings = _settings(config.rootpath)
 
     def option(name: str) -> Any:

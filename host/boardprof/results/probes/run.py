@@ -1,31 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was recorded of a board's probes, and where."""
+"""What was recorded of a board's probes, what is not known of it, and its file.
+
+The file is a zip archive of the facts, as JSON, and of the stream's bytes as they came.
+"""
 
 from __future__ import annotations
 
+import io
+import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from boardprof.base.errors import DecodeError
+from boardprof.base.errors import DecodeError, ReportFileError
+from boardprof.base.writing import write_bytes
 from boardprof.results.probes.core_clocks import CoreClock, related_clocks
 from boardprof.results.probes.core_events import CoreEvents, events_of_core
-from boardprof.results.probes.probe_names import ProbeNames
-from boardprof.results.probes.records import Block, blocks, join
+from boardprof.results.probes.events import Block, blocks, join
+from boardprof.results.probes.probe_names import ProbeNames, read_names
 from boardprof.results.probes.timeline import UNKNOWN_TASK, ProbeCosts, Timeline
 
 
 @dataclass(frozen=True)
 class TraceClock:
-    """What the times of events count.
+    """The clock of events.
 
     Attributes:
         unit: ``cycles``, ``instructions`` or ``ticks``.
         source: the register.
-        hz: its rate; 0 if it is not known or no time passes with it.
+        hz: 0 if it is not known or no time passes with it.
         per_tick: at most how much it counts in a tick of the port's counter; 0 if not known.
     """
 
@@ -37,16 +46,14 @@ class TraceClock:
 
 @dataclass(frozen=True)
 class Slot:
-    """The statistics of a range since they were started.
+    """The statistics of a range since they were started, in ticks.
 
     Attributes:
         number: of the range's begin.
         count: passes.
         lost: passes that overlapped another one or took too long, and are not in ``count``.
-        least: ticks of the shortest pass; 0 if there is none.
-        most: of the longest one.
-        sum: of all.
-        squares: sum of their squares; None if it was too large for the board.
+        least: the shortest pass; 0 if there is none.
+        squares: sum of the squares; None if it was too large for the board.
         too_long: whether passes were left out because the trace clock may wrap in them.
         unmatched: whether passes were left out because a task was in the range when recording
             began.
@@ -79,11 +86,11 @@ class Slot:
 
 @dataclass(frozen=True)
 class Task:
-    """A task of the firmware's operating system, from its table of tasks.
+    """A task, from the operating system's table of tasks.
 
     Attributes:
         number: of TASK events: the low 32 bits of its address.
-        name: as the firmware calls it; "" if it has none.
+        name: "" if it has none.
         stack: bytes of its stack; None if not known.
         used: the most bytes of it that were ever in use; None if not known.
     """
@@ -106,15 +113,11 @@ def task_name(number: int, tasks: Sequence[Task] = ()) -> str:
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """Where something was recorded.
+class RunFacts:
+    """The board and the firmware of a run.
 
     Attributes:
-        board: its name.
-        port: through which it was reached.
         clock_kind: ``measured``, ``declared`` or ``simulated``.
-        emulated: whether the board is an emulator.
-        agent_version: of its firmware.
         build_id: of the image, 16 hexadecimal digits.
         boot_id: differs between boots.
         image: the file that ran; "" if it was not known.
@@ -138,13 +141,11 @@ class Recorded:
 
 @dataclass(frozen=True)
 class MergedEvents:
-    """Events of all cores, in the order in which they happened.
+    """Events of all cores, in the order in which they happened; columns as in `Events`.
 
     Attributes:
         time: ticks of the common clock, since recording began.
         core: which has recorded it.
-        number: as in `Events`.
-        value: the same.
         error: how far off the times of two cores may be, in ticks; 0 with one core.
     """
 
@@ -156,14 +157,10 @@ class MergedEvents:
 
 
 @dataclass(frozen=True)
-class ProbeRecording:
+class ProbeRun:
     """What was recorded.
 
     Attributes:
-        facts: where.
-        clock: of the events.
-        names: of the image's probes.
-        costs: of the probes.
         content: the stream's bytes, as they came.
         slots: statistics of ranges; empty if they were not asked for.
         tasks: that the firmware has named.
@@ -171,12 +168,12 @@ class ProbeRecording:
             The last blocks come later.
     """
 
-    facts: Recorded
+    facts: RunFacts
     clock: TraceClock
     names: ProbeNames
     costs: ProbeCosts
     content: bytes = b""
-    slots: tuple[Slot, ...] = field(default=())
+    slots: tuple[Slot, ...] = ()
     tasks: tuple[Task, ...] = ()
     stopped: int | None = None
 
@@ -268,3 +265,124 @@ class ProbeRecording:
 
 
 _NONE = np.zeros(0, np.int64)
+
+
+# -- doubts ------------------------------------------------------------------------------------
+
+
+def doubts_of(run: ProbeRun, timelines: Sequence[Timeline]) -> Iterator[str]:
+    """Yield a sentence for each thing that was dropped, left out or does not fit together."""
+    if run.costs.interrupt is None and any(line.ranges.interrupts.any() for line in timelines):
+        yield (
+            "What an interrupt takes outside of its two marks is not known here, and is in ranges; "
+            "BP_CFG_INTERRUPTS=2 lets the agent measure it."
+        )
+    if run.costs.late is None and any(line.events.late.any() for line in timelines):
+        yield (
+            "What a record takes in addition when it has to find room in the ring first is not "
+            "known here, and is in ranges."
+        )
+    for core, line in enumerate(timelines):
+        where = f"Core {core}: " if len(timelines) > 1 else ""
+        yield from (f"{where}{text}" for text in _of_core(line))
+    for slot in run.slots:
+        name = run.names.by_number[slot.number].text
+        if slot.unmatched:
+            yield (
+                f"{name}: ends without a begin; statistics leave out the passes before, as a task "
+                "may have been in the range when recording began."
+            )
+        if slot.too_long:
+            yield (
+                f"{name}: statistics leave out passes that took so long that the trace clock of 32 "
+                "bits may wrap in them."
+            )
+
+
+def _of_core(line: Timeline) -> Iterator[str]:
+    found = line.diagnostics
+    if found.dropped:
+        yield (
+            f"{_count(found.dropped, 'event')} dropped in {_count(found.gaps, 'place')}; passes "
+            "across them are left out. Try: a larger BP_CFG_TRACE in the firmware, fewer probes, "
+            "or a shorter recording."
+        )
+    if found.unsure_gaps:
+        yield (
+            f"{_count(found.unsure, 'event')} left out in {_count(found.unsure_gaps, 'place')}: "
+            "bp_poll did not run for so long that the trace clock may have wrapped."
+        )
+    for name, count in found.without_begin.items():
+        yield f"{name}: {_count(count, 'end')} without a begin."
+    for name, count in found.without_end.items():
+        yield f"{name}: {_count(count, 'begin')} without an end."
+
+
+def _count(number: int, one: str) -> str:
+    return f"{number:,} {one}{'' if number == 1 else 's'}"
+
+
+# -- files -------------------------------------------------------------------------------------
+
+_VERSION = 1
+_FACTS, _CONTENT = "boardprof-trace.json", "blocks"  # names in the archive
+_MOST_BYTES = 1 << 33
+"""Of what an archive unpacks to: more is not a recording."""
+
+_DAMAGED = (
+    *(AttributeError, EOFError, KeyError, OverflowError, TypeError, ValueError),
+    *(zipfile.BadZipFile, zlib.error),
+    RuntimeError,  # zipfile: the archive is encrypted, or packed in a way it does not know
+)
+
+
+def write_run(run: ProbeRun, file: str) -> None:
+    """Write a run; a regular file completely or not at all."""
+    facts = {
+        "version": _VERSION,
+        "recorded": asdict(run.facts),
+        "clock": asdict(run.clock),
+        "costs": asdict(run.costs),
+        "names": run.names.section().hex(),
+        "slots": [asdict(slot) for slot in run.slots],
+        "tasks": [asdict(task) for task in run.tasks],
+        "stopped": run.stopped,
+    }
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(_FACTS, json.dumps(facts, indent=1))
+        archive.writestr(_CONTENT, run.content)
+    write_bytes(packed.getvalue(), file)
+
+
+def read_run(file: str) -> ProbeRun:
+    """Read a file that `write_run` has written.
+
+    Raises:
+        ReportFileError: it cannot be read, is damaged, or is of a later version.
+    """
+    try:
+        with zipfile.ZipFile(file) as archive:
+            if sum(entry.file_size for entry in archive.infolist()) > _MOST_BYTES:
+                raise ValueError("it unpacks to more than 8 GiB")
+            facts: dict[str, Any] = json.loads(archive.read(_FACTS))
+            content = archive.read(_CONTENT)
+        if facts["version"] != _VERSION:
+            raise ValueError(f"it has version {facts['version']}, not {_VERSION}")
+        return ProbeRun(
+            RunFacts(**facts["recorded"]),
+            TraceClock(**facts["clock"]),
+            read_names(bytes.fromhex(facts["names"])),
+            ProbeCosts(**facts["costs"]),
+            content,
+            tuple(Slot(**slot) for slot in facts["slots"]),
+            tuple(Task(**task) for task in facts["tasks"]),
+            facts.get("stopped"),  # not in files of 0.2.0
+        )
+    except OSError as error:
+        raise ReportFileError(f"{file} cannot be read: {error.strerror}.") from error
+    except _DAMAGED as error:
+        raise ReportFileError(
+            f"{file} is not a trace of this boardprof: {error}.",
+            hint="a file that `boardprof trace -o FILE` wrote",
+        ) from error

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The run of a branch that a new run is compared with: the newest clean one like it."""
+"""Comparison with runs of the history: by name, or with the newest clean one of a branch."""
 
 from __future__ import annotations
 
@@ -7,25 +7,101 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from boardprof.results.comparison.compare import compare
+from boardprof.results.comparison.compare import SPREAD_RUNS
+from boardprof.results.comparison.compare import compare as compare_reports
 from boardprof.results.comparison.comparison import Comparison, ComparisonError
 from boardprof.results.comparison.compatibility import comparable_flags
 from boardprof.results.comparison.rule import Rule, parse_rules
-from boardprof.results.history.choice import Choice
 from boardprof.results.history.report_lookup import (
     Found,
     branch_reports,
+    find_run,
     like_runs_of,
     user_history,
 )
 from boardprof.results.history.run import Run, RunId, contents_of
+from boardprof.results.history.run_table import Choice
 from boardprof.results.report.report import Report
 from boardprof.results.report.source_place import places_of
 
-__all__ = ["BranchRuns"]
+__all__ = ["BranchRuns", "compare"]
 
 _LISTED = 1000
 """Clean runs of a board and a function that are looked at; few of them are read."""
+
+
+def compare(
+    before: Report | str | int | Path,
+    after: Report | str | int | Path,
+    rules: str | Rule | Iterable[str | Rule] = (),
+    *,
+    alpha: float = 0.01,
+    allow: Iterable[str] = (),
+    before_name: str | None = None,
+    after_name: str | None = None,
+    fail_if_missing: bool = False,
+    sessions: int = 1,
+    earlier: Sequence[Report] | None = None,
+    spread_runs: int = SPREAD_RUNS,
+) -> Comparison:
+    """Compare two Reports row by row and metric by metric.
+
+    Args:
+        before: the old Report, or a reference to it in the history or the file system: ``last``,
+            ``#42``, its number, a name given by ``--save``, a branch, a commit, a JSON file or its
+            Path.
+        after: the new Report, likewise.
+        rules: one or more rules that a change must not break, such as ``cycles:median>2%``.
+        alpha: metrics that are not exact differ if the rank test gives a smaller p; 0 < alpha < 1.
+        allow: mismatches to ignore: ``clock``, ``board``, ``compiler``, ``inputs``.
+        before_name: name of the old Report in output.
+        after_name: name of the new Report in output.
+        fail_if_missing: rows that a rule could not judge are failures, like regressions.
+        sessions: number of sessions in each Report. Each has the same number of samples, and they
+            follow one after the other. Sessions of the two Reports alternated and are judged in
+            pairs.
+        earlier: Reports of earlier runs, the oldest first, for rules in spreads. None for the clean
+            runs of the branch of ``before`` up to it, which is then a run of the history.
+        spread_runs: how many of them, at most.
+
+    Raises:
+        UsageError: an argument has the wrong type, or alpha is out of range.
+        RuleError: a rule does not parse.
+        UnknownNameError: a rule's metric or a mismatch to allow does not exist.
+        ComparisonError: the Reports have nothing in common, have a mismatch that is not allowed, or
+            are the same run of the history.
+    """
+    parsed = parse_rules(rules)
+    old, old_name, old_run = _resolved(before, before_name or "before")
+    new, new_name, new_run = _resolved(after, after_name or "after")
+    if old_run is not None and new_run is not None and old_run.id == new_run.id:
+        raise ComparisonError(
+            f"Before and after are the same run, {new_name}: nothing could differ.",
+            hint="name an older one, such as last~1; boardprof history lists them",
+        )
+    if earlier is None and old_run is not None and any(rule.needs_runs for rule in parsed):
+        earlier = branch_reports(old_run, spread_runs)
+    return compare_reports(
+        old,
+        new,
+        parsed,
+        alpha=alpha,
+        allow=allow,
+        before_name=old_name,
+        after_name=new_name,
+        fail_if_missing=fail_if_missing,
+        sessions=sessions,
+        earlier=earlier,
+        spread_runs=spread_runs,
+    )
+
+
+def _resolved(side: Report | str | int | Path, name: str) -> tuple[Report, str, Run | None]:
+    """Return a Report, its name in output, and its run in the history, if it is one."""
+    if isinstance(side, Report):
+        return side, name, None
+    found = find_run(side)
+    return found.report, found.label, found.run
 
 
 def _whole(report: Report) -> Report | None:
@@ -36,12 +112,7 @@ class BranchRuns:
     """The clean runs of a branch; each is read once."""
 
     def __init__(self, branch: str, folder: str | Path = ".") -> None:
-        """Read nothing yet.
-
-        Args:
-            branch: its name.
-            folder: the current folder, whose project counts.
-        """
+        """Read nothing yet."""
         self.branch = branch
         self._folder = folder
         self._runs: dict[Choice, list[Run]] = {}
@@ -64,17 +135,6 @@ class BranchRuns:
         Several jobs may measure other things on one branch. So of these runs, the one with most of
         the Report's rows is returned; of several such runs, one of the same target or without
         further rows, then one with the same inputs, and then the newest.
-
-        Args:
-            report: of the new run.
-            rules: that will be checked.
-            allow: mismatches to ignore, see `compare`.
-            target: what was measured, such as ``fir.c:fir``; "" if not known.
-            part: returns the part of a run that is compared; None if there is none.
-
-        Raises:
-            HistoryError: the history cannot be read.
-            RuleError: a rule does not parse.
         """
         parsed = parse_rules(rules)
         wanted = contents_of(report)
@@ -138,7 +198,7 @@ def _compared(
     if any(olds[name].file != news[name].file for name in olds.keys() & news.keys()):
         return None
     try:
-        found = compare(before, after, allow=allow)
+        found = compare_reports(before, after, allow=allow)
     except ComparisonError:
         return None
     for rule in rules:

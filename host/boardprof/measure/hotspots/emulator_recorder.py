@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of a recorder: the plan that it reads, and the record of one call that it writes.
+"""The recorder of an emulator: the plan that it reads, and the record of one call that it writes.
 
 The plan says which calls of an image to record, and which code belongs to the agent. Both forms are
 described in ``device_runtime_c/recorder/bp_recorder.h``.
@@ -7,25 +7,20 @@ described in ``device_runtime_c/recorder/bp_recorder.h``.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 
 from boardprof.base.errors import DecodeError, UsageError
+from boardprof.measure.hotspots.call_tree import INTERRUPTS, CallEdge, CallPath, CallTree
+from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.launch import SimulatorSpec, filled
 from boardprof.target.elf.symbol_table import SymbolTable
-
-CALL, INTERRUPTS, OTHER = 0, 1, 2
-"""Paths of the call itself, of all handlers, and of what is beyond the limit of paths."""
-
-ELSEWHERE = 1 << 60
-"""From here on are addresses that stand for functions, where code has none in the image."""
+from boardprof.target.toolchain.simulator import build_simulator
 
 _HALF_WORD = 2
 _FIRST = "boardprof-record 1"
-
-Cost = tuple[int, ...]
-"""A figure for each column, instructions first."""
-
 
 _WINDOW = ("bp_window",)
 _THUNK = "bp_thunk"
@@ -41,14 +36,7 @@ _VECTOR, _VECTORS, _VECTOR_BYTES, _VECTOR_COUNT = "bp_trap", "bp_vectors", 128, 
 def plan_text(table: SymbolTable, functions: Iterable[str], record: Path, image: Path) -> str:
     """Return the plan to record calls of functions.
 
-    Args:
-        table: the functions of the image.
-        functions: those to record; which the image does not have are left out.
-        record: where the record goes.
-        image: for the error.
-
-    Raises:
-        UsageError: the image has no symbols.
+    Functions that the image does not have are left out.
     """
     lines = ["boardprof-plan 1", f"record {record}"]
     lines += [f"enter {table.entries[name]:x}" for name in functions if name in table.entries]
@@ -84,68 +72,16 @@ def _ranges(table: SymbolTable) -> Iterator[str]:
             yield f"outside {span}"
 
 
-@dataclass(frozen=True)
-class RecordedPath:
-    """A call path; ``parent`` is -1 at the top, ``entry`` the address of its function."""
-
-    parent: int
-    entry: int
-    calls: int
-
-
-@dataclass(frozen=True)
-class RecordedCalls:
-    """Calls from one instruction on one path, and their cost."""
-
-    caller: int
-    site: int
-    callee: int
-    calls: int
-    cost: Cost
-
-
-@dataclass
-class Record:
-    """One call.
-
-    Attributes:
-        columns: what is counted: ``instructions``, then others such as ``cycles``.
-        state: ``complete``, or ``incomplete`` and why.
-        total: of the call without interrupts.
-        paths: by number.
-        totals: entry of a function -> cost of it and all that it called.
-        calls: of one function by another.
-        counts: (path, address of an instruction) -> how often it was executed, and its cost.
-    """
-
-    columns: tuple[str, ...] = ()
-    state: str = ""
-    total: Cost = ()
-    paths: list[RecordedPath] = field(default_factory=list)
-    totals: dict[int, Cost] = field(default_factory=dict)
-    calls: list[RecordedCalls] = field(default_factory=list)
-    counts: dict[tuple[int, int], list[int]] = field(default_factory=dict)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the function returned."""
-        return self.state == "complete"
-
-
-def read_record(file: Path) -> Record:
-    """Read a record.
-
-    Raises:
-        DecodeError: it is missing or damaged.
-    """
+def read_record(file: Path) -> CallTree:
+    """Read a record."""
     try:
         lines = file.read_text(encoding="ascii").splitlines()
     except (OSError, ValueError) as error:
         raise DecodeError(f"The recorder has written no record: {error}.") from error
     if lines[:1] != [_FIRST] or lines[-1:] != ["end"]:
         raise DecodeError("The recorder's record is not complete, or of another version.")
-    record = Record()
-    takers: dict[str, Callable[[Record, Sequence[str]], None]] = {
+    record = CallTree()
+    takers: dict[str, Callable[[CallTree, Sequence[str]], None]] = {
         "columns": _take_columns,
         "state": _take_state,
         "total": _take_total,
@@ -165,38 +101,36 @@ def read_record(file: Path) -> Record:
     return record
 
 
-def _take_columns(record: Record, words: Sequence[str]) -> None:
+def _take_columns(record: CallTree, words: Sequence[str]) -> None:
     record.columns = tuple(words)
 
 
-def _take_state(record: Record, words: Sequence[str]) -> None:
+def _take_state(record: CallTree, words: Sequence[str]) -> None:
     record.state = " ".join(words)
 
 
-def _take_total(record: Record, words: Sequence[str]) -> None:
+def _take_total(record: CallTree, words: Sequence[str]) -> None:
     record.total = tuple(map(int, words))
 
 
-def _take_path(record: Record, words: Sequence[str]) -> None:
+def _take_path(record: CallTree, words: Sequence[str]) -> None:
     number, parent, entry, calls = words
     if int(number) != len(record.paths):
         raise ValueError(number)
-    record.paths.append(RecordedPath(int(parent), int(entry, 16), int(calls)))
+    record.paths.append(CallPath(int(parent), int(entry, 16), int(calls)))
 
 
-def _take_function(record: Record, words: Sequence[str]) -> None:
+def _take_function(record: CallTree, words: Sequence[str]) -> None:
     record.totals[int(words[0], 16)] = tuple(map(int, words[1:]))
 
 
-def _take_calls(record: Record, words: Sequence[str]) -> None:
+def _take_calls(record: CallTree, words: Sequence[str]) -> None:
     caller, site, callee, calls, *cost = words
-    found = RecordedCalls(
-        int(caller), int(site, 16), int(callee), int(calls), tuple(map(int, cost))
-    )
+    found = CallEdge(int(caller), int(site, 16), int(callee), int(calls), tuple(map(int, cost)))
     record.calls.append(found)
 
 
-def _take_ran(record: Record, words: Sequence[str], sign: int = 1) -> None:
+def _take_ran(record: CallTree, words: Sequence[str], sign: int = 1) -> None:
     path, times, first, lengths, *cost = words
     address = int(first, 16)
     for length in lengths:
@@ -209,11 +143,11 @@ def _take_ran(record: Record, words: Sequence[str], sign: int = 1) -> None:
         address += _HALF_WORD * int(length, 16)
 
 
-def _take_not(record: Record, words: Sequence[str]) -> None:
+def _take_not(record: CallTree, words: Sequence[str]) -> None:
     _take_ran(record, words, -1)
 
 
-def _check(record: Record) -> None:
+def _check(record: CallTree) -> None:
     """See that the instructions of the call add up to its total."""
     outside = {INTERRUPTS}
     for number, each in enumerate(record.paths):  # parents come first
@@ -228,3 +162,59 @@ def _check(record: Record) -> None:
             f"The record contradicts itself: its instructions add up to {sums}, its total is "
             f"{list(record.total)}."
         )
+
+
+_PLUGIN = SimulatorSpec(
+    sources=("{runtime}/recorder/*.[ch]",),
+    command=(
+        *("gcc", "-std=c11", "-O2", "-flto", "-shared", "-fPIC"),
+        *("{runtime}/recorder/bp_qemu.c", "{runtime}/recorder/bp_recorder.c"),
+        *("-o", "{output}"),
+    ),
+    program="gcc",
+    package="gcc",
+)
+"""How the recorder for QEMU is built."""
+
+
+class Emulator:
+    """The recorder of an emulator; see ``device_runtime_c/recorder``."""
+
+    def __init__(
+        self,
+        folder: Path,
+        image: Path,
+        table: SymbolTable,
+        functions: Iterable[str],
+        on_note: Callable[[str], None] | None,
+    ) -> None:
+        """Write the plan."""
+        self._table = table
+        self._record = folder / "record"
+        self._plan = folder / "plan"
+        self._plan.write_text(plan_text(table, functions, self._record, image), "utf-8")
+        self._on_note = on_note
+
+    def watched(self, spec: BoardSpec) -> BoardSpec:
+        """Return the board with the options of its emulator that record."""
+        values = {"plan": _in_options(self._plan), "image": "{image}", "port": "{port}"}
+        options = spec.launch.record
+        if any("{recorder}" in option for option in options):
+            what = "the recorder for QEMU"
+            recorder = build_simulator(spec, _PLUGIN, what=what, on_note=self._on_note)
+            values["recorder"] = _in_options(recorder)
+        command = (*spec.launch.command, *filled(options, values))
+        return replace(spec, launch=replace(spec.launch, command=command))
+
+    def arm(self) -> None:
+        """Remove the record of the call before."""
+        self._record.unlink(missing_ok=True)
+
+    def record(self, function: str) -> tuple[CallTree, SymbolTable] | None:
+        """Return the record, if it is there."""
+        del function  # the last call was of it
+        return (read_record(self._record), self._table) if self._record.exists() else None
+
+
+def _in_options(path: Path) -> str:
+    return os.fspath(path).replace(",", ",,")

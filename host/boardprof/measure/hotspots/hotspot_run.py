@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record calls on an emulated board that a recorder watches."""
+"""CallTree calls on an emulated board that a recorder watches."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import tempfile
 import time
@@ -14,31 +13,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-from boardprof.base.errors import BoardError, BoardprofError, DecodeError, MissingToolError
-from boardprof.measure.hotspots.callgrind import callgrind_command, read_dump
-from boardprof.measure.hotspots.record import Record, plan_text, read_record
-from boardprof.measure.hotspots.symbolizer import profile_of
+from boardprof.base.errors import BoardError, BoardprofError, DecodeError
+from boardprof.measure.hotspots.call_tree import CallTree, profile_of
+from boardprof.measure.hotspots.callgrind import Callgrind
+from boardprof.measure.hotspots.emulator_recorder import Emulator
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import Profile
 from boardprof.target.arguments.copies import copied_arguments
 from boardprof.target.descriptions.board_file import BoardSpec
 from boardprof.target.descriptions.board_lookup import check_recordable
-from boardprof.target.descriptions.launch import SimulatorSpec, filled
 from boardprof.target.elf.binutils import disassembly, objdump_of
 from boardprof.target.elf.symbol_table import SymbolTable, symbol_table
-from boardprof.target.toolchain.simulator import build_simulator
-
-_PLUGIN = SimulatorSpec(
-    sources=("{runtime}/recorder/*.[ch]",),
-    command=(
-        *("gcc", "-std=c11", "-O2", "-flto", "-shared", "-fPIC"),
-        *("{runtime}/recorder/bp_qemu.c", "{runtime}/recorder/bp_recorder.c"),
-        *("-o", "{output}"),
-    ),
-    program="gcc",
-    package="gcc",
-)
-"""How the recorder for QEMU is built."""
 
 _REFUSED = "Could not load plugin"
 """What QEMU says if it has no plugins, or an interface that the recorder does not know."""
@@ -94,96 +79,11 @@ class Recorder(Protocol):
     def arm(self) -> None:
         """Forget what was recorded."""
 
-    def record(self, function: str) -> tuple[Record, SymbolTable] | None:
-        """Return what was recorded of the last call, and its functions; None if nothing.
-
-        Raises:
-            DecodeError: it is damaged.
-        """
+    def record(self, function: str) -> tuple[CallTree, SymbolTable] | None:
+        """Return what was recorded of the last call, and its functions; None if nothing."""
 
 
-class Emulator:
-    """The recorder of an emulator; see ``device_runtime_c/recorder``."""
-
-    def __init__(
-        self,
-        folder: Path,
-        image: Path,
-        table: SymbolTable,
-        functions: Iterable[str],
-        on_note: Callable[[str], None] | None,
-    ) -> None:
-        """Write the plan."""
-        self._table = table
-        self._record = folder / "record"
-        self._plan = folder / "plan"
-        self._plan.write_text(plan_text(table, functions, self._record, image), "utf-8")
-        self._on_note = on_note
-
-    def watched(self, spec: BoardSpec) -> BoardSpec:
-        """Return the board with the options of its emulator that record."""
-        values = {"plan": _in_options(self._plan), "image": "{image}", "port": "{port}"}
-        options = spec.launch.record
-        if any("{recorder}" in option for option in options):
-            what = "the recorder for QEMU"
-            recorder = build_simulator(spec, _PLUGIN, what=what, on_note=self._on_note)
-            values["recorder"] = _in_options(recorder)
-        command = (*spec.launch.command, *filled(options, values))
-        return replace(spec, launch=replace(spec.launch, command=command))
-
-    def arm(self) -> None:
-        """Remove the record of the call before."""
-        self._record.unlink(missing_ok=True)
-
-    def record(self, function: str) -> tuple[Record, SymbolTable] | None:
-        """Return the record, if it is there."""
-        del function  # the last call was of it
-        return (read_record(self._record), self._table) if self._record.exists() else None
-
-
-def _in_options(path: Path) -> str:
-    return os.fspath(path).replace(",", ",,")
-
-
-class Callgrind:
-    """Valgrind's profiler, which runs the whole agent."""
-
-    def __init__(
-        self, folder: Path, image: Path, table: SymbolTable, texts: Mapping[int, str]
-    ) -> None:
-        """Keep its dumps in a folder; ``texts`` are of the image's instructions."""
-        self._dumps = folder / "dump"
-        self._image = image
-        self._table = table
-        self._texts = texts
-
-    def watched(self, spec: BoardSpec) -> BoardSpec:
-        """Return the board with an agent that runs under callgrind."""
-        if shutil.which("valgrind") is None:
-            raise MissingToolError("valgrind", "valgrind")
-        command = callgrind_command(spec.launch.command, self._dumps)
-        return replace(spec, launch=replace(spec.launch, command=command))
-
-    def arm(self) -> None:
-        """Remove all dumps."""
-        for each in self._all():
-            each.unlink()
-
-    def record(self, function: str) -> tuple[Record, SymbolTable] | None:
-        """Return what the last dump with a call of the function has of it."""
-        for each in reversed(self._all()):
-            found = read_dump(each, function, self._image, self._table, self._texts)
-            if found is not None:
-                return found
-        return None
-
-    def _all(self) -> list[Path]:
-        """Return the dumps, oldest first: ``dump.PROCESS.NUMBER``, at its end ``dump.PROCESS``."""
-        found = self._dumps.parent.glob(f"{self._dumps.name}.*")
-        return sorted(found, key=lambda file: (file.suffixes[1:] == [], len(file.name), file.name))
-
-
-class Recording:
+class HotspotRun:
     """A board of its own, started with a recorder. Use it by ``with``, or `close` it."""
 
     def __init__(
@@ -196,20 +96,7 @@ class Recording:
         sources: Iterable[Path] = (),
         on_note: Callable[[str], None] | None = None,
     ) -> None:
-        """Start the board.
-
-        Args:
-            spec: the board.
-            image: what it runs.
-            functions: that may be recorded: name -> name for the linker.
-            start: starts a board of this description with the image.
-            sources: files that the image was made of, whose text a profile keeps.
-            on_note: gets a note when the recorder is built.
-
-        Raises:
-            UsageError: no recorder knows such a board, or the image has no symbols.
-            BoardprofError: as ``start``.
-        """
+        """Start the board; ``functions`` may be recorded: name -> name for the linker."""
         check_recordable(spec)
         self._folder = contextlib.ExitStack()
         self._image = image
@@ -242,20 +129,9 @@ class Recording:
         named: Mapping[str, object] | None = None,
         warmup: int = 1,
     ) -> Profile:
-        """Record one call of a function.
+        """CallTree one call of a function.
 
-        Args:
-            function: its name.
-            args: its arguments. Arrays are not changed.
-            named: arguments by parameter name.
-            warmup: calls before it.
-
-        Returns:
-            Its profile; incomplete if a fault or a limit has ended the call.
-
-        Raises:
-            DecodeError: what was recorded is not what the board has counted.
-            BoardprofError: as `Board.measure`, if nothing was recorded.
+        Arrays are not changed. The profile is incomplete if a fault or a limit has ended the call.
         """
         if self._board is None:
             self._board = self._start(self._spec)
@@ -291,7 +167,7 @@ class Recording:
         )
         return replace(profile, failure=failure, recorder=self._spec.launch.recorder or "")
 
-    def _ended(self, function: str) -> tuple[Record, SymbolTable] | None:
+    def _ended(self, function: str) -> tuple[CallTree, SymbolTable] | None:
         """Return what a recorder tells only when its board has ended."""
         assert self._board is not None
         self._board.close()

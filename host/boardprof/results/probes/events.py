@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,12 +55,7 @@ class Block(NamedTuple):
 
 
 def blocks(content: bytes, order: str = "<") -> Iterator[Block]:
-    """Yield the blocks in a stream's bytes; one that is cut off at the end is left out.
-
-    Args:
-        content: from the stream's beginning.
-        order: of the bytes of records, ``<`` or ``>``.
-    """
+    """Yield the blocks in a stream's bytes; one that is cut off at the end is left out."""
     all_words = np.frombuffer(content, f"{order}u4", len(content) // 4)
     all_words = all_words.astype(np.uint32, copy=False)
     at = 0
@@ -100,9 +95,7 @@ class Events:
 
     def where(self, kept: npt.NDArray[np.bool_] | slice) -> Events:
         """Return some of the events."""
-        return Events(
-            self.time[kept], self.number[kept], self.value[kept], self.late[kept], self.took[kept]
-        )
+        return Events(*(getattr(self, field.name)[kept] for field in fields(self)))
 
     @property
     def dropped(self) -> int:
@@ -159,13 +152,8 @@ def join(pieces: Sequence[Events]) -> Events:
         return pieces[0]
     if not pieces:
         return Events(*(np.zeros(0, kind) for kind in ("i8", "u2", "u4", "?", "u4")))
-    return Events(
-        np.concatenate([each.time for each in pieces]),
-        np.concatenate([each.number for each in pieces]),
-        np.concatenate([each.value for each in pieces]),
-        np.concatenate([each.late for each in pieces]),
-        np.concatenate([each.took for each in pieces]),
-    )
+    names = [field.name for field in fields(Events)]
+    return Events(*(np.concatenate([getattr(each, name) for each in pieces]) for name in names))
 
 
 def gather(pieces: Iterable[Events], most: int) -> Events:
@@ -315,7 +303,7 @@ def kept_blocks(
         at: where the next record would begin.
         written: words since recording began, modulo 2^32.
         last: clock of the newest record.
-        names: of the image.
+        names: of the image's probes.
     """
     count = min(written, len(words))
     pairs = np.roll(words, -at)[len(words) - count :].reshape(-1, 2)
