@@ -168,8 +168,7 @@ def complete_value(
 
 def _function_names(file: str, start: str) -> list[str]:
     """Return the functions of a source with this prefix; none if it does not compile."""
-    from boardprof.base.connection import Connection, with_lines
-from boardprof.base.errors import BoardprofError
+    from boardprof.base.errors import BoardprofError
     from boardprof.target.build.build_options import BuildOptions
     from boardprof.target.build.builder import source_functions
     from boardprof.target.descriptions.board_lookup import default_board
