@@ -21,11 +21,9 @@ ROOMS = {
 
 RISING = {
     "results.comparison.comparison": {"show.exporters"},
-    "results.redecode": {"target.descriptions.board_lookup"},
+    "results.redecode": {"target.descriptions.board"},
     "results.report.report": {"show.exporters"},
     "target.build.firmware": {"measure.session.open_board"},
-    "target.elf.binutils": {"results.report.profile"},
-    "target.elf.call_sites": {"results.report.profile"},
 }
 """Imports that the table does not allow, and that are to go."""
 

@@ -26,7 +26,7 @@ from boardprof.base.errors import BoardError, DeviceResetError, LinkError, Usage
 from boardprof.measure.connect import connect
 from boardprof.measure.session.open_board import attach
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 from boardprof.wire.transport import serial as serial_ports
 from boardprof.wire.transport.base import DescriptorTransport
 from boardprof.wire.transport.ssh import connect_ssh, parse_ssh_url
