@@ -186,4 +186,4 @@ def test_a_static_function_as_an_argument_is_told_how_it_gets_on_the_board(tmp_p
     (tmp_path / "s.c").write_text(source)
     done = boardprof("run", "-b", "native", "s.c:use", "g=f", folder=tmp_path)
     assert done.code == 2
-    assert "Try: if f is static, --keep f puts it on the board\n" in done.err
+    assert "Try: if f is static, --no-inline f puts it on the board\n" in done.err

@@ -124,7 +124,7 @@ def open_firmware(firmware: Firmware, connection: Connection = _DEFAULT) -> Boar
         built=firmware.build_id,
     )
     board.flags = firmware.flags
-    board.know(firmware.functions)
+    board.add_functions(firmware.functions)
     board.libc, board.compilers = firmware.libc, firmware.compilers
     board.files = firmware.sources
     return board
@@ -180,7 +180,7 @@ def attach(
         layouts = layouts_for(spec.folder)
         board = Board(spec, session, welcome, dictionary, layouts, is_started=is_started)
         if image is not None:
-            board.know_image(
+            board.set_image(
                 Path(image),
                 is_of_this_host=is_of_this_host,
                 built=built,
