@@ -95,7 +95,10 @@ class Session:
             from boardprof.ui.pytest_plugin.profiler import Turns
 
             self._turns = Turns(
-                self.boards, options.port, flags=options.ab_flags, revision=options.ab_revision
+                self.boards,
+                options.connection.port,
+                flags=options.ab_flags,
+                revision=options.ab_revision,
             )
         return self._turns
 
