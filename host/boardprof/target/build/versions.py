@@ -18,7 +18,7 @@ from boardprof.base.errors import BuildError, UnknownNameError, UsageError
 from boardprof.target.build.build_errors import missing_header
 from boardprof.target.build.build_options import BuildOptions, user_flags
 from boardprof.target.build.builder import build, cxx_of, link_objects
-from boardprof.target.build.firmware import Firmware, sizes_of
+from boardprof.target.build.firmware import BuiltFirmware, sizes_of
 from boardprof.target.build.functions import fitted
 from boardprof.target.build.sources import (
     agent_units,
@@ -147,7 +147,7 @@ class VersionBuilder:
         made = self._cc.edit(made, *_renaming(function, name), *self._alignment)
         return Version(function, name, code, made, tuple(sources), options, headers)
 
-    def link(self, versions: Sequence[Version]) -> Firmware:
+    def link(self, versions: Sequence[Version]) -> BuiltFirmware:
         """Link versions of different code; one that is built alone comes alone.
 
         Versions that need a symbol which is not defined are left out, as `Firmware.missing` says.
