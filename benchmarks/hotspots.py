@@ -26,8 +26,7 @@ from boardprof.measure.hotspots.hotspot_run import HotspotRun
 from boardprof.measure.session.board import Board
 from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import BoardSpec, board_spec
-from boardprof.target.elf.binutils import frames_at
-from boardprof.target.elf.symbol_table import symbol_table
+from boardprof.target.elf.addresses import frames_at, symbol_table
 
 BOARDS = ("qemu-rv32", "qemu-cortex-m4")
 SLOWDOWN = 1.5

@@ -19,7 +19,7 @@ from boardprof.measure.connect import connect
 from boardprof.measure.firmware import Firmware
 from boardprof.measure.session.board import Board
 from boardprof.target.descriptions.board import board_spec, find_boards
-from boardprof.target.elf.binutils import locate
+from boardprof.target.elf.addresses import locate
 from boardprof_protocol.codes import CounterStatus
 from tests.boards.conftest import NAMES, SMALL, WORKLOADS, available, spec_of
 from tests.boards.test_guards_bare import FAULTS, marked

@@ -22,7 +22,7 @@ from boardprof.measure.session.board import Board
 from boardprof.measure.session.open_board import guard_calls
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.descriptions.board import board_spec
-from boardprof.target.descriptions.build_and_guard import CAUSES
+from boardprof.target.descriptions.tables import CAUSES
 from tests.boards.conftest import NAMES, available, hang_limit_s, spec_of
 from tests.cli.command import boardprof, rows
 from tests.firmware import build

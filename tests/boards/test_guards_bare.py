@@ -23,7 +23,7 @@ from boardprof.measure.firmware import Firmware
 from boardprof.measure.session.board import Board
 from boardprof.results.report.report import Report
 from boardprof.target.descriptions.board import board_spec
-from boardprof.target.elf.binutils import locate
+from boardprof.target.elf.addresses import locate
 from tests.boards.conftest import available
 from tests.firmware import build
 

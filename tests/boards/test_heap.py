@@ -13,7 +13,7 @@ from boardprof.measure.firmware import Firmware
 from boardprof.measure.session.board import Board
 from boardprof.results.probes.heap import BEFORE, CallSite, Heap, heap_of
 from boardprof.target.build.build_options import BuildOptions
-from boardprof.target.elf.binutils import call_sites
+from boardprof.target.elf.addresses import call_sites
 from tests.boards.conftest import available
 from tests.firmware import build
 

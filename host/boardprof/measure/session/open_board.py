@@ -28,7 +28,7 @@ from boardprof.target.descriptions.board import (
     with_reported_board,
 )
 from boardprof.target.descriptions.launch import DEFAULT_BAUD, filled
-from boardprof.target.elf.binutils import locate
+from boardprof.target.elf.addresses import locate
 from boardprof.target.elf.identity import check_image
 from boardprof.target.toolchain.cache import cache_root
 from boardprof.wire.decode.dictionary import Dictionary

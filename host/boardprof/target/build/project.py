@@ -22,7 +22,7 @@ from boardprof.base.writing import unwritable
 from boardprof.target.build.glue import fit, table_source
 from boardprof.target.cfunction import CFunction
 from boardprof.target.descriptions.board import is_board_name
-from boardprof.target.descriptions.build_and_guard import agent_options
+from boardprof.target.descriptions.tables import agent_options
 from boardprof.target.elf.functions import functions, hidden_functions
 from boardprof.target.elf.object_file import OBJECT, images, read_image, symbols
 from boardprof.target.toolchain.cache import digest
