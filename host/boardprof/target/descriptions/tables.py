@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of ``board.toml``: ``[build]``, ``[guard]``, ``[events]``, ``[derived]``, ``[doctor]``.
+"""Tables of ``board.toml``: ``[build]``, ``[guard]``, ``[events]``, ``[derived]`` and ``[doctor]``.
 
 `launch` has those about reaching a board. ``bp_config.h`` has all options of the agent with their
 defaults, and ``#error`` lines for wrong values.
