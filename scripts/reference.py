@@ -40,14 +40,14 @@ PYTHON: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
         ("Metrics", "ProfiledFunction", "TimeEvaluator", "BenchmarkResult"),
     ),
     (
-        "boardprof.compat.torch.event_lists",
+        "boardprof.compat.torch.results",
         "What a profile gives",
         "",
         ("EventList", "EventAverages"),
     ),
     ("boardprof.compat.torch.events", "", "", ("FunctionEvent",)),
-    ("boardprof.compat.torch.memory_change", "", "", ("MemoryChange",)),
-    ("boardprof.compat.torch.averages", "", "", ("FunctionEventAvg",)),
+    ("boardprof.compat.torch.board_activity", "", "", ("MemoryChange",)),
+    ("boardprof.compat.torch.events", "", "", ("FunctionEventAvg",)),
     ("boardprof.itt", "boardprof.itt: markers", "", ()),
     (
         "boardprof.compat.torch.flops",

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from boardprof.base.metrics import Count, Duration, Percent, Ratio
     from boardprof.compat.torch.export import tensorboard_trace_handler
     from boardprof.compat.torch.flops import register_flops
+    from boardprof.compat.torch.host_events import record_function
     from boardprof.compat.torch.profiler import profile
-    from boardprof.compat.torch.records import record_function
     from boardprof.compat.torch.settings import ProfilerAction, ProfilerActivity, schedule
     from boardprof.compat.tvm_profiler.function import profile_function
     from boardprof.compat.tvm_profiler.host_collectors import (
@@ -110,7 +110,7 @@ _MODULES = {
     "connect": "measure.connect",
     "profile": "compat.torch.profiler",
     "profile_function": "compat.tvm_profiler.function",
-    "record_function": "compat.torch.records",
+    "record_function": "compat.torch.host_events",
     "register_flops": "compat.torch.flops",
     "schedule": "compat.torch.settings",
     "tensorboard_trace_handler": "compat.torch.export",

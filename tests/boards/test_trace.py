@@ -20,8 +20,8 @@ import pytest
 from boardprof.base.errors import CheckFailedError, UnknownNameError, UsageError
 from boardprof.base.metrics import Count
 from boardprof.compat.torch.flops import register_flops, unregister_flops
+from boardprof.compat.torch.host_events import record_function
 from boardprof.compat.torch.profiler import profile
-from boardprof.compat.torch.records import record_function
 from boardprof.compat.torch.settings import NotSupportedByAgentError, ProfilerActivity, schedule
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import OBSERVERS, Board

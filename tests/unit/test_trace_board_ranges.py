@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from boardprof.compat.torch.board_probes import _parents
+from boardprof.compat.torch.board_activity import _parents
 from boardprof.results.probes.timeline import Passes
 
 

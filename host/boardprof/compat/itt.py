@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import sys
 import threading
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from boardprof.base.errors import UsageError
-from boardprof.compat.torch.records import (
+from boardprof.compat.torch.host_events import (
     Open,
     begin_range,
     check_name,
@@ -20,7 +19,7 @@ from boardprof.compat.torch.records import (
     open_here,
     record_function,
 )
-from boardprof.compat.torch.records import mark as _mark
+from boardprof.compat.torch.host_events import mark as _mark
 
 __all__ = ["is_available", "mark", "range", "range_pop", "range_push"]
 
@@ -92,12 +91,7 @@ class range(record_function):
         range_push(self.name)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Pop the range."""
         _pop(error)
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 import time
 import warnings
@@ -11,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from boardprof.base.errors import CheckFailedError, UsageError
-from boardprof.base.metrics import metric_called
+from boardprof.base.errors import UsageError
 from boardprof.compat.tvm_profiler.collector_selection import Module, board_of, check_device
 from boardprof.compat.tvm_profiler.observed_calls import (
     MOST_CALLS,
@@ -22,12 +20,12 @@ from boardprof.compat.tvm_profiler.observed_calls import (
     observed_value,
     time_long_enough,
 )
+from boardprof.jobs.tune.candidate import measured_result
 from boardprof.measure.sampling.available_metrics import ALL, metric_names
 from boardprof.measure.sampling.passes import check_range
 from boardprof.measure.sampling.placement import Placement
 from boardprof.measure.session.board import Board, HostCall
-from boardprof.results.report.calls import STACK
-from boardprof.results.report.measure_result import MeasureError, MeasureResult, samples_of
+from boardprof.results.report.measure_result import MeasureResult, samples_of
 from boardprof.results.report.measurement import Stack
 
 _LONGEST_MS = 1e9
@@ -180,28 +178,12 @@ class TimeEvaluator:
             named=named,
             mask_interrupts=self._masks,
         )
-        samples = samples_of(measurement)
-        passed_s = time.monotonic() - began_s
-        medians = {name: statistics.median(each) for name, each in samples.items()}
-        if isinstance(measurement.stack, Stack):
-            medians[STACK] = float(measurement.stack.used)
-        error = None
-        for name in self._metrics:
-            found = metric_called(name, medians)
-            if found is not None:
-                medians[name] = medians[found]
-            elif error is None:
-                error = CheckFailedError(f"{name} is not known: {measurement.stack}.")
-        first = metric_called(self._metrics[0], samples)
-        costs = samples[first] if first is not None else [medians.get(self._metrics[0], math.inf)]
-        return MeasureResult(
-            () if error is not None else tuple(costs),
-            MeasureError.NO_ERROR if error is None else MeasureError.OVER_LIMIT,
-            passed_s,
-            time.time(),
-            medians,
-            error,
-            run_s=passed_s,
+        stack = measurement.stack
+        return measured_result(
+            samples_of(measurement),
+            stack.used if isinstance(stack, Stack) else stack,
+            self._metrics,
+            run_s=time.monotonic() - began_s,
         )
 
     def close(self) -> None:

@@ -21,11 +21,7 @@ _HOOK = re.compile(rb"\b[A-Za-z]\w*_(?:setup|check)\b")
 
 
 def check_early(functions: Sequence[CFunction], plan: Plan) -> None:
-    """Check the arguments against the function before its firmware is built.
-
-    Raises:
-        UsageError, UnknownNameError: a parameter has no value, or does not exist.
-    """
+    """Check the arguments against the function before its firmware is built."""
     for function in functions:
         if function.name == plan.function and function.reason is None:
             check_arguments(function.name, signature(function), plan.arguments)
@@ -34,17 +30,7 @@ def check_early(functions: Sequence[CFunction], plan: Plan) -> None:
 def chosen_functions(
     board: Board, plan: Plan, firmware: Firmware | None, on_note: Note
 ) -> list[str]:
-    """Return the functions to measure, in the board's order.
-
-    Args:
-        board: with the functions.
-        plan: names one function, or all.
-        firmware: built for the plan; None if the board has its own.
-        on_note: gets the functions that are left out, with reasons.
-
-    Raises:
-        UsageError, UnknownNameError, BuildError: no function can be measured.
-    """
+    """Return the functions to measure, in the board's order."""
     chosen = _chosen(board, plan, firmware, on_note)
     _note_hooks(chosen, board, plan, firmware, on_note)
     return chosen
@@ -249,12 +235,7 @@ def parameters_given(parameters: Collection[str], arguments: Mapping[str, str]) 
 
 
 def check_arguments(function: str, signature: str, arguments: Mapping[str, str]) -> None:
-    """Check that each parameter has an argument; the error shows examples for missing ones.
-
-    Raises:
-        UsageError: a parameter has no argument.
-        UnknownNameError: the parameter does not exist.
-    """
+    """Check that each parameter has an argument; the error shows examples for missing ones."""
     parsed = parse_signature(signature)
     given = parameters_given([name for name, _ in parsed.parameters], arguments)
     missing = [name for name, _ in parsed.parameters if name not in given]

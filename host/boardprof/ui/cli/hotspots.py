@@ -103,7 +103,7 @@ def hotspots(target: str, values: tuple[str, ...], board: str | None, **options:
     real boards, too; each share then has a 95 % confidence interval. TARGET and NAME=VALUE are as
     for `boardprof run`.
     """
-    from boardprof.jobs.run.measure_plan import record_plan
+    from boardprof.jobs.run.execution import record_plan
     from boardprof.jobs.run.plan import Plan
 
     _check_sampling(options)

@@ -62,8 +62,8 @@ from boardprof.ui.cli.output import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from boardprof.jobs.run.execution import Outcome
     from boardprof.jobs.run.plan import Plan
-    from boardprof.jobs.run.runner import Outcome
     from boardprof.results.comparison.comparison import Comparison
     from boardprof.results.history.run import RunId
     from boardprof.results.report.report import Report
@@ -289,7 +289,7 @@ def _measured(
     plan: Plan, against: Against, options: Mapping[str, Any], sources: list[Path]
 ) -> Outcome:
     """Measure; ``sources`` gets the files that were compiled."""
-    from boardprof.jobs.run.runner import run_plan
+    from boardprof.jobs.run.execution import run_plan
 
     if against.has_turns:
         from boardprof.jobs.run.alternating import run_in_turns, two_sides
@@ -411,7 +411,7 @@ def _is_of_same_file(command: str, target: str) -> bool:
         words = shlex.split(command)
     except ValueError:  # its end is missing
         return False
-    from boardprof.jobs.run.target import split_target
+    from boardprof.jobs.run.plan import split_target
 
     path, _ = split_target(target)
     if not path:

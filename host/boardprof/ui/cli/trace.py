@@ -117,7 +117,7 @@ def trace(target: str, values: tuple[str, ...], output: str | None, **options: A
 
     `show`, `compare` and `export` take the trace like a Report: a range is a row.
     """
-    from boardprof.jobs.run.record_events import RecordingPlan, record_events
+    from boardprof.jobs.run.probe_run import RecordingPlan, record_events
 
     if not options["events"] and not options["statistics"]:
         raise UsageError("Nothing is recorded: neither events nor statistics.", hint="--statistics")
@@ -158,7 +158,7 @@ def dump(output: str | None, **options: Any) -> None:
     Start with `boardprof trace --mode overwrite`. The ring must be in memory that a reset leaves
     alone, and --image must name the ELF file of the firmware.
     """
-    from boardprof.jobs.run.record_events import board_of
+    from boardprof.jobs.run.probe_run import board_of
 
     with progress_bar() as on_progress:
         plan, listener = (
@@ -201,7 +201,7 @@ def top(interval_s: float, count: int | None, **options: Any) -> None:
     The figures are those of the last interval. On a terminal, each table replaces the one before.
     Shares of ranges are from statistics and include other tasks and interrupts within a range.
     """
-    from boardprof.jobs.run.record_events import board_of, intervals
+    from boardprof.jobs.run.probe_run import board_of, intervals
     from boardprof.show.probe_tables import interval_page
 
     plan = _plan("", (), {**options, "flash": False})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carry out a plan on a board: build, flash, connect, and measure or record each function."""
+"""A run from its plan to its Report: build, flash, connect, and measure each function."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import itertools
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from boardprof.base.errors import (
     BoardprofError,
     BoardTimeoutError,
+    BuildError,
     DeviceEndedError,
     DeviceError,
     DeviceResetError,
     RpcError,
+    UsageError,
     WrongOutputError,
 )
 from boardprof.base.progress import waiting
@@ -29,8 +32,10 @@ from boardprof.jobs.run.plan import (
 )
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
+from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import Profile
+from boardprof.results.report.report import Report
 from boardprof.target.build.firmware import Firmware
 from boardprof.target.descriptions.board_file import BoardSpec
 from boardprof.target.descriptions.board_lookup import check_recordable
@@ -44,25 +49,16 @@ Progress = Callable[[str, int, int | None], None]
 
 @dataclass(frozen=True)
 class Listener:
-    """Callbacks for the progress of a run.
-
-    Attributes:
-        on_note: gets what the user should know, such as functions that were left out.
-        on_command: gets each compiler command.
-        on_progress: called with (function on board, calls done, calls in all).
-        on_console: gets each line that a board prints.
-        on_sources: gets the files that firmware was compiled from, including the user's headers.
-        flash_output: file descriptor for the output of a tool that flashes; None keeps the output
-            for the error message.
-        on_connected: called when the board has answered, before anything is called on it.
-    """
+    """Callbacks for the progress of a run."""
 
     on_note: Note
-    on_command: Callable[[str], None] | None = None
-    on_progress: Progress | None = None
-    on_console: Callable[[str], None] | None = None
+    on_command: Callable[[str], None] | None = None  # gets each compiler command
+    on_progress: Progress | None = None  # called with (function on board, calls done, calls in all)
+    on_console: Callable[[str], None] | None = None  # gets each line that a board prints
+    # gets the files that firmware was compiled from, the user's headers too
     on_sources: Callable[[Sequence[Path]], None] | None = None
-    flash_output: int | None = None
+    flash_output: int | None = None  # file descriptor; None keeps the output for the error
+    # called when the board has answered, before any call
     on_connected: Callable[[], None] | None = None
 
 
@@ -74,14 +70,8 @@ def results(
     If a board that was started here ends, or is ended in a call that hangs, it is started again
     for the remaining functions.
 
-    Args:
-        spec: the board.
-        plan: what to measure.
-        listener: gets progress and notes.
-        firmware: built before; None builds the plan's.
-
-    Raises:
-        BoardprofError: nothing more can be measured on the board.
+    If a board that was started here ends, or is ended in a call that hangs, it is started again for
+    the remaining functions. ``firmware`` is None to build the plan's.
     """
     if plan.hotspots and not plan.sampled:
         check_recordable(spec)
@@ -111,24 +101,24 @@ def _check_probe(plan: Plan) -> None:
 
 def firmware_of(spec: BoardSpec, plan: Plan, listener: Listener) -> Firmware | None:
     """Build a plan's firmware, and flash what it names; None if the board has its own."""
-    firmware = None if plan.path is None else _built(spec, plan.path, plan, listener)
+    firmware = None
+    if plan.path is not None:
+        from boardprof.target.build.builder import build  # later: it knows all compilers
+
+        firmware = build(
+            spec,
+            [plan.path],
+            plan.code,
+            verbose=listener.on_command,
+            on_functions=lambda functions: check_early(functions, plan),
+        )
+        if listener.on_sources is not None:
+            listener.on_sources(firmware.sources)
     if plan.flash:
-        _flash(spec, plan, firmware, listener)
-    return firmware
+        from boardprof.target.build.flash import flash  # later: few runs flash
 
-
-def _built(spec: BoardSpec, path: Path, plan: Plan, listener: Listener) -> Firmware:
-    from boardprof.target.build.builder import build  # later: it knows all compilers
-
-    firmware = build(
-        spec,
-        [path],
-        plan.code,
-        verbose=listener.on_command,
-        on_functions=lambda functions: check_early(functions, plan),
-    )
-    if listener.on_sources is not None:
-        listener.on_sources(firmware.sources)
+        image = firmware.image if firmware else Path(plan.image or "")
+        flash(spec, image, plan.port, output=listener.flash_output, on_command=listener.on_command)
     return firmware
 
 
@@ -158,13 +148,6 @@ def _after_flash(plan: Plan) -> AbstractContextManager[None]:
     return after_flash()
 
 
-def _flash(spec: BoardSpec, plan: Plan, firmware: Firmware | None, listener: Listener) -> None:
-    from boardprof.target.build.flash import flash  # later: few runs flash
-
-    image = firmware.image if firmware else Path(plan.image or "")
-    flash(spec, image, plan.port, output=listener.flash_output, on_command=listener.on_command)
-
-
 def _measure_all(
     board: Board, left: list[str], total: int, plan: Plan, listener: Listener
 ) -> Iterator[Measurement | BoardprofError]:
@@ -178,7 +161,8 @@ def _measure_all(
         at = f" ({total - len(left)} of {total})" if total > 1 else ""
         try:
             measurement = _measure(board, name, plan, listener, at)
-            wrong = _wrong_output(measurement, plan)
+            folders = plan.output_folders(measurement.device.name, measurement.function)
+            wrong = plan.data.take(measurement, *folders)
             yield measurement  # its numbers are reported although an output is wrong
             if wrong is not None:
                 yield wrong
@@ -195,31 +179,16 @@ def _measure_all(
                 return
 
 
-def _wrong_output(measurement: Measurement, plan: Plan) -> WrongOutputError | None:
-    """Save a measurement's outputs; return what is wrong with them."""
-    folders = plan.output_folders(measurement.device.name, measurement.function)
-    try:
-        plan.data.take(measurement, *folders)
-    except WrongOutputError as error:
-        return error
-    return None
-
-
 def _measure(board: Board, name: str, plan: Plan, listener: Listener, at: str) -> Measurement:
     """Measure one function; ``at`` is its position among all, for progress."""
     setting = f", {plan.code.cflags}" if plan.sweep else ""
     what = f"{name} on {board.device.name}{setting}{at}"
     with _waiting(board, what) as heard:
 
-        def show(done: int, total: int) -> None:
+        def show(what: str, done: int, total: int) -> None:
             heard()
             if listener.on_progress is not None:
                 listener.on_progress(what, done, total)
-
-        def show_transfer(way: str, done: int, total: int) -> None:
-            heard()
-            if listener.on_progress is not None:
-                listener.on_progress(f"{what}, bytes {way}", done, total)
 
         wanted = plan.wanted or WantedMetrics(plan.metrics, 1)
         given = {"warmup": plan.warmup, "repeat": plan.repeat}
@@ -233,8 +202,8 @@ def _measure(board: Board, name: str, plan: Plan, listener: Listener, at: str) -
             cold=plan.cold,
             mask_interrupts=plan.mask_interrupts,
             named=plan.data.values(board.functions[name], board.memory.size),
-            on_progress=show,
-            on_transfer=show_transfer,
+            on_progress=partial(show, what),
+            on_transfer=lambda way, *of: show(f"{what}, bytes {way}", *of),
             on_note=listener.on_note,
         )
         if plan.hotspots:
@@ -274,16 +243,7 @@ def _waiting(board: Board, what: str) -> AbstractContextManager[Callable[[], Non
 
 
 def record_plan(plan: Plan, listener: Listener) -> Iterator[Profile]:
-    """Yield a profile of one call of each function, on each board with each setting of a sweep.
-
-    Args:
-        plan: what to call; its number of samples is ignored.
-        listener: gets notes.
-
-    Raises:
-        UsageError: nothing can record calls on a board.
-        BoardprofError: as `run_plan`'s failures; the first one ends it.
-    """
+    """Yield a profile of one call of each function, on each board with each setting of a sweep."""
     specs = boards_of(plan)
     for spec in specs:
         if not plan.sampled:
@@ -297,3 +257,142 @@ def record_plan(plan: Plan, listener: Listener) -> Iterator[Profile]:
             for name in chosen_functions(board, setting, firmware, listener.on_note):
                 named = data.values(board.functions[name], board.memory.size)
                 yield _profile(board, name, named, plan, listener)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of a plan."""
+
+    report: Report | None  # of all that could be measured; None if nothing could be
+    failures: tuple[BoardprofError, ...]  # in the order of the attempts
+    interrupted: bool = False  # by Ctrl-C; the Report has what was measured before
+
+
+def run_plan(plan: Plan, listener: Listener) -> Outcome:
+    """Build, start and measure on one board after the other, and one setting after the other.
+
+    If a function, a board or a setting fails, the numbers of all others are kept, in any order.
+    """
+    specs = boards_of(plan)
+    # Report a mistake in these before anything is built.
+    names = [spec.name for spec in specs]
+    data = plan.read_data(names)
+    wanted = WantedMetrics(plan.metrics, len(specs))
+    settings = with_each_setting(replace(plan, data=data, wanted=wanted))
+    listener = replace(listener, on_note=once(listener.on_note))
+    findings = Findings(names)
+    interrupted = False
+    try:
+        for spec, setting in itertools.product(specs, settings):
+            flags = None if plan.sweep is None else setting.code.cflags
+            findings.take(results(spec, setting, listener), spec.name, flags)
+    except KeyboardInterrupt:
+        if not findings.measurements:
+            raise
+        interrupted = True
+    failures = wanted.failures(findings.failures, listener.on_note)
+    findings.name_places()
+    missing, wrong = [], []
+    for failure in failures:
+        line = failure.message.partition("\n")[0]
+        if isinstance(failure, WrongOutputError):
+            wrong.append(line.removesuffix("."))
+        else:
+            missing.append(line.removesuffix(":"))
+    missing += wanted.left_out()
+    missing += ["the rest, after it was interrupted"] if interrupted else []
+    report = None
+    if findings.measurements:
+        swept = plan.sweep is not None
+        report = assemble(findings.measurements, swept=swept, missing=missing, wrong=wrong)
+    return Outcome(report, tuple(failures), interrupted)
+
+
+def once(on_note: Note) -> Note:
+    """Return a callback that passes each note on once."""
+    noted: set[str] = set()
+
+    def note(text: str) -> None:
+        if text not in noted:
+            noted.add(text)
+            on_note(text)
+
+    return note
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """An error, the boards on which it occurred, and the setting of a sweep."""
+
+    error: BoardprofError
+    boards: list[str]
+    setting: str | None
+
+    def name_places(self, boards: Sequence[str]) -> None:
+        """Add to the error where it happened, if that is ambiguous.
+
+        A mistake in the plan itself is one on all boards, so it names no board.
+        """
+        wrong = list(dict.fromkeys(self.boards))
+        is_told = any(name in self.error.message for name in wrong)
+        is_general = isinstance(self.error, UsageError) and len(wrong) == len(boards)
+        at = "for" if isinstance(self.error, BuildError) else "on"
+        is_placed = len(boards) > 1 and not is_told and not is_general
+        places = [f"{at} {', '.join(wrong)}"] if is_placed else []
+        if self.setting is not None:
+            places.append(f"with {self.setting or 'no flags'}")
+        if places:
+            where = ", ".join(places)
+            self.error.message = f"{where[0].upper()}{where[1:]}: {self.error.message}"
+
+
+class Findings:
+    """The results of a plan so far, which later failures do not remove."""
+
+    def __init__(self, boards: Sequence[str]) -> None:
+        """Start without results; ``boards`` are the names of all boards of the run."""
+        self.measurements: list[Measurement] = []
+        self._failures: list[_Failure] = []
+        self._boards = boards
+        self._told: dict[str, _Failure] = {}
+
+    @property
+    def failures(self) -> list[BoardprofError]:
+        """The errors, in the order in which they occurred."""
+        return [failure.error for failure in self._failures]
+
+    def name_places(self) -> None:
+        """Add to each error the board and the setting, if there are several."""
+        for failure in self._failures:
+            failure.name_places(self._boards)
+
+    def take(
+        self,
+        found: Generator[Measurement | BoardprofError, None, None],
+        board: str,
+        flags: str | None,
+    ) -> None:
+        """Keep the results of one board and setting as they arrive, and an error that ends them.
+
+        ``flags`` are of the compiler, in a sweep; else None.
+        """
+        now: list[BoardprofError] = []
+        try:
+            with closing(found):
+                for result in found:
+                    if isinstance(result, Measurement):
+                        self.measurements.append(result)
+                    else:
+                        now.append(result)
+        except BoardprofError as error:
+            told = self._told.get(str(error))
+            # Report a mistake in the plan once, and errors that do not depend on a setting.
+            if told is None or (flags is not None and not isinstance(error, UsageError)):
+                now.append(error)
+            else:
+                told.boards.append(board)
+        finally:
+            for each in now:
+                failure = _Failure(each, [board], flags)
+                self._failures.append(failure)
+                self._told.setdefault(str(each), failure)
