@@ -205,7 +205,7 @@ class Linker:
             )
         libraries_ = tuple(dict.fromkeys([*named, *others]))
         uses = {}
-        if hint is None and "--keep" not in said and "malloc needs" not in said:
+        if hint is None and "--no-inline" not in said and "malloc needs" not in said:
             uses = {
                 symbol: users[0].rpartition(" in ")[2] if users else ""
                 for symbol, users in undefined_symbols(error.output).items()
