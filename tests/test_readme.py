@@ -48,7 +48,7 @@ def test_setup_ends_with_what_the_readme_says_is_next() -> None:
     assert done.stdout == (
         "Ready: . .venv/bin/activate, then boardprof --help, or see docs/tutorial.md.\n"
     )
-    assert "\n. .venv/bin/activate " in README
+    assert "`. .venv/bin/activate`" in README
 
 
 def test_what_the_agent_takes_is_what_its_budget_allows() -> None:

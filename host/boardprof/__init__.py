@@ -41,17 +41,35 @@ if TYPE_CHECKING:
     from boardprof.compat.tvm_profiler.timing import time_evaluator
     from boardprof.measure.connect import connect
     from boardprof.measure.session.board import Board
+    from boardprof.results.comparison.rule import parse_rule
+    from boardprof.results.history.report_lookup import find_report
     from boardprof.results.history.run_comparison import compare
+    from boardprof.results.history.store import History
+    from boardprof.results.probes.heap import heap_of
+    from boardprof.results.probes.run import read_run
     from boardprof.results.report.report import Report
+    from boardprof.results.stats.change_points import change_points
+    from boardprof.results.stats.groups import left_out, summaries
+    from boardprof.results.stats.summary import summarize
+    from boardprof.results.stats.warnings import warnings
+    from boardprof.show.exporters import exporter_names, find_exporter
+    from boardprof.show.html import read_page, render_html
     from boardprof.target.arguments.passing import Keep, Out
     from boardprof.target.build.build import build
+    from boardprof.wire.transport.base import DescriptorTransport, Transport
+    from boardprof.wire.transport.faults import Faults
+    from boardprof.wire.transport.faulty import FaultyTransport
 
 __all__ = [
     "Board",
     "BoardprofError",
     "Count",
+    "DescriptorTransport",
     "DeviceWrapper",
     "Duration",
+    "Faults",
+    "FaultyTransport",
+    "History",
     "Keep",
     "MetricCollector",
     "Out",
@@ -63,26 +81,40 @@ __all__ = [
     "ProgramError",
     "Ratio",
     "Report",
+    "Transport",
     "__version__",
     "build",
+    "change_points",
     "compare",
     "connect",
+    "exporter_names",
+    "find_exporter",
+    "find_report",
+    "heap_of",
+    "left_out",
+    "parse_rule",
     "profile",
     "profile_function",
+    "read_page",
+    "read_run",
     "record_function",
     "register_flops",
+    "render_html",
     "schedule",
+    "summaries",
+    "summarize",
     "tensorboard_trace_handler",
     "time_evaluator",
+    "warnings",
 ]
 
 _PARTS = {
     "errors": "base.errors",
     "fleet": "jobs.fleet",
+    "flops": "compat.torch.flops",
     "itt": "compat.itt",
     "metrics": "base.metrics",
     "profiling": "compat.tvm_profiler",
-    "transport": "wire.transport",
     "tune": "jobs.tune",
     "tvm": "compat.tvm",
 }
@@ -92,8 +124,12 @@ _MODULES = {
     "Board": "measure.session.board",
     "BoardprofError": "base.errors",
     "Count": "base.metrics",
+    "DescriptorTransport": "wire.transport.base",
     "DeviceWrapper": "compat.tvm_profiler.host_collectors",
     "Duration": "base.metrics",
+    "Faults": "wire.transport.faults",
+    "FaultyTransport": "wire.transport.faulty",
+    "History": "results.history.store",
     "Keep": "target.arguments.passing",
     "MetricCollector": "compat.tvm_profiler.host_collectors",
     "Out": "target.arguments.passing",
@@ -105,16 +141,30 @@ _MODULES = {
     "ProgramError": "compat.tvm_profiler.program",
     "Ratio": "base.metrics",
     "Report": "results.report.report",
+    "Transport": "wire.transport.base",
     "build": "target.build.build",
+    "change_points": "results.stats.change_points",
     "compare": "results.history.run_comparison",
     "connect": "measure.connect",
+    "exporter_names": "show.exporters",
+    "find_exporter": "show.exporters",
+    "find_report": "results.history.report_lookup",
+    "heap_of": "results.probes.heap",
+    "left_out": "results.stats.groups",
+    "parse_rule": "results.comparison.rule",
     "profile": "compat.torch.profiler",
     "profile_function": "compat.tvm_profiler.function",
+    "read_page": "show.html",
+    "read_run": "results.probes.run",
     "record_function": "compat.torch.host_events",
     "register_flops": "compat.torch.flops",
+    "render_html": "show.html",
     "schedule": "compat.torch.settings",
+    "summaries": "results.stats.groups",
+    "summarize": "results.stats.summary",
     "tensorboard_trace_handler": "compat.torch.export",
     "time_evaluator": "compat.tvm_profiler.timing",
+    "warnings": "results.stats.warnings",
 }
 
 
