@@ -17,8 +17,7 @@ from boardprof.measure.session.board import Board
 from boardprof.results.report.report import Report
 from boardprof.target.build.builder import build
 from boardprof.target.build.firmware import Firmware
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import BoardSpec, board_spec
 from tests.boards.conftest import ROOMY, SMALL, WORKLOADS, available
 from tests.cli.command import cpu_seconds, ended, offspring
 

@@ -14,7 +14,7 @@ from boardprof.measure.connect import connect
 from boardprof.measure.doctor.check_board import proof_facts, proof_sources, prove
 from boardprof.measure.doctor.known_work import FAILED, OK, SKIPPED, UNSUPPORTED, Finding, amount
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_file import BoardSpec, load_board
+from boardprof.target.descriptions.board import BoardSpec, load_board
 from boardprof.target.descriptions.events_and_formulas import DoctorSpec, KnownWork
 from tests.boards.conftest import available
 from tests.support import AGENT

@@ -16,7 +16,7 @@ from boardprof.measure.session.image import BoardImage
 from boardprof.results.report.measurement import Stack
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.elf.stack_need import image_stack
 from tests.boards.conftest import available
 

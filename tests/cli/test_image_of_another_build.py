@@ -15,7 +15,7 @@ import pytest
 
 from boardprof.base.errors import BuildMismatchError
 from boardprof.measure.connect import connect
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from tests.boards.conftest import available
 from tests.cli.command import Outcome, boardprof
 from tests.support import ROOT

@@ -16,7 +16,7 @@ from boardprof.compat.tvm_profiler.function import profile_function
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 from tests.cli.command import FIXTURES
 from tests.support import requires_tool
 

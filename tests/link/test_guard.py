@@ -15,8 +15,7 @@ from boardprof.measure.session.info import board_info
 from boardprof.measure.session.open_board import guard_calls
 from boardprof.show.board_facts import info_text
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_file import BoardSpec, ClockSpec
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import BoardSpec, ClockSpec, board_spec
 from boardprof.target.descriptions.build_and_guard import GuardSpec
 from tests.cli.command import FIXTURES, agent
 

@@ -11,8 +11,7 @@ import pytest
 
 from boardprof.base.errors import BuildError
 from boardprof.target.build.build_errors import explain, undefined_symbols
-from boardprof.target.descriptions.board_file import BoardSpec, load_board
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import BoardSpec, board_spec, load_board
 from tests.support import requires_compiler
 from tests.unit.building import build, changed, folder_of, requires_library
 

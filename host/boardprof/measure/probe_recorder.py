@@ -40,7 +40,7 @@ from boardprof.results.probes.probe_names import (
 )
 from boardprof.results.probes.run import ProbeRun, RunFacts, Slot, Task, TraceClock
 from boardprof.results.probes.timeline import ProbeCosts, Timeline
-from boardprof.target.descriptions.board_lookup import board_spec, find_boards
+from boardprof.target.descriptions.board import board_spec, find_boards
 from boardprof.target.elf.object_file import images, read_image
 from boardprof.wire.decode.dictionary import Dictionary
 from boardprof.wire.link.session import Session

@@ -23,8 +23,8 @@ from boardprof.measure.sampling.counted_pass import PackedCall
 from boardprof.measure.sampling.placement import Placement
 from boardprof.measure.session.board import Board, HostCall
 from boardprof.measure.session.functions import RemoteFunction
-from boardprof.target.arguments.arguments import Arguments, check_overlap
 from boardprof.target.arguments.array_argument import ArrayArgument
+from boardprof.target.arguments.binding import Arguments, check_overlap
 from boardprof.target.arguments.dtypes import element_dtype
 from boardprof.target.arguments.passing import Passing
 from boardprof.target.arguments.signature import in_order

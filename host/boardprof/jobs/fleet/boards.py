@@ -25,8 +25,7 @@ from pathlib import Path
 from boardprof.base.errors import BoardError, BusyError, MissingToolError, UsageError
 from boardprof.base.processes import held_leases, leased
 from boardprof.base.writing import write_bytes
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import BoardSpec, board_spec
 from boardprof.target.toolchain.cache import cache_root
 
 _SUFFIX = ".quarantine"

@@ -46,7 +46,7 @@ from boardprof.results.stats.warnings import warnings
 from boardprof.target.build.builder import build
 from boardprof.target.build.firmware import Firmware
 from boardprof.target.build.flash import flash
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.toolchain.cache import Cache, FileHashes
 
 _OF_THE_BOARD = (

@@ -37,8 +37,7 @@ from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import Profile
 from boardprof.results.report.report import Report
 from boardprof.target.build.firmware import Firmware
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import check_recordable
+from boardprof.target.descriptions.board import BoardSpec, check_recordable
 
 _OF_THE_BOARD = (BoardTimeoutError, DeviceEndedError, DeviceResetError)
 """After these errors a board does nothing more, or has forgotten the host."""
@@ -103,15 +102,12 @@ def firmware_of(spec: BoardSpec, plan: Plan, listener: Listener) -> Firmware | N
     """Build a plan's firmware, and flash what it names; None if the board has its own."""
     firmware = None
     if plan.path is not None:
-        from boardprof.target.build.builder import build  # later: it knows all compilers
+        from boardprof.target.build.builder import begin_build  # later: it knows all compilers
 
-        firmware = build(
-            spec,
-            [plan.path],
-            plan.code,
-            verbose=listener.on_command,
-            on_functions=lambda functions: check_early(functions, plan),
-        )
+        with begin_build(spec, [plan.path], plan.code, verbose=listener.on_command) as building:
+            functions, finish = building
+            check_early(functions, plan)
+            firmware = finish()
         if listener.on_sources is not None:
             listener.on_sources(firmware.sources)
     if plan.flash:

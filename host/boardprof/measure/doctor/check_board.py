@@ -27,8 +27,7 @@ from boardprof.measure.doctor.known_work import FAILED, OK, SKIPPED, UNSUPPORTED
 from boardprof.measure.session.board import Board
 from boardprof.results.report.measurement import Stack
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import board_spec, default_board
+from boardprof.target.descriptions.board import BoardSpec, board_spec, default_board
 
 _ROUNDS, _DEPTH = "proof_rounds", "proof_depth"
 

@@ -16,7 +16,7 @@ from boardprof.measure.connect import agent_alone
 from boardprof.measure.doctor.line_counter import CountingTransport, LineCounts
 from boardprof.measure.session.board import Board
 from boardprof.measure.session.open_board import attach, open_line
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.wire.transport.faults import Faults
 from boardprof.wire.transport.faulty import FaultyTransport
 from boardprof_protocol.codes import BuiltIn

@@ -31,9 +31,9 @@ from boardprof.measure.sampling.passes import Rounds
 from boardprof.measure.sampling.placement import Placement
 from boardprof.measure.session.memory import Memory
 from boardprof.results.report.profile import Profile, SampledCalls
-from boardprof.target.arguments.arguments import Arguments
+from boardprof.target.arguments.binding import Arguments
 from boardprof.target.arguments.passing import Block
-from boardprof.target.descriptions.board_lookup import board_spec, find_boards
+from boardprof.target.descriptions.board import board_spec, find_boards
 from boardprof.target.elf.binutils import disassembly, objdump_of
 from boardprof.target.elf.symbol_table import SymbolTable, symbol_table
 from boardprof.wire.decode.dictionary import FunctionInfo

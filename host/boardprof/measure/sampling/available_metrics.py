@@ -17,7 +17,7 @@ from boardprof.measure.sampling.programmable import (
     shown_name,
 )
 from boardprof.results.report.calls import DURATION, STACK
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo, Dictionary
 from boardprof.wire.link.session import Session
 from boardprof_protocol.layout import Layout

@@ -34,7 +34,7 @@ from boardprof_protocol.codes import ErrorCode, MeasureFlag
 
 if TYPE_CHECKING:
     from boardprof.measure.session.functions import RemoteFunction
-    from boardprof.target.arguments.arguments import Arguments
+    from boardprof.target.arguments.binding import Arguments
 
 Progress = Callable[[int, int], None]
 """Called with (rounds done, total rounds) while a measurement runs."""

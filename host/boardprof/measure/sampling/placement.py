@@ -20,7 +20,7 @@ from boardprof.base.errors import (
 )
 from boardprof.measure.sampling.arena_layout import FENCE, Fence, Slot, fences, lay_out, slots_of
 from boardprof.measure.sampling.counted_pass import PackedCall
-from boardprof.target.arguments.arguments import Arguments
+from boardprof.target.arguments.binding import Arguments
 from boardprof.target.arguments.passing import Block, BoardPointer, Passing, place_text
 from boardprof_protocol.codes import ErrorCode
 

@@ -36,10 +36,10 @@ from boardprof.results.report.measurement import Device, Measurement
 from boardprof.results.report.report import Report
 from boardprof.target.arguments.dtypes import Dtypes
 from boardprof.target.cfunction import CFunction
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.elf.anchors import anchored_symbols
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.elf.binutils import locate
 from boardprof.target.elf.identity import compilers_of
+from boardprof.target.elf.symbol_table import anchored_symbols
 from boardprof.wire.decode.clock import ClockFit
 from boardprof.wire.decode.dictionary import Dictionary
 from boardprof.wire.decode.samples import check_layouts
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from boardprof.measure.probe_recorder import ProbeRecorder
     from boardprof.results.probes.run import ProbeRun
     from boardprof.results.report.profile import Profile
-    from boardprof.target.arguments.arguments import Arguments
+    from boardprof.target.arguments.binding import Arguments
 
 
 OPEN_BOARDS: WeakSet[Board] = WeakSet()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from serial.tools.list_ports_common import ListPortInfo
 
     from boardprof.measure.session.board import Board
-    from boardprof.target.descriptions.board_file import BoardSpec
+    from boardprof.target.descriptions.board import BoardSpec
 
 
 _MARKS = {"run": "", "built": " (built, not run)", "none": ""}
@@ -37,8 +37,7 @@ _MARKS = {"run": "", "built": " (built, not run)", "none": ""}
 @width_option
 def boards(as_json: bool) -> None:
     """List the boards and what each one lacks on this machine."""
-    from boardprof.target.descriptions.board_file import load_board
-    from boardprof.target.descriptions.board_lookup import find_boards
+    from boardprof.target.descriptions.board import find_boards, load_board
     from boardprof.target.toolchain.tools import missing_text
 
     specs = [load_board(folder, with_counts=False) for folder in find_boards().values()]

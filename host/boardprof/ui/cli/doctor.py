@@ -81,8 +81,7 @@ def doctor(link: bool, as_json: bool, **options: Any) -> int:
             "--key-file needs a port: only an agent at a port has a key.",
             hint="add -p socket://HOST:PORT",
         )
-    from boardprof.target.descriptions.board_file import load_board
-    from boardprof.target.descriptions.board_lookup import find_boards
+    from boardprof.target.descriptions.board import find_boards, load_board
 
     specs = [load_board(folder, with_counts=False) for folder in find_boards().values()]
     facts = _environment([{"name": spec.name, **board_facts(spec)} for spec in specs])
@@ -177,7 +176,7 @@ def _doctor_board(as_json: bool, **options: Any) -> int:
 
 def _doctor_link(as_json: bool, **options: Any) -> int:
     from boardprof.measure.doctor.link_test import diagnose, exit_code, links_facts, links_text
-    from boardprof.target.descriptions.board_lookup import board_spec, default_board, unnamed_board
+    from boardprof.target.descriptions.board import board_spec, default_board, unnamed_board
 
     if options["board"]:
         spec = board_spec(options["board"])

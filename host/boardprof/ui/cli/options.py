@@ -103,7 +103,7 @@ def complete_board(
     """Complete board names, also after a comma; complete folders for a path."""
     from click.shell_completion import CompletionItem
 
-    from boardprof.target.descriptions.board_lookup import find_boards
+    from boardprof.target.descriptions.board import find_boards
 
     if "/" in incomplete:
         return [CompletionItem(incomplete, type="dir")]
@@ -170,7 +170,7 @@ def _function_names(file: str, start: str) -> list[str]:
     from boardprof.base.errors import BoardprofError
     from boardprof.target.build.build_options import BuildOptions
     from boardprof.target.build.builder import source_functions
-    from boardprof.target.descriptions.board_lookup import default_board
+    from boardprof.target.descriptions.board import default_board
 
     try:
         found, _ = source_functions(default_board(), [file], BuildOptions(), None)

@@ -26,10 +26,9 @@ from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.stats.groups import summaries
 from boardprof.results.stats.summary import Summary
-from boardprof.target.arguments.copies import copied_arguments
+from boardprof.target.arguments.passing import copied_arguments
 from boardprof.target.build.build_options import BuildOptions
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import board_spec, default_board
+from boardprof.target.descriptions.board import BoardSpec, board_spec, default_board
 from boardprof.target.toolchain.cache import cache_root
 from boardprof.ui.pytest_plugin.gate import Gate, Other, Verdict
 from boardprof.ui.pytest_plugin.item import numbered

@@ -149,7 +149,7 @@ class Session:
         options = self.options
         try:
             if options.boards:
-                from boardprof.target.descriptions.board_lookup import board_spec
+                from boardprof.target.descriptions.board import board_spec
 
                 for name in options.boards:
                     board_spec(name)
