@@ -135,9 +135,6 @@ def boards_of_host(texts: Sequence[str], host: str) -> list[FleetBoard]:
 
     A board that is simulated by an emulator is offered once for each core. Boards that are this
     machine itself are offered once, because their calls would disturb each other.
-
-    A board that is simulated by an emulator is offered once for each core. Boards that are this
-    machine itself are offered once, because their calls would disturb each other.
     """
     found: list[FleetBoard] = []
     for text in dict.fromkeys(texts):
