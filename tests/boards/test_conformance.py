@@ -102,7 +102,7 @@ def test_a_collector_can_be_opened_and_closed_around_calls_of_the_host(board: Bo
     slots = {p.collector.name: p for p in board.offer.programmable}
     for name in board.collectors:
         if name in slots:
-            counters = list(slots[name].by_itself().events)
+            counters = list(slots[name].select_default().events)
         else:
             counters = [c.name for c in board.dictionary.collector(name).counters]
         if all(counter in board.device.unsupported for counter in counters):

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.errors import DeviceFaultError
-from boardprof.measure.sampling.stack_check import StackCheck
 from boardprof.measure.session.board import Board
-from boardprof.measure.session.image import BoardImage
+from boardprof.measure.session.image import BoardImage, StackCheck
 from boardprof.results.report.measurement import Stack
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.builder import build

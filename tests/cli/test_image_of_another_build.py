@@ -106,7 +106,7 @@ def test_an_elf_of_another_build_is_refused_in_python(running: Running) -> None:
             connect(board, running.port, image=running.other)
         assert str(caught.value) == refused(running)
     with connect(port=running.port) as board, pytest.raises(BuildMismatchError):
-        board.know_image(running.other, is_of_this_host=False)
+        board.set_image(running.other, is_of_this_host=False)
 
 
 def test_the_elf_of_the_image_that_runs_is_taken_without_a_note(running: Running) -> None:

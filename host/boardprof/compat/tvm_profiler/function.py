@@ -29,7 +29,7 @@ from boardprof.compat.tvm_profiler.observed_calls import (
     time_long_enough,
 )
 from boardprof.compat.tvm_profiler.timing import check_ms
-from boardprof.measure.sampling.counted_pass import UNMASKED, CountedPass, Taken
+from boardprof.measure.sampling.counted_pass import UNMASKED, CountedCalls, CountedPass
 from boardprof.measure.sampling.passes import Rounds
 from boardprof.measure.session.board import Board
 from boardprof.results.report.assemble import assemble
@@ -140,7 +140,7 @@ class ProfiledFunction:
 
         def sample(
             counted: CountedPass, number: int = 1, flags: MeasureFlag | None = None
-        ) -> Taken:
+        ) -> CountedCalls:
             placement.send_again()
             return observed_sample(counted, call, placement.call(info), number, flags)
 

@@ -163,8 +163,7 @@ class ProgramArrays:
             for board, placed in self._boards.items():
                 bound = Arguments(_PROGRAM, tuple(placed.arguments.values()), "")
                 placed.placement = Placement(board.memory, bound)
-                # from the host: the board would restore a copy before each call
-                placed.placement.sends_again = True
+                placed.placement.why_again = "the board would restore a copy before each call"
                 stack.enter_context(placed.placement)
             self._stack = stack.pop_all()
         self._pack()

@@ -85,7 +85,7 @@ def sampled_profile(
             from boardprof.measure.hotspots import debug_probe  # later: few boards have one
 
             reader = stack.enter_context(contextlib.closing(debug_probe.DebugProbe(probe, seed)))
-            debug_probe.check_board(reader, file, board, link.device.boot_id)
+            debug_probe.check_probed_board(reader, file, board, link.device.boot_id)
             take = partial(debug_probe.take_probe_samples, reader, link.session)
         table, symbol = symbol_table(file), link.image.symbol_of(function.name)
         if symbol not in table.entries:

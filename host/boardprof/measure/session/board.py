@@ -26,10 +26,9 @@ from boardprof.measure.sampling.counted_pass import Value
 from boardprof.measure.sampling.measure_function import OnNote, Progress, Sampling, measure_function
 from boardprof.measure.sampling.passes import Rounds, check_range
 from boardprof.measure.sampling.placement import OnTransfer
-from boardprof.measure.sampling.stack_check import StackCheck
 from boardprof.measure.sampling.window import Collectors
 from boardprof.measure.session.functions import Functions, RemoteFunction
-from boardprof.measure.session.image import BoardImage, check_build
+from boardprof.measure.session.image import BoardImage, StackCheck, check_build
 from boardprof.measure.session.memory import Memory
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Device, Measurement
@@ -162,11 +161,11 @@ class Board:
         """Return what sources or debug information say of a function; None if there are none."""
         return self.link.image.source_of(function)
 
-    def know(self, functions: Iterable[CFunction]) -> None:
+    def add_functions(self, functions: Iterable[CFunction]) -> None:
         """Add facts about functions that the board does not report: the members of structs."""
-        self.link.image.know(functions)
+        self.link.image.add_functions(functions)
 
-    def know_image(
+    def set_image(
         self,
         image: Path,
         *,
@@ -185,6 +184,8 @@ class Board:
         self.session.locate = cache(partial(locate, image))
         self.compilers = compilers_of([image])
         self.memory.symbol_at = anchored_symbols(image)
+
+    know, know_image = add_functions, set_image  # their names up to version 0.2.0
 
     @property
     def calls(self) -> int | None:
@@ -390,7 +391,7 @@ class Board:
 
         def start(spec: BoardSpec) -> Board:
             board = again(spec)
-            board.know(sources)
+            board.add_functions(sources)
             return board
 
         names = {name: self.link.image.symbol_of(name) for name in self.link.image.functions}

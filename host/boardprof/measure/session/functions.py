@@ -153,7 +153,7 @@ class RemoteFunction:
         try:
             return self._link.dictionary.function(name).id
         except UnknownNameError as error:
-            hint = f"if {name} is static, --keep {name} puts it on the board"
+            hint = f"if {name} is static, --no-inline {name} puts it on the board"
             raise UnknownNameError("function", name, error.known, hint=hint) from None
 
     def __repr__(self) -> str:

@@ -191,7 +191,7 @@ def attach(
         layouts = layouts_for(spec.folder)
         board = Board(spec, session, welcome, dictionary, layouts, is_started=is_started)
         if image is not None:
-            board.know_image(
+            board.set_image(
                 Path(image), is_of_this_host=is_of_this_host, built=built, on_note=on_note
             )
         return board

@@ -100,7 +100,7 @@ class Firmware:
             on_note=on_note,
         )
         board.flags = self.flags
-        board.know(self.functions)
+        board.add_functions(self.functions)
         board.libc, board.compilers = self.libc, self.compilers
         board.files = self.sources
         return board

@@ -149,7 +149,7 @@ def _port_text(port: Mapping[str, Any]) -> str:
 
 
 def _doctor_board(as_json: bool, **options: Any) -> int:
-    from boardprof.measure.doctor.check_board import finding_text, proof_facts, proved
+    from boardprof.measure.doctor.check_board import connect_and_check, finding_text, proof_facts
     from boardprof.measure.doctor.known_work import FAILED, Finding
 
     began_s = time.monotonic()
@@ -161,7 +161,7 @@ def _doctor_board(as_json: bool, **options: Any) -> int:
             else:
                 echo_lines(finding_text(found))
 
-        findings = proved(
+        findings = connect_and_check(
             options["board"],
             options["port"],
             key_file=options["key_file"],
