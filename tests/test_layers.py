@@ -21,11 +21,9 @@ ROOMS = {
 
 RISING = {
     "results.comparison.comparison": {"show.exporters"},
-    "results.redecode": {"target.descriptions.board_lookup"},
+    "results.redecode": {"target.descriptions.board"},
     "results.report.report": {"show.exporters"},
     "target.build.firmware": {"measure.session.open_board"},
-    "target.elf.binutils": {"results.report.profile"},
-    "target.elf.call_sites": {"results.report.profile"},
     "wire.link.bulk": {"target.toolchain.cache"},
     "wire.link.error_replies": {"target.descriptions.build_and_guard", "target.elf.binutils"},
     "wire.link.no_answer": {"target.elf.binutils"},

@@ -7,8 +7,7 @@ import re
 import subprocess
 import tomllib
 
-from boardprof.target.descriptions.board_file import load_board
-from boardprof.target.descriptions.board_lookup import find_boards
+from boardprof.target.descriptions.board import find_boards, load_board
 from tests.support import ROOT, requires_tool
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")

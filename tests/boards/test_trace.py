@@ -26,8 +26,7 @@ from boardprof.compat.torch.settings import NotSupportedByAgentError, ProfilerAc
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import OBSERVERS, Board
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_file import load_board
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec, load_board
 from tests.boards.conftest import available
 from tests.cli.command import FIXTURES
 from tests.link.peers import running_agent

@@ -17,7 +17,7 @@ __all__ = ["LOADED", "run_forked"]
 
 LOADED = [
     "boardprof.target.arguments.array_argument",
-    "boardprof.measure.session.info",
+    "boardprof.ui.cli.boards",
     "boardprof.ui.cli.commands",
     "boardprof.ui.cli.run",
     "boardprof.measure.connect",
@@ -26,6 +26,7 @@ LOADED = [
     "boardprof.target.build.project",
     "boardprof.measure.hotspots.hotspot_run",
     "boardprof.results.history.report_lookup",
+    "boardprof.show.board_facts",
     "boardprof.show.json",
     "boardprof.show.table",
     "boardprof.jobs.run.probe_run",

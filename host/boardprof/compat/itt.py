@@ -30,10 +30,7 @@ def is_available() -> bool:
 
 
 def mark(msg: str) -> None:
-    """Mark an instant.
-
-    Args:
-        msg: its name.
+    """Mark an instant of this name.
 
     Raises:
         UsageError: it is not a string.
@@ -42,10 +39,7 @@ def mark(msg: str) -> None:
 
 
 def range_push(msg: str) -> int:
-    """Begin a range within those already pushed by this asyncio task or thread.
-
-    Args:
-        msg: its name.
+    """Begin a range of this name within those already pushed by this asyncio task or thread.
 
     Returns:
         Its depth: 0 for the outermost.

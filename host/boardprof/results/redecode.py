@@ -27,7 +27,7 @@ from boardprof.results.report.stored_measurements import (
     stored_collectors,
     stored_measurements,
 )
-from boardprof.target.descriptions.board_lookup import board_spec, find_boards
+from boardprof.target.descriptions.board import board_spec, find_boards
 from boardprof.wire.decode.dictionary import CollectorInfo
 from boardprof.wire.decode.schemas import layouts_for
 from boardprof_protocol.layout import Layout

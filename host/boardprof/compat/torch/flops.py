@@ -17,6 +17,8 @@ from typing import TypeVar
 
 from boardprof.base.errors import UsageError
 
+__all__ = ["add", "addmm", "bmm", "conv2d", "mm", "mul", "register_flops", "unregister_flops"]
+
 Shape = Sequence[int]
 
 Formula = Callable[[Mapping[str, tuple[int, ...]], Mapping[str, float]], int]

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from boardprof.measure.sampling.counted_pass import Value
     from boardprof.measure.session.board import Board
     from boardprof.results.report.measurement import Measurement
-    from boardprof.target.arguments.arguments import Arguments
     from boardprof.target.arguments.array_argument import ArrayArgument
+    from boardprof.target.arguments.binding import Arguments
     from boardprof.wire.decode.clock import ClockFit
 
 _NO_STACK = "it takes another call, which board.profile and Program.profile make"

@@ -11,7 +11,7 @@ from enum import Enum
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.measure.sampling.available_metrics import metric_names
 from boardprof.measure.session.board import OPEN_BOARDS
-from boardprof.target.descriptions.board_lookup import find_boards
+from boardprof.target.descriptions.board import find_boards
 
 _SETTINGS = ("metrics", "device_ranges")
 _OTHERS = ""

@@ -181,7 +181,7 @@ def _counters_of(board: Board, name: str) -> tuple[list[str], dict[str, str]]:
     """
     for programmable in board.offer.programmable:
         if programmable.collector.name == name:
-            slots = programmable.by_itself()
+            slots = programmable.select_default()
             # Another collector may have an event of the same name, but this one is meant.
             events = [event.removeprefix(f"{name}.") for event in slots.events]
             return [f"{name}.{event}" for event in events], dict(slots.refused)

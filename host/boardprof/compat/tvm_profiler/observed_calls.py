@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from boardprof.base.errors import UsageError
 from boardprof.compat.tvm_profiler.collector_selection import timer_of
-from boardprof.measure.sampling.counted_pass import UNMASKED, CountedPass, PackedCall, Taken
+from boardprof.measure.sampling.counted_pass import UNMASKED, CountedCalls, CountedPass, PackedCall
 from boardprof.measure.sampling.passes import PassQueue, Rounds
 from boardprof.measure.sampling.placement import Placement
 from boardprof.measure.session.board import (
@@ -67,7 +67,7 @@ def observed_sample(
     packed: PackedCall,
     number: int = 1,
     flags: MeasureFlag | None = None,
-) -> Taken:
+) -> CountedCalls:
     """Call a function ``number`` times in one window; to observers each sample is a measurement.
 
     ``packed`` is the same call, with arguments at their current places. ``flags`` is None for those

@@ -44,7 +44,7 @@ from boardprof.compat.tvm_profiler.program_calls import (
     inputs_of,
     program_call,
 )
-from boardprof.measure.sampling.counted_pass import UNMASKED, CountedPass, Taken
+from boardprof.measure.sampling.counted_pass import UNMASKED, CountedCalls, CountedPass
 from boardprof.measure.sampling.measure_function import Progress, paint_stack
 from boardprof.measure.sampling.passes import PassQueue, Rounds
 from boardprof.measure.session.board import Board
@@ -424,13 +424,13 @@ class _Runs:
         calibrations: Mapping[tuple[Board, str], tuple[Sample, ...]],
         run: int | None,
         warmup: int,
-    ) -> dict[int, Taken]:
+    ) -> dict[int, CountedCalls]:
         """Run the program once; return what was counted, by the number of the call.
 
         Boards that are not in ``counted`` have counted everything. ``run`` is None for a warm-up
         run; ``warmup`` is the number of warm-up runs before this one.
         """
-        samples: dict[int, Taken] = {}
+        samples: dict[int, CountedCalls] = {}
 
         def so_far() -> Report | None:
             windows = {
@@ -454,7 +454,7 @@ class _Runs:
 
     def _take(
         self, counter: CountedPass | None, call: ProgramCall, place: _Place | None
-    ) -> Taken | None:
+    ) -> CountedCalls | None:
         """Make a call; ``place`` is None in a warm-up run. None without a counter."""
         packed = self._arrays.call(call)
         if counter is None:
@@ -472,7 +472,7 @@ class _Runs:
 
     def _counts(
         self,
-        samples: Mapping[int, Taken],
+        samples: Mapping[int, CountedCalls],
         counted: Mapping[Board, CountedPass],
         calibrations: Mapping[tuple[Board, str], tuple[Sample, ...]],
     ) -> Iterator[tuple[int, Windows]]:

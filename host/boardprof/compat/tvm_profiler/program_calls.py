@@ -23,8 +23,8 @@ from boardprof.measure.sampling.counted_pass import PackedCall
 from boardprof.measure.sampling.placement import Placement
 from boardprof.measure.session.board import Board, HostCall
 from boardprof.measure.session.functions import RemoteFunction
-from boardprof.target.arguments.arguments import Arguments, check_overlap
 from boardprof.target.arguments.array_argument import ArrayArgument
+from boardprof.target.arguments.binding import Arguments, check_overlap
 from boardprof.target.arguments.dtypes import element_dtype
 from boardprof.target.arguments.passing import Passing
 from boardprof.target.arguments.signature import in_order
@@ -163,8 +163,7 @@ class ProgramArrays:
             for board, placed in self._boards.items():
                 bound = Arguments(_PROGRAM, tuple(placed.arguments.values()), "")
                 placed.placement = Placement(board.memory, bound)
-                # from the host: the board would restore a copy before each call
-                placed.placement.sends_again = True
+                placed.placement.why_again = "the board would restore a copy before each call"
                 stack.enter_context(placed.placement)
             self._stack = stack.pop_all()
         self._pack()

@@ -82,37 +82,22 @@ class BenchmarkResult:
         return f"Execution time of a call, {len(self.results)} samples:\n{head}\n{line}"
 
 
+@dataclass(eq=False, repr=False)
 class TimeEvaluator:
     """The result of `time_evaluator`: call it with the function's arguments."""
 
-    def __init__(
-        self,
-        board: Board,
-        function: str,
-        number: int,
-        repeat: int,
-        min_repeat_ms: float,
-        limit_zero_time_iterations: int,
-        cooldown_interval_ms: float,
-        repeats_to_cooldown: int,
-        f_preproc: str | Callable[..., object],
-        mask_interrupts: bool,
-        metrics: Sequence[str],
-        opened: ExitStack,
-    ) -> None:
-        """Keep the checked settings; ``opened`` has the started board."""
-        self._board = board
-        self._function = function
-        self._number = number
-        self._repeat = repeat
-        self._min_repeat_ms = min_repeat_ms
-        self._limit_zero = limit_zero_time_iterations
-        self._cooldown_s = cooldown_interval_ms / 1000.0
-        self._repeats_to_cooldown = repeats_to_cooldown
-        self._prepare = f_preproc
-        self._masks = mask_interrupts
-        self._metrics = metrics
-        self._opened = opened
+    _board: Board
+    _function: str
+    _number: int
+    _repeat: int
+    _min_repeat_ms: float
+    _limit_zero: int
+    _cooldown_ms: float
+    _repeats_to_cooldown: int
+    _prepare: str | Callable[..., object]
+    _masks: bool
+    _metrics: Sequence[str]
+    _opened: ExitStack  # with the board, if it was started for this
 
     def __call__(self, *args: object, **named: object) -> BenchmarkResult | MeasureResult:
         """Time the function, or count the metrics that were asked for.
@@ -148,8 +133,8 @@ class TimeEvaluator:
                     may_grow=watch.is_certain,
                 )
                 results.append(seconds / number)
-                if self._cooldown_s > 0 and index % self._repeats_to_cooldown == 0:
-                    time.sleep(self._cooldown_s)
+                if self._cooldown_ms > 0 and index % self._repeats_to_cooldown == 0:
+                    time.sleep(self._cooldown_ms / 1000.0)
             info = call.function.info
             placement.call_for_outputs(lambda: observed_value(call, placement.call(info)))
         if min(results) <= 0:

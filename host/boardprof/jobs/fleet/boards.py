@@ -25,8 +25,7 @@ from pathlib import Path
 from boardprof.base.errors import BoardError, BusyError, MissingToolError, UsageError
 from boardprof.base.processes import held_leases, leased
 from boardprof.base.writing import write_bytes
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import BoardSpec, board_spec
 from boardprof.target.toolchain.cache import cache_root
 
 _SUFFIX = ".quarantine"
@@ -133,9 +132,6 @@ def check_startable(kind: str) -> None:
 
 def boards_of_host(texts: Sequence[str], host: str) -> list[FleetBoard]:
     """Return the boards that a host offers.
-
-    A board that is simulated by an emulator is offered once for each core. Boards that are this
-    machine itself are offered once, because their calls would disturb each other.
 
     A board that is simulated by an emulator is offered once for each core. Boards that are this
     machine itself are offered once, because their calls would disturb each other.

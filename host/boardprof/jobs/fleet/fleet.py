@@ -181,7 +181,7 @@ class Fleet:
 
 def _can_be_started(kind: str, there: Collection[str]) -> bool:
     """Tell whether a board of this kind could be started here; raises with the reason if not."""
-    from boardprof.target.descriptions.board_lookup import board_spec, find_boards
+    from boardprof.target.descriptions.board import board_spec, find_boards
 
     try:
         spec = board_spec(kind)

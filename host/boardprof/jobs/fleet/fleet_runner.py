@@ -20,7 +20,7 @@ from boardprof.jobs.tune.measuring import ArgumentValues
 from boardprof.jobs.tune.runner import OnResult, Runner, metric_name
 from boardprof.results.report.measure_result import MeasureResult
 from boardprof.target.build.build_options import BuildOptions
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 
 _SHARE_S = 3600.0
 

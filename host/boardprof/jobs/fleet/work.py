@@ -36,7 +36,7 @@ from boardprof.jobs.fleet.job import Job, JobError
 from boardprof.jobs.fleet.policy import Check
 from boardprof.jobs.run.execution import Listener, results
 from boardprof.jobs.run.plan import Plan, PlanData
-from boardprof.measure.doctor.check_board import finding_text, proof_sources, prove
+from boardprof.measure.doctor.check_board import check_board, finding_text, proof_sources
 from boardprof.measure.doctor.known_work import FAILED as PROOF_FAILED
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
@@ -46,7 +46,7 @@ from boardprof.results.stats.warnings import warnings
 from boardprof.target.build.builder import build
 from boardprof.target.build.firmware import Firmware
 from boardprof.target.build.flash import flash
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.toolchain.cache import Cache, FileHashes
 
 _OF_THE_BOARD = (
@@ -252,7 +252,7 @@ def fault_of(board: FleetBoard) -> str | None:
                 if port is not None:
                     flash(spec, firmware.image, port)
                 with firmware.open(port) as opened:
-                    found = [f for f in prove(opened) if f.verdict == PROOF_FAILED]
+                    found = [f for f in check_board(opened) if f.verdict == PROOF_FAILED]
                 return finding_text(found[0]) if found else None
             from boardprof.measure.connect import connect
 

@@ -20,7 +20,7 @@ from boardprof.jobs.run.plan import Plan, boards_of, with_each_setting
 from boardprof.results.history.project import git_output, run_git
 from boardprof.results.report.report import Report
 from boardprof.target.build.build_options import BuildOptions, effective_flags
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 
 SESSIONS = 10
 """Sessions per side if samples vary. If all ten pairs differ in one direction, p = 0.002."""

@@ -37,8 +37,7 @@ from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import Profile
 from boardprof.results.report.report import Report
 from boardprof.target.build.firmware import Firmware
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import check_recordable
+from boardprof.target.descriptions.board import BoardSpec, check_recordable
 
 _OF_THE_BOARD = (BoardTimeoutError, DeviceEndedError, DeviceResetError)
 """After these errors a board does nothing more, or has forgotten the host."""
@@ -67,9 +66,6 @@ def results(
 ) -> Generator[Measurement | BoardprofError, None, None]:
     """Yield the result of each function as it arrives.
 
-    If a board that was started here ends, or is ended in a call that hangs, it is started again
-    for the remaining functions.
-
     If a board that was started here ends, or is ended in a call that hangs, it is started again for
     the remaining functions. ``firmware`` is None to build the plan's.
     """
@@ -87,7 +83,26 @@ def results(
             if left is None:
                 left = chosen_functions(board, plan, firmware, listener.on_note)
                 total = len(left)
-            yield from _measure_all(board, left, total, plan, listener)
+            is_over = False
+            while left and not is_over:
+                name = left.pop(0)
+                at = f" ({total - len(left)} of {total})" if total > 1 else ""
+                try:
+                    measurement = _measure(board, name, plan, listener, at)
+                    folders = plan.output_folders(measurement.device.name, measurement.function)
+                    wrong = plan.data.take(measurement, *folders)
+                    yield measurement  # its numbers are reported although an output is wrong
+                    if wrong is not None:
+                        yield wrong
+                except BoardprofError as error:
+                    is_over = isinstance(error, _OF_THE_BOARD) or board.session.is_closed
+                    is_of_one_call = isinstance(error, (DeviceError, RpcError, *_OF_THE_BOARD))
+                    if (is_over and plan.port is not None) or not is_of_one_call:
+                        rest = ", ".join(left)
+                        if rest:
+                            listener.on_note(f"not measured on {board.device.name}: {rest}")
+                        raise
+                    yield error
 
 
 def _check_probe(plan: Plan) -> None:
@@ -103,15 +118,12 @@ def firmware_of(spec: BoardSpec, plan: Plan, listener: Listener) -> Firmware | N
     """Build a plan's firmware, and flash what it names; None if the board has its own."""
     firmware = None
     if plan.path is not None:
-        from boardprof.target.build.builder import build  # later: it knows all compilers
+        from boardprof.target.build.builder import begin_build  # later: it knows all compilers
 
-        firmware = build(
-            spec,
-            [plan.path],
-            plan.code,
-            verbose=listener.on_command,
-            on_functions=lambda functions: check_early(functions, plan),
-        )
+        with begin_build(spec, [plan.path], plan.code, verbose=listener.on_command) as building:
+            functions, finish = building
+            check_early(functions, plan)
+            firmware = finish()
         if listener.on_sources is not None:
             listener.on_sources(firmware.sources)
     if plan.flash:
@@ -146,37 +158,6 @@ def _after_flash(plan: Plan) -> AbstractContextManager[None]:
     from boardprof.target.build.flash import after_flash  # later: few runs flash
 
     return after_flash()
-
-
-def _measure_all(
-    board: Board, left: list[str], total: int, plan: Plan, listener: Listener
-) -> Iterator[Measurement | BoardprofError]:
-    """Yield the result of each function, and remove its name from ``left``.
-
-    Ends early at an error after which the board cannot measure: if it was started here, it can
-    be started again for the rest.
-    """
-    while left:
-        name = left.pop(0)
-        at = f" ({total - len(left)} of {total})" if total > 1 else ""
-        try:
-            measurement = _measure(board, name, plan, listener, at)
-            folders = plan.output_folders(measurement.device.name, measurement.function)
-            wrong = plan.data.take(measurement, *folders)
-            yield measurement  # its numbers are reported although an output is wrong
-            if wrong is not None:
-                yield wrong
-        except BoardprofError as error:
-            is_over = isinstance(error, _OF_THE_BOARD) or board.session.is_closed
-            if (is_over and plan.port is not None) or not isinstance(
-                error, (DeviceError, RpcError, *_OF_THE_BOARD)
-            ):
-                if left:
-                    listener.on_note(f"not measured on {board.device.name}: {', '.join(left)}")
-                raise
-            yield error
-            if is_over:
-                return
 
 
 def _measure(board: Board, name: str, plan: Plan, listener: Listener, at: str) -> Measurement:

@@ -25,8 +25,7 @@ from boardprof.results.report.measurement import Measurement
 from boardprof.target.arguments.argument_text import ArgumentText, read_argument
 from boardprof.target.build.build_options import BuildOptions, settings_of
 from boardprof.target.build.sources import find_sources
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import board_spec, default_board, unnamed_board
+from boardprof.target.descriptions.board import BoardSpec, board_spec, default_board, unnamed_board
 
 ALL = "all"
 """In place of a function's name: each that the arguments fit."""

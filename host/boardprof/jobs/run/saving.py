@@ -40,7 +40,7 @@ _WRITE_S = 10.0
 def check_save_name(name: str | None, folder: str | Path = ".") -> None:
     """Check before the first measurement that a run can be stored, and found by its name.
 
-    None needs no history.
+    A run without a name needs no history.
     """
     if name is not None:
         check_name(name)

@@ -69,11 +69,7 @@ class Candidate:
         return [Path(source)] if isinstance(source, str | Path) else list(map(Path, source))
 
     def options(self, base: BuildOptions) -> BuildOptions:
-        """Return the options of its compilation.
-
-        Args:
-            base: of all candidates.
-        """
+        """Return the options of its compilation, from those of all candidates."""
         given = self.defines.items()
         defines = [name if value is None else f"{name}={value}" for name, value in given]
         return replace(

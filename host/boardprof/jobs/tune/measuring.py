@@ -28,7 +28,7 @@ from boardprof.measure.session.functions import RemoteFunction
 from boardprof.results.report.measure_result import samples_of
 from boardprof.results.report.measurement import Measurement, Stack
 from boardprof.target.arguments.argument_text import ArgumentText
-from boardprof.target.arguments.arguments import Arguments
+from boardprof.target.arguments.binding import Arguments
 from boardprof.target.arguments.passing import Passing
 from boardprof.target.arguments.signature import Signature, in_order
 from boardprof.wire.decode.samples import Sample

@@ -48,8 +48,7 @@ from boardprof.target.build.builder import link_objects
 from boardprof.target.build.firmware import Firmware
 from boardprof.target.build.flash import after_flash, check_flashable, flash
 from boardprof.target.build.versions import VersionBuilder
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import BoardSpec, board_spec
 from boardprof.target.toolchain.cache import digest
 
 OnResult = Callable[[int, MeasureResult], None]

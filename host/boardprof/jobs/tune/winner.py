@@ -27,7 +27,7 @@ from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.builder import build
 from boardprof.target.build.flash import flash
 from boardprof.target.build.versions import VersionBuilder
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.toolchain.cache import FileHashes, digest
 
 _DEFAULT_GOALS = ("cycles", "instructions", "time")
@@ -194,7 +194,7 @@ def _words(options: BuildOptions) -> list[str]:
         ("--source", options.sources),
         ("-I", options.includes),
         ("-D", options.defines),
-        ("--keep", options.keep),
+        ("--no-inline", options.keep),
     ):
         words += [word for value in each for word in (flag, str(value))]
     words += [f"--cflags={options.cflags}"] if options.cflags else []
