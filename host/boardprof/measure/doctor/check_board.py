@@ -168,10 +168,7 @@ def _arena(board: Board) -> Finding:
 
 
 def _stack(board: Board, function: str) -> Iterator[Finding]:
-    """Check that each further frame takes as much stack as the one before.
-
-    ``function`` takes the number of stack frames to make.
-    """
+    """Check that each of the frames that ``function`` makes takes as much stack."""
     counters = (counter.name for each in board.offer.fixed for counter in each.counters)
     one = next((name for name in counters if name not in board.device.unsupported), None)
     found = [

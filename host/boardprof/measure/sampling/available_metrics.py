@@ -289,10 +289,7 @@ def lack_text(name: str, error: UsageError) -> str:
 def unsupported_counters(
     collectors: Sequence[CollectorInfo], known: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return counter name -> why this board does not count it.
-
-    ``known`` has reasons from board.toml, for cases that a probe cannot see.
-    """
+    """Return counter name -> why it does not count: from board.toml, or else as the board found."""
     reasons: dict[str, str] = {}
     for collector in collectors:
         for counter in collector.counters:
