@@ -66,7 +66,7 @@ def sampled_profile(
     sources: Sequence[Path],
     on_samples: OnSamples | None,
 ) -> Profile:
-    """Repeat a call while a timer, or the debug probe ``probe``, takes ``rounds.repeat`` samples."""
+    """Repeat a call while a timer, or the probe ``probe``, takes ``rounds.repeat`` samples."""
     board, file = link.device.name, link.image.file
     if file is None:
         raise UsageError(
