@@ -53,7 +53,7 @@ def test_undefined_symbols_are_sentences(rv32: BoardSpec) -> None:
     assert explain(OUTPUT, rv32, ["filter_state"]) == (
         "nowhere is not defined; fir in fir.c:3 and fir in fir.c:9 use it. "
         "filter_state is not defined; iir in iir.c uses it "
-        "(it is static elsewhere: --keep filter_state). "
+        "(it is static elsewhere: --no-inline filter_state). "
         "bare is not defined; b.o uses it."
     )
 

@@ -146,10 +146,7 @@ def probe_facts(session: Session, dictionary: Dictionary) -> dict[str, Any] | No
 
 
 def image_names(image: Path, check: int, board: str) -> ProbeNames:
-    """Read the names of the probes in the image that runs on a board.
-
-    ``check`` is what the board says of its names (SPEC.md 5.12).
-    """
+    """Read the names of the probes in an image; the board tells their ``check`` (SPEC.md 5.12)."""
     content = _section(image, NAMES_SECTION)
     if not content:
         raise UsageError(

@@ -150,12 +150,12 @@ def _check_hidden(plan: Plan, firmware: BuiltFirmware | None) -> None:
     if sources or name in firmware.hidden:
         kept = name if len(sources) == 1 else f"{sources[0]}:{name}" if sources else None
         sources = sources or [firmware.hidden[name]]
-        # In C++, or if it is always inlined or compiled elsewhere, --keep cannot help.
+        # In C++, or if it is always inlined or compiled elsewhere, --no-inline cannot help.
         own = f"call {name} in {sources[0]} from a function of your own there"
         raise UsageError(
             f"{name} in {' and in '.join(sources)} is static or inlined, so nothing outside its "
             "file can call it.",
-            hint=own if kept is None else f"--keep {kept} compiles it out of line",
+            hint=own if kept is None else f"--no-inline {kept} compiles it out of line",
         )
     if plan.function == "main" and found.mains:
         raise UsageError(
@@ -175,7 +175,7 @@ def _why_nothing(plan: Plan, firmware: BuiltFirmware) -> tuple[list[str], str, s
         verb = "is" if len(static) == 1 else "are"
         why = f": {', '.join(static[:_MOST_LISTED])}{more} {verb} static or inlined"
         # Others, such as those of C++, may not be possible to keep.
-        hint = f"--keep {found.static[0][0]} compiles it out of line" if found.static else None
+        hint = f"--no-inline {found.static[0][0]} compiles it out of line" if found.static else None
         return static, why, hint
     if found.mains:
         why = ": the firmware's main replaces main, and no other function can be called"

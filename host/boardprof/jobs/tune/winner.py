@@ -197,7 +197,7 @@ def _words(options: BuildOptions) -> list[str]:
         ("--source", options.sources),
         ("-I", options.includes),
         ("-D", options.defines),
-        ("--keep", options.keep),
+        ("--no-inline", options.keep),
     ):
         words += [word for value in each for word in (flag, str(value))]
     words += [f"--cflags={options.cflags}"] if options.cflags else []

@@ -193,7 +193,7 @@ def check_probed_board(probe: DebugProbe, image: Path, board: str, boot_id: int)
     if machine != "EM_ARM":
         raise UsageError(
             f"{board} has no DWT_PCSR that a debug probe could read: it is not an Arm Cortex-M.",
-            hint="leave out --probe",
+            hint="leave out --debug-probe",
         )
     probe.enable()
     if state is not None and boot_id not in probe.words(state, _WORDS):

@@ -39,10 +39,7 @@ _HOST_GUARD = 4096
 
 
 class BoardImage:
-    """What is known of a board's functions besides the board's own answers.
-
-    Until the file is known, it is only what the board's sources say.
-    """
+    """What is known of a board's functions besides the board's own answers."""
 
     def __init__(self, functions: Iterable[str]) -> None:
         """Take the names of the board's functions."""
@@ -99,11 +96,7 @@ _NONE = "00" * 8
 def check_build(
     device: Device, image: Path, built: bytes | None, on_note: Callable[[str], None] | None
 ) -> None:
-    """Check the build id that a board reports.
-
-    ``built`` is the build id of an image built from the user's sources; None reads it from the
-    file.
-    """
+    """Check the build id that a board reports against one built from sources, or the file's."""
     runs, port = device.build_id, device.port
     found = f"The board at {port} runs build {runs}"
     if runs == _NONE:

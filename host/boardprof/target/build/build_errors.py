@@ -122,7 +122,7 @@ def link_error(
         )
     libraries_ = tuple(dict.fromkeys([*named, *others]))
     uses = {}
-    if hint is None and "--keep" not in said and "malloc needs" not in said:
+    if hint is None and "--no-inline" not in said and "malloc needs" not in said:
         uses = {
             symbol: users[0].rpartition(" in ")[2] if users else ""
             for symbol, users in undefined_symbols(error.output).items()
@@ -260,7 +260,7 @@ def _undefined(output: str, spec: BoardSpec, keepers: Sequence[str]) -> Iterator
     for symbol in named[:_MOST]:
         users = found[symbol]
         who = f"; {' and '.join(users[:2])} {'uses' if len(users) == 1 else 'use'} it"
-        static = f" (it is static elsewhere: --keep {symbol})" if symbol in keepers else ""
+        static = f" (it is static elsewhere: --no-inline {symbol})" if symbol in keepers else ""
         yield f"{symbol} is not defined{who if users else ''}{static}."
     if len(named) > _MOST:
         yield f"{len(named) - _MOST} more symbols are also not defined."

@@ -115,7 +115,8 @@ def user_flags(options: BuildOptions) -> UserFlags:
     for name in options.keep:
         if not re.fullmatch(_NAME, name.rpartition(":")[2]):
             raise UsageError(
-                f"{name!r} is not the name of a function.", hint="--keep NAME, or --keep FILE:NAME"
+                f"{name!r} is not the name of a function.",
+                hint="--no-inline NAME, or --no-inline FILE:NAME",
             )
     folders: dict[Path, None] = {}
     for folder in map(Path, options.includes):

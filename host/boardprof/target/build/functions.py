@@ -2,8 +2,8 @@
 """The functions of the user's code: those that a firmware offers, and those that it cannot.
 
 A static function that nothing calls is not in the object: the compiler drops it silently. So
-`discarded_functions` compiles the sources once more, as ``--keep`` would, when an error is to be
-explained or somebody asks for all. pyelftools is imported only when objects are read: that takes
+`discarded_functions` compiles the sources once more, as ``--no-inline`` would, when an error is to
+be explained or somebody asks for all. pyelftools is imported only when objects are read: that takes
 longer than a build from the cache.
 """
 

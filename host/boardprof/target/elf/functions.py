@@ -82,8 +82,8 @@ def _defined_twice(name: str, one: Path, other: Path, kept: bool) -> BuildError:
     hint = "make one of them static, rename it, or build only one of the files"
     if kept:
         hint = (
-            f"--keep {first}:{name} keeps that of one file if the others are static; otherwise "
-            f"{hint}"
+            f"--no-inline {first}:{name} keeps that of one file if the others are static; "
+            f"otherwise {hint}"
         )
     return BuildError(
         f"The function {name} is defined twice: in {first} and in {second}.", hint=hint
@@ -289,8 +289,8 @@ def _hidden(elf: ELFFile) -> list[HiddenFunction]:
 
 
 def _why(hidden: Subprogram, local: set[str], linked: bool) -> str:
-    keep = f"--keep {hidden.name} compiles it out of line"
-    if hidden.name not in local and hidden.language in ("C++", "Rust"):  # --keep is for C
+    keep = f"--no-inline {hidden.name} compiles it out of line"
+    if hidden.name not in local and hidden.language in ("C++", "Rust"):  # --no-inline is for C
         keep = "call it from a function of your own"
     if not hidden.external:
         return f"static: {keep}" if hidden.name in local else f"static and inlined: {keep}"

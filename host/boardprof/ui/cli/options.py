@@ -286,6 +286,12 @@ port_options = together(
 )
 """How to reach a board, and how long a call may take."""
 
+BOARD_SECTION = (
+    "board board_names port dtr rts reset_pulse baud clock key_file takeover image flash timeout_s "
+    "wall_timeout_s"
+)
+"""Names of `port_options` and of the others about a board, for a section of the help."""
+
 
 def parse_connection(options: Mapping[str, Any]) -> Connection:
     """Return what was given by `port_options`."""
@@ -366,6 +372,9 @@ build_options = together(
 )
 """How a build is made."""
 
+BUILD_SECTION = "optimize sources includes defines cflags ldflags keep libc"
+"""Names of `build_options`, for a section of the help."""
+
 
 def parse_build_options(options: Mapping[str, Any]) -> BuildOptions:
     """Return what was given by `build_options` or `compile_options`."""
@@ -440,11 +449,11 @@ def output_option(
     """Return the decorator that adds ``--output``; ``-`` stands for standard output."""
 
     def taken(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
-        if value != STDOUT:
-            return value
-        if not prints:
+        if value == STDOUT and not prints:
             raise UsageError("This cannot be printed: -o needs a file.", hint=hint)
-        return None
+        if value == STDOUT:
+            return None
+        return value if folder else writable(ctx, option, value)
 
     return click.option(
         "-o",

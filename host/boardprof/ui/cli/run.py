@@ -17,6 +17,8 @@ from boardprof.ui.cli.against import Against, against_options, parse_against
 from boardprof.ui.cli.exit_codes import INTERRUPTED
 from boardprof.ui.cli.group import SectionedCommand
 from boardprof.ui.cli.options import (
+    BOARD_SECTION,
+    BUILD_SECTION,
     STDOUT,
     Real,
     baseline_option,
@@ -71,9 +73,8 @@ if TYPE_CHECKING:
 _SECTIONS = {
     "What to measure": "metrics warmup repeat number cold mask_interrupts hotspots sampled "
     "probe sweep",
-    "The board": "board_names port dtr rts reset_pulse baud clock key_file takeover image flash "
-    "timeout_s wall_timeout_s",
-    "The build": "optimize sources includes defines cflags ldflags keep libc",
+    "The board": BOARD_SECTION,
+    "The build": BUILD_SECTION,
     "The output of the function": "save_output expect tolerance",
     "What is printed": "table stats warnings width console verbose quiet debug",
     "What is kept": "json_file exports save baseline_file",

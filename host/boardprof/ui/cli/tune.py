@@ -16,6 +16,7 @@ from boardprof.base.connection import Connection
 from boardprof.base.errors import UsageError
 from boardprof.ui.cli.group import SectionedCommand
 from boardprof.ui.cli.options import (
+    BUILD_SECTION,
     STDOUT,
     Real,
     Seconds,
@@ -55,7 +56,7 @@ _SECTIONS = {
     "What to look for": "goals constraints expect tolerance",
     "How to measure": "warmup repeat number timeout_s wall_timeout_s",
     "The board": "board port baud fleet",
-    "The build": "optimize sources includes defines cflags ldflags keep libc",
+    "The build": BUILD_SECTION,
     "The output": "json_file html_file width verbose quiet debug",
 }
 

@@ -40,14 +40,10 @@ __all__ = ["Measured", "Profiler"]
 
 @dataclass(frozen=True)
 class Wanted:
-    """A board that a test needs, and what runs on it.
+    """A board that a test needs, and what runs on it."""
 
-    Attributes:
-        name: of the board; None takes the default one, or the board at the port.
-        sources: files and folders to build; empty to use the firmware at the port.
-    """
-
-    name: str | None = None
+    name: str | None = None  # of the board; None takes the default one, or the board at the port
+    # files and folders to build; empty to use the firmware at the port
     sources: tuple[Path, ...] = ()
     options: BuildOptions = field(default_factory=BuildOptions)
 
@@ -62,16 +58,13 @@ def wanted_board(node: pytest.Item, name: str | None) -> Wanted:
 
 
 class OpenBoards:
-    """Lends connected boards; boards that it has started run until `close`.
-
-    Attributes:
-        compiled: for each build, the files that it was compiled from, including headers.
-    """
+    """Lends connected boards; boards that it has started run until `close`."""
 
     def __init__(self, options: Options) -> None:
         """Start nothing yet."""
         self._options = options
         self._open: dict[Wanted, Board] = {}
+        # for each build, the files that it was compiled from, including headers
         self.compiled: dict[Wanted, tuple[Path, ...]] = {}
 
     @contextlib.contextmanager
