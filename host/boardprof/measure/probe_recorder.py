@@ -23,6 +23,7 @@ from boardprof.base.errors import (
     FrameError,
     LinkError,
     UsageError,
+    option,
 )
 from boardprof.results.probes.core_events import WRAP
 from boardprof.results.probes.events import (
@@ -561,7 +562,7 @@ class ProbeRecorder:
                         raise FrameError(
                             f"{self._facts.board} sent statistics of range {slot.number} twice, "
                             "or its image has no such range.",
-                            hint="give the image that runs on the board (--image)",
+                            hint=f"give the image that runs on the board ({option('--image')})",
                         )
                     # In agents up to 0.2.0, a range that is entered meanwhile comes first, so that
                     # another one comes again. Its newer values count.

@@ -16,7 +16,14 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from boardprof.base.errors import DeviceError, FrameError, RpcError, UsageError, agent_option
+from boardprof.base.errors import (
+    DeviceError,
+    FrameError,
+    RpcError,
+    UsageError,
+    agent_option,
+    option,
+)
 from boardprof.measure.hotspots.call_tree import (
     LONGEST_S,
     UNNAMED,
@@ -72,7 +79,7 @@ def sampled_profile(
         raise UsageError(
             f"boardprof does not know what {board} at {link.device.port} runs, so samples "
             "cannot be given names.",
-            hint="name the firmware's ELF file with --image",
+            hint=f"name the firmware's ELF file with {option('--image')}",
         )
     with contextlib.ExitStack() as stack:
         if probe is None:

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 from weakref import WeakSet
 
-from boardprof.base.errors import LinkError, UnknownNameError, UsageError
+from boardprof.base.errors import LinkError, UnknownNameError, UsageError, option
 from boardprof.measure.sampling.available_metrics import (
     ALL,
     ListedMetric,
@@ -517,7 +517,7 @@ class Board:
             raise UsageError(
                 f"The names of the probes on {self.spec.name} are in its image, which is not "
                 "known.",
-                hint="give the image that runs on the board (--image)",
+                hint=f"give the image that runs on the board ({option('--image')})",
             )
         device = self.device
         facts = RunFacts(

@@ -17,6 +17,7 @@ from boardprof.base.errors import (
     FrameError,
     Location,
     RpcError,
+    option,
 )
 from boardprof_protocol.codes import ErrorCode, FaultCause
 
@@ -184,7 +185,8 @@ class _Stop:
             limit_s=limit_s,
             pc=self.pc or None,
             location=self.location,
-            hint=f"if {self.name} is only slow, give --timeout more seconds{self._how_to_locate()}",
+            hint=f"if {self.name} is only slow, give {option('--timeout')} more "
+            f"seconds{self._how_to_locate()}",
         )
 
     def _how_to_locate(self) -> str:

@@ -14,6 +14,7 @@ from boardprof.base.errors import (
     DeviceResetError,
     FrameError,
     ProtocolMismatchError,
+    option,
 )
 from boardprof.wire.link.transfer import LEAST_FRAME
 from boardprof_protocol.codes import (
@@ -135,7 +136,7 @@ def in_use(port: str, body: bytes) -> BusyError:
     return BusyError(
         f"The board at {port} is in use by {owner}.",
         owner=owner,
-        hint="wait until it is free, or take it over with --takeover",
+        hint=f"wait until it is free, or take it over with {option('--takeover')}",
     )
 
 
@@ -145,7 +146,7 @@ def taken_over(port: str, body: bytes | None) -> BusyError:
     return BusyError(
         f"Another host took over the board at {port}{owner and ': '}{owner}.",
         owner=owner,
-        hint="connect again when it is free, or take it back with --takeover",
+        hint=f"connect again when it is free, or take it back with {option('--takeover')}",
     )
 
 

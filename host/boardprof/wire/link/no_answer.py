@@ -13,6 +13,7 @@ from boardprof.base.errors import (
     DeviceTimeoutError,
     LinkError,
     Location,
+    option,
 )
 from boardprof.wire.link.console import KEPT_BYTES
 from boardprof.wire.link.error_replies import Locate, place_text
@@ -113,20 +114,22 @@ class Hang:
         if wall_s is None:
             assert limit_s is not None
             text = (
-                f"{name} did not end within {limit_s:g} s of the board's clock (--timeout). The "
-                "board could not stop it, so the host ended the emulator"
+                f"{name} did not end within {limit_s:g} s of the board's clock "
+                f"({option('--timeout')}). The board could not stop it, so the host ended the "
+                "emulator"
             )
             text += f" when {name} was{place}" if place else ""
             hint = f"check whether {name} disables interrupts or overwrites the agent's data"
         else:
-            text = f"{name} did not end within {wall_s:g} s of wall time (--wall-timeout)"
+            limit = option("--wall-timeout")
+            text = f"{name} did not end within {wall_s:g} s of wall time ({limit})"
             if limit_s is not None and passed_s is not None:
                 text += (
                     f"; by then {passed_s:.2g} s of the {limit_s:g} s on the board's clock "
-                    "(--timeout) had passed"
+                    f"({option('--timeout')}) had passed"
                 )
             text += f"; it hung{place}" if place else ""
-            hint = f"if {name} is only slow, give --wall-timeout more seconds"
+            hint = f"if {name} is only slow, give {limit} more seconds"
         return DeviceTimeoutError(
             text,
             code=ErrorCode.TIMEOUT,
@@ -178,7 +181,7 @@ def lost_board(
     over = (
         f"{name} exceeded {limit_s:g} s of the board's clock"
         if wall_s is None
-        else f"{name} exceeded {wall_s:g} s of wall time (--wall-timeout)"
+        else f"{name} exceeded {wall_s:g} s of wall time ({option('--wall-timeout')})"
     )
     return BoardTimeoutError(
         f"The board at {port} is lost: {over}, and the board neither answered nor stopped it.",
@@ -245,12 +248,12 @@ def no_reply(
         naks: how often the board said that it could not read something.
         console: what it has printed.
     """
-    option, limit = (
-        ("--wall-timeout", " of wall time (--wall-timeout)") if is_wall else ("--timeout", "")
-    )
+    name_of_limit = option("--wall-timeout" if is_wall else "--timeout")
+    limit = f" of wall time ({name_of_limit})" if is_wall else ""
     text = f"The board at {port} did not answer {name} for {silence_s:g} s{limit}{where}."
     hint = (
-        f"check whether {name} crashes or never ends; if it is only slow, give {option} more "
+        f"check whether {name} crashes or never ends; if it is only slow, give {name_of_limit} "
+        "more "
         "seconds"
     )
     if naks >= _MANY_NAKS:
@@ -316,7 +319,8 @@ def no_welcome(
         return LinkError(
             f"{port} sent {count} bytes in {silence_s:g} s, but no frame and hardly any text: "
             f"{_hex(heard)}.",
-            hint="set the board's baud rate with --baud (doctor --link tries several), or check "
+            hint=f"set the board's baud rate with {option('--baud')} (doctor --link tries "
+            "several), or check "
             "whether this port speaks another protocol",
         )
     return BoardTimeoutError(
@@ -324,7 +328,7 @@ def no_welcome(
         console=text + printed,
         hint="check the port and the baud rate, check that no other host uses the board, or reset "
         "it. If a host died during a call, the board may still be running it: a board with a guard "
-        f"ends it after that host's --timeout ({DEFAULT_LIMIT_S:g} s by default)",
+        f"ends it after that host's {option('--timeout')} ({DEFAULT_LIMIT_S:g} s by default)",
     )
 
 

@@ -14,7 +14,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from boardprof.base.connection import FORMS, ControlLines
-from boardprof.base.errors import BoardError, BoardTimeoutError, BusyError, LinkError, UsageError
+from boardprof.base.errors import (
+    BoardError,
+    BoardTimeoutError,
+    BusyError,
+    LinkError,
+    UsageError,
+    option,
+)
 from boardprof.base.processes import described, lock_holders, openers
 from boardprof.wire.transport.base import DescriptorTransport, Transport
 
@@ -131,7 +138,7 @@ def _open(device: str, baud: int, lines: ControlLines) -> DescriptorTransport:
     except (ValueError, OverflowError) as error:
         raise UsageError(
             f"{device} cannot run at {baud} baud: {error}.",
-            hint="give the board's rate with --baud",
+            hint=f"give the board's rate with {option('--baud')}",
         ) from error
     except (serial.SerialException, OSError, termios.error) as error:
         raise _explain(device, error) from error
@@ -278,7 +285,8 @@ def connect_pyserial(port: str, baud: int, lines: ControlLines) -> PyserialTrans
         open_line(line, lines)
     except ValueError as error:
         raise UsageError(
-            f"{port} cannot be opened at {baud} baud: {error}.", hint="check the URL, and --baud"
+            f"{port} cannot be opened at {baud} baud: {error}.",
+            hint=f"check the URL, and {option('--baud')}",
         ) from error
     except (serial.SerialException, OSError) as error:
         raise BoardError(
@@ -386,10 +394,10 @@ def path_like(url: str) -> str:
 
     expression, *options = url.removeprefix("hwgrep://").split("&")
     number = 1
-    for option in options:
-        name, _, text = option.partition("=")
+    for each in options:
+        name, _, text = each.partition("=")
         if name != "n" or not text.isdecimal() or int(text) < 1:
-            raise UsageError(f"{url}: {option} is not an option.", hint="n=2 takes the second port")
+            raise UsageError(f"{url}: {each} is not an option.", hint="n=2 takes the second port")
         number = int(text)
     try:
         found = sorted(port.device for port in list_ports.grep(expression))
