@@ -63,7 +63,6 @@ class Channels:
 
         Raises:
             FrameError: the data differs from what the board sent; none of it is returned.
-            RpcError, BoardTimeoutError, DeviceResetError, LinkError: see `Session.carry`.
         """
         client = self._session.client
         credit = _SLOW_CREDIT if client.byte_time_s else _FAST_CREDIT

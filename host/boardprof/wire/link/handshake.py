@@ -43,9 +43,7 @@ class Welcome:
     """What the board said of itself when the session began.
 
     Attributes:
-        version: protocol version of the board.
         boot_id: differs from one boot to the next.
-        reset_cause: why the board last started.
         mtu_rx: longest encoded frame that the board takes, bytes.
         mtu_tx: longest encoded frame that it sends, bytes.
         pointer_size: of the board's C, bytes.
@@ -80,12 +78,7 @@ def hello_body(nonce: int, version: int = PROTOCOL_VERSION) -> bytes:
 
 
 def read_welcome(port: str, body: bytes) -> Welcome:
-    """Return what a WELCOME says.
-
-    Raises:
-        FrameError: it is too short or has values that no agent may send.
-        ProtocolMismatchError: the board speaks another version.
-    """
+    """Return what a WELCOME says."""
     if len(body) < WELCOME.size:
         raise FrameError(
             f"The WELCOME from {port} has {len(body)} bytes instead of {WELCOME.size}.",
@@ -155,11 +148,7 @@ def lost_session(
 ) -> BoardprofError:
     """Return the error for a board that no longer knows the session.
 
-    Args:
-        port: the line's name.
-        name: of what was under way.
-        boot_id: of the session's beginning.
-        answer: kind and body of what the board said when it was asked (SPEC.md 3.4), or None.
+    ``answer``: kind and body of what the board said when it was asked (SPEC.md 3.4), or None.
     """
     if answer is None:
         return DeviceResetError(
@@ -201,11 +190,7 @@ def owner_name(user: str, host: str, pid: int) -> bytes:
 
 
 def make_claim(*, takeover: bool) -> bytes:
-    """Return the fields that follow HELLO's own.
-
-    Args:
-        takeover: take the board even if another host has it.
-    """
+    """Return the fields that follow HELLO's own."""
     name = owner_name(_user(), socket.gethostname(), os.getpid())
     flags = ClaimFlag.TAKEOVER if takeover else 0
     return bytes(CLAIM.struct.build({"flags": flags, "owner": name.ljust(OWNER_BYTES, b"\0")}))

@@ -49,10 +49,7 @@ class Overdue:
     ) -> None:
         """Begin to wait.
 
-        Args:
-            limit_s: seconds on its clock after which the board ends a call. None if it never does.
-            board_s: that clock, which is looked at from outside; see `Clocked`.
-            now_s: the host's.
+        ``limit_s``: seconds on its clock after which the board ends a call. None if it never does.
         """
         self._limit_s = limit_s
         self._board_s = board_s
@@ -104,11 +101,9 @@ class Hang:
     ) -> DeviceTimeoutError:
         """Return the error that names the limit that has ended the call.
 
-        Args:
-            name: of the function.
-            limit_s: the board should have ended it by then, on its clock. None if it ends no calls.
-            passed_s: seconds of the board's clock since the call began. None if unknown.
-            wall_s: the limit in wall time. None if the limit on the board's clock passed.
+        ``limit_s``: the board should have ended it by then, on its clock. None if it ends no calls.
+        ``passed_s``: seconds of the board's clock since the call began. None if unknown.
+        ``wall_s``: the limit in wall time. None if the limit on the board's clock passed.
         """
         place = place_text(name, self.pc or 0, self.location)
         if wall_s is None:
@@ -145,11 +140,7 @@ def find_hang(
 ) -> Hang | None:
     """Sample several times which instruction the board executes.
 
-    Args:
-        emulator: it runs as the board.
-        locate: finds the source line of an address. None if the image is unknown.
-        go_on: lets the board run for a moment.
-        prints: the board still prints, so its agent's output is not lost.
+    ``prints``: the board still prints, so its agent's output is not lost.
 
     Returns:
         Where the function hangs. None if the board was only seen in its agent, which is lost, or
@@ -171,12 +162,7 @@ def lost_board(
 ) -> BoardTimeoutError:
     """Return the error for a board that does not even end a call that lasts too long.
 
-    Args:
-        port: the line's name.
-        name: of the function.
-        limit_s: after which the board should have ended it, on its clock.
-        wall_s: the wall-time limit that passed. None if the limit on the board's clock passed.
-        console: what the board has printed.
+    ``wall_s``: the wall-time limit that passed. None if the limit on the board's clock passed.
     """
     over = (
         f"{name} exceeded {limit_s:g} s of the board's clock"
@@ -239,14 +225,8 @@ def no_reply(
 ) -> BoardTimeoutError:
     """Return the error for a board that answered before and is silent now.
 
-    Args:
-        port: the line's name.
-        name: of the call.
-        silence_s: how long was waited.
-        where: the call stopped, for the message; "" if that is not known.
-        is_wall: whether ``silence_s`` was given as a limit in wall time.
-        naks: how often the board said that it could not read something.
-        console: what it has printed.
+    ``where``: the call stopped, for the message; "" if that is not known.
+    ``is_wall``: whether ``silence_s`` was given as a limit in wall time.
     """
     name_of_limit = option("--wall-timeout" if is_wall else "--timeout")
     limit = f" of wall time ({name_of_limit})" if is_wall else ""
@@ -285,13 +265,9 @@ def no_welcome(
 ) -> BoardprofError:
     """Return the error for a HELLO that nobody answered.
 
-    Args:
-        port: the line's name.
-        silence_s: how long was waited.
-        heard: the bytes that came and were no frames.
-        naks: how often the board said that it could not read something.
-        echoes: whether what was sent came back.
-        printed: what the program at the other end printed elsewhere.
+    ``heard``: the bytes that came and were no frames.
+    ``echoes``: whether what was sent came back.
+    ``printed``: what the program at the other end printed elsewhere.
     """
     found = other_program(heard)
     if found is not None:

@@ -166,11 +166,7 @@ class SealedTransport:
     def __init__(self, inner: Transport, sealer: Sealer, opener: Opener, early: bytes) -> None:
         """Wrap a line on which both sides have proved that they know the key.
 
-        Args:
-            inner: the line; closed with this one.
-            sealer: for what we write.
-            opener: for what we read.
-            early: what came after the handshake.
+        ``early``: what came after the handshake.
         """
         self.name = inner.name
         self.byte_time_s = inner.byte_time_s
@@ -208,7 +204,6 @@ def seal(inner: Transport, key: bytes, timeout_s: float) -> SealedTransport:
     Raises:
         AuthenticationError: the agent asks for no key, or has another one.
         BoardTimeoutError: it asks for one, and does not say whether ours is right.
-        LinkError: the line is gone.
     """
     try:
         return _shake_hands(inner, key, timeout_s)

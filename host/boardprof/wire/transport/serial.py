@@ -44,9 +44,7 @@ class UsbLine:
     def __init__(self, line: DescriptorTransport, again: Callable[[], DescriptorTransport]) -> None:
         """Wrap an open line.
 
-        Args:
-            line: the port.
-            again: opens it again, wherever it is now.
+        ``again``: opens it again, wherever it is now.
         """
         self.name = line.name
         self.byte_time_s = line.byte_time_s
@@ -107,10 +105,7 @@ def connect_serial(device: str, baud: int, lines: ControlLines | None = None) ->
     A USB port that this process had open before may have another path by now. It is then found by
     its serial number, also after it was unplugged; see `UsbLine`.
 
-    Args:
-        device: a path such as ``/dev/ttyACM0``.
-        baud: bits a second on the wire.
-        lines: what to do with the control lines.
+    ``device``: a path such as ``/dev/ttyACM0``.
 
     Raises:
         BoardError: the device does not exist, or access is denied; the message says which.
@@ -266,14 +261,10 @@ class PyserialTransport:
 def connect_pyserial(port: str, baud: int, lines: ControlLines) -> PyserialTransport:
     """Open a port by pyserial's ``serial_for_url``.
 
-    Args:
-        port: ``rfc2217://HOST:PORT``, or ``spy://DEVICE``, which logs all bytes to a file.
-        baud: bits a second.
-        lines: what to do with the control lines.
+    ``port``: ``rfc2217://HOST:PORT``, or ``spy://DEVICE``, which logs all bytes to a file.
 
     Raises:
         UsageError: pyserial does not know the URL, or the rate.
-        BoardError: it cannot be opened.
     """
     import serial
 
@@ -388,7 +379,6 @@ def path_like(url: str) -> str:
 
     Raises:
         UsageError: the expression is wrong.
-        BoardError: no port, or none with that number, matches.
     """
     from serial.tools import list_ports
 
