@@ -97,7 +97,7 @@ def sampled_profile(
                 hint="use the image as the linker wrote it, before strip",
             )
         link.stack_check.require(function.name)
-        stack.enter_context(link.session.turn(function.name))
+        stack.enter_context(link.session.exclusive(function.name))
         placement = stack.enter_context(Placement(link.memory, arguments, put_back=True))
         for _ in range(rounds.warmup):
             placement.send_again()

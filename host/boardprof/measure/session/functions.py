@@ -64,7 +64,7 @@ class RemoteFunction:
             self._is_checked = True
         if not signature.is_plain:
             arguments = self.bind(args, named)
-            turn = self._link.session.turn(info.name)
+            turn = self._link.session.exclusive(info.name)
             with turn, Placement(self._link.memory, arguments, store=True) as placement:
                 value = placement.call(info).execute(call)
                 outputs = placement.fetch()

@@ -24,7 +24,7 @@ from boardprof.wire.link.no_answer import Overdue, find_hang, lost_board, no_rep
 from boardprof.wire.link.rpc import RpcClient
 from boardprof.wire.link.thread_lock import ThreadLock
 from boardprof.wire.link.transfer import Receiver, Upload
-from boardprof.wire.transport.base import Clocked, Emulator, Transport, nobody_knows
+from boardprof.wire.transport.base import Clocked, Emulator, Transport, unknown_time
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame
 
@@ -100,7 +100,7 @@ class Line:
         self.wall_s: float | None = None
         self.locate: Locate | None = None
         self.is_closed = False
-        self._board_s = transport.board_s if isinstance(transport, Clocked) else nobody_knows
+        self._board_s = transport.board_s if isinstance(transport, Clocked) else unknown_time
         self._has_printed = False
         self._console = Console(on_console, transport.printed)
         self._threads = ThreadLock(transport.name)
@@ -150,7 +150,7 @@ class Line:
         overdue = Overdue(self.limit_s, self._board_s, now)
         most_done, printed_at_s = -1, -_NEVER
         while True:
-            frames, now = self.turn(now, min(deadline, overdue.look_at_s), silence_s)
+            frames, now = self.pump(now, min(deadline, overdue.look_at_s), silence_s)
             for frame in frames:
                 if frame.kind != FrameKind.PROGRESS:
                     self._console.end_call(now)
@@ -201,7 +201,7 @@ class Line:
             if outgoing := self.client.outgoing(now):
                 self.transport.write(outgoing, silence_s)
                 now = self.clock()
-            _, now = self.turn(now, deadline, silence_s)
+            _, now = self.pump(now, deadline, silence_s)
             if channel.position != position:
                 position, deadline = channel.position, now + silence_s
                 probe_after = _PROBE_AFTER
@@ -217,7 +217,7 @@ class Line:
                 where = f" after {channel.position} of {length} bytes"
                 raise self._silent(name, silence_s, where)
 
-    def turn(self, now: float, deadline: float, silence_s: float) -> tuple[Sequence[Frame], float]:
+    def pump(self, now: float, deadline: float, silence_s: float) -> tuple[Sequence[Frame], float]:
         """Take what comes until something is due, but not beyond ``deadline``; send what is due."""
         data = self._read(now, deadline)
         now = self.clock()
@@ -253,7 +253,7 @@ class Line:
         try:
             self.transport.write(self.client.outgoing(now), _CANCEL_S)
             while now < deadline and self.client.waits:
-                _, now = self.turn(now, deadline, _CANCEL_S)
+                _, now = self.pump(now, deadline, _CANCEL_S)
         except BoardprofError:
             return  # show the user the interruption
 
@@ -295,7 +295,7 @@ class Line:
         self._threads.release()
 
     @contextlib.contextmanager
-    def turn_of_thread(self, name: str, silence_s: float) -> Iterator[None]:
+    def exclusive(self, name: str, silence_s: float) -> Iterator[None]:
         """Keep other threads from the line, while this one makes several requests."""
         self._begin_turn(name, silence_s)
         try:

@@ -30,8 +30,7 @@ from boardprof_protocol.codes import BuiltIn, ErrorCode, FrameKind
 from boardprof_protocol.frame import body_capacity
 
 _WHY_S = 2.0
-"""How long the board is asked why it has lost the session, where its time-out is not longer. It has
-just answered; but what is asked may get lost, or the board's process may have to wait its turn."""
+"""Time limit for asking the board why it lost the session, if its own time-out is not longer."""
 
 _MOST_ARGUMENTS = 14
 
@@ -236,7 +235,7 @@ class Session:
         """Whether the line was released."""
         return self._line.is_closed
 
-    def turn(self, name: str) -> AbstractContextManager[None]:
+    def exclusive(self, name: str) -> AbstractContextManager[None]:
         """Keep other threads from the board for several calls, in a ``with``.
 
         Another thread waits meanwhile, as long as frames come from the board.
@@ -245,7 +244,7 @@ class Session:
             UsageError: another thread holds the board without a word from it, for longer than the
                 time-out.
         """
-        return self._line.turn_of_thread(name, self.timeout_s)
+        return self._line.exclusive(name, self.timeout_s)
 
     def cancel(self) -> None:
         """Ask the board to cancel the call under way: it then ends as RpcError, CANCELLED.
@@ -331,7 +330,7 @@ class Session:
             now = line.clock()
             deadline = now + timeout_s
             while not until():
-                _, now = line.turn(now, deadline, self.timeout_s)
+                _, now = line.pump(now, deadline, self.timeout_s)
                 if now >= deadline:
                     return
 

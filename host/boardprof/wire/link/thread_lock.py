@@ -10,7 +10,7 @@ import time
 from boardprof.base.errors import UsageError
 
 _GRACE_S = 5.0
-"""Seconds that a thread waits longer than the one that it waits for, which so gives up first."""
+"""Extra seconds that a waiting thread allows: the one that holds the line times out first."""
 
 
 class ThreadLock:
