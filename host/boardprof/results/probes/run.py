@@ -288,8 +288,8 @@ def doubts_of(run: ProbeRun, timelines: Sequence[Timeline]) -> Iterator[str]:
         )
     if run.costs.late is None and any(line.events.late.any() for line in timelines):
         yield (
-            "Ranges include the extra time of records that find no room in the ring at first, which "
-            "is not measured here."
+            "Ranges include the extra time of records that find no room in the ring at first, "
+            "which is not measured here."
         )
     for core, line in enumerate(timelines):
         where = f"Core {core}: " if len(timelines) > 1 else ""
