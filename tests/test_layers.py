@@ -21,9 +21,7 @@ ROOMS = {
 
 RISING = {
     "measure.session.info": {"show.layout"},
-    "results.comparison.comparison": {"show.exporters"},
     "results.redecode": {"target.descriptions.board_lookup"},
-    "results.report.report": {"show.exporters"},
     "target.build.firmware": {"measure.session.open_board"},
     "target.elf.binutils": {"results.report.profile"},
     "target.elf.call_sites": {"results.report.profile"},

@@ -12,7 +12,7 @@ import pytest
 from boardprof.base.errors import DeviceFaultError
 from boardprof.measure.sampling.stack_check import StackCheck
 from boardprof.measure.session.board import Board
-from boardprof.results.report.measurement import Stack
+from boardprof.results.record import Stack
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board_file import BoardSpec

@@ -26,7 +26,7 @@ LOADED = [
     "boardprof.target.build.project",
     "boardprof.measure.hotspots.recording",
     "boardprof.results.history.report_lookup",
-    "boardprof.show.json",
+    "boardprof.results.report_json",
     "boardprof.show.table",
     "boardprof.jobs.run.record_events",
     "boardprof.jobs.run.runner",

@@ -16,7 +16,8 @@ from typing import Final
 
 from boardprof.base.errors import UnknownNameError
 from boardprof.base.metrics import Metric, digits, raw_of
-from boardprof.results.report.report import Compat, Report
+from boardprof.results.report.report import Report
+from boardprof.results.report_json import Compat
 
 _NEEDS_QUOTES: Final = frozenset(',"\r\n')
 _BEGINS_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")

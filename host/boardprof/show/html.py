@@ -28,8 +28,9 @@ from boardprof.base.printable import bounded
 from boardprof.results.comparison.compare import compare
 from boardprof.results.comparison.profile_difference import AlignedLine, aligned_lines, plain_name
 from boardprof.results.report.profile import Profile
-from boardprof.results.report.profile_json import ProfiledRow, profiles_of
 from boardprof.results.report.report import Report
+from boardprof.results.report_json import json_pieces
+from boardprof.results.row_origins import ProfiledRow, profiles_of
 from boardprof.results.stats.groups import summaries
 from boardprof.show.answer import doubts
 from boardprof.show.cells import heading
@@ -43,7 +44,6 @@ from boardprof.show.html_facts import (
     warning_list,
 )
 from boardprof.show.html_view import page_view
-from boardprof.show.json import json_pieces
 from boardprof.show.page_parts import asset, content_hash, inert
 from boardprof.show.profile_tables import interval_text, notes
 

@@ -20,7 +20,8 @@ from boardprof.results.comparison.comparison import mean_ratios, place_in
 from boardprof.results.comparison.trend import trends_of
 from boardprof.results.report.calls import DURATION, PERTURBATION, SHARE, STACK
 from boardprof.results.report.report import Report
-from boardprof.results.stats.groups import GroupKey, GroupSummary
+from boardprof.results.row_origins import GroupKey
+from boardprof.results.stats.groups import GroupSummary
 from boardprof.results.stats.summary import Number
 from boardprof.results.stats.summary import plain as rounded
 from boardprof.results.stats.warnings import modes_of

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from boardprof.results.report.measurement import Device, Measurement, clock_of
+from boardprof.results.record import Device
+from boardprof.results.report.measurement import Measurement, clock_of
 from boardprof.wire.decode.clock import ClockFit
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
 from boardprof.wire.decode.samples import Reading

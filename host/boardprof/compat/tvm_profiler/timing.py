@@ -28,9 +28,9 @@ from boardprof.measure.sampling.placement import Placement
 from boardprof.measure.sampling.selection import metric_names
 from boardprof.measure.session.board import Board
 from boardprof.measure.session.functions import HostCall
+from boardprof.results.record import Stack
 from boardprof.results.report.calls import STACK
 from boardprof.results.report.measure_result import MeasureError, MeasureResult, samples_of
-from boardprof.results.report.measurement import Stack
 
 _LONGEST_MS = 1e9
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from boardprof.base.errors import FrameError, UsageError
 from boardprof.measure.sampling.programmable import Programmable
+from boardprof.results.record import Device
 from boardprof.results.report.interrupts import HOOKED, NOT_MASKED, TICKS, Interrupts, window_s
-from boardprof.results.report.measurement import Device
 from boardprof.wire.decode.dictionary import CollectorInfo, Dictionary
 from boardprof.wire.decode.samples import Reading
 from boardprof.wire.link.session import Session

@@ -14,7 +14,8 @@ from boardprof.measure.sampling.board_link import BoardLink
 from boardprof.measure.sampling.counted_pass import CALIBRATION_SAMPLES, UNMASKED, CountedPass
 from boardprof.measure.sampling.programmable import Programmable, Slots
 from boardprof.measure.sampling.selection import Selection
-from boardprof.results.report.measurement import Device, Windows
+from boardprof.results.record import Device
+from boardprof.results.report.measurement import Windows
 from boardprof.results.stats.ranks import FEWEST_SAMPLES
 from boardprof_protocol.codes import ErrorCode, MeasureFlag
 

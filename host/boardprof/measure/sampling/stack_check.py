@@ -31,7 +31,7 @@ from boardprof.base.errors import (
 )
 from boardprof.measure.sampling.board_link import BoardLink
 from boardprof.measure.sampling.counted_pass import PackedCall
-from boardprof.results.report.measurement import Stack
+from boardprof.results.record import Stack
 from boardprof.target.descriptions.build_and_guard import cause_name
 from boardprof.target.elf.stack_need import ImageStack, StackNeed, image_stack
 from boardprof.target.toolchain.cache import Cache, FileHashes, digest

@@ -31,10 +31,11 @@ from boardprof.measure.session.functions import (
     observe_measurement,
 )
 from boardprof.measure.session.memory import Memory
+from boardprof.results.record import Device, SourcePlace
 from boardprof.results.report.assemble import assemble
-from boardprof.results.report.measurement import Device, Measurement
+from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.report import Report
-from boardprof.results.report.source_place import SourcePlace, place_of_line, source_place
+from boardprof.results.report.source_place import place_of_line, source_place
 from boardprof.target.arguments.dtypes import Dtypes
 from boardprof.target.cfunction import CFunction
 from boardprof.target.descriptions.board_file import BoardSpec

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from boardprof.base.errors import BuildMismatchError
-from boardprof.results.report.measurement import Device
+from boardprof.results.record import Device
 from boardprof.target.elf.identity import build_id_of
 
 _NONE = "00" * 8

@@ -19,9 +19,10 @@ from boardprof.results.probes.doubts import doubts_of
 from boardprof.results.probes.recording import ProbeRecording, Slot
 from boardprof.results.probes.timeline import Passes, Timeline
 from boardprof.results.probes.trace_file import read_recording
+from boardprof.results.record import Device
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.calls import IN_PLACE, IN_PLACE_MEAN, IN_PLACE_SUMS
-from boardprof.results.report.measurement import Device, Measurement, Windows
+from boardprof.results.report.measurement import Measurement, Windows
 from boardprof.results.report.report import Report
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
 from boardprof.wire.decode.samples import Reading, Sample

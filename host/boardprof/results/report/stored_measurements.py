@@ -13,9 +13,9 @@ from typing import Any
 
 from boardprof.base.errors import DecodeError, UsageError
 from boardprof.base.formula import Formula
+from boardprof.results.record import Device, SourcePlace, Stack
 from boardprof.results.report.interrupts import Interrupts, without_costs
-from boardprof.results.report.measurement import Cold, Device, Measurement, Stack, Windows
-from boardprof.results.report.source_place import SourcePlace
+from boardprof.results.report.measurement import Cold, Measurement, Windows
 from boardprof.wire.decode.clock import ClockFit
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
 from boardprof.wire.decode.samples import Reading, Sample, decode_samples
