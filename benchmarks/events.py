@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boardprof.results.probes.probe_names import read_names
-from boardprof.results.probes.recording import ProbeRecording, Recorded, TraceClock
+from boardprof.results.probes.run import ProbeRun, RunFacts, TraceClock
 from boardprof.results.probes.timeline import ProbeCosts
 from boardprof.show.ctf import render_ctf
 from boardprof.show.exporters import find_recording_exporter, write_exported
@@ -58,7 +58,7 @@ _TIMEOUT_S = 600.0
 _MISSING = 7  # exit code
 
 
-def recording(count: int, seed: int = 1) -> ProbeRecording:
+def recording(count: int, seed: int = 1) -> ProbeRun:
     """Return a recording of about ``count`` events."""
     chance = np.random.default_rng(seed)
     numbers = np.tile([*_INTERRUPTED, *(9 * _TURN)], max(1, count // _TURNS)).astype(np.uint32)
@@ -68,8 +68,8 @@ def recording(count: int, seed: int = 1) -> ProbeRecording:
     words = np.zeros(int(at[-1]), "<u4")
     words[at[:-1]] = deltas << 8 | numbers
     words[at[:-1][has_value] + 1] = chance.integers(0, 2**32, int(has_value.sum()), dtype=np.uint32)
-    return ProbeRecording(
-        Recorded("bench", time="2026-11-25T10:00:00.000+00:00"),
+    return ProbeRun(
+        RunFacts("bench", time="2026-11-25T10:00:00.000+00:00"),
         TraceClock("cycles", "DWT_CYCCNT", 168_000_000),
         read_names(_NAMES),
         ProbeCosts(empty=30, mark=12, value=15),
@@ -98,7 +98,7 @@ def _blocks(
     return found
 
 
-def figures_of(made: ProbeRecording) -> dict[str, float]:
+def figures_of(made: ProbeRun) -> dict[str, float]:
     """Return the rate of decoding, the ratio to babeltrace2, and the time of each exporter."""
     (events,) = (each.events for each in made.timelines().values())
     decode_s = _least_s(made.timelines)

@@ -28,7 +28,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from boardprof.results.history.run import GitState, Record
+from boardprof.results.history.run import GitState, StoredRun
 from boardprof.results.history.store import History
 from boardprof.results.report.report import Report
 from tests.postgres.server import running_server
@@ -76,13 +76,13 @@ def _fill(url: str, writer: int, runs: int) -> None:
         history.add(batch)
 
 
-def _records(numbers: range) -> Iterator[Record]:
+def _records(numbers: range) -> Iterator[StoredRun]:
     for number in numbers:
         git = _git(number)
         minutes = number % (60 * 24 * 365)
         day, minute = divmod(minutes, 60 * 24)
         when = time.gmtime(1735689600 + day * 86400 + minute * 60)
-        yield Record(
+        yield StoredRun(
             time=time.strftime("%Y-%m-%dT%H:%M:%SZ", when),
             name=f"release-{number}" if number % 1000 == 0 else None,
             command=f"boardprof run -b board-{number % 5} f.c:function-{number % 40}",

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from boardprof.base.errors import BoardprofError
-from boardprof.measure.hotspots.recording import Recording
+from boardprof.measure.hotspots.hotspot_run import HotspotRun
 from boardprof.measure.session.board import Board
 from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board_file import BoardSpec
@@ -109,7 +109,7 @@ def slowdown(name: str, sources: Sequence[Path], instructions: int) -> dict[str,
             watched.append(board.start_again(spec))  # type: ignore[misc]
             return watched[-1]
 
-        with Recording(board.spec, board.image, {"work": "work"}, start) as recording:
+        with HotspotRun(board.spec, board.image, {"work": "work"}, start) as recording:
             few = recording.profile("work", 10, warmup=0).sum("instructions")
             rounds = round(instructions * 10 / few)
             before = board.calls or 0

@@ -20,7 +20,6 @@ ROOMS = {
 
 
 RISING = {
-    "measure.session.info": {"show.layout"},
     "results.redecode": {"target.descriptions.board_lookup"},
     "target.build.firmware": {"measure.session.open_board"},
     "target.elf.binutils": {"results.report.profile"},

@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from boardprof.compat.tvm_profiler.timing import time_evaluator
     from boardprof.measure.connect import connect
     from boardprof.measure.session.board import Board
-    from boardprof.results.comparison.compare import compare
+    from boardprof.results.history.run_comparison import compare
     from boardprof.results.report.report import Report
     from boardprof.show.comparison_files import comparison_json as comparison_json
     from boardprof.show.comparison_files import comparison_junit as comparison_junit
     from boardprof.show.comparison_table import comparison_table as comparison_table
-    from boardprof.show.csv import render_csv as render_csv
-    from boardprof.show.data_frame import to_pandas as to_pandas
     from boardprof.show.markdown import comparison_markdown as comparison_markdown
+    from boardprof.show.rows import render_csv as render_csv
+    from boardprof.show.rows import to_pandas as to_pandas
     from boardprof.show.table import render_statistics as render_statistics
     from boardprof.show.table import render_table as render_table
     from boardprof.target.arguments.passing import Keep, Out
@@ -114,7 +114,7 @@ _MODULES = {
     "Ratio": "base.metrics",
     "Report": "results.report.report",
     "build": "target.build.build",
-    "compare": "results.comparison.compare",
+    "compare": "results.history.run_comparison",
     "connect": "measure.connect",
     "profile": "compat.torch.profiler",
     "profile_function": "compat.tvm_profiler.function",
@@ -130,10 +130,10 @@ _VIEWS = {
     "comparison_junit": "show.comparison_files",
     "comparison_markdown": "show.markdown",
     "comparison_table": "show.comparison_table",
-    "render_csv": "show.csv",
+    "render_csv": "show.rows",
     "render_statistics": "show.table",
     "render_table": "show.table",
-    "to_pandas": "show.data_frame",
+    "to_pandas": "show.rows",
 }
 """What methods of Reports and Comparisons call: results may not import what shows them."""
 

@@ -19,7 +19,7 @@ from boardprof.base.errors import DeviceResetError
 from boardprof.measure.connect import connect
 from boardprof.measure.probe_recorder import ProbeRecorder
 from boardprof.measure.session.board import Board
-from boardprof.results.probes.trace_file import read_recording
+from boardprof.results.probes.run import read_run
 from boardprof.target.build.builder import build
 from boardprof_protocol.codes import TraceId
 from tests.boards.conftest import available
@@ -137,7 +137,7 @@ def test_what_came_before_a_reset_is_kept_and_the_error_is_no_regression(
     assert done.code == 6
     assert "was reset" in done.err
     assert f"Trace written to {file}" in done.err
-    [line] = read_recording(str(file)).timelines().values()
+    [line] = read_run(str(file)).timelines().values()
     assert len(line.ranges) > 100
     assert np.all(line.ranges.net[1:] == line.ranges.net[1])
     assert re.search(r"^turn\b.* in place ", boardprof("show", file).out, re.MULTILINE)

@@ -19,7 +19,7 @@ from boardprof.jobs.run import record_events
 from boardprof.jobs.run.measure_plan import Listener
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
-from boardprof.results.probes.recording import ProbeRecording
+from boardprof.results.probes.run import ProbeRun
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.builder import build
 from boardprof_protocol.codes import TraceId
@@ -68,7 +68,7 @@ def calls(request: pytest.FixtureRequest) -> Iterator[Board]:
         yield board
 
 
-def nets(recording: ProbeRecording, name: str) -> list[int]:
+def nets(recording: ProbeRun, name: str) -> list[int]:
     [line] = recording.timelines().values()
     number = next(each.number for each in recording.names.names if each.text == name)
     found: list[int] = line.ranges.net[line.ranges.of(number)].tolist()
@@ -118,11 +118,11 @@ def test_names_of_another_image_are_refused_even_where_its_code_is_the_same(
     with build(spec, [one, two], BuildOptions()).open() as board:
         right = board.image
         for each in others.values():
-            board.image = build(spec, each, BuildOptions()).image
+            board.link.image.file = build(spec, each, BuildOptions()).image
             with pytest.raises(UsageError, match="are not those of the firmware on") as caught:
                 board.tracing()
             assert "flash this image" in str(caught.value)
-        board.image = right
+        board.link.image.file = right
         with board.tracing() as recorder:
             board.functions.two(1)
         recording = recorder.recording()

@@ -12,6 +12,7 @@ import pytest
 from boardprof.base.errors import DeviceFaultError
 from boardprof.measure.sampling.stack_check import StackCheck
 from boardprof.measure.session.board import Board
+from boardprof.measure.session.image import BoardImage
 from boardprof.results.record import Stack
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.builder import build
@@ -138,8 +139,9 @@ def test_a_cache_that_is_damaged_or_cannot_be_used_ends_no_measurement(
     folder = tmp_path / "boardprof" / "functions"
 
     def check() -> StackCheck:
-        check = StackCheck("lab-board", ["too_large"])
-        check.know_image(image, is_of_this_host=True)
+        known = BoardImage(["too_large"])
+        known.file, known.is_of_this_host = image, True
+        check = StackCheck("lab-board", known)
         return check
 
     if kept is None:

@@ -24,8 +24,7 @@ from boardprof.compat.torch.profiler import profile
 from boardprof.compat.torch.records import record_function
 from boardprof.compat.torch.settings import NotSupportedByAgentError, ProfilerActivity, schedule
 from boardprof.measure.connect import connect
-from boardprof.measure.session.board import Board
-from boardprof.measure.session.functions import OBSERVERS
+from boardprof.measure.session.board import OBSERVERS, Board
 from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board_file import load_board
 from boardprof.target.descriptions.board_lookup import board_spec

@@ -7,14 +7,14 @@ import pytest
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
-from boardprof.results.probes.recording import ProbeRecording
+from boardprof.results.probes.run import ProbeRun
 from boardprof.show.probe_page import render_probe_page
 from tests.browser.conftest import HOSTILE, Page
 from tests.unit.recordings import COUNT, STEP, block, event, recording, two_tasks
 from tests.unit.test_heap import TASK, leaking
 
 
-def show(page: Page, made: ProbeRecording) -> None:
+def show(page: Page, made: ProbeRun) -> None:
     page.open_text(render_probe_page(made, {TASK: "task.c:12 (worker)"}))
 
 

@@ -24,7 +24,7 @@ LOADED = [
     "boardprof.target.elf.functions",
     "boardprof.target.build.builder",
     "boardprof.target.build.project",
-    "boardprof.measure.hotspots.recording",
+    "boardprof.measure.hotspots.hotspot_run",
     "boardprof.results.history.report_lookup",
     "boardprof.results.report_json",
     "boardprof.show.table",

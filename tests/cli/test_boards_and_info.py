@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from boardprof.measure.session.info import info_text
+from boardprof.show.board_facts import info_text
 from boardprof.target.descriptions.board_file import load_board
 from scripts import boards_readme
 from tests.cli.command import boardprof

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.results.history.branch_baseline import BranchRuns
 from boardprof.results.history.run import GitState
+from boardprof.results.history.run_comparison import BranchRuns
 from boardprof.results.history.store import History
 from boardprof.results.report.report import Report
 from tests.cli.command import Outcome, boardprof

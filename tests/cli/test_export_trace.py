@@ -17,8 +17,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.results.probes.probe_names import read_names
-from boardprof.results.probes.recording import Slot
-from boardprof.results.probes.trace_file import read_recording, write_recording
+from boardprof.results.probes.run import Slot, read_run, write_run
 from boardprof.ui.cli import main
 from tests.cli.command import FIXTURES, Outcome, boardprof
 from tests.unit.recordings import CONTROL, NAMES, block, event, recording, two_tasks
@@ -42,7 +41,7 @@ def command(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
     file = tmp_path / "two.trace"
-    write_recording(two_tasks(), str(file))
+    write_run(two_tasks(), str(file))
     return file
 
 
@@ -72,7 +71,7 @@ def test_each_form_is_printed_and_written_alike(
 def test_each_form_has_names_beyond_ascii(name: str, tmp_path: Path) -> None:
     names = read_names(NAMES.replace(b"control", "größe\a".encode()))
     file, made = tmp_path / "two.trace", tmp_path / "out"
-    write_recording(replace(two_tasks(), names=names), str(file))
+    write_run(replace(two_tasks(), names=names), str(file))
     done = boardprof("export", name, file, "-o", made)
     assert (done.code, done.err) == (0, f"Trace written to {made}\n")
     content = (made / "metadata" if name == "ctf" else made).read_bytes()
@@ -95,7 +94,7 @@ def statistics(tmp_path: Path) -> Path:
     """A recording of statistics alone: 20 passes of 5 cycles."""
     slot = Slot(CONTROL, count=20, lost=0, least=5, most=5, sum=100, squares=500)
     file = tmp_path / "days.trace"
-    write_recording(replace(recording(), slots=(slot,)), str(file))
+    write_run(replace(recording(), slots=(slot,)), str(file))
     return file
 
 
@@ -150,7 +149,7 @@ def test_the_image_must_be_the_one_that_ran_for_lines_of_call_sites(
     tmp_path: Path, command: Run
 ) -> None:
     file = tmp_path / "memory.trace"
-    write_recording(leaking(), str(file))
+    write_run(leaking(), str(file))
     done = command("export", "memory", file)
     assert done.code == 0
     assert "0x80000250" in done.out
@@ -163,7 +162,7 @@ def test_a_page_of_too_many_events_is_refused_and_perfetto_offered(
     records = [event(1, CONTROL), event(1, CONTROL + 1)] * 30_000
     parts = [block(records, 60_000 * (i + 1), before=60_000 * i) for i in range(4)]
     file = tmp_path / "many.trace"
-    write_recording(recording(*parts), str(file))
+    write_run(recording(*parts), str(file))
     refused = command("export", "html", file)
     assert (refused.code, refused.out) == (2, "")
     assert "The recording has 240,000 events. A page can have 200,000." in refused.err
@@ -210,8 +209,8 @@ def test_memory_of_a_board_has_its_call_sites_by_file_and_line(tmp_path: Path) -
     assert "Peak 100 bytes; 24 bytes live at the end. 3 blocks taken, 2 given back." in table
     page = boardprof("export", "html", file).out
     assert f"memory.c:{after} (memory)" in page
-    other = read_recording(file)
-    write_recording(replace(other, facts=replace(other.facts, build_id="00" * 8)), file)
+    other = read_run(file)
+    write_run(replace(other, facts=replace(other.facts, build_id="00" * 8)), file)
     unknown = boardprof("export", "memory", file)
     assert "memory.c" not in unknown.out
     assert "is not the image that ran, so call sites are shown by their addres" in unknown.err
@@ -220,13 +219,13 @@ def test_memory_of_a_board_has_its_call_sites_by_file_and_line(tmp_path: Path) -
 def test_a_trace_is_written_through_a_link_and_into_a_pipe(tmp_path: Path) -> None:
     link, target, pipe = tmp_path / "link", tmp_path / "target", tmp_path / "pipe"
     link.symlink_to(target)
-    write_recording(two_tasks(), str(link))
+    write_run(two_tasks(), str(link))
     assert link.is_symlink()
-    assert read_recording(str(target)).content == two_tasks().content
+    assert read_run(str(target)).content == two_tasks().content
     os.mkfifo(pipe)
     with ThreadPoolExecutor(1) as pool:
         reader = pool.submit(pipe.read_bytes)
-        write_recording(two_tasks(), str(pipe))
+        write_run(two_tasks(), str(pipe))
         assert pipe.is_fifo()
         assert zipfile.is_zipfile(io.BytesIO(reader.result(10)))
     assert sorted(tmp_path.iterdir()) == [link, pipe, target]

@@ -290,3 +290,22 @@ def test_quiet_leaves_results_and_errors(tmp_path: Path) -> None:
     wrong = in_folder(tmp_path, "run", "-q", f"{SCALARS}:nowhere")
     assert wrong.code == 2
     assert "nowhere" in wrong.err
+
+
+@pytest.mark.parametrize("name", ["no-inline", "keep"])
+def test_no_inline_has_its_old_name_as_a_flag_in_a_file_and_in_the_environment(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "code.c").write_text("static int twice(int x) { return 2 * x; }\n")
+    listed = ("functions", "code.c")
+    assert "twice(x" not in in_folder(tmp_path, *listed).out
+    variable = f"BOARDPROF_{name.upper().replace('-', '_')}"
+    for done in (
+        in_folder(tmp_path, *listed, f"--{name}", "twice"),
+        in_folder(tmp_path, *listed, **{variable: "twice"}),
+    ):
+        assert "twice(x: i32)" in done.out, done.err
+    (tmp_path / "boardprof.toml").write_text(f'{name} = "twice"\n')
+    assert "twice(x: i32)" in in_folder(tmp_path, *listed).out
+    wrong = in_folder(tmp_path, *listed, **{variable: "no name"})
+    assert (wrong.code, "Traceback" in wrong.err) == (2, False)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.results.probes.trace_file import read_recording
+from boardprof.results.probes.run import read_run
 from boardprof.target.build.builder import build
 from tests.boards.conftest import available
 from tests.cli.command import BOARDPROF, FIXTURES, boardprof
@@ -73,7 +73,7 @@ def test_each_call_is_a_pass(tmp_path: Path) -> None:
     file = str(tmp_path / "a.trace")
     done = boardprof("trace", *RV32, f"{CALLS}:in_range", "n=7", "--calls", "3", "-o", file)
     assert re.search(r"^work +3 ", done.out, re.MULTILINE)
-    assert len(read_recording(file).timelines()[0].ranges) == 6
+    assert len(read_run(file).timelines()[0].ranges) == 6
 
 
 def test_statistics_alone_need_no_stream_and_count_passes() -> None:
@@ -140,7 +140,7 @@ def test_running_firmware_is_traced_for_a_time_and_until_ctrl_c(
         out, err = process.communicate(timeout=30)
     assert process.returncode == 0, err
     assert "control" in out
-    assert len(read_recording(str(file)).timelines()[0].ranges) > 0
+    assert len(read_run(str(file)).timelines()[0].ranges) > 0
 
 
 def test_what_came_before_the_board_was_lost_is_written(running: str, tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_what_came_before_the_board_was_lost_is_written(running: str, tmp_path: 
     assert process.returncode == 6, err
     assert re.search(r"^control +[\d,]+ ", out, re.MULTILINE)
     assert f"Trace written to {file}" in err
-    assert len(read_recording(str(file)).timelines()[0].ranges) > 0
+    assert len(read_run(str(file)).timelines()[0].ranges) > 0
 
 
 def test_an_emulator_runs_while_it_keeps_statistics_alone(running: str) -> None:

@@ -251,7 +251,7 @@ class Rig:
         welcome = session.open()
         layouts = layouts_for(self.target.spec.folder)
         board = Board(self.target.spec, session, welcome, fetch_dictionary(session, None), layouts)
-        board.image = self.target.image  # has the names of probes
+        board.link.image.file = self.target.image  # has the names of probes
         return board
 
     def renew(self, session: Session) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from boardprof import connect
 from boardprof.base.errors import UsageError
-from boardprof.measure.sampling.clock_probe import ClockProbe
+from boardprof.measure.sampling.board_link import ClockProbe
 from boardprof.measure.session.board import Board
 from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board_lookup import board_spec

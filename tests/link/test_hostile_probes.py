@@ -15,7 +15,7 @@ import pytest
 from boardprof.base.errors import BoardprofError
 from boardprof.measure.probe_recorder import ProbeRecorder
 from boardprof.results.probes.probe_names import read_names
-from boardprof.results.probes.recording import ProbeRecording, Recorded
+from boardprof.results.probes.run import ProbeRun, RunFacts
 from boardprof.results.probes.timeline import ProbeCosts
 from boardprof.wire.decode.dictionary import Dictionary, FunctionInfo
 from boardprof.wire.link.session import Session
@@ -89,7 +89,7 @@ def recorder(
         session = Session(connect_tcp(port, 1.0), timeout_s=20.0)
         session.open()
         yield lambda: ProbeRecorder(
-            Recorded("bench", build_id="00" * 8),
+            RunFacts("bench", build_id="00" * 8),
             session,
             Dictionary("bench", "0.1.0", 0, functions, ()),
             lambda: cast("Stream", Blocks(stream)),
@@ -108,7 +108,7 @@ def refused(make: Callable[[], ProbeRecorder], *, kept: bool = False) -> str:
     return str(caught.value)
 
 
-def recorded(make: Callable[[], ProbeRecorder]) -> ProbeRecording:
+def recorded(make: Callable[[], ProbeRecorder]) -> ProbeRun:
     with make() as made:
         return made.stop()
 

@@ -218,7 +218,7 @@ def test_without_its_packages_it_says_what_to_install(tmp_path: Path) -> None:
 def test_another_package_may_bring_a_kind_of_history(tmp_path: Path) -> None:
     (tmp_path / "lab.py").write_text(
         "from pathlib import Path\n"
-        "from boardprof.results.history.sqlite_runs import SqliteDatabase\n"
+        "from boardprof.results.history.sqlite import SqliteDatabase\n"
         "def opened(url, timeout_s):\n"
         "    return SqliteDatabase(Path(url.removeprefix('lab://')), timeout_s)\n"
     )

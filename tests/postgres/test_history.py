@@ -21,9 +21,9 @@ import pytest
 from sqlalchemy import create_engine
 
 from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.results.history.choice import Choice
 from boardprof.results.history.postgres.runs import PostgresRuns
-from boardprof.results.history.run import GitState, HistoryError, Record, read_file
+from boardprof.results.history.run import GitState, HistoryError, StoredRun, read_file
+from boardprof.results.history.run_table import Choice
 from boardprof.results.history.store import History
 from boardprof.results.report.report import Report
 from tests.postgres.server import Server
@@ -140,7 +140,7 @@ def test_nothing_is_lost_when_eight_processes_begin_an_empty_database_at_once(ur
     assert all(history.find(f"run-{i}") == report(i) for i in range(0, 80, 13))
 
 
-def add_all(url: str, records: list[Record], begin: Barrier) -> None:
+def add_all(url: str, records: list[StoredRun], begin: Barrier) -> None:
     begin.wait(30)
     History(url, timeout_s=30.0).add(records)
 
@@ -168,8 +168,7 @@ def test_the_migrations_make_the_tables_that_the_queries_use(url: str) -> None:
     from alembic.migration import MigrationContext
     from alembic.script import ScriptDirectory
 
-    from boardprof.results.history.postgres.migration import FOLDER, VERSIONS
-    from boardprof.results.history.postgres.tables import METADATA
+    from boardprof.results.history.postgres.tables import FOLDER, METADATA, VERSIONS
 
     scripts = [each.revision for each in ScriptDirectory(FOLDER).walk_revisions()]
     assert tuple(reversed(scripts)) == VERSIONS
@@ -205,12 +204,12 @@ def upgrade() -> None:
 
 def with_a_later_revision(monkeypatch: pytest.MonkeyPatch, folder: Path, last: str) -> None:
     """Let this boardprof have one revision more, whose last statement is given."""
-    from boardprof.results.history.postgres import migration, server
+    from boardprof.results.history.postgres import server, tables
 
-    shutil.copytree(migration.FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(tables.FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "versions" / "0002_place.py").write_text(LATER.format(last=last))
-    monkeypatch.setattr(migration, "FOLDER", folder)
-    for module in (migration, server):
+    monkeypatch.setattr(tables, "FOLDER", folder)
+    for module in (tables, server):
         monkeypatch.setattr(module, "VERSIONS", ("0001", "0002"))
 
 

@@ -23,9 +23,8 @@ import pytest
 from boardprof.base.metrics import Count
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
-from boardprof.results.probes.recording import ProbeRecording, Slot
+from boardprof.results.probes.run import ProbeRun, Slot, read_run
 from boardprof.results.probes.timeline import UNKNOWN_TASK, Timeline
-from boardprof.results.probes.trace_file import read_recording
 from boardprof_protocol.codes import ProbeKind, TraceId
 from tests.cli.command import boardprof
 from tests.projects.firmware import command, executed, requires_board, shell
@@ -124,7 +123,7 @@ def test_a_board_that_the_example_does_not_know_is_refused(tmp_path: Path) -> No
 class Traced:
     """A recording, the only core's timeline, and the names of its tasks."""
 
-    recording: ProbeRecording
+    recording: ProbeRun
     line: Timeline
     tasks: dict[int, str]
 
@@ -383,7 +382,7 @@ def test_the_trace_command_names_tasks_and_tells_how_much_of_their_stacks_they_u
     assert head.split() == ["Task", "Time", "Share", "Stack", "used", "of"]
     [row] = [line for line in done.out.splitlines() if line.startswith("control")]
     assert re.fullmatch(r"control +[\d,]+ +[\d.]+ % +\d+ B +1,024 B", row)
-    assert {task.name for task in read_recording(str(file)).tasks} == {
+    assert {task.name for task in read_run(str(file)).tasks} == {
         "control", "filter", "sum", "share", "idle",
     }  # fmt: skip
 

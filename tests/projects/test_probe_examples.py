@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boardprof.results.probes.recording import ProbeRecording
-from boardprof.results.probes.trace_file import read_recording
+from boardprof.results.probes.run import ProbeRun, read_run
 from tests.cli.command import boardprof, rows
 from tests.projects.firmware import command, requires_board, shell
 from tests.support import ROOT, requires_tool
@@ -20,7 +19,7 @@ TICKS_OF_A_MILLISECOND = 25_000
 
 
 @pytest.fixture(scope="module")
-def loop(tmp_path_factory: pytest.TempPathFactory) -> ProbeRecording:
+def loop(tmp_path_factory: pytest.TempPathFactory) -> ProbeRun:
     """Two seconds of the control loop, of which the board has kept the first events."""
     requires_board("qemu-cortex-m4")
     requires_tool("cmake", "cmake")
@@ -32,21 +31,21 @@ def loop(tmp_path_factory: pytest.TempPathFactory) -> ProbeRecording:
     done = boardprof("trace", *where, "--time", "2s", "--mode", "stop", "-o", folder / "loop.trace")
     assert done.code == 0, done.err
     assert "sample" in done.out
-    return read_recording(str(folder / "loop.trace"))
+    return read_run(str(folder / "loop.trace"))
 
 
-def number(recording: ProbeRecording, name: str) -> int:
+def number(recording: ProbeRun, name: str) -> int:
     return next(each.number for each in recording.names.names if each.text == name)
 
 
-def test_the_interrupt_comes_once_in_a_millisecond(loop: ProbeRecording) -> None:
+def test_the_interrupt_comes_once_in_a_millisecond(loop: ProbeRun) -> None:
     [line] = loop.timelines().values()
     between = np.diff(line.interrupts.begin)
     assert len(between) > 100
     assert abs(float(np.median(between)) - TICKS_OF_A_MILLISECOND) < 5
 
 
-def test_the_controller_runs_once_for_eight_interrupts(loop: ProbeRecording) -> None:
+def test_the_controller_runs_once_for_eight_interrupts(loop: ProbeRun) -> None:
     [line] = loop.timelines().values()
     begins = line.ranges.begin[line.ranges.of(number(loop, "control"))]
     assert len(begins) > 10
@@ -54,7 +53,7 @@ def test_the_controller_runs_once_for_eight_interrupts(loop: ProbeRecording) -> 
     assert abs(float(np.mean(np.diff(begins))) - 8 * TICKS_OF_A_MILLISECOND) < 2_500
 
 
-def test_interrupts_within_a_pass_are_left_out_of_it(loop: ProbeRecording) -> None:
+def test_interrupts_within_a_pass_are_left_out_of_it(loop: ProbeRun) -> None:
     [line] = loop.timelines().values()
     mine = line.ranges.of(number(loop, "filter"))
     took = line.ranges.end[mine] - line.ranges.begin[mine]
@@ -65,7 +64,7 @@ def test_interrupts_within_a_pass_are_left_out_of_it(loop: ProbeRecording) -> No
     assert net.max() - net.min() < 64
 
 
-def test_the_speed_comes_as_a_signed_value_and_reaches_its_target(loop: ProbeRecording) -> None:
+def test_the_speed_comes_as_a_signed_value_and_reaches_its_target(loop: ProbeRun) -> None:
     [line] = loop.timelines().values()
     speeds = line.events.value[line.events.number == number(loop, "speed")].astype(np.int32)
     assert len(speeds) > 10
@@ -81,7 +80,7 @@ def test_the_network_is_right_and_its_layers_add_up(tmp_path: Path) -> None:
     file = tmp_path / "network.trace"
     done = boardprof("trace", "-b", "qemu-rv32", f"{NETWORK}:network", "-o", file)
     assert done.code == 0, done.err
-    found = read_recording(str(file))
+    found = read_run(str(file))
     [line] = found.timelines().values()
     nets = {
         name: int(line.ranges.net[line.ranges.of(number(found, name))].sum())

@@ -18,7 +18,7 @@ import pytest
 from cffi import FFI
 
 from boardprof.results.probes.probe_names import NAMES_SECTION, ProbeNames, read_names
-from boardprof.results.probes.recording import ProbeRecording, Recorded, TraceClock
+from boardprof.results.probes.run import ProbeRun, RunFacts, TraceClock
 from boardprof.results.probes.timeline import ProbeCosts, Timeline
 from boardprof.target.elf.object_file import images, read_image
 from boardprof_protocol.codes import FrameKind, TraceId
@@ -141,8 +141,8 @@ def test_the_events_of_cores_are_one_timeline_without_a_loss_that_is_not_counted
     library = libraries(CONFIG if cores == 1 else {**CONFIG, "BP_CFG_TRACE_CORES": cores})
     made = Cores(library, cores, many // cores)
     content = made.record()
-    recording = ProbeRecording(
-        Recorded("memory"),
+    recording = ProbeRun(
+        RunFacts("memory"),
         TraceClock("cycles", "test_cycles", 0),
         names_of(library),
         ProbeCosts(),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from boardprof.results.probes.probe_names import read_names
-from boardprof.results.probes.recording import ProbeRecording, Recorded, TraceClock
+from boardprof.results.probes.run import ProbeRun, RunFacts, TraceClock
 from boardprof.results.probes.timeline import ProbeCosts
 
 NAMES = b"\x01control\0\x02systick\0\x03step\0\x04count\0\x05error\0\x06volts\0\x01filter\0"
@@ -42,16 +42,14 @@ def block(
     return head + words
 
 
-def recording(*blocks: bytes, hz: int = 0, unit: str = "cycles", **facts: Any) -> ProbeRecording:
+def recording(*blocks: bytes, hz: int = 0, unit: str = "cycles", **facts: Any) -> ProbeRun:
     """Return a recording of blocks."""
     where: dict[str, Any] = {"board": "bench", "time": "2026-11-25T10:00:00.250+00:00", **facts}
     clock = TraceClock(unit, "DWT_CYCCNT", hz)
-    return ProbeRecording(
-        Recorded(**where), clock, read_names(NAMES), ProbeCosts(), b"".join(blocks)
-    )
+    return ProbeRun(RunFacts(**where), clock, read_names(NAMES), ProbeCosts(), b"".join(blocks))
 
 
-def two_tasks() -> ProbeRecording:
+def two_tasks() -> ProbeRun:
     """Return a recording of two tasks, an interrupt within a range, values, and dropped events."""
     records = [
         event(10, TASK, 0x20000100),

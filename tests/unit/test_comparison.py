@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import boardprof
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio
 from boardprof.results.comparison.compare import compare
@@ -901,7 +902,7 @@ def test_a_cold_call_within_two_steps_of_its_clock_has_not_changed() -> None:
 
 def test_a_rule_may_stand_for_itself_and_a_side_be_a_path(tmp_path: Path) -> None:
     write_report(counts([205]), str(tmp_path / "before.json"))
-    one = compare(tmp_path / "before.json", counts([206]), "instructions>0")
+    one = boardprof.compare(tmp_path / "before.json", counts([206]), "instructions>0")
     assert (one.regressed, one.before_name) == (True, "before.json")
     assert compare(counts([205]), counts([206]), parse_rule("instructions>0")).regressed
     assert compare(counts([205]), counts([206]), iter(["instructions>0"])).regressed

@@ -11,11 +11,11 @@ import pytest
 
 from boardprof.base.errors import DecodeError
 from boardprof.results.probes.heap import heap_of
-from boardprof.results.probes.recording import ProbeRecording
+from boardprof.results.probes.run import ProbeRun
 from boardprof.show.ctf import render_ctf
+from boardprof.show.probe_tables import probe_run_page
 from boardprof.show.probe_tracks import ProbeTracks
 from boardprof.show.table import plain
-from boardprof.show.trace_tables import recording_page
 from tests.unit.recordings import ALLOC, CALLER, FREE, SIZE, STEP, event, recording
 
 SYNC, LONG, WRAPPED = 7, 11, 12
@@ -44,7 +44,7 @@ def block(
     return head + words
 
 
-def two_cores(drift: float = 0.0) -> ProbeRecording:
+def two_cores(drift: float = 0.0) -> ProbeRun:
     """A tick is 10 cycles. The second core's clock is 5,000,000 ahead; see SPEC.md 5.12.
 
     Core 0 has events at 1000, 2000, and so on; core 1 half-way between them.
@@ -82,7 +82,7 @@ def test_a_drawing_and_a_page_have_the_common_time() -> None:
     ]
     assert first.tolist() == list(range(1000, 11_000, 1000))
     assert np.abs(second - np.arange(1500, 11_500, 1000)).max() < 30
-    assert "Times of different cores agree within " in plain(recording_page(made))
+    assert "Times of different cores agree within " in plain(probe_run_page(made))
     assert len(render_ctf(made)["core1"]) > 100
 
 
@@ -104,7 +104,7 @@ def test_cores_whose_clocks_are_not_related_are_not_merged_and_the_page_says_so(
     )
     with pytest.raises(DecodeError, match="clocks of the cores are not related"):
         made.merged()
-    assert "How the clocks of the cores relate is not known" in plain(recording_page(made))
+    assert "How the clocks of the cores relate is not known" in plain(probe_run_page(made))
 
 
 def test_cores_that_count_the_shared_ticks_themselves_need_no_relation() -> None:

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from boardprof.base.errors import FrameError, UsageError
-from boardprof.measure.sampling.clock_probe import ClockProbe
+from boardprof.measure.sampling.board_link import ClockProbe
 from boardprof.wire.decode.dictionary import Dictionary, FunctionInfo
 from boardprof.wire.link.session import CallResult, Session
 

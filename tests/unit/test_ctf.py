@@ -21,7 +21,7 @@ from tests.unit.recordings import (
     INTERRUPT_EXIT,
     SIZE,
     STEP,
-    ProbeRecording,
+    ProbeRun,
     block,
     event,
     recording,
@@ -41,7 +41,7 @@ class Reader:
         self.folder = folder
         self.program = requires_tool("babeltrace2", "babeltrace2")
 
-    def text(self, made: ProbeRecording, *options: str) -> tuple[list[str], str]:
+    def text(self, made: ProbeRun, *options: str) -> tuple[list[str], str]:
         """Return the events as lines, and what it says of dropped ones."""
         write_exported(render_ctf(made), self.folder)
         command = [self.program, "--no-delta", *options, str(self.folder)]

@@ -21,20 +21,19 @@ from boardprof.base.errors import DecodeError, ReportFileError, UsageError
 from boardprof.base.metrics import Count, Duration
 from boardprof.measure.probe_recorder import image_names
 from boardprof.results.comparison.compare import compare
-from boardprof.results.probes import is_recording
+from boardprof.results.probes import is_probe_run
+from boardprof.results.probes.events import Events, count_records, decode_words, kept_blocks
+from boardprof.results.probes.figures import Interval, Intervals, RangeShare
 from boardprof.results.probes.in_place import report_of, report_of_file
-from boardprof.results.probes.interval import Interval, Intervals, RangeShare
 from boardprof.results.probes.probe_names import ProbeName, ProbeNames, read_names
-from boardprof.results.probes.recording import ProbeRecording, Recorded, Slot, TraceClock
-from boardprof.results.probes.records import Events, count_records, decode_words, kept_blocks
+from boardprof.results.probes.run import ProbeRun, RunFacts, Slot, TraceClock, read_run, write_run
 from boardprof.results.probes.timeline import UNKNOWN_TASK, Diagnostics, ProbeCosts, Timeline
-from boardprof.results.probes.trace_file import read_recording, write_recording
 from boardprof.results.report.report import Report
 from boardprof.results.stats.warnings import warnings
 from boardprof.show.answer import answer_page
 from boardprof.show.layout import plain
 from boardprof.show.markdown import render_markdown
-from boardprof.show.trace_tables import interval_page, recording_page
+from boardprof.show.probe_tables import interval_page, probe_run_page
 from boardprof_protocol.codes import ProbeKind
 from tests.unit.objects import compiled
 
@@ -202,8 +201,8 @@ def test_many_records_decode_as_one_by_one(seed: int) -> None:
 
 def kept(ring: Sequence[tuple[int, ...]], at: int, written: int) -> Events:
     content = np.array([w for d, i, v in ring for w in (d << 8 | i, v)], np.uint32)
-    found = ProbeRecording(
-        Recorded("b"), TraceClock("ticks", "t", 0), NAMES, ProbeCosts(),
+    found = ProbeRun(
+        RunFacts("b"), TraceClock("ticks", "t", 0), NAMES, ProbeCosts(),
         kept_blocks(0, content, at, written, 0, NAMES),
     )  # fmt: skip
     return found.timelines()[0].events
@@ -370,9 +369,9 @@ def block(
     return header + content.astype("<u4").tobytes()
 
 
-def recording(content: bytes, **others: object) -> ProbeRecording:
-    facts = Recorded("board", clock_kind="declared", build_id="00" * 8)
-    made = ProbeRecording(facts, TraceClock("ticks", "T", 1000), NAMES, ProbeCosts(), content)
+def recording(content: bytes, **others: object) -> ProbeRun:
+    facts = RunFacts("board", clock_kind="declared", build_id="00" * 8)
+    made = ProbeRun(facts, TraceClock("ticks", "T", 1000), NAMES, ProbeCosts(), content)
     return replace(made, **others)  # type: ignore[arg-type]
 
 
@@ -468,7 +467,7 @@ def test_events_between_which_the_clock_may_have_wrapped_are_left_out() -> None:
     assert passes(line) == [(16, 10, 30, 20), (16, 350, 365, 15)]
     assert (line.diagnostics.unsure, line.diagnostics.unsure_gaps) == (3, 1)
     assert (line.diagnostics.dropped, line.diagnostics.gaps) == (0, 0)
-    text = "\n".join(str(each) for each in recording_page(found))
+    text = "\n".join(str(each) for each in probe_run_page(found))
     assert "3 events left out in 1 place: bp_poll did not run for so long" in text
     assert "Share" not in text
 
@@ -496,9 +495,9 @@ def test_a_file_keeps_all_of_a_recording(tmp_path: Path) -> None:
         stopped=1018,
     )
     file = str(tmp_path / "a.trace")
-    write_recording(made, file)
-    assert is_recording(file)
-    found = read_recording(file)
+    write_run(made, file)
+    assert is_probe_run(file)
+    found = read_run(file)
     assert (found.names.names, found.content) == (made.names.names, made.content)
     assert replace(found, names=NAMES) == replace(made, names=NAMES)
 
@@ -506,12 +505,12 @@ def test_a_file_keeps_all_of_a_recording(tmp_path: Path) -> None:
 def test_a_file_with_any_damaged_byte_is_read_or_refused(tmp_path: Path) -> None:
     """Such as lengths, flags of encryption, ways of packing, and packed bytes."""
     file = tmp_path / "a.trace"
-    write_recording(recording(TWO_CORES), str(file))
+    write_run(recording(TWO_CORES), str(file))
     whole, refused = file.read_bytes(), 0
     for at in range(len(whole)):
         file.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
         try:
-            read_recording(str(file))
+            read_run(str(file))
         except ReportFileError:
             refused += 1
     assert refused > len(whole) // 2
@@ -520,10 +519,10 @@ def test_a_file_with_any_damaged_byte_is_read_or_refused(tmp_path: Path) -> None
 @pytest.mark.parametrize("cut", [4, 100, -30])
 def test_a_damaged_file_is_refused(tmp_path: Path, cut: int) -> None:
     file = tmp_path / "a.trace"
-    write_recording(recording(TWO_CORES), str(file))
+    write_run(recording(TWO_CORES), str(file))
     file.write_bytes(file.read_bytes()[:cut])
     with pytest.raises(ReportFileError, match="not a trace of this boardprof"):
-        read_recording(str(file))
+        read_run(str(file))
 
 
 def test_ranges_are_rows_of_a_report() -> None:
@@ -561,7 +560,7 @@ def test_a_report_says_what_its_recording_lacks_as_trace_does() -> None:
         "in the firmware, fewer probes, or a shorter recording.",
         "loop: 1 begin without an end.",
     ]
-    assert recording_page(found)[-2:] == lacks
+    assert probe_run_page(found)[-2:] == lacks
     report = report_of(found)
     assert report.configuration["board probes"] == " ".join(lacks).removesuffix(".")
     for text in (plain(answer_page(report)), render_markdown(report)):
@@ -600,13 +599,13 @@ def test_statistics_are_one_sample_of_all_passes() -> None:
 def test_a_recursion_does_not_take_more_than_the_time_of_its_outermost_pass() -> None:
     """And two tasks that are in the same range at once both take their own time."""
     recursion = block(0, 0, 100, (0, LOOP), (20, LOOP), (30, LOOP + 1), (50, LOOP + 1), now=200)
-    text = plain(recording_page(recording(recursion)))
+    text = plain(probe_run_page(recording(recursion)))
     assert text.splitlines()[1].split() == ["loop", "2", "65", "30", "100", "50.0", "%"]
     two = block(
         0, 0, 100, (0, TASK, 0xA0), (0, LOOP), (30, TASK, 0xB0), (0, LOOP),
         (20, LOOP + 1), (0, TASK, 0xA0), (50, LOOP + 1), now=200,
     )  # fmt: skip
-    text = plain(recording_page(recording(two)))
+    text = plain(probe_run_page(recording(two)))
     assert text.splitlines()[1].split() == ["loop", "2", "50", "20", "80", "50.0", "%"]
 
 
@@ -614,7 +613,7 @@ def test_the_mean_of_passes_that_differ_is_not_exact_and_is_not_judged() -> None
     """Of 4 passes, and of 3 others, in firmware that runs by itself on an emulator."""
 
     def statistics(*slot: int) -> Report:
-        facts = Recorded("qemu", clock_kind="simulated", emulated=True, build_id="00" * 8)
+        facts = RunFacts("qemu", clock_kind="simulated", emulated=True, build_id="00" * 8)
         return report_of(recording(b"", facts=facts, slots=(Slot(*slot),)))
 
     one, other = statistics(16, 4, 0, 10, 30, 70, 0), statistics(16, 3, 0, 10, 30, 60, 0)
@@ -640,7 +639,7 @@ def test_a_recording_without_a_pass_is_no_report() -> None:
 
 def test_of_two_files_the_one_without_a_pass_is_named(tmp_path: Path) -> None:
     file = str(tmp_path / "empty.trace")
-    write_recording(recording(b""), file)
+    write_run(recording(b""), file)
     with pytest.raises(UsageError, match=r"empty\.trace has no complete pass of a range"):
         report_of_file(file)
 
@@ -697,8 +696,8 @@ def test_shares_of_tasks_add_up_to_the_time_that_their_events_cover() -> None:
 
 def test_an_interrupt_whose_cost_is_not_known_is_said_to_be_in_ranges() -> None:
     content = block(0, 0, 30, (0, LOOP), (10, TIMER), (5, TIMER + 1), (15, LOOP + 1))
-    unknown = recording_page(recording(content))
-    known = recording_page(recording(content, costs=ProbeCosts(interrupt=3)))
+    unknown = probe_run_page(recording(content))
+    known = probe_run_page(recording(content, costs=ProbeCosts(interrupt=3)))
     told = "What an interrupt takes outside of its two marks is not known here, and is in ranges"
     assert any(told in str(line) for line in unknown)
     assert not any(told in str(line) for line in known)
@@ -706,8 +705,8 @@ def test_an_interrupt_whose_cost_is_not_known_is_said_to_be_in_ranges() -> None:
 
 def test_a_late_record_whose_cost_is_not_known_is_said_to_be_in_ranges() -> None:
     content = block(0, 0, 30, (0, LOOP), (10, LONG, 40 << 8), (0, GO), (20, LOOP + 1))
-    unknown = recording_page(recording(content, costs=ProbeCosts(late=None)))
-    known = recording_page(recording(content, costs=ProbeCosts(late=0)))
+    unknown = probe_run_page(recording(content, costs=ProbeCosts(late=None)))
+    known = probe_run_page(recording(content, costs=ProbeCosts(late=0)))
     told = "What a record takes in addition when it has to find room in the ring first is not known"
     assert any(told in str(line) for line in unknown)
     assert not any(told in str(line) for line in known)

@@ -7,8 +7,8 @@ import pytest
 
 from boardprof.base.errors import UsageError
 from boardprof.results.probes.heap import BEFORE, CallSite, Heap, heap_of
-from boardprof.results.probes.recording import ProbeRecording
-from boardprof.show.memory_table import render_memory
+from boardprof.results.probes.run import ProbeRun
+from boardprof.show.probe_tables import render_memory
 from tests.unit.recordings import (
     ALLOC,
     CALLER,
@@ -48,7 +48,7 @@ def heap(records: list[bytes]) -> Heap:
     return found
 
 
-def leaking() -> ProbeRecording:
+def leaking() -> ProbeRun:
     return recording(
         block(
             [
@@ -137,7 +137,7 @@ def test_the_table_names_call_sites_by_file_and_line_where_they_are_known() -> N
     ]
 
 
-def surrounded() -> ProbeRecording:
+def surrounded() -> ProbeRun:
     """Two blocks of 48 bytes existed before; one of them, of 16, is given back."""
     return recording(
         block(

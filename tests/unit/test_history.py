@@ -23,7 +23,7 @@ import pytest
 
 from boardprof.base.errors import ReportFileError, StorageError, UnknownNameError, UsageError
 from boardprof.jobs.run.saving import check_save_name, git_state, keep_run
-from boardprof.results.history import database
+from boardprof.results.history import sqlite
 from boardprof.results.history.report_lookup import find_report, find_run, history_place, like_runs
 from boardprof.results.history.run import GitState, HistoryError
 from boardprof.results.history.store import History
@@ -96,8 +96,8 @@ def test_who_reads_while_the_first_run_is_saved_sees_a_history_without_runs(
         file.set_trace_callback(meanwhile)
         return file
 
-    opened = database._open_to_read
-    monkeypatch.setattr(database, "_open_to_read", open_to_read)
+    opened = sqlite._open_to_read
+    monkeypatch.setattr(sqlite, "_open_to_read", open_to_read)
     assert history.runs() == []
     assert saved == [1]
     assert [run.id for run in history.runs()] == [1]

@@ -113,6 +113,6 @@ def test_of_many_runs_of_a_name_only_those_up_to_the_one_that_is_meant_are_read(
         read.append(text)
         return kept_contents(text)
 
-    monkeypatch.setattr("boardprof.results.history.sqlite_runs.kept_contents", counted)
+    monkeypatch.setattr("boardprof.results.history.sqlite.kept_contents", counted)
     assert (history.run("main").id, len(read)) == (30, 2)
     assert (history.run("main~4").id, len(read)) == (26, 12)

@@ -13,10 +13,10 @@ import pytest
 
 from boardprof.base.errors import DecodeError, UsageError
 from boardprof.results.probes.in_place import report_of
-from boardprof.results.probes.recording import ProbeRecording
+from boardprof.results.probes.run import ProbeRun
 from boardprof.show.exporters import find_recording_exporter
+from boardprof.show.probe_tables import probe_run_page
 from boardprof.show.table import plain
-from boardprof.show.trace_tables import recording_page
 from tests.unit.recordings import (
     ALLOC,
     CALLER,
@@ -92,15 +92,15 @@ def lie(draw: random.Random, content: bytes) -> bytes:
 EXPORTERS = ("perfetto", "chrome", "speedscope", "collapsed", "html", "ctf")
 
 
-def exported(made: ProbeRecording) -> None:
+def exported(made: ProbeRun) -> None:
     for name in EXPORTERS:
         exporter = find_recording_exporter(name)
         assert exporter is not None
         exporter(made)
 
 
-USES: dict[str, Callable[[ProbeRecording], object]] = {
-    "page": lambda made: plain(recording_page(made)),
+USES: dict[str, Callable[[ProbeRun], object]] = {
+    "page": lambda made: plain(probe_run_page(made)),
     "merged": lambda made: made.merged(),
     "exported": exported,
     "report": report_of,
@@ -162,7 +162,7 @@ def test_a_value_without_its_number_is_refused() -> None:
         of_words(event(1, STEP), event(0, VALUE, 5)).timelines()
 
 
-def of_words(*records: bytes) -> ProbeRecording:
+def of_words(*records: bytes) -> ProbeRun:
     content = b"".join(records)
     head = struct.pack("<BBHIIIIQ", 0, 1, len(content) // 4, 0, 0, 2, 2, 2)
     return recording(head + content)

@@ -10,14 +10,13 @@ import pytest
 
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.formula import parse_formula
-from boardprof.measure.sampling.available_metrics import listed_metrics
-from boardprof.measure.sampling.counted_pass import PackedCall
+from boardprof.measure.sampling.counted_pass import PackedCall, Selection
 from boardprof.measure.sampling.passes import Pass, PassQueue, split_into_passes
 from boardprof.measure.sampling.programmable import Event, shown_name
-from boardprof.measure.sampling.selection import Selection
 from boardprof.measure.session.board import Board
-from boardprof.measure.session.info import metrics_text
+from boardprof.measure.session.info import metrics_info
 from boardprof.results.report.measurement import Windows
+from boardprof.show.board_facts import metrics_text
 from boardprof_protocol.codes import CounterStatus, FrameKind
 from boardprof_protocol.frame import Frame
 from tests.memory_board import FULL
@@ -166,7 +165,7 @@ def test_an_event_that_is_misspelt_is_told_with_all_that_there_is(board: Board) 
 
 
 def test_events_are_listed_with_the_reason_of_each_that_is_not_available(board: Board) -> None:
-    text = metrics_text(board, listed_metrics(board.offer))
+    text = metrics_text(metrics_info(board))
     assert text[text.index("probe_b: ") :] == (
         "probe_b: 1 available\n"
         "  probe_b.calls  test_worked\n"

@@ -13,7 +13,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
     TrackEvent,
 )
 
-from boardprof.show.perfetto import render_perfetto
+from boardprof.show.probe_traces import render_perfetto
 from tests.unit.recordings import (
     ALLOC,
     CALLER,
@@ -26,7 +26,7 @@ from tests.unit.recordings import (
     STEP,
     SYSTICK,
     VOLTS,
-    ProbeRecording,
+    ProbeRun,
     block,
     event,
     recording,
@@ -44,7 +44,7 @@ KINDS = {
 class Read:
     """A trace as its reader sees it."""
 
-    def __init__(self, made: ProbeRecording) -> None:
+    def __init__(self, made: ProbeRun) -> None:
         self.trace = Trace.FromString(render_perfetto(made))
         packets = self.trace.packet
         self.tracks = {

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from boardprof.base.errors import UsageError
-from boardprof.show.probe_chrome import render_probe_chrome
-from boardprof.show.probe_stacks import render_probe_collapsed, render_probe_speedscope
+from boardprof.show.probe_traces import (
+    render_probe_chrome,
+    render_probe_collapsed,
+    render_probe_speedscope,
+)
 from tests.unit.recordings import CONTROL, FILTER, STEP, VOLTS, block, event, recording, two_tasks
 
 

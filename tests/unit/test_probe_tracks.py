@@ -11,10 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from boardprof.show.ctf import render_ctf
-from boardprof.show.perfetto import render_perfetto
-from boardprof.show.probe_chrome import render_probe_chrome
 from boardprof.show.probe_page import render_probe_page
-from boardprof.show.probe_stacks import render_probe_collapsed
+from boardprof.show.probe_traces import render_perfetto, render_probe_chrome, render_probe_collapsed
 from boardprof.show.probe_tracks import ProbeTracks, TrackKind, lanes_of
 from tests.unit.recordings import (
     CONTROL,
@@ -26,7 +24,7 @@ from tests.unit.recordings import (
     STEP,
     SYSTICK,
     TASK,
-    ProbeRecording,
+    ProbeRun,
     block,
     event,
     recording,
@@ -42,7 +40,7 @@ NUMBERS = [CONTROL, CONTROL + 1, FILTER, FILTER + 1, SYSTICK, SYSTICK + 1, STEP,
 
 
 @st.composite
-def recordings(draw: st.DrawFn) -> ProbeRecording:
+def recordings(draw: st.DrawFn) -> ProbeRun:
     """Any events in any order, many of them at the same time."""
     blocks = []
     for core in range(draw(st.integers(1, 2))):
@@ -56,7 +54,7 @@ def recordings(draw: st.DrawFn) -> ProbeRecording:
 
 
 @given(recordings())
-def test_slices_nest_and_none_is_lost(made: ProbeRecording) -> None:
+def test_slices_nest_and_none_is_lost(made: ProbeRun) -> None:
     drawing = ProbeTracks(made)
     shown = {TrackKind.TASK: 0, TrackKind.INTERRUPT: 0, TrackKind.CORE: 0}
     for track in drawing.tracks:
@@ -83,7 +81,7 @@ def test_slices_nest_and_none_is_lost(made: ProbeRecording) -> None:
 
 
 @given(recordings())
-def test_what_runs_is_what_tasks_and_interrupts_took(made: ProbeRecording) -> None:
+def test_what_runs_is_what_tasks_and_interrupts_took(made: ProbeRun) -> None:
     drawing = ProbeTracks(made)
     for core, line in drawing.timelines.items():
         (own,) = [t for t in drawing.tracks if t.core == core and t.kind == TrackKind.CORE]
@@ -95,7 +93,7 @@ def test_what_runs_is_what_tasks_and_interrupts_took(made: ProbeRecording) -> No
 
 @given(recordings())
 @example(recording(block([event(3, CONTROL), event(2, CONTROL + 1)], 5)))
-def test_every_exporter_takes_it(made: ProbeRecording) -> None:
+def test_every_exporter_takes_it(made: ProbeRun) -> None:
     render_perfetto(made)
     render_probe_page(made)
     json.loads(render_probe_chrome(made))

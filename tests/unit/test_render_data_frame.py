@@ -12,7 +12,7 @@ import pytest
 from boardprof.base.errors import UsageError
 from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio
 from boardprof.results.report.report import Report
-from boardprof.show.data_frame import to_pandas
+from boardprof.show.rows import to_pandas
 
 ROWS: list[dict[str, Metric]] = [
     {"Name": "fir", "cycles": Count(40), "Duration (us)": Duration(1.5), "IPC": Ratio(0.75)},
@@ -71,7 +71,7 @@ def test_without_pandas_the_error_says_what_to_install(monkeypatch: pytest.Monke
 
 
 def test_importing_the_module_does_not_import_pandas() -> None:
-    program = "import sys, boardprof.show.data_frame; print('pandas' in sys.modules)"
+    program = "import sys, boardprof.show.rows; print('pandas' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )

@@ -15,8 +15,7 @@ import pytest
 
 from boardprof.base.errors import ReportFileError
 from boardprof.base.metrics import Count
-from boardprof.measure.hotspots.record import Record, RecordedPath
-from boardprof.measure.hotspots.symbolizer import profile_of
+from boardprof.measure.hotspots.call_tree import CallPath, CallTree, profile_of
 from boardprof.results.comparison.compare import compare
 from boardprof.results.report.profile import Profile, share_interval
 from boardprof.results.report.report import Report
@@ -268,7 +267,7 @@ def test_a_source_that_is_newer_than_an_image_of_somebody_else_is_told(tmp_path:
     subprocess.run([gcc, "-g", "-shared", "-o", image, source], check=True, timeout=60)
     table = symbol_table(image)
     entry = table.entries["own"]
-    record = Record(("instructions",), "complete", (1,), [RecordedPath(-1, entry, 1)])
+    record = CallTree(("instructions",), "complete", (1,), [CallPath(-1, entry, 1)])
     record.counts[0, entry] = [1]
 
     def profile(*sources: Path) -> Profile:

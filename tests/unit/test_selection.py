@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.measure.sampling.selection import Selection, select_metrics, unsupported_counters
+from boardprof.measure.sampling.available_metrics import select_metrics, unsupported_counters
+from boardprof.measure.sampling.counted_pass import Selection
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
 from boardprof.wire.decode.samples import Reading, Sample
 from boardprof_protocol.codes import CounterStatus

@@ -12,6 +12,7 @@ import pytest
 
 from boardprof.base.errors import DeviceFaultError
 from boardprof.measure.sampling.stack_check import StackCheck
+from boardprof.measure.session.image import BoardImage
 from boardprof.results.record import Stack
 from boardprof.target.toolchain.cache import Cache
 from tests.support import requires_tool, run
@@ -46,10 +47,9 @@ def stack_of_1_mib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[
 
 
 def check(image: Path | None, *, is_of_this_host: bool) -> StackCheck:
-    found = StackCheck("m0", ["deep", "small", "through"])
-    if image is not None:
-        found.know_image(image, is_of_this_host=is_of_this_host)
-    return found
+    known = BoardImage(["deep", "small", "through"])
+    known.file, known.is_of_this_host = image, is_of_this_host
+    return StackCheck("m0", known)
 
 
 @pytest.mark.usefixtures("stack_of_1_mib")

@@ -6,11 +6,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from boardprof.results.probes.recording import Task, task_name
+from boardprof.results.probes.run import Task, read_run, task_name, write_run
 from boardprof.results.probes.timeline import UNKNOWN_TASK
-from boardprof.results.probes.trace_file import read_recording, write_recording
 from boardprof.show.layout import plain
-from boardprof.show.trace_tables import recording_page
+from boardprof.show.probe_tables import probe_run_page
 from tests.unit.recordings import two_tasks
 
 TASKS = (
@@ -42,12 +41,12 @@ def test_what_is_no_task_is_named_for_what_it_is() -> None:
 
 def test_a_file_keeps_the_tasks(tmp_path: Path) -> None:
     file = str(tmp_path / "a.bptrace")
-    write_recording(replace(two_tasks(), tasks=TASKS), file)
-    assert read_recording(file).tasks == TASKS
+    write_run(replace(two_tasks(), tasks=TASKS), file)
+    assert read_run(file).tasks == TASKS
 
 
 def test_the_table_of_tasks_has_names_and_the_stacks_that_are_known() -> None:
-    page = plain(recording_page(replace(two_tasks(), tasks=TASKS)))
+    page = plain(probe_run_page(replace(two_tasks(), tasks=TASKS)))
     rows = [line.split() for line in page.splitlines()]
     assert ["Task", "Time", "Share", "Stack", "used", "of"] in rows
     # It runs from 10 to 70, but for the interrupt from 30 to 40.
@@ -56,7 +55,7 @@ def test_the_table_of_tasks_has_names_and_the_stacks_that_are_known() -> None:
 
 
 def test_without_a_table_of_tasks_there_are_addresses_and_no_stacks() -> None:
-    page = plain(recording_page(two_tasks()))
+    page = plain(probe_run_page(two_tasks()))
     rows = [line.split() for line in page.splitlines()]
     assert ["Task", "Time", "Share"] in rows
     assert ["0x20000100", "50", "25.0", "%"] in rows

@@ -25,20 +25,20 @@ from boardprof.base.errors import (
     UsageError,
 )
 from boardprof.results.probes.core_events import WRAP
-from boardprof.results.probes.probe_names import (
-    CHECK_SECTION,
-    NAMES_SECTION,
-    ProbeNames,
-    read_names,
-)
-from boardprof.results.probes.recording import ProbeRecording, Recorded, Slot, Task, TraceClock
-from boardprof.results.probes.records import (
+from boardprof.results.probes.events import (
     blocks,
     count_records,
     decode_words,
     empty_block,
     kept_blocks,
 )
+from boardprof.results.probes.probe_names import (
+    CHECK_SECTION,
+    NAMES_SECTION,
+    ProbeNames,
+    read_names,
+)
+from boardprof.results.probes.run import ProbeRun, RunFacts, Slot, Task, TraceClock
 from boardprof.results.probes.timeline import ProbeCosts, Timeline
 from boardprof.target.descriptions.board_lookup import board_spec, find_boards
 from boardprof.target.elf.object_file import images, read_image
@@ -100,11 +100,7 @@ _MOST_UNSEEN = 3 << 29
 
 
 def check_probes(board: str, dictionary: Dictionary) -> None:
-    """Check that a board's firmware has probes.
-
-    Raises:
-        UsageError: it has none.
-    """
+    """Check that a board's firmware has probes."""
     if any(each.name == _TRACE for each in dictionary.functions):
         return
     able = [each for each in find_boards() if board_spec(each).build.config.get("trace")]
@@ -152,14 +148,7 @@ def probe_facts(session: Session, dictionary: Dictionary) -> dict[str, Any] | No
 def image_names(image: Path, check: int, board: str) -> ProbeNames:
     """Read the names of the probes in the image that runs on a board.
 
-    Args:
-        image: the ELF file.
-        check: what the board says of its names, as in SPEC.md 5.12.
-        board: its name.
-
-    Raises:
-        UsageError: it is not an ELF file, it has no probes, or it is not the image that runs.
-        DecodeError: its section with the names is damaged.
+    ``check`` is what the board says of its names (SPEC.md 5.12).
     """
     content = _section(image, NAMES_SECTION)
     if not content:
@@ -191,18 +180,11 @@ def _section(image: Path, name: str) -> bytes:
 
 
 class ProbeRecorder:
-    """Records a board's probes; use it in a ``with``, and see `recording` after that.
-
-    Attributes:
-        clock: of the board's probes.
-        ring_bytes: of the ring of each core.
-        costs: of its probes, measured when recording begins.
-        began: its trace clock, 32 bits, when recording began.
-    """
+    """Records a board's probes; use it in a ``with``, and see `recording` after that."""
 
     def __init__(
         self,
-        facts: Recorded,
+        facts: RunFacts,
         session: Session,
         dictionary: Dictionary,
         open_stream: Callable[[], Stream],
@@ -215,7 +197,7 @@ class ProbeRecorder:
         self._what, self._mode = what, mode
         self._content = bytearray()
         self._runs = False
-        self.began = 0
+        self.began = 0  # its trace clock, 32 bits, when recording began
         self._seen = self._words = self._records = 0
         self._dropped: dict[int, int] = {}
         self._ended: dict[int, bool] = {}
@@ -305,11 +287,7 @@ class ProbeRecorder:
         return bool(self._what & TraceFlag.EVENTS) and self._mode != TraceMode.OVERWRITE
 
     def _calibrate(self) -> None:
-        """Measure what probes cost: from records that the board makes of them.
-
-        Raises:
-            UsageError: the ring has no room for these records.
-        """
+        """Measure what probes cost: from records that the board makes of them."""
         for _ in range(_CALIBRATIONS):
             costs = self._measured_costs()
             if costs is not None:
@@ -362,7 +340,7 @@ class ProbeRecorder:
             stream, self._stream = self._stream, None
             stream.__exit__(kind, error, trace)
 
-    def stop(self) -> ProbeRecording:
+    def stop(self) -> ProbeRun:
         """End recording; take the last blocks, and the statistics of ranges.
 
         In mode ``overwrite`` the board goes on.
@@ -414,7 +392,7 @@ class ProbeRecorder:
             self._session.listen(timeout_s, lambda: False, "a recording of statistics")
         return len(self._content)
 
-    def take(self) -> ProbeRecording:
+    def take(self) -> ProbeRun:
         """Return what has come since the last time, up to the last whole block of each core."""
         found = [*blocks(bytes(self._content), self._facts.order)]
         ends = {each.core: at for at, each in enumerate(found) if each.whole}
@@ -462,16 +440,12 @@ class ProbeRecorder:
         return self._look()[0]
 
     def check_board(self) -> None:
-        """Check that the board is still there, and in the same session.
-
-        Raises:
-            BoardprofError: it was reset, does not answer, or the connection is lost.
-        """
+        """Check that the board is still there, and in the same session."""
         self._session.invoke(self._ids[_TRACE], "the recording")
 
-    def recording(self) -> ProbeRecording:
+    def recording(self) -> ProbeRun:
         """Return what was recorded so far."""
-        return ProbeRecording(
+        return ProbeRun(
             self._facts,
             self.clock,
             self._names,
@@ -505,13 +479,10 @@ class ProbeRecorder:
                     hint="let the firmware call bp_poll more often",
                 )
 
-    def kept(self) -> ProbeRecording:
+    def kept(self) -> ProbeRun:
         """Return the events that the board's rings have kept over a reset; recording stops.
 
         After that, the rings have what the measurement of the probes' costs has left.
-
-        Raises:
-            UsageError: no ring has any, or another image has recorded them.
         """
         with self._session.turn(_RECORDING):
             content = self._kept_content()
@@ -571,11 +542,7 @@ class ProbeRecorder:
         return next((s.least for s in self.statistics() if s.number in numbers), 0)
 
     def statistics(self) -> tuple[Slot, ...]:
-        """Return the statistics of the ranges that were entered so far.
-
-        Raises:
-            UsageError: a pass may have taken so long that the trace clock has wrapped.
-        """
+        """Return the statistics of the ranges that were entered so far."""
         with self._session.turn(_RECORDING):
             return self._statistics()
 

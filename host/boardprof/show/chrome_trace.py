@@ -9,30 +9,26 @@ their track, because Perfetto leaves them out otherwise.
 A Report has a track for each device, with its samples end to end in run order. Only the lengths and
 the order are real, because a Report does not say when a sample began. If a device has no time, the
 length of its samples is their instructions or ticks, each drawn as 1 us. The device's name, and
-``boardprof_time_base`` in the metadata, say so. Its entries are written as text, column by column,
-because Reports may have many rows. Each profile in it has a track of its own.
+``boardprof_time_base`` in the metadata, say so. Each profile in it has a track of its own.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import chain
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from boardprof import __version__
 from boardprof.base.errors import UsageError
 from boardprof.base.metrics import Duration, raw_of
 from boardprof.results.report.calls import Calls
-from boardprof.results.report.columns import Column
 from boardprof.results.report.profile import Profile
 from boardprof.results.report.report import Report
-from boardprof.results.row_origins import ProfiledRow, profiles_of
+from boardprof.results.row_origins import profiles_of
 from boardprof.show.cells import KEY_COLUMNS
 from boardprof.show.flame_graph import Stacks, stacks_of, weights_of
 
@@ -97,7 +93,7 @@ def chrome_trace(events: Iterable[TraceEvent], *, metadata: Mapping[str, object]
         UsageError: a key of ``metadata`` is one of the format's own.
         ValueError: a time is not finite, or a duration negative.
     """
-    return trace_text(map(_ENCODE, _entries(list(events))), metadata=metadata)
+    return trace_text(map(_ENCODE, _entries(events)), metadata=metadata)
 
 
 def trace_text(entries: Iterable[str], *, metadata: Mapping[str, object]) -> str:
@@ -136,23 +132,30 @@ def _members(content: Mapping[str, object]) -> str:
     return _ENCODE(content)[1:-1]
 
 
-def _entries(events: Sequence[TraceEvent]) -> list[dict[str, object]]:
+def _entries(events: Iterable[TraceEvent]) -> list[dict[str, object]]:
     """Return the names of all lanes, then the events in the order of time."""
     processes: dict[str, int] = {}
-    names: list[dict[str, object]] = []
+    tracks: dict[Track, list[_Slice]] = {}
+    for event in events:
+        processes.setdefault(event.track.process, len(processes) + 1)
+        tracks.setdefault(event.track, []).append(_slice(event))
+    names: dict[tuple[int, int], dict[str, object]] = {}
     entries: list[tuple[tuple[int, int], dict[str, object]]] = []
-    thread_id = 0
-    for track, on_track in _by_track(events).items():
-        process_id = processes.setdefault(track.process, len(processes) + 1)
-        if process_id not in {name["pid"] for name in names}:
-            names.append(_name("process_name", process_id, 0, track.process))
-        for number, lane in enumerate(_lanes(on_track), start=1):
-            thread_id += 1
-            text = track.thread if number == 1 else f"{track.thread} ({number})"
-            names.append(_name("thread_name", process_id, thread_id, text))
-            entries += [(slice_.order, slice_.entry(process_id, thread_id)) for slice_ in lane]
+    threads = 0
+    for track, slices in sorted(tracks.items(), key=lambda each: processes[each[0].process]):
+        process = processes[track.process]
+        names.setdefault((process, 0), _name("process_name", process, 0, track.process))
+        slices.sort(key=lambda each: each.order)
+        lanes, _ = nesting([each.start_ns for each in slices], [each.end_ns for each in slices])
+        for lane in range(max(lanes) + 1):
+            text = f"{track.thread} ({lane + 1})" if lane else track.thread
+            thread = threads + lane + 1
+            names[process, thread] = _name("thread_name", process, thread, text)
+        for each, lane in zip(slices, lanes, strict=True):
+            entries.append((each.order, each.entry(process, threads + lane + 1)))
+        threads += max(lanes) + 1
     entries.sort(key=lambda entry: entry[0])
-    return [*names, *(entry for _, entry in entries)]
+    return [*names.values(), *(entry for _, entry in entries)]
 
 
 def _name(what: str, process_id: int, thread_id: int, text: str) -> dict[str, object]:
@@ -205,51 +208,42 @@ def _slice(event: TraceEvent) -> _Slice:
     return _Slice(event, start_ns, round((event.start_us + duration_us) * 1000))
 
 
-def _by_track(events: Sequence[TraceEvent]) -> dict[Track, list[_Slice]]:
-    tracks: dict[Track, list[_Slice]] = {}
-    for event in events:
-        tracks.setdefault(event.track, []).append(_slice(event))
-    processes = list(dict.fromkeys(track.process for track in tracks))
-    return dict(sorted(tracks.items(), key=lambda item: processes.index(item[0].process)))
+def nesting(begins: Sequence[int], ends: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Distribute slices to as few lanes as possible, so that they nest in each of them.
+
+    Args:
+        begins: in their order; of two that begin together the longer one comes first.
+        ends: likewise.
+
+    Returns:
+        The lane of each slice, and the index of the slice around it; -1 if there is none.
+    """
+    lanes: list[list[tuple[int, int]]] = []  # of each, the ends and indices of open slices
+    lane, parent = [0] * len(begins), [-1] * len(begins)
+    for index, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+        number = 0
+        while number < len(lanes) and not _takes(lanes[number], begin, end):
+            number += 1
+        if number == len(lanes):
+            lanes.append([])
+        open_ones = lanes[number]
+        lane[index] = number
+        if open_ones:
+            parent[index] = open_ones[-1][1]
+        open_ones.append((end, index))
+    return lane, parent
 
 
-class _Lane:
-    """Slices in the order of time, each after or within the previous one."""
-
-    def __init__(self) -> None:
-        """Create an empty lane."""
-        self.slices: list[_Slice] = []
-        self._ends: list[int] = []  # of the open slices, the innermost last
-
-    def takes(self, slice_: _Slice) -> bool:
-        """Tell whether a slice that begins after all others nests."""
-        ends = self._ends
-        while ends and ends[-1] <= slice_.start_ns:
-            ends.pop()
-        return not ends or slice_.end_ns <= ends[-1]
-
-    def add(self, slice_: _Slice) -> None:
-        """Append a slice that it takes."""
-        self.slices.append(slice_)
-        if slice_.event.duration_us is not None:
-            self._ends.append(slice_.end_ns)
-
-
-def _lanes(slices: Sequence[_Slice]) -> list[list[_Slice]]:
-    """Distribute the slices of a track to as few lanes as possible, so that they nest in each."""
-    lanes: list[_Lane] = []
-    for slice_ in sorted(slices, key=lambda s: s.order):
-        lane = next((lane for lane in lanes if lane.takes(slice_)), None)
-        if lane is None:
-            lane = _Lane()
-            lanes.append(lane)
-        lane.add(slice_)
-    return [lane.slices for lane in lanes]
+def _takes(open_ones: list[tuple[int, int]], begin: int, end: int) -> bool:
+    """Tell whether a slice that begins after all others nests in the open ones; close some."""
+    while open_ones and open_ones[-1][0] <= begin:
+        open_ones.pop()
+    return not open_ones or end <= open_ones[-1][0]
 
 
 def _plain(value: Any) -> object:
     """Return a value as JSON can hold it and every reader accepts it."""
-    if isinstance(value, str | bool) or value is None:
+    if value is None or value is True or value is False or isinstance(value, str):
         return value
     if isinstance(value, int):
         return value if -_MOST <= value <= _MOST else str(value)
@@ -264,6 +258,9 @@ def _plain(value: Any) -> object:
 
 # -- a Report ----------------------------------------------------------------------------------
 
+_Entry: TypeAlias = tuple[int, int, str]
+"""Begin and negated end of a slice, in ns, and its entry in JSON."""
+
 
 def render_chrome(report: Report) -> str:
     """Return ``report`` in the Chrome trace format, for Perfetto and similar programs.
@@ -271,122 +268,92 @@ def render_chrome(report: Report) -> str:
     Raises:
         UsageError: no sample has a length that can be drawn.
     """
-    tracks = _Tracks(report.calls)
-    samples = list(tracks.samples())
-    if not samples:
+    stacks = Stacks(report.calls)
+    bases = [_base(report.calls, stacks, device) for device in range(len(stacks.devices))]
+    numbers: dict[int, int] = {}
+    entries = list(_samples(report.calls, stacks, [each.column for each in bases], numbers))
+    if not entries:
         raise UsageError("The Report has no Counts and no Durations: there is nothing to draw.")
-    profiles = _ProfileTracks(report, len(tracks.bases) + 1)
-    samples += profiles.slices()
-    samples.sort(key=itemgetter(0, 1))
+    names = []
+    for device, number in numbers.items():
+        note = "" if bases[device].is_time else f" ({bases[device].column}, not time)"
+        names += track_names(number, stacks.devices[device] + note, {number: "samples"})
+    told = {name: base.text for name, base in zip(stacks.devices, bases, strict=True)}
+    profiles = dict(enumerate(profiles_of(report), len(told) + 1))
+    for number, row in profiles.items():
+        title, counted = f"{row.title} on {row.device}", _counted(row.profile)
+        told[title] = f"{counted}, not time: one is drawn as 1 us"
+        names += track_names(number, f"{title} ({counted}, not time)", {number: "call paths"})
+        entries += _call_paths(row.profile, number)
+    entries.sort(key=itemgetter(0, 1))
     metadata = {
         "boardprof": __version__,
-        "boardprof_time_base": {**tracks.bases, **profiles.bases},
+        "boardprof_time_base": told,
         "boardprof_order": _ORDER,
         "boardprof_configuration": {k: raw_of(v) for k, v in report.configuration.items()},
+        **({"boardprof_profiles": _PROFILE_ORDER} if profiles else {}),
     }
-    if profiles.bases:
-        metadata["boardprof_profiles"] = _PROFILE_ORDER
-    names = chain(tracks.names(), profiles.names())
-    return trace_text(chain(names, map(itemgetter(2), samples)), metadata=metadata)
+    return trace_text(chain(names, map(itemgetter(2), entries)), metadata=metadata)
 
 
-class _Tracks:
-    """The samples of each device, end to end."""
+class _Base(NamedTuple):
+    """The column that gives the length of a device's samples."""
 
-    def __init__(self, calls: Calls) -> None:
-        """Choose the column that gives the length of each device's samples."""
-        self._calls = calls
-        self._stacks = stacks = Stacks(calls)
-        self._base = [next(iter(names), None) for names in stacks.columns]
-        self._is_time = [
-            base is not None and device in stacks.devices_with(calls.column(base).of(Duration))
-            for device, base in enumerate(self._base)
-        ]
-        self._numbers: dict[int, int] = {}
+    column: str | None
+    is_time: bool
 
     @property
-    def bases(self) -> dict[str, str]:
-        """The meaning of lengths on each device."""
-        texts = map(_base_text, self._base, self._is_time)
-        return dict(zip(self._stacks.devices, texts, strict=True))
+    def text(self) -> str:
+        if self.column is None:
+            return "nothing to draw"
+        return "time" if self.is_time else f"{self.column}, not time: one is drawn as 1 us"
 
-    def names(self) -> Iterator[str]:
-        """Yield the entries that name the tracks of all samples yielded so far."""
-        for device, number in self._numbers.items():
-            name = self._stacks.devices[device]
-            if not self._is_time[device]:
-                name = f"{name} ({self._base[device]}, not time)"
-            yield from track_names(number, name, {number: "samples"})
 
-    def samples(self) -> Iterator[tuple[int, int, str]]:
-        """Yield begin and negated end in ns, and the entry; each device's samples in order.
+def _base(calls: Calls, stacks: Stacks, device: int) -> _Base:
+    column = next(iter(stacks.columns[device]), None)
+    times = set() if column is None else stacks.devices_with(calls.column(column).of(Duration))
+    return _Base(column, device in times)
 
-        Samples without a length are left out.
-        """
-        stacks, numbers = self._stacks, self._numbers
-        columns = {base: self._calls.column(base) for base in self._base if base is not None}
-        weights = {base: weights_of(column) for base, column in columns.items()}
-        names = [json_text(frames[0]) for frames in stacks.frames]
-        at_ns = [0] * len(stacks.devices)
-        rows = zip(stacks.device_of, stacks.stack_of, _args(self._calls), strict=True)
-        for row, (device, stack, args) in enumerate(rows):
-            base = self._base[device]
-            weight = None if base is None else weights[base][row]
-            if weight is None:
-                continue
-            begin_ns, length_ns = at_ns[device], round(weight * 1000)
-            at_ns[device] = end_ns = begin_ns + length_ns
-            if end_ns > _MOST_NS:
-                raise _too_long(stacks.devices[device], base)
-            number = numbers.setdefault(device, len(numbers) + 1)
-            yield (
-                begin_ns,
-                -end_ns,
-                f'{{"ph": "X", "name": {names[stack]}, "pid": {number}, "tid": {number}, '
-                f'"ts": {microseconds(begin_ns)}, "dur": {microseconds(length_ns)}, '
-                f'"cat": "sample", "args": {{{args}}}}}',
+
+def _samples(
+    calls: Calls, stacks: Stacks, bases: Sequence[str | None], numbers: dict[int, int]
+) -> Iterator[_Entry]:
+    """Yield the samples that have a length, each device's in order; number the devices."""
+    weights = {base: weights_of(calls.column(base)) for base in bases if base is not None}
+    names = [json_text(frames[0]) for frames in stacks.frames]
+    at_ns = [0] * len(stacks.devices)
+    rows = zip(stacks.device_of, stacks.stack_of, calls, strict=True)
+    for row, (device, stack, values) in enumerate(rows):
+        base = bases[device]
+        weight = None if base is None else weights[base][row]
+        if weight is None:
+            continue
+        begin_ns = at_ns[device]
+        at_ns[device] = end_ns = begin_ns + round(weight * 1000)
+        if end_ns > _MOST_NS:
+            raise UsageError(
+                f"The samples on {stacks.devices[device]} are too long for a trace: {base} adds up "
+                "to more than 2**53 ns.",
+                hint="export to speedscope instead, or export fewer samples",
             )
+        args = {name: raw_of(each) for name, each in values.items() if name not in KEY_COLUMNS}
+        args |= {name: raw_of(values[name]) for name in _TEXTS if name in values}
+        number = numbers.setdefault(device, len(numbers) + 1)
+        yield _slice_entry(names[stack], number, begin_ns, end_ns, "sample", args)
 
 
-def _base_text(base: str | None, is_time: bool) -> str:
-    if base is None:
-        return "nothing to draw"
-    return "time" if is_time else f"{base}, not time: one is drawn as 1 us"
-
-
-def _too_long(device: str, base: str | None) -> UsageError:
-    return UsageError(
-        f"The samples on {device} are too long for a trace: {base} adds up to more than 2**53 ns.",
-        hint="export to speedscope instead, or export fewer samples",
+def _slice_entry(
+    name: str, number: int, begin_ns: int, end_ns: int, category: str, args: dict[str, Any]
+) -> _Entry:
+    """Return a slice of the process with a number, on its only thread; the name is JSON."""
+    text = (
+        f'{{"ph": "X", "name": {name}, "pid": {number}, "tid": {number}, '
+        f'"ts": {microseconds(begin_ns)}, "dur": {microseconds(end_ns - begin_ns)}, '
+        f'"cat": "{category}", "args": {json_text(args)}}}'
     )
+    return begin_ns, -end_ns, text
 
 
-def _args(calls: Calls) -> Iterator[str]:
-    """Yield the other values of each row, as members of a JSON object."""
-    texts = {name: _texts(calls.column(name)) for name in calls.names}
-
-    @cache
-    def members(layout: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-        names = [name for name in layout if name not in KEY_COLUMNS]
-        names += [name for name in _TEXTS if name in layout]
-        keys = (json_text(name).replace("%", "%%") for name in names)
-        return ", ".join(f"{key}: %s" for key in keys), tuple(names)
-
-    for layout in calls.layouts:
-        form, names = members(layout)
-        yield form % tuple([next(texts[name]) for name in names])
-
-
-def _texts(column: Column) -> Iterator[str]:
-    """Return a column's values as JSON, without the rows that have none."""
-    given = column.given
-    if isinstance(given, array) and (given.typecode == "q" or all(map(math.isfinite, given))):
-        return map(repr, given)
-    text = cache(json_text) if column.kind is str else json_text
-    return map(text, given if column.kind is not None else map(raw_of, given))
-
-
-# -- the profiles of a Report ------------------------------------------------------------------
 # A profile does not say in which order things happened. So each function stands once on a call
 # path, and is as long as all of its calls together, the longest first.
 
@@ -402,62 +369,26 @@ class _Path:
     children: dict[str, _Path] = field(default_factory=dict)
 
 
-class _ProfileTracks:
-    """The profiles of a Report as tracks of a trace."""
-
-    def __init__(self, report: Report, first: int) -> None:
-        """Read the profiles; ``first`` is the number of their first track."""
-        self._rows = dict(enumerate(profiles_of(report), first))
-
-    @property
-    def bases(self) -> Mapping[str, str]:
-        """The meaning of lengths on each track."""
-        return {
-            _profile_title(row): f"{_counted(row.profile)}, not time: one is drawn as 1 us"
-            for row in self._rows.values()
-        }
-
-    def names(self) -> Iterator[str]:
-        """Yield the entries that name the tracks."""
-        for number, row in self._rows.items():
-            title = f"{_profile_title(row)} ({_counted(row.profile)}, not time)"
-            yield from track_names(number, title, {number: "call paths"})
-
-    def slices(self) -> Iterator[tuple[int, int, str]]:
-        """Yield begin and negated end in ns, and the entry; parents first."""
-        for number, row in self._rows.items():
-            root = _Path("")
-            for stack, cost in stacks_of(row.profile).items():
-                place = root
-                for frame in stack:
-                    name = frame.function
-                    place = place.children.setdefault(name, _Path(name, frame.file))
-                    place.total += cost
-                place.own += cost
-            yield from _path_slices(root, number, row.profile.metric)
-
-
-def _path_slices(root: _Path, number: int, metric: str) -> Iterator[tuple[int, int, str]]:
+def _call_paths(profile: Profile, number: int) -> Iterator[_Entry]:
+    """Yield the functions of a profile on their call paths, parents first."""
+    root, metric = _Path(""), profile.metric
+    for stack, cost in stacks_of(profile).items():
+        place = root
+        for frame in stack:
+            name = frame.function
+            place = place.children.setdefault(name, _Path(name, frame.file))
+            place.total += cost
+        place.own += cost
     left = [(root, 0)]  # no recursion: paths may be deeper than Python's stack
     while left:
         path, at = left.pop()
-        end = at + path.total * _DRAWN_NS
         if path is not root:
             args = {metric: path.total, f"{metric} of its own": path.own, "file": path.file}
-            yield (
-                at,
-                -end,
-                f'{{"ph": "X", "name": {json_text(path.name)}, "pid": {number}, "tid": {number}, '
-                f'"ts": {microseconds(at)}, "dur": {microseconds(end - at)}, "cat": "profile", '
-                f'"args": {json_text(args)}}}',
-            )
+            end = at + path.total * _DRAWN_NS
+            yield _slice_entry(json_text(path.name), number, at, end, "profile", args)
         for child in sorted(path.children.values(), key=lambda each: (-each.total, each.name)):
             left.append((child, at))
             at += child.total * _DRAWN_NS
-
-
-def _profile_title(row: ProfiledRow) -> str:
-    return f"{row.title} on {row.device}"
 
 
 def _counted(profile: Profile) -> str:

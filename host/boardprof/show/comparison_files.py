@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Comparison as files for other programs: JSON with its own version, and JUnit XML.
+"""A Comparison as files for other programs: JSON, JUnit XML, and the pages of a code review.
 
-In JUnit XML each metric is a test case, which has failed if a rule is broken.
+JSON has its own version. In JUnit XML each metric is a test case, which has failed if a rule is
+broken. GitHub's annotations and GitLab's code quality show a broken rule at the line where the
+function is defined, if the Report knows it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from xml.etree import ElementTree as xml
 
 from boardprof.base.metrics import TAGS
@@ -28,13 +31,13 @@ from boardprof.show.comparison_table import (
     headline,
     judged_text,
     median_text,
+    row_title,
     unjudged_at,
     unjudged_lines,
     what_of,
 )
 
-COMPARISON_VERSION: Final = 1
-"""Version of the JSON's layout; it increases if an old reader would misread new files."""
+_VERSION: Final = 1  # of the JSON's layout; it increases if an old reader would misread new files
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -43,7 +46,7 @@ def comparison_json(comparison: Comparison) -> str:
     """Return ``comparison`` as one line of JSON."""
     content = {
         "kind": "boardprof.comparison",
-        "schema_version": COMPARISON_VERSION,
+        "schema_version": _VERSION,
         "regressed": comparison.regressed,
         "failed": comparison.failed,
         "alpha": comparison.alpha,
@@ -94,6 +97,9 @@ def _summary_json(summary: Summary | None) -> dict[str, Any] | None:
         "outliers": list(summary.outliers),
         "cold": summary.first,
     }
+
+
+# -- JUnit -------------------------------------------------------------------------------------
 
 
 def comparison_junit(comparison: Comparison) -> str:
@@ -160,14 +166,21 @@ def _case(comparison: Comparison, row: Difference | Gap) -> xml.Element:
 def _regression(case: xml.Element, row: Difference) -> None:
     assert row.before is not None
     assert row.after is not None
-    numbers = (
-        f"{median_text(row.before, row.kind)} -> {median_text(row.after, row.kind)} "
-        f"({change_text(row)}, {certainty(row)}, {row.before.n} and {row.after.n} samples)"
-    )
-    rules = ", ".join(f"{rule}{judged_text(row, rule)}" for rule in row.broken)
-    message = f"{row.what}: {numbers}, limit {rules}"
+    numbers = _numbers(row, f"{row.before.n} and {row.after.n} samples")
+    message = f"{row.what}: {numbers}, limit {_broken(row)}"
     failure = xml.SubElement(case, "failure", type="regression", message=_clean(message))
-    failure.text = "\n".join(map(_clean, [what_of(row), numbers, f"broken: {rules}"]))
+    failure.text = "\n".join(map(_clean, [what_of(row), numbers, f"broken: {_broken(row)}"]))
+
+
+def _numbers(row: Difference, *more: str) -> str:
+    """Return both medians, and in brackets what is known of the change."""
+    known = ", ".join([change_text(row), certainty(row), *more])
+    medians = (median_text(side, row.kind) for side in (row.before, row.after))
+    return f"{' -> '.join(medians)} ({known})"
+
+
+def _broken(row: Difference) -> str:
+    return ", ".join(f"{rule}{judged_text(row, rule)}" for rule in row.broken)
 
 
 def _not_judged(case: xml.Element, missing: Sequence[Unjudged], is_failure: bool) -> None:
@@ -198,3 +211,85 @@ def _properties(comparison: Comparison) -> list[tuple[str, str]]:
 def _clean(text: str) -> str:
     """Return text without characters that XML cannot hold or that change the direction of text."""
     return _NOT_XML.sub("?", bounded(text))
+
+
+# -- code reviews ------------------------------------------------------------------------------
+
+
+class _Finding(NamedTuple):
+    """A row that broke a rule, or that a rule could not judge."""
+
+    row: Difference | Gap
+    title: str
+    text: str
+    is_failure: bool
+
+
+def _findings(comparison: Comparison) -> Iterator[_Finding]:
+    for row in comparison.regressions:
+        text = f"{what_of(row)} {_numbers(row)}, limit {_broken(row)}"
+        yield _Finding(row, f"Regression: {row.what}", text, True)
+    for missing in unjudged_at(comparison).values():
+        gap = missing[0].gap
+        text = "; ".join(f"not checked against {each.rule}: {each.why}" for each in missing)
+        named = f"{row_title(gap)}: {text}" if gap.name else text
+        yield _Finding(gap, f"Not checked: {gap.what}", named, comparison.fails_if_missing)
+
+
+def render_github(comparison: Comparison) -> str:
+    """Return workflow commands of GitHub Actions, which it reads from a job's output.
+
+    A broken rule is an error at the function's line, and the result is a notice. What a rule could
+    not judge is a warning, or an error with `Comparison.fails_if_missing`.
+    """
+    lines = []
+    for each in _findings(comparison):
+        level = "error" if each.is_failure else "warning"
+        place = comparison.sources.get(each.row.name)
+        where = {"file": place.file, "line": f"{place.line}"} if place else {}
+        lines.append(_command(level, {**where, "title": each.title}, each.text))
+    lines.append(_command("notice", {"title": "boardprof"}, headline(comparison)))
+    return "".join(f"{line}\n" for line in lines)
+
+
+_IN_MESSAGES = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+_IN_PROPERTIES = {**_IN_MESSAGES, **str.maketrans({":": "%3A", ",": "%2C"})}
+
+
+def _command(level: str, properties: dict[str, str], message: str) -> str:
+    named = ",".join(f"{key}={_masked(text, _IN_PROPERTIES)}" for key, text in properties.items())
+    return f"::{level} {named}::{_masked(message, _IN_MESSAGES)}"
+
+
+def _masked(text: str, special: dict[int, str]) -> str:
+    return bounded(text).translate(special)
+
+
+def render_gitlab(comparison: Comparison) -> str:
+    """Return a code quality report of GitLab: ``artifacts:reports:codequality``.
+
+    A broken rule is a major issue, and so is a row that a rule could not judge with
+    `Comparison.fails_if_missing`; otherwise that is a minor one. If the file of a function is not
+    known, its name stands in for it, because GitLab requires a path.
+    """
+    issues = [_issue(comparison, each) for each in _findings(comparison)]
+    return json.dumps(issues, indent=2) + "\n"
+
+
+def _issue(comparison: Comparison, found: _Finding) -> dict[str, Any]:
+    row = found.row
+    place = comparison.sources.get(row.name)
+    key = "\0".join([found.title.partition(":")[0], *place_of(row)])
+    return {
+        "type": "issue",
+        "categories": ["Performance"],
+        "check_name": bounded(f"boardprof: {row.metric}"),
+        "description": bounded(found.text),
+        # The same finding in the next pipeline, even if the line or the numbers differ.
+        "fingerprint": hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest(),
+        "severity": "major" if found.is_failure else "minor",
+        "location": {
+            "path": place.file if place else bounded(row.name or row.metric),
+            "lines": {"begin": place.line if place else 1},
+        },
+    }

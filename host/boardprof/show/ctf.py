@@ -20,7 +20,7 @@ import numpy.typing as npt
 from boardprof import __version__
 from boardprof.base.printable import escaped
 from boardprof.results.probes.probe_names import VALUES, ProbeName, ProbeNames
-from boardprof.results.probes.recording import ProbeRecording
+from boardprof.results.probes.run import ProbeRun
 from boardprof.results.probes.timeline import Ints, Timeline
 from boardprof.show.probe_tracks import check_events
 from boardprof_protocol.codes import ProbeKind, TraceId
@@ -84,28 +84,28 @@ _FIELDS = {
 _PAIRS = {ProbeKind.RANGE: ("begin", "end"), ProbeKind.INTERRUPT: ("enter", "exit")}
 
 
-def render_ctf(recording: ProbeRecording) -> dict[str, bytes]:
+def render_ctf(run: ProbeRun) -> dict[str, bytes]:
     """Return the files of a folder for babeltrace2, Trace Compass and similar programs, by name.
 
     Raises:
         UsageError: the recording has no events.
         DecodeError: it is damaged.
     """
-    check_events(recording)
-    files = {"metadata": _description(recording).encode()}
-    for core, timeline in recording.timelines().items():
+    check_events(run)
+    files = {"metadata": _description(run).encode()}
+    for core, timeline in run.timelines().items():
         files[f"core{core}"] = b"".join(_packets(core, timeline))
     return files
 
 
-def _description(recording: ProbeRecording) -> str:
+def _description(run: ProbeRun) -> str:
     """Return the trace's description, in TSDL."""
     environment = {
         "tracer_name": "boardprof",
         "boardprof_version": __version__,
-        "board": recording.facts.board,
-        "build_id": recording.facts.build_id,
-        "clock_unit": recording.clock.unit,
+        "board": run.facts.board,
+        "build_id": run.facts.build_id,
+        "clock_unit": run.clock.unit,
     }
     facts = "".join(f"    {key} = {_quoted(value)};\n" for key, value in environment.items())
     return (
@@ -114,13 +114,13 @@ def _description(recording: ProbeRecording) -> str:
         "trace {\n    major = 1; minor = 8; byte_order = le;\n"
         "    packet.header := struct { uint32_t magic; uint32_t stream_id; };\n};\n\n"
         f"env {{\n{facts}}};\n\n"
-        f"{_clock(recording)}\n{_STREAM}\n{''.join(_events(recording.names))}"
+        f"{_clock(run)}\n{_STREAM}\n{''.join(_events(run.names))}"
     )
 
 
-def _clock(recording: ProbeRecording) -> str:
+def _clock(run: ProbeRun) -> str:
     """Return the description of the trace clock; without a rate, a tick is 1 ns."""
-    clock, began = recording.clock, recording.facts.time
+    clock, began = run.clock, run.facts.time
     hz = clock.hz or _NS
     note = f"{clock.unit} of {clock.source}" + (
         "" if clock.hz else ", drawn as 1 ns each: not time"

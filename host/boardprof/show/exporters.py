@@ -20,7 +20,7 @@ from boardprof.base.writing import check_is_file, is_appended_to, unwritable
 
 if TYPE_CHECKING:
     from boardprof.results.comparison.comparison import Comparison
-    from boardprof.results.probes.recording import ProbeRecording
+    from boardprof.results.probes.run import ProbeRun
     from boardprof.results.report.report import Report
 
 __all__ = ["exporter_names", "find_exporter"]
@@ -34,7 +34,7 @@ _REPORT = {
     "callgrind": "show.profile_files:render_callgrind",
     "chrome": "show.chrome_trace:render_chrome",
     "collapsed": "show.flame_graph:render_collapsed",
-    "csv": "show.csv:render_csv",
+    "csv": "show.rows:render_csv",
     "html": "show.html:render_html",
     "json": "results.report_json:render_json",
     "markdown": "show.markdown:render_markdown",
@@ -46,8 +46,8 @@ _REPORT = {
 """Name -> module below ``boardprof``, and its function; imported when it is asked for."""
 
 _COMPARISON = {
-    "github": "show.ci_comparison:render_github",
-    "gitlab": "show.ci_comparison:render_gitlab",
+    "github": "show.comparison_files:render_github",
+    "gitlab": "show.comparison_files:render_gitlab",
     "json": "show.comparison_files:comparison_json",
     "junit": "show.comparison_files:comparison_junit",
     "markdown": "show.markdown:comparison_markdown",
@@ -57,13 +57,13 @@ _COMPARISON = {
 """The same for Comparisons. ``summary`` is ``markdown`` under a name that no Report's has."""
 
 _RECORDING = {
-    "chrome": "show.probe_chrome:render_probe_chrome",
-    "collapsed": "show.probe_stacks:render_probe_collapsed",
+    "chrome": "show.probe_traces:render_probe_chrome",
+    "collapsed": "show.probe_traces:render_probe_collapsed",
     "ctf": "show.ctf:render_ctf",
     "html": "show.probe_page:render_probe_page",
-    "memory": "show.memory_table:render_memory",
-    "perfetto": "show.perfetto:render_perfetto",
-    "speedscope": "show.probe_stacks:render_probe_speedscope",
+    "memory": "show.probe_tables:render_memory",
+    "perfetto": "show.probe_traces:render_perfetto",
+    "speedscope": "show.probe_traces:render_probe_speedscope",
 }
 """The same for recordings of probes."""
 
@@ -201,7 +201,7 @@ def write_export(content: Report | Comparison, export: Export) -> None:
 
 
 def exported(
-    content: Report | Comparison | ProbeRecording, name: str, exporter: Callable[..., Any]
+    content: Report | Comparison | ProbeRun, name: str, exporter: Callable[..., Any]
 ) -> bytes | dict[str, bytes]:
     """Return the output of an exporter; of a recording, it may be a folder's files by name.
 

@@ -5,7 +5,8 @@ The page contains the whole Report, so it is also an archive. A Report's content
 because names come from other people's code. So text is escaped and its direction is isolated, and
 the page's content security policy allows only its own script.
 
-Of a profile it draws a flame graph, the functions, and the source beside them.
+Of a profile it draws a flame graph, the functions, and the source beside them. `html_view` has the
+data of the drawings; here are the parts that no script changes: boards, configuration, warnings.
 """
 
 from __future__ import annotations
@@ -16,36 +17,26 @@ import html
 import io
 import itertools
 import json
-import posixpath
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from string import Template
-from typing import Any, Final
+from typing import Final
 
 from boardprof import __version__
 from boardprof.base.errors import ReportFileError
+from boardprof.base.metrics import Metric
 from boardprof.base.printable import bounded
 from boardprof.results.comparison.compare import compare
-from boardprof.results.comparison.profile_difference import AlignedLine, aligned_lines, plain_name
-from boardprof.results.report.profile import Profile
+from boardprof.results.record import NO_RECORD, Device
 from boardprof.results.report.report import Report
 from boardprof.results.report_json import json_pieces
-from boardprof.results.row_origins import ProfiledRow, profiles_of
-from boardprof.results.stats.groups import summaries
+from boardprof.results.stats.groups import GroupSummary, summaries
+from boardprof.results.stats.warnings import Warning_, warnings_by_hint
 from boardprof.show.answer import doubts
-from boardprof.show.cells import heading
-from boardprof.show.flame_graph import INTERRUPTED, stacks_of
-from boardprof.show.html_facts import (
-    cards,
-    clock_tags,
-    configuration_rows,
-    facts_line,
-    isolated,
-    warning_list,
-)
-from boardprof.show.html_view import page_view
-from boardprof.show.page_parts import asset, content_hash, inert
-from boardprof.show.profile_tables import interval_text, notes
+from boardprof.show.cells import cell, heading, plural
+from boardprof.show.html_view import page_view, profile_views
+from boardprof.show.page_parts import asset, content_hash, inert, isolated
 
 __all__ = ["read_page", "render_html"]
 
@@ -54,8 +45,22 @@ _PACKED_FROM: Final = 1 << 20
 
 _REPORT: Final = "boardprof-report"
 _BEFORE: Final = "boardprof-report-before"
-_CONTEXT = 2
-"""Lines of source that are shown around those that ran."""
+
+_CLOCKS = {
+    "measured": ("Measured clock", False),
+    "declared": ("Declared clock", False),
+    "simulated": ("Simulated clock: no wall time", True),
+}
+_SHOWN = 1
+"""Number of warnings of one kind that are not folded up."""
+
+_CAUTION = frozenset(
+    {
+        *("warning", "unsupported", "stack unknown", "estimated", "of several runs"),
+        "may have wrapped",
+    }
+)
+_IDENTITY = frozenset({"clock", "agent", "flags"})
 
 
 def render_html(
@@ -81,7 +86,7 @@ def render_html(
     """
     groups = summaries(report)
     style, script = asset("page.css"), asset("page.js")
-    profiles = _profile_views(report, before)
+    profiles = profile_views(report, before)
     if profiles:
         script += asset("profile.js")
     comparison = None
@@ -98,12 +103,12 @@ def render_html(
         script_hash=content_hash(script),
         title=html.escape(f"{heading(report, str)} \N{MIDDLE DOT} boardprof"),
         heading=heading(report, isolated),
-        facts=facts_line(report),
-        clocks=clock_tags(report),
-        cards=cards(report),
+        facts=_facts_line(report),
+        clocks=_clock_tags(report),
+        cards=_cards(report),
         hotspots=asset("profile.html") if profiles else "",
-        warnings=warning_list(groups, doubts(report.configuration)),
-        configuration=configuration_rows(report),
+        warnings=_warning_list(groups, doubts(report.configuration)),
+        configuration=_configuration_rows(report),
         view=inert(json.dumps(view, separators=(",", ":"), allow_nan=False)),
         reports="\n".join(
             _embedded(name, each)
@@ -155,121 +160,212 @@ def _packed(pieces: Iterable[str]) -> str:
     return base64.b64encode(packed.getbuffer()).decode("ascii")
 
 
-# -- profiles ----------------------------------------------------------------------------------
+# -- boards, configuration and warnings --------------------------------------------------------
 
 
-def _profile_views(report: Report, before: Report | None = None) -> list[dict[str, Any]]:
-    """Return the page's data of each profile in a Report as plain JSON.
+def _facts_line(report: Report) -> str:
+    """Return a line with the numbers of samples and calls, the host and boardprof's version."""
+    known = {key: cell(value, key, ",") for key, value in report.configuration.items()}
+    parts = []
+    if {"Repeat", "Number", "Warm-up"} <= known.keys():
+        parts.append(
+            f"{_counted(known['Repeat'], 'sample')} of {_counted(known['Number'], 'call')} "
+            f"after {_counted(known['Warm-up'], 'warm-up call')}"
+        )
+    if "Host" in known:
+        parts.append(isolated(known["Host"]))
+    if "boardprof" in known:
+        parts.append(f"boardprof {isolated(known['boardprof'])}")
+    return " \N{MIDDLE DOT} ".join(parts) or plural(len(report.calls), "row")
+
+
+def _counted(number: str, one: str) -> str:
+    """Return a number, or several as in ``3, 5 samples``, with the noun."""
+    return f"{isolated(number)} {one}{'' if number == '1' else 's'}"
+
+
+def _clock_tags(report: Report) -> str:
+    """Return a line on the boards that are emulated or simulated; "" if there are none."""
+    devices = (report.record or NO_RECORD).devices
+    found: dict[str, list[str]] = {}
+    for name, facts in devices.items():
+        found.setdefault(_tags(facts), []).append(name)
+    cautions = {tags: names for tags, names in found.items() if "caution" in tags}
+    parts = [
+        f"{'' if len(devices) == 1 else ', '.join(map(isolated, names))}{tags}"
+        for tags, names in cautions.items()
+    ]
+    return "".join(f'<p class="clocks">{part}</p>' for part in parts)
+
+
+def _cards(report: Report) -> str:
+    """Return a card for each board: its identity, and the limits of its numbers."""
+    devices = (report.record or NO_RECORD).devices
+    if devices:
+        folds = len(devices) > 1
+        made = [_card(report, name, facts, folds=folds) for name, facts in devices.items()]
+        return "\n".join(made)
+    in_rows = dict.fromkeys(report.calls.column("Device").filled(""))
+    named = (name for name in in_rows if isinstance(name, str) and name)
+    names = dict.fromkeys([*named, *report.device_metrics])
+    made = [_card(report, name, Device(name), folds=len(names) > 1) for name in names]
+    return "\n".join(made) or '<p class="empty">The Report does not describe a board.</p>'
+
+
+def _card(report: Report, name: str, facts: Device, *, folds: bool) -> str:
+    """Return a board's card. ``folds``: fold up everything except identity and cautions."""
+    lines = _lines(report, name, facts)
+    first = [line for line in lines if not folds or line[0].lower() in _IDENTITY | _CAUTION]
+    rest = [line for line in lines if line not in first]
+    body = _list(first) if first else ""
+    if rest:
+        terms = html.escape(", ".join(term for term, _ in rest))
+        body += f"<details><summary>{terms}</summary>{_list(rest)}</details>"
+    body = body or '<p class="empty">Nothing more is known.</p>'
+    return f'<article class="card">\n<h3>{isolated(name)}{_tags(facts)}</h3>\n{body}\n</article>'
+
+
+def _list(lines: Iterable[tuple[str, str]]) -> str:
+    items = "\n".join(
+        f"<dt>{html.escape(term)}</dt><dd{_class(term)}>{text}</dd>" for term, text in lines
+    )
+    return f"<dl>\n{items}\n</dl>"
+
+
+def _class(term: str) -> str:
+    return ' class="caution"' if term.lower() in _CAUTION else ""
+
+
+def _tags(facts: Device) -> str:
+    tags = []
+    if facts.clock_kind:
+        usual = (f"{facts.clock_kind} clock", True)
+        tags.append(_tag(*_CLOCKS.get(facts.clock_kind, usual)))
+    if facts.emulated:
+        tags.append(_tag("Emulated", True))
+    return "".join(f" {tag}" for tag in tags)
+
+
+def _tag(text: str, is_caution: bool) -> str:
+    return f'<span class="tag{" caution" if is_caution else ""}">{isolated(text)}</span>'
+
+
+def _lines(report: Report, name: str, facts: Device) -> list[tuple[str, str]]:
+    """Return the terms of a card with their definitions as HTML."""
+    devices = (report.record or NO_RECORD).devices
+    others = [each for each in devices if each.startswith(f"{name} ")]
+    terms = {
+        key.removeprefix(f"{name} "): value
+        for key, value in report.configuration.items()
+        if key.startswith(f"{name} ") and not any(key.startswith(f"{o} ") for o in others)
+    }
+    if terms.get("clock") == facts.clock_kind:
+        terms.pop("clock", None)  # it is in the heading
+    lines = [(_term(term), _definition(term, value, facts)) for term, value in terms.items()]
+    known = {term.lower() for term, _ in lines}
+    if facts.unsupported and "unsupported" not in known:
+        lines.append(("Unsupported", _reasons(facts.unsupported)))
+    if facts.cflags and "flags" not in known:
+        lines.append(("Flags", _flags(facts.cflags)))
+    if facts.port:
+        lines.append(("Port", isolated(facts.port)))
+    return lines + [(term, text) for term, text in _wraps(report, name) if text]
+
+
+def _term(term: str) -> str:
+    return bounded(term[:1].upper() + term[1:])
+
+
+def _definition(term: str, value: Metric, facts: Device) -> str:
+    if term == "unsupported" and facts.unsupported:
+        return _reasons(facts.unsupported, cell(value, term, ","))
+    text = cell(value, term, ",")
+    return _flags(text.split(" ")) if term == "flags" else isolated(text)
+
+
+def _flags(flags: Iterable[str]) -> str:
+    """Return a compiler's flags, such that lines break only between them."""
+    return f"<code>{' '.join(map(isolated, flags))}</code>"
+
+
+def _reasons(reasons: Mapping[str, str], line: str = "") -> str:
+    """Return an item for each unsupported counter, then the other parts of a configuration line."""
+    items = [f"<li>{isolated(name)}: {isolated(why)}</li>" for name, why in reasons.items()]
+    rest = line
+    for name, why in reasons.items():
+        rest = rest.replace(f"{bounded(name)} ({bounded(why)})", "", 1)
+    items += [f"<li>{isolated(part)}</li>" for part in rest.split("; ") if part.strip("; ")]
+    return f"<ul>{''.join(items)}</ul>"
+
+
+def _wraps(report: Report, device: str) -> Iterable[tuple[str, str]]:
+    """Yield how often counters wrapped within samples, and in how many that is ambiguous."""
+    wraps: Counter[str] = Counter()
+    ambiguous: Counter[str] = Counter()
+    measurements = (report.record or NO_RECORD).measurements
+    passes = (each for m in measurements if m.device == device for each in m.passes)
+    for sample in (sample for each in passes for sample in each.samples):
+        wraps.update(sample.wraps)
+        ambiguous.update(sample.ambiguous)
+    yield "Wrapped, resolved", ", ".join(f"{isolated(name)} {n:,}×" for name, n in wraps.items())
+    yield (
+        "May have wrapped",
+        ", ".join(
+            f"{isolated(name)} in {n:,} sample{'' if n == 1 else 's'}"
+            for name, n in ambiguous.items()
+        ),
+    )
+
+
+def _warning_list(groups: Sequence[GroupSummary], doubts: Sequence[str] = ()) -> str:
+    """Return reasons to distrust the numbers, with each hint once; "" if there are none.
 
     Args:
-        report: what the page is about.
-        before: an older one; where it has a profile of the same row, the page shows the change.
-
-    Raises:
-        DecodeError: a profile is damaged.
+        groups: the Report's `summaries`.
+        doubts: lines of the Report's configuration, such as ``Missing: ...``.
     """
-    older = {_place(row): row.profile for row in profiles_of(before)} if before else {}
-    return [_view(row, older.get(_place(row))) for row in profiles_of(report)]
+    by_hint = warnings_by_hint(groups)
+    if not by_hint and not doubts:
+        return ""
+    lines = [f"<li>{isolated(line)}</li>" for line in doubts]
+    lines += [
+        f'<li><p class="hint">{isolated(hint)}</p>{_folded([_seen(each) for each in found])}</li>'
+        for hint, found in by_hint.items()
+    ]
+    items = "\n".join(lines)
+    return (
+        '<section class="warnings" aria-labelledby="warnings-title">\n'
+        f'<h2 id="warnings-title">Warnings</h2>\n<ul>\n{items}\n</ul>\n</section>'
+    )
 
 
-def _place(row: ProfiledRow) -> tuple[str, ...]:
-    return row.name, row.shapes, row.device, row.flags, row.label
+def _folded(items: Sequence[str]) -> str:
+    shown, others = items[:_SHOWN], items[_SHOWN:]
+    if len(others) == 1:
+        shown, others = items, []
+    text = f"<ul>{''.join(shown)}</ul>"
+    if not others:
+        return text
+    rest = f"<summary>{len(others)} more</summary><ul>{''.join(others)}</ul>"
+    return f"{text}<details>{rest}</details>"
 
 
-def _view(row: ProfiledRow, before: Profile | None) -> dict[str, Any]:
-    after = row.profile
-    sides = [after]
-    # The numbers of samples of two runs cannot be compared.
-    if before is not None and before.exact and after.exact:
-        sides += [before] if set(after.columns) <= set(before.columns) else []
-    return {
-        "name": bounded(row.title),
-        "device": bounded(row.device),
-        "metrics": [bounded(name) for name in after.columns],
-        "first": after.column(),
-        "sampled": not after.exact,
-        "notes": [[bounded(note) for note in notes(after, name)] for name in after.columns],
-        "totals": [[side.sum(name) for name in after.columns] for side in sides],
-        "nodes": _nodes(sides, after.columns),
-        "functions": _functions(sides, after.columns),
-        "files": list(_files(after, sides[-1])),
-    }
+def _seen(each: Warning_) -> str:
+    place = _place(each.key.device, each.key.flags)
+    what = f"{isolated(each.key.title)}{place}, {isolated(each.metric)}"
+    return f"<li>{what}: {isolated(each.text)}</li>"
 
 
-def _nodes(sides: Sequence[Profile], metrics: Sequence[str]) -> list[list[Any]]:
-    """Return the tree of calls, parents first: parent, name, place, and each side's own costs."""
-    numbers: dict[tuple[str, ...], int] = {(): -1}
-    nodes: list[list[Any]] = []
-    for number, side in enumerate(sides):
-        for column, metric in enumerate(metrics):
-            for stack, cost in stacks_of(side, metric).items():
-                if stack[0].function == INTERRUPTED:
-                    continue  # they are not in the call's total
-                # A clone of the compiler's stays the function that it was made of.
-                names = tuple(plain_name(frame.function) for frame in stack)
-                for depth, frame in enumerate(stack, 1):
-                    if names[:depth] not in numbers:
-                        own = [[0] * len(metrics) for _ in sides]
-                        place = _where(frame.file, frame.line if depth < len(stack) else 0)
-                        parent = numbers[names[: depth - 1]]
-                        numbers[names[:depth]] = len(nodes)
-                        nodes.append([parent, bounded(frame.function), bounded(place), *own])
-                nodes[numbers[names]][3 + number][column] += cost
-    return nodes
+def _place(device: str, flags: str) -> str:
+    parts = [isolated(part) for part in (device, flags) if part]
+    return f" on {', '.join(parts)}" if parts else ""
 
 
-def _where(file: str, line: int) -> str:
-    return f"{posixpath.basename(file)}:{line}" if file and line else posixpath.basename(file)
-
-
-def _functions(sides: Sequence[Profile], metrics: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the functions: own costs and costs with all that they call, by side and metric."""
-    rows: dict[str, dict[str, Any]] = {}
-    for number, side in enumerate(sides):
-        for column, metric in enumerate(metrics):
-            for each in side.functions(metric):
-                nothing = {
-                    "name": bounded(each.name),
-                    "place": bounded(_where(each.file, each.line)),
-                    "self": [[0] * len(metrics) for _ in sides],
-                    "total": [[0] * len(metrics) for _ in sides],
-                    "calls": [0] * len(sides),
-                    "interval": interval_text(each.interval),
-                }
-                row = rows.setdefault(plain_name(each.name), nothing)
-                row["self"][number][column] += each.self
-                row["total"][number][column] += each.total or 0
-                row["calls"][number] = each.calls
-    return list(rows.values())
-
-
-def _files(after: Profile, before: Profile) -> Iterator[dict[str, Any]]:
-    """Yield each source with the lines that ran, and some around them.
-
-    A row: number, 0 where the line is gone; text; functions; and (before, after) by metric.
-    """
-    metrics = after.columns
-    by_metric = [aligned_lines(before, after, name) for name in metrics]
-    functions = {(each.file, each.line): plain_name(each.function) for each in after.lines()}
-    for file, lines in by_metric[0].items():
-        costs = [
-            [(one[file][i].before, one[file][i].after) for one in by_metric]
-            for i in range(len(lines))
-        ]
-        ran = {i for i, line in enumerate(lines) if line.before or line.after}
-        near = {i + d for i in ran for d in range(-_CONTEXT, _CONTEXT + 1)}
-        yield {
-            "name": bounded(file),
-            "rows": [
-                _row(lines[i], functions.get((file, lines[i].new), ""), costs[i], i in ran)
-                for i in sorted(near)
-                if 0 <= i < len(lines)
-            ],
-        }
-
-
-def _row(
-    line: AlignedLine, function: str, costs: Sequence[tuple[int, int]], has_run: bool
-) -> list[Any]:
-    row = [line.new, bounded(line.text.expandtabs(4))]
-    return [*row, bounded(function), line.times_after, *map(list, costs)] if has_run else row
+def _configuration_rows(report: Report) -> str:
+    """Return the whole configuration as rows of a table."""
+    if not report.configuration:
+        return '<tr><td class="empty">The Report has no configuration.</td></tr>'
+    return "\n".join(
+        f'<tr><th scope="row">{isolated(key)}</th><td>{isolated(cell(value, key, ","))}</td></tr>'
+        for key, value in report.configuration.items()
+    )

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import re
 from functools import cache
 from importlib import resources
 
-from boardprof.show.html_facts import isolated
+from boardprof.base.printable import bounded
 from boardprof.show.layout import Page, Table
 
 
@@ -24,6 +25,11 @@ def content_hash(content: str) -> str:
     """Return a script's or style's hash for the page's content security policy."""
     digest = hashlib.sha256(content.encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode('ascii')}"
+
+
+def isolated(text: str) -> str:
+    """Return text for the page: escaped, printable, and with an isolated direction."""
+    return f"<bdi>{html.escape(bounded(text))}</bdi>"
 
 
 def page_html(page: Page) -> str:

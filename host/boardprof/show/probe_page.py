@@ -18,30 +18,28 @@ import numpy as np
 from boardprof import __version__
 from boardprof.base.errors import UsageError
 from boardprof.base.printable import bounded
-from boardprof.results.probes.recording import ProbeRecording
+from boardprof.results.probes.run import ProbeRun
 from boardprof.results.probes.timeline import Ints
-from boardprof.show.html_facts import isolated
-from boardprof.show.memory_table import memory_page
-from boardprof.show.page_parts import asset, content_hash, inert, page_html
+from boardprof.show.page_parts import asset, content_hash, inert, isolated, page_html
+from boardprof.show.probe_tables import memory_page, probe_run_page
 from boardprof.show.probe_tracks import Counter, Lane, ProbeTracks, Track
-from boardprof.show.trace_tables import recording_page
 
 MOST_EVENTS = 200_000
 """More would make a page of many megabytes."""
 
 
-def render_probe_page(recording: ProbeRecording, places: Mapping[int, str] | None = None) -> str:
+def render_probe_page(run: ProbeRun, places: Mapping[int, str] | None = None) -> str:
     """Return a recording as an HTML page.
 
     Args:
-        recording: what was recorded.
+        run: what was recorded.
         places: file and line of callers that took memory, by address.
 
     Raises:
         UsageError: it has more than `MOST_EVENTS`.
         DecodeError: it is damaged.
     """
-    drawing = ProbeTracks(recording)
+    drawing = ProbeTracks(run)
     count = sum(len(each.events) for each in drawing.timelines.values())
     if count > MOST_EVENTS:
         raise UsageError(
@@ -49,7 +47,7 @@ def render_probe_page(recording: ProbeRecording, places: Mapping[int, str] | Non
             hint="boardprof export perfetto, and open it in ui.perfetto.dev",
         )
     style, script = asset("page.css"), asset("timeline.js")
-    facts = recording.facts
+    facts = run.facts
     return Template(asset("timeline.html")).substitute(
         version=__version__,
         style=style,
@@ -58,22 +56,22 @@ def render_probe_page(recording: ProbeRecording, places: Mapping[int, str] | Non
         script_hash=content_hash(script),
         title=html.escape(f"{bounded(facts.board)} \N{MIDDLE DOT} boardprof trace"),
         heading=isolated(facts.board),
-        facts=_facts(recording),
-        notes=_tag(recording),
+        facts=_facts(run),
+        notes=_tag(run),
         memory=_memory(drawing, places or {}),
-        tables=_section("Ranges, interrupts and tasks", page_html(recording_page(recording))),
+        tables=_section("Ranges, interrupts and tasks", page_html(probe_run_page(run))),
         view=inert(json.dumps(_view(drawing), separators=(",", ":"), allow_nan=False)),
     )
 
 
-def _facts(recording: ProbeRecording) -> str:
-    facts = recording.facts
+def _facts(run: ProbeRun) -> str:
+    facts = run.facts
     parts = [facts.time, f"build {facts.build_id}" if facts.build_id else "", facts.port]
     return " \N{MIDDLE DOT} ".join(isolated(part) for part in parts if part)
 
 
-def _tag(recording: ProbeRecording) -> str:
-    if recording.facts.clock_kind != "simulated":
+def _tag(run: ProbeRun) -> str:
+    if run.facts.clock_kind != "simulated":
         return ""
     return '<p class="clocks"><span class="tag caution">Simulated clock: no wall time</span></p>'
 

@@ -19,8 +19,9 @@ import numpy.typing as npt
 from boardprof.base.errors import UsageError
 from boardprof.results.probes.heap import Heap, heap_of
 from boardprof.results.probes.probe_names import VALUES, ProbeName
-from boardprof.results.probes.recording import ProbeRecording, Task, TraceClock, task_name
+from boardprof.results.probes.run import ProbeRun, Task, TraceClock, task_name
 from boardprof.results.probes.timeline import UNKNOWN_TASK, Ints, Passes, Timeline
+from boardprof.show.chrome_trace import nesting
 from boardprof_protocol.codes import ProbeKind, TraceId
 
 DROPPED = "events dropped"
@@ -34,8 +35,6 @@ class Lane:
     """Slices that nest, in the order of their begins; of two that begin together the longer first.
 
     Attributes:
-        begin: times, as in `ProbeTracks`.
-        end: the same.
         name: number in `ProbeTracks.names`.
         parent: index of the slice around it, -1 if there is none.
         own: ticks of the trace clock that it had the core, what is nested in it included.
@@ -76,16 +75,7 @@ class TrackKind(Enum):
 
 @dataclass(frozen=True)
 class Track:
-    """A track.
-
-    Attributes:
-        core: its core.
-        kind: what it is of.
-        title: such as a task.
-        lanes: of its slices.
-        mark_time: times of marks.
-        mark_name: their names, numbers in `ProbeTracks.names`.
-    """
+    """Slices and marks of a core, a task or an interrupt; names are those of `ProbeTracks`."""
 
     core: int
     kind: TrackKind
@@ -95,21 +85,12 @@ class Track:
     mark_name: Ints
 
 
-def lane_title(track: Track, number: int) -> str:
-    """Return the title of a track's lane, counted from 0."""
-    return f"{track.title} ({number + 1})" if number else track.title
-
-
 @dataclass(frozen=True)
 class Counter:
-    """A number over time.
+    """A number over time: ``value`` after each change.
 
     Attributes:
-        core: its core.
-        title: its name.
-        unit: of its values; "" if not known.
-        time: of its changes.
-        value: after them.
+        unit: "" if not known.
         is_whole: whether all values are whole numbers.
     """
 
@@ -126,27 +107,25 @@ class ProbeTracks:
     """What there is to draw. Times are ns, or ticks of a clock whose rate is not known.
 
     Attributes:
-        recording: what was recorded.
-        timelines: of its cores.
         names: of slices and marks.
         tracks: a core's own track first, then tasks, interrupts, and other code.
         counters: values, live memory, and dropped events.
     """
 
-    recording: ProbeRecording
+    run: ProbeRun
     timelines: dict[int, Timeline] = field(init=False)
     names: list[str] = field(init=False, default_factory=list)
     tracks: list[Track] = field(init=False, default_factory=list)
     counters: list[Counter] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        """Put the recording's events on tracks.
+        """Put the run's events on tracks.
 
         Raises:
             DecodeError: it is damaged.
         """
         self._numbers: dict[str, int] = {}
-        self.timelines = self.recording.timelines()
+        self.timelines = self.run.timelines()
         for core, timeline in self.timelines.items():
             self.tracks += _Core(self, core, timeline).tracks()
             self.counters += self._values(core, timeline)
@@ -162,7 +141,7 @@ class ProbeTracks:
     @property
     def clock(self) -> TraceClock:
         """Of the events."""
-        return self.recording.clock
+        return self.run.clock
 
     @property
     def unit(self) -> str:
@@ -174,10 +153,18 @@ class ProbeTracks:
         """What programs must be told that think of all times as ns; "" if they are."""
         return "" if self.clock.hz else f"times are {self.clock.unit}, not ns"
 
+    def rows(self, core: int) -> Iterator[tuple[str, Lane | None, Track | None]]:
+        """Yield title and slices of each lane of a core, and the track whose marks are on it."""
+        for track in self.tracks:
+            if track.core == core:
+                yield track.title, next(iter(track.lanes), None), track
+                for number, lane in enumerate(track.lanes[1:], 2):
+                    yield f"{track.title} ({number})", lane, None
+
     def process(self, core: int) -> str:
         """Return the title of a core's tracks."""
         note = f" ({self.unit_note})" if self.unit_note else ""
-        return f"{self.recording.facts.board}, core {core}{note}"
+        return f"{self.run.facts.board}, core {core}{note}"
 
     @property
     def end(self) -> int:
@@ -220,15 +207,15 @@ def _numbers_of(name: ProbeName, value: npt.NDArray[np.uint32]) -> npt.NDArray[n
         return value.view(kinds.get(name.kind, np.dtype(np.uint32))).astype(np.float64)
 
 
-def check_events(recording: ProbeRecording) -> None:
+def check_events(run: ProbeRun) -> None:
     """Check that a recording has events, not statistics alone.
 
     Raises:
         UsageError: it has none.
     """
-    if not recording.content:
+    if not run.content:
         raise UsageError(
-            f"The recording of {recording.facts.board} has statistics and no events: "
+            f"The recording of {run.facts.board} has statistics and no events: "
             "there is nothing to draw.",
             hint="record without --no-events, or export html, table or csv",
         )
@@ -276,7 +263,7 @@ class _Core:
         return self._drawing.times(self._timeline.common(ticks))
 
     def _title(self, task: int) -> str:
-        return task_title(task, self._drawing.recording.tasks)
+        return task_title(task, self._drawing.run.tasks)
 
     def _track(
         self, kind: TrackKind, title: str, slices: list[Ints], marks: npt.NDArray[np.bool_]
@@ -392,7 +379,8 @@ def lanes_of(begin: Ints, end: Ints, name: Ints, own: Ints) -> tuple[Lane, ...]:
     """Distribute slices to as few lanes as possible, so that they nest in each of them."""
     order = np.lexsort((-end, begin))
     columns = [column[order] for column in (begin, end, name, own)]
-    lane, parent = _nesting(columns[0].tolist(), columns[1].tolist())
+    nested = nesting(columns[0].tolist(), columns[1].tolist())
+    lane, parent = (np.array(each, np.int64) for each in nested)
     found = []
     for number in range(int(lane.max(initial=-1)) + 1):
         mine = np.flatnonzero(lane == number)
@@ -401,28 +389,3 @@ def lanes_of(begin: Ints, end: Ints, name: Ints, own: Ints) -> tuple[Lane, ...]:
         b, e, n, o = (column[mine] for column in columns)
         found.append(Lane(b, e, n, new_index[parent[mine]], o))
     return tuple(found)
-
-
-def _nesting(begins: list[int], ends: list[int]) -> tuple[Ints, Ints]:
-    """Return for each slice its lane, and the slice around it; the order is that of a `Lane`."""
-    lanes: list[list[tuple[int, int]]] = []  # of each, the ends and indices of open slices
-    lane, parent = [0] * len(begins), [-1] * len(begins)
-    for index, (begin, end) in enumerate(zip(begins, ends, strict=True)):
-        number = 0
-        while number < len(lanes) and not _takes(lanes[number], begin, end):
-            number += 1
-        if number == len(lanes):
-            lanes.append([])
-        open_ones = lanes[number]
-        lane[index] = number
-        if open_ones:
-            parent[index] = open_ones[-1][1]
-        open_ones.append((end, index))
-    return np.array(lane, np.int64), np.array(parent, np.int64)
-
-
-def _takes(open_ones: list[tuple[int, int]], begin: int, end: int) -> bool:
-    """Tell whether a slice that begins after all others nests in the open ones; close some."""
-    while open_ones and open_ones[-1][0] <= begin:
-        open_ones.pop()
-    return not open_ones or end <= open_ones[-1][0]

@@ -7,8 +7,6 @@ Specification").
 
 For pprof it is a protocol buffer, compressed. The messages are those of profile.proto
 (github.com/google/pprof, proto/profile.proto); each field's number is given where it is written.
-The wire format is that of protocol buffers: a key of field and type, then a varint or a length and
-bytes.
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ from boardprof import __version__
 from boardprof.base.errors import UsageError
 from boardprof.results.report.profile import INTERRUPTS, Cost, Frame, Profile, Symbol
 from boardprof.results.report.report import Report
+from boardprof.show import protobuf
 from boardprof.show.flame_graph import stacks_of
 from boardprof.show.profile_tables import profiles_in
 
@@ -171,7 +170,7 @@ def pprof(profiles: Iterable[Profile]) -> bytes:
     tables = _Tables()
     body = b""
     for name in columns:  # sample_type, a ValueType: type, unit
-        body += _message(1, _number(1, tables.text(name)) + _number(2, tables.text("count")))
+        body += protobuf.message(1, _number(1, tables.text(name)), _number(2, tables.text("count")))
     for profile in found:
         above = [Frame(profile.board, "", 0)] if len(found) > 1 else []
         values: dict[tuple[Frame, ...], list[int]] = {}
@@ -180,11 +179,11 @@ def pprof(profiles: Iterable[Profile]) -> bytes:
                 values.setdefault(stack, [0] * len(columns))[columns.index(name)] = cost
         for stack, costs in values.items():  # sample: location_id, the leaf first; value
             places = [tables.location(frame) for frame in reversed([*above, *stack])]
-            body += _message(2, _packed(1, places) + _packed(2, costs))
+            body += protobuf.message(2, _packed(1, places), _packed(2, costs))
     body += tables.written()
     body += _number(14, tables.text(columns[0]) if columns else 0)  # default_sample_type
     # Last: all texts are known. string_table; the first is empty.
-    body += b"".join(_bytes(6, text.encode()) for text in tables.texts)
+    body += b"".join(protobuf.text(6, each) for each in tables.texts)
     return gzip.compress(body, mtime=0)
 
 
@@ -196,8 +195,8 @@ class _Tables:
         self._functions: dict[tuple[str, str], int] = {}
         self._locations: dict[Frame, int] = {}
 
-    def text(self, text: str) -> int:
-        return self.texts.setdefault(text, len(self.texts))
+    def text(self, content: str) -> int:
+        return self.texts.setdefault(content, len(self.texts))
 
     def location(self, frame: Frame) -> int:
         return self._locations.setdefault(frame, len(self._locations) + 1)
@@ -205,38 +204,22 @@ class _Tables:
     def written(self) -> bytes:
         """Return the locations and functions as fields of the profile."""
         body = b""
-        for frame, number in self._locations.items():  # location: id, line
+        for frame, place in self._locations.items():  # location: id, line
             key = frame.function, frame.file
             function = self._functions.setdefault(key, len(self._functions) + 1)
             line = _number(1, function) + _number(2, frame.line)  # function_id, line
-            body += _message(4, _number(1, number) + _message(4, line))
-        for (name, file), number in self._functions.items():  # function
-            fields = _number(1, number) + _number(2, self.text(name))  # id, name
+            body += protobuf.message(4, _number(1, place), protobuf.message(4, line))
+        for (name, file), function in self._functions.items():  # function
+            fields = _number(1, function) + _number(2, self.text(name))  # id, name
             fields += _number(3, self.text(name)) + _number(4, self.text(file))  # system_name
-            body += _message(5, fields)  # filename is 4
+            body += protobuf.message(5, fields)  # filename is 4
         return body
 
 
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
 def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3) + _varint(value) if value else b""
-
-
-def _bytes(field: int, content: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(content)) + content
-
-
-def _message(field: int, content: bytes) -> bytes:
-    return _bytes(field, content)
+    """Return a field; 0 is the default, so it is left out."""
+    return protobuf.number(field, value) if value else b""
 
 
 def _packed(field: int, values: Iterable[int]) -> bytes:
-    return _bytes(field, b"".join(map(_varint, values)))
+    return protobuf.message(field, *map(protobuf.varint, values))

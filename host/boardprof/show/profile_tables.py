@@ -14,7 +14,7 @@ from boardprof.results.row_origins import ProfiledRow, profiles_of
 from boardprof.show.cells import plural
 from boardprof.show.layout import Column, Page, Table
 
-_CONTEXT = 2
+CONTEXT = 2
 """Lines of source that are shown around those that ran."""
 
 _LEAST_SHARE = 0.0005
@@ -207,7 +207,7 @@ def _listing(lines: Mapping[int, Sequence[LineCost]], text: str, total: int) -> 
 
 def _rows(lines: Mapping[int, object], source: Sequence[str]) -> Iterator[int]:
     """Yield the numbers of the lines to show; -1 for a gap."""
-    near = {n + d for n in lines for d in range(-_CONTEXT, _CONTEXT + 1) if n}
+    near = {n + d for n in lines for d in range(-CONTEXT, CONTEXT + 1) if n}
     shown = sorted(n for n in near if 1 <= n <= len(source))
     last = None
     for number in shown:

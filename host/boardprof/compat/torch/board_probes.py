@@ -12,7 +12,7 @@ import numpy as np
 from boardprof.base.errors import UsageError
 from boardprof.compat.torch.settings import NotSupportedByAgentError, Settings
 from boardprof.results.probes.heap import heap_of, memory_events
-from boardprof.results.probes.recording import ProbeRecording
+from boardprof.results.probes.run import ProbeRun
 from boardprof.results.probes.timeline import Passes, Timeline
 from boardprof_protocol.codes import ProbeKind, TraceId
 
@@ -109,7 +109,7 @@ def probe_recorder(board: Board, settings: Settings) -> ProbeRecorder:
         raise NotSupportedByAgentError(what, why, hint=error.hint) from error
 
 
-def call_probes(recording: ProbeRecording) -> CallProbes:
+def call_probes(recording: ProbeRun) -> CallProbes:
     """Return what was recorded during a call."""
     lines = list(recording.timelines().values())
     ranges: list[BoardRange] = []

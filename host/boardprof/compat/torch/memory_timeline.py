@@ -13,7 +13,7 @@ from boardprof.base.errors import BoardprofError, UsageError
 from boardprof.compat.torch.board_probes import CallProbes
 from boardprof.compat.torch.events import FunctionEvent
 from boardprof.compat.torch.memory_change import Action, MemoryChange
-from boardprof.show.memory_table import WITHOUT_MEMORY
+from boardprof.show.probe_tables import WITHOUT_MEMORY
 from boardprof.target.elf.call_sites import call_sites_of_build
 
 CATEGORIES = 8

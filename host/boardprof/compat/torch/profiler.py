@@ -246,11 +246,11 @@ class profile(Results):
 
     def _end_recording(self, before: ProfilerAction, now: ProfilerAction | None) -> None:
         """Deliver the trace, or discard it, if the cycle is over."""
-        is_recording = before is ProfilerAction.RECORD
-        if before is ProfilerAction.RECORD_AND_SAVE or (is_recording and now is None):
+        is_probe_run = before is ProfilerAction.RECORD
+        if before is ProfilerAction.RECORD_AND_SAVE or (is_probe_run and now is None):
             self._stop_trace()
             self._call_handler()
-        elif now in (None, ProfilerAction.NONE) or (is_recording and now is ProfilerAction.WARMUP):
+        elif now in (None, ProfilerAction.NONE) or (is_probe_run and now is ProfilerAction.WARMUP):
             if now is not None and before is not ProfilerAction.NONE:
                 _warn(before, now)
             self._drop_trace()

@@ -29,10 +29,9 @@ from boardprof.compat.torch.records import (
     this_thread,
 )
 from boardprof.compat.torch.settings import ProfilerActivity, Settings
-from boardprof.measure.sampling.available_metrics import lack_text
-from boardprof.measure.sampling.clock_probe import ClockProbe, clock_probe
-from boardprof.measure.sampling.selection import is_duration
-from boardprof.measure.session.functions import OBSERVERS, HostCall, Observation, unobserved
+from boardprof.measure.sampling.available_metrics import is_duration, lack_text
+from boardprof.measure.sampling.board_link import ClockProbe, clock_probe
+from boardprof.measure.session.board import OBSERVERS, HostCall, Observation, unobserved
 from boardprof.results.report.calls import STACK
 from boardprof.results.report.profile import Profile
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.measure.sampling.selection import metric_names
+from boardprof.measure.sampling.available_metrics import metric_names
 from boardprof.measure.session.board import OPEN_BOARDS
 from boardprof.target.descriptions.board_lookup import find_boards
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from boardprof.show.data_frame import MissingExtraError
+from boardprof.show.rows import MissingExtraError
 
 if TYPE_CHECKING:
     from boardprof.compat.tvm.firmware_source import network_c

@@ -16,15 +16,14 @@ from boardprof.compat.tvm_profiler.collector_selection import timer_of
 from boardprof.measure.sampling.counted_pass import UNMASKED, CountedPass, PackedCall, Taken
 from boardprof.measure.sampling.passes import PassQueue, Rounds
 from boardprof.measure.sampling.placement import Placement
-from boardprof.measure.session.board import Board
-from boardprof.measure.session.functions import (
+from boardprof.measure.session.board import (
     OBSERVERS,
+    Board,
     HostCall,
     observe,
-    observe_measurement,
     prepare_observers,
+    watched,
 )
-from boardprof.results.report.measurement import Measurement
 from boardprof_protocol.codes import MeasureFlag
 
 _GROWTH = 1.618
@@ -96,20 +95,15 @@ def observed_sample(
     Raises:
         UsageError: with interrupts masked, the board's clock would fail in such a long window.
     """
-    taken: list[Taken] = []
-
-    def measure() -> Measurement:
-        taken.append(counted.take(packed, 0, 1, number, flags=flags))
-        return counted.measurement(packed, taken[0], number)
-
     if OBSERVERS:
         counted.calibration(packed, number)  # first: observers count the sample alone
-        observe_measurement(replace(call, rounds=Rounds(0, 1, number)), measure)
-    else:
-        taken.append(counted.take(packed, 0, 1, number, flags=flags))
+    with watched(replace(call, rounds=Rounds(0, 1, number))) as watch:
+        taken = counted.take(packed, 0, 1, number, flags=flags)
+        if watch.observations:
+            watch.measurement = counted.measurement(packed, taken, number)
     if flags is UNMASKED:
-        counted.check_unmasked(packed, taken[0])
-    return taken[0]
+        counted.check_unmasked(packed, taken)
+    return taken
 
 
 # -- time --------------------------------------------------------------------------------------

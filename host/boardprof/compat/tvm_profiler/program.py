@@ -45,9 +45,8 @@ from boardprof.compat.tvm_profiler.program_calls import (
     program_call,
 )
 from boardprof.measure.sampling.counted_pass import UNMASKED, CountedPass, Taken
-from boardprof.measure.sampling.measure_function import Progress
+from boardprof.measure.sampling.measure_function import Progress, paint_stack
 from boardprof.measure.sampling.passes import PassQueue, Rounds
-from boardprof.measure.sampling.stack_check import paint_stack
 from boardprof.measure.session.board import Board
 from boardprof.results.record import Stack
 from boardprof.results.report.assemble import assemble
@@ -390,7 +389,7 @@ class _Runs:
         for index, call in enumerate(self._calls):
             with _blamed(index, call, lambda: None):
                 packed = self._arrays.call(call)
-                stacks.append(paint_stack(call.board.link, packed, call.board.stack_check))
+                stacks.append(paint_stack(call.board.link, packed))
         if any(isinstance(stack, str) for stack in stacks):  # a call may not have done its work
             self._arrays.restart()
             self._run({}, {}, None, 0)

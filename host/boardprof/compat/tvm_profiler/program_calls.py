@@ -21,8 +21,8 @@ import numpy.typing as npt
 from boardprof.base.errors import UsageError
 from boardprof.measure.sampling.counted_pass import PackedCall
 from boardprof.measure.sampling.placement import Placement
-from boardprof.measure.session.board import Board
-from boardprof.measure.session.functions import HostCall, RemoteFunction
+from boardprof.measure.session.board import Board, HostCall
+from boardprof.measure.session.functions import RemoteFunction
 from boardprof.target.arguments.arguments import Arguments, check_overlap
 from boardprof.target.arguments.array_argument import ArrayArgument
 from boardprof.target.arguments.dtypes import element_dtype

@@ -22,12 +22,10 @@ from boardprof.compat.tvm_profiler.observed_calls import (
     observed_value,
     time_long_enough,
 )
-from boardprof.measure.sampling.available_metrics import ALL
+from boardprof.measure.sampling.available_metrics import ALL, metric_names
 from boardprof.measure.sampling.passes import check_range
 from boardprof.measure.sampling.placement import Placement
-from boardprof.measure.sampling.selection import metric_names
-from boardprof.measure.session.board import Board
-from boardprof.measure.session.functions import HostCall
+from boardprof.measure.session.board import Board, HostCall
 from boardprof.results.record import Stack
 from boardprof.results.report.calls import STACK
 from boardprof.results.report.measure_result import MeasureError, MeasureResult, samples_of

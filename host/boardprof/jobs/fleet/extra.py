@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from boardprof.show.data_frame import MissingExtraError
+from boardprof.show.rows import MissingExtraError
 
 _NAME = "distributed"
 _shown: list[bool] = []

@@ -22,7 +22,7 @@ from boardprof.base.errors import UsageError
 from boardprof.base.settings import user_file
 from boardprof.base.writing import unwritable
 from boardprof.jobs.fleet.extra import distributed
-from boardprof.show.data_frame import MissingExtraError
+from boardprof.show.rows import MissingExtraError
 
 _ADDRESS = re.compile(r"(?:tcp|tls)://(?:\[([\da-fA-F:.]+(?:%[\w.-]+)?)\]|([\w.-]+)):(\d{1,5})")
 _HOST = re.compile(r"[\w.*-]*")

@@ -50,11 +50,23 @@ class Alternated:
         before: of all sessions of the first side.
         after: of all sessions of the second.
         sessions: how many there were of each.
+        names: of the sides, as shown in output.
     """
 
     before: Outcome
     after: Outcome
     sessions: int
+    names: tuple[str, str]
+
+    def outcome(self) -> Outcome:
+        """Return the Report of the second side, with the failures of both."""
+        for each in self.before.failures:
+            each.message = f"{self.names[0]}: {each.message}"
+        return replace(
+            self.after,
+            failures=(*self.before.failures, *self.after.failures),
+            interrupted=self.before.interrupted or self.after.interrupted,
+        )
 
 
 def sides_of_flags(plan: Plan, flags: str) -> tuple[Side, Side]:
@@ -106,7 +118,27 @@ def run_in_turns(before: Side, after: Side, listener: Listener) -> Alternated:
             found.append(run_plan(side.plan, listener))
         if found[-1].interrupted or found[-1].failures:
             break
-    return Alternated(_joined(outcomes[0]), _joined(outcomes[1]), sessions)
+    names = (before.name, after.name)
+    return Alternated(_joined(outcomes[0]), _joined(outcomes[1]), sessions, names)
+
+
+@contextlib.contextmanager
+def two_sides(
+    plan: Plan, *, flags: str | None, revision: str | None
+) -> Iterator[tuple[Side, Side]]:
+    """Lend a plan with two settings of flags; or that of a commit, and that of the working tree."""
+    if flags is not None:
+        yield sides_of_flags(plan, flags)
+        return
+    assert revision is not None
+    if plan.path is None:
+        raise UsageError("--ab-rev compiles the functions, so it needs a PATH.")
+    here = Path.cwd()
+    with worktree_of(here, revision) as tree:
+        name = f"{revision} ({tree.commit[:8]})"
+        folder = tree.inside(here)
+        before = Side(tree.plan(plan), name, folder if folder.is_dir() else tree.folder)
+        yield before, Side(plan, "the working tree")
 
 
 def turns(sessions: int) -> Iterator[int]:

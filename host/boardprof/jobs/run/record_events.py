@@ -15,8 +15,8 @@ from boardprof.jobs.run.measure_plan import Listener, connected, firmware_of
 from boardprof.jobs.run.plan import Plan, boards_of
 from boardprof.measure.probe_recorder import ProbeRecorder
 from boardprof.measure.session.board import Board
-from boardprof.results.probes.interval import Interval, Intervals
-from boardprof.results.probes.recording import ProbeRecording
+from boardprof.results.probes.figures import Interval, Intervals
+from boardprof.results.probes.run import ProbeRun
 
 if TYPE_CHECKING:
     from boardprof.target.build.firmware import Firmware
@@ -71,7 +71,7 @@ def board_of(plan: Plan, listener: Listener) -> Iterator[tuple[Board, Firmware |
 
 def record_events(
     plan: Plan, wanted: RecordingPlan, listener: Listener
-) -> tuple[ProbeRecording, BoardprofError | None]:
+) -> tuple[ProbeRun, BoardprofError | None]:
     """Record a board's probes; Ctrl-C ends the time, and what was recorded is returned.
 
     Returns:

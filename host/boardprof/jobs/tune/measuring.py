@@ -21,9 +21,9 @@ import numpy.typing as npt
 from boardprof.jobs.run.expectation import Expectation, check_outputs, outputs_of
 from boardprof.jobs.tune.result import FLASH, RAM, STACK
 from boardprof.measure.sampling.counted_pass import CountedPass, PackedCall
+from boardprof.measure.sampling.measure_function import paint_stack
 from boardprof.measure.sampling.passes import PassQueue, Rounds
 from boardprof.measure.sampling.placement import Placement
-from boardprof.measure.sampling.stack_check import paint_stack
 from boardprof.measure.session.board import Board
 from boardprof.measure.session.functions import RemoteFunction
 from boardprof.results.record import Stack
@@ -221,7 +221,7 @@ class Measuring:
             return None
         arrays.restart()
         call = arrays.call(remote, remote.info.name)  # the name that its frames have in the image
-        found = paint_stack(self.board.link, call, self.board.stack_check)
+        found = paint_stack(self.board.link, call)
         return found.replace(remote.info.name, function) if isinstance(found, str) else found
 
     def _arrays_for(self, remote: RemoteFunction) -> _Arrays:

@@ -16,9 +16,8 @@ from boardprof.jobs.tune.result import FLASH, RAM, STACK
 from boardprof.jobs.tune.search import FLAGS, Search, Trial
 from boardprof.results.report.measure_result import MeasureError
 from boardprof.show.cells import number_text
-from boardprof.show.html_facts import isolated
 from boardprof.show.layout import Column, Page, Table
-from boardprof.show.page_parts import asset, content_hash, page_html
+from boardprof.show.page_parts import asset, content_hash, isolated, page_html
 
 _MOST_ROWS = 5
 _WIDTH, _HEIGHT, _MARGIN = 900, 240, 70

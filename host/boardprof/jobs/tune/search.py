@@ -22,7 +22,7 @@ from boardprof.base.errors import UsageError
 from boardprof.jobs.tune.candidate import Candidate
 from boardprof.jobs.tune.runner import AnyRunner
 from boardprof.results.report.measure_result import MeasureError, MeasureResult
-from boardprof.show.data_frame import MissingExtraError
+from boardprof.show.rows import MissingExtraError
 
 if TYPE_CHECKING:
     import optuna

@@ -41,19 +41,7 @@ def proved(
     on_finding: Callable[[Finding], None] | None = None,
     on_note: Callable[[str], None] | None = None,
 ) -> list[Finding]:
-    """Start a board with functions of known work, or use the one at ``port``, and check it.
-
-    Args:
-        board: as for `connect`.
-        port: as for `connect`; None starts the board.
-        key_file: as for `connect`.
-        on_finding: called with each finding as it is made.
-        on_note: as for `connect`.
-
-    Raises:
-        UsageError: the board does not exist, or the firmware at the port lacks these functions.
-        BoardError: nothing answers. BuildError: the functions do not build for it.
-    """
+    """Start a board with functions of known work, or use the one at ``port``, and check it."""
     if port is not None:
         with connect(board, port, key_file=key_file, on_note=on_note) as at_port:
             return prove(at_port, on_finding)
@@ -72,13 +60,6 @@ def prove(board: Board, on_finding: Callable[[Finding], None] | None = None) -> 
     """Check a board with known work.
 
     It is also a finding if no counter works, or if the board ends a call at its time limit.
-
-    Args:
-        board: with the functions of `proof_sources`.
-        on_finding: called with each finding as it is made.
-
-    Raises:
-        UsageError: the board does not have these functions.
     """
     own = {work.function for work in board.spec.doctor.work.values()}
     missing = sorted({_ROUNDS, _DEPTH, *own} - set(board.functions))
@@ -190,9 +171,7 @@ def _arena(board: Board) -> Finding:
 def _stack(board: Board, function: str) -> Iterator[Finding]:
     """Check that each further frame takes as much stack as the one before.
 
-    Args:
-        board: with ``function``.
-        function: its argument is the number of stack frames to make.
+    ``function`` takes the number of stack frames to make.
     """
     counters = (counter.name for each in board.offer.fixed for counter in each.counters)
     one = next((name for name in counters if name not in board.device.unsupported), None)

@@ -75,9 +75,7 @@ def counts(board: Board, function: str) -> Iterator[Finding]:
 
     A counter whose readings cannot be decoded fails; the others are checked without it.
 
-    Args:
-        board: with ``function`` and the functions of known work.
-        function: its argument is the number of rounds; a round does nothing.
+    ``function`` takes a number of rounds, which do nothing.
     """
     told: set[str] = set()
     broken: set[str] = set()
@@ -144,20 +142,15 @@ def _events(board: Board) -> Iterator[tuple[str, str | None]]:
 
 
 class _Work:
-    """Rounds of a loop, and the board's counts of them.
-
-    Attributes:
-        rounds: enough that the granularity of every clock is negligible.
-        longest: rounds of the longest call that was tried.
-        steps: the measured counters.
-    """
+    """Rounds of a loop, and the board's counts of them."""
 
     def __init__(self, board: Board, function: str, names: Sequence[str]) -> None:
         self._board = board
         self._function = function
         self._names = names
         self._wrapped: dict[str, str] = {}
-        self.longest = self._doubled()
+        self.longest = self._doubled()  # rounds of the longest call that was tried
+        # enough that the granularity of every clock is negligible
         self.rounds = max(_FIRST_ROUNDS, self.longest >> _IN_A_ROW - 1)
         self._try_longer()
         self.steps = self._stepped(self.rounds, names)
@@ -328,13 +321,7 @@ def _too_wide(board: Board, name: str, steps: Sequence[Measurement]) -> str | No
 
 
 def _slow_clock(board: Board, function: str, rounds: int) -> Iterator[Finding]:
-    """Compare each fast clock with the slower one that detects its wraps.
-
-    Args:
-        board: with ``function``.
-        function: its argument is the number of rounds.
-        rounds: enough for the fast clocks.
-    """
+    """Compare each fast clock with the slower one that detects its wraps."""
     fast = [
         counter.name
         for collector in board.offer.fixed

@@ -22,17 +22,9 @@ OK, FAILED, UNSUPPORTED, SKIPPED = "ok", "failed", "unsupported", "not proven"
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check.
+    """The result of one check."""
 
-    Attributes:
-        subject: a counter's name, or ``counters`` if no counter works, ``clock``, ``coarse clock``,
-            ``arena``, ``stack``, or ``time limit`` if the board has ended a call.
-        verdict: `OK`, `FAILED`, `UNSUPPORTED` or `SKIPPED`.
-        text: what was seen.
-        is_counter: whether the subject is a counter's name.
-    """
-
-    subject: str
+    subject: str  # a counter's name, or counters, clock, coarse clock, arena, stack or time limit
     verdict: str
     text: str
     is_counter: bool = False
@@ -78,14 +70,9 @@ def measured(
 
 @dataclass(frozen=True)
 class Steps:
-    """Three measurements, of one, two and three times the work.
+    """Three measurements, of one, two and three times the work."""
 
-    Attributes:
-        rounds: of the first.
-        measurements: with one, two and three times the rounds.
-    """
-
-    rounds: int
+    rounds: int  # of the first measurement
     measurements: tuple[Measurement, ...]
 
     @property
@@ -110,12 +97,7 @@ def stepped(
 ) -> Steps:
     """Measure one, two and three times the rounds.
 
-    Args:
-        board: with ``function``.
-        function: its argument is the number of rounds.
-        rounds: of the first.
-        metrics: what is counted.
-        calibrations: number of calibration samples of the first measurement, which all use.
+    All use the calibration of the first, which has ``calibrations`` windows.
     """
     found = [
         measured(
@@ -157,9 +139,6 @@ def better_half(nets: Sequence[Sequence[int]]) -> int:
     """Return the largest spread within the better half of the runs of the same work.
 
     Other programs only ever add time, so they are in the other half, unless there are many.
-
-    Args:
-        nets: net count of each run, by amount of work.
     """
     halves = [sorted(values)[: (len(values) + 1) // 2] for values in nets]
     return max(half[-1] - half[0] for half in halves)
@@ -170,10 +149,6 @@ def doubt(nets: Sequence[Sequence[int]], unit: str) -> tuple[str, str] | None:
 
     It is not proven if runs of the same work differ by more than a further step of work adds, or if
     the steps are uneven.
-
-    Args:
-        nets: net count of each run, with one, two and three times the work.
-        unit: of the counts.
     """
     first, second, third = least = [min(values) for values in nets]
     seen = f"{listed(least, unit)} for 1, 2, 3 times the work"
@@ -208,10 +183,7 @@ _NOISE = (4, 0.1)
 def known_counts(board: Board, names: Sequence[str], rounds: int) -> Iterator[Finding]:
     """Compare counters with the known amount of the events that they count.
 
-    Args:
-        board: with the functions of known work.
-        names: of counters or events; the board must offer all of them.
-        rounds: enough that events outside the work do not matter.
+    ``rounds`` must be enough that events outside the work do not matter.
     """
     works = {name: _work_for(board, name) for name in names}
     for name in (name for name, work in works.items() if work is None):

@@ -17,28 +17,17 @@ _HELD_BACK = 1 << 17
 
 @dataclass
 class LineCounts:
-    """The traffic since the session began.
+    """The traffic since the session began."""
 
-    Attributes:
-        sent, received: frames each way; damaged ones are not counted as received.
-        naks: frames to the board that it could not read.
-        gaps_to_board: times that the board asked for bulk data again.
-        unreadable: pieces from the board that were neither frames nor text.
-        gaps_to_host: how often bulk data from the board continued after a gap.
-        unanswered: requests whose answers never came, whichever direction lost a frame.
-        again: requests that were sent once more.
-        console_bytes: bytes of text beside the frames.
-    """
-
-    sent: int = 0
-    received: int = 0
-    naks: int = 0
-    gaps_to_board: int = 0
-    unreadable: int = 0
-    gaps_to_host: int = 0
-    unanswered: int = 0
-    again: int = 0
-    console_bytes: int = 0
+    sent: int = 0  # frames
+    received: int = 0  # frames, but for damaged ones
+    naks: int = 0  # frames to the board that it could not read
+    gaps_to_board: int = 0  # times that the board asked for bulk data again
+    unreadable: int = 0  # pieces from the board that were neither frames nor text
+    gaps_to_host: int = 0  # how often bulk data from the board continued after a gap
+    unanswered: int = 0  # requests whose answers never came, whichever way lost a frame
+    again: int = 0  # requests that were sent once more
+    console_bytes: int = 0  # text between the frames
 
     @property
     def damaged_to_board(self) -> int:

@@ -35,43 +35,27 @@ _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 
 @dataclass(frozen=True)
 class Throughput:
-    """Data in one direction.
+    """Data in one direction."""
 
-    Attributes:
-        size: bytes of the largest transfer.
-        bytes_per_s: of the content, the best of the largest transfers.
-        wire_percent: share of what the line could carry. None if its rate is not a limit.
-    """
-
-    size: int
-    bytes_per_s: float
+    size: int  # bytes of the largest transfer
+    bytes_per_s: float  # the best of the largest transfers
+    # share of what the line could carry; None if its rate is not a limit
     wire_percent: float | None
 
 
 @dataclass(frozen=True)
 class LinkReport:
-    """The result of a test of a line.
-
-    Attributes:
-        board: its name.
-        port: the line.
-        baud: of a serial line, bits per second; None for others.
-        counts: the traffic.
-        round_trips_s: of calls that were sent once, ascending, seconds.
-        to_board, to_host: throughput; None if ``no_data`` gives a reason.
-        no_data: why no data was sent; "" if it was.
-        injected: faults that the test itself made.
-    """
+    """The result of a test of a line."""
 
     board: str
     port: str
-    baud: int | None
+    baud: int | None  # None if the line is not serial
     counts: LineCounts
-    round_trips_s: tuple[float, ...]
-    to_board: Throughput | None
+    round_trips_s: tuple[float, ...]  # of calls that were sent once, ascending
+    to_board: Throughput | None  # None if `no_data` has a reason
     to_host: Throughput | None
-    no_data: str
-    injected: int
+    no_data: str  # why no data was sent
+    injected: int  # faults that the test itself made
 
     @property
     def is_clean(self) -> bool:
@@ -105,11 +89,7 @@ class _Test:
                 return
 
     def measure_data(self, seconds: float) -> tuple[Throughput, Throughput]:
-        """Write and read back random data of growing size.
-
-        Raises:
-            FrameError: the data read differs from the data written.
-        """
+        """Write and read back random data of growing size."""
         best: dict[str, tuple[int, float]] = {}
         deadline = time.monotonic() + seconds
         size, most = 1, min(self.board.memory.size // 2, _LARGEST)
@@ -155,18 +135,7 @@ def try_link(
 ) -> LinkReport:
     """Test the line to a board.
 
-    Args:
-        spec: the board.
-        port: as for `connect`; None starts the board.
-        baud: of a serial port; None for the board's own.
-        seconds: approximate duration.
-        faults: made between host and line, to show what the protocol withstands.
-        key_file: as for `connect`.
-        seed: of the random payloads.
-        on_note: as for `connect`.
-
-    Raises:
-        BoardprofError: the session cannot begin, or ends early; see `connect`.
+    ``faults`` are made between host and line, to show what the protocol withstands.
     """
     spec = spec if port is None else spec.at_port()
     hello_s = _START_S if port is None else _HELLO_S
@@ -224,23 +193,8 @@ def diagnose(
 
     The host cannot change the board's rate. With several rates it finds out which one is right.
 
-    Args:
-        spec: the board.
-        port: as for `connect`; None starts the board.
-        bauds: the rates; if empty, the board's own.
-        seconds: approximate duration at each rate.
-        rate: fraction of the frames to damage on purpose. None to inject no faults.
-        seed: of the faults and of the payloads.
-        key_file: as for `connect`.
-        on_note: as for `connect`.
-
-    Returns:
-        The result of each rate. With several rates, a rate at which the board does not answer has
-        the error.
-
-    Raises:
-        BoardprofError: the session cannot begin; with several rates, only for reasons other than
-            the rate.
+    A rate at which the board does not answer has the error. ``rate`` is the fraction of frames to
+    damage on purpose; None for none.
     """
     tests: Tests = {}
     for baud in bauds or (None,):

@@ -8,21 +8,24 @@ A dump has what ran within one of the agent's windows, by call path. Valgrind 3.
 from __future__ import annotations
 
 import os
+import shutil
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from boardprof.base.errors import DecodeError
-from boardprof.measure.hotspots.record import (
+from boardprof.base.errors import DecodeError, MissingToolError
+from boardprof.measure.hotspots.call_tree import (
     CALL,
     ELSEWHERE,
     INTERRUPTS,
     OTHER,
+    CallEdge,
+    CallPath,
+    CallTree,
     Cost,
-    Record,
-    RecordedCalls,
-    RecordedPath,
 )
+from boardprof.target.descriptions.board_file import BoardSpec
 from boardprof.target.elf.symbol_table import CodeRange, SymbolTable
 
 _WINDOW = "bp_window"
@@ -43,9 +46,7 @@ _CUT = "..."
 def callgrind_command(command: Sequence[str], dumps: Path) -> tuple[str, ...]:
     """Return the command that runs an agent under callgrind.
 
-    Args:
-        command: of the agent.
-        dumps: where its dumps begin; process and number are added.
+    Process and number are added to the path ``dumps``.
     """
     return (
         *("valgrind", "--quiet", "--demangle=no", "--tool=callgrind"),
@@ -59,22 +60,10 @@ def callgrind_command(command: Sequence[str], dumps: Path) -> tuple[str, ...]:
 
 def read_dump(
     file: Path, function: str, image: Path, table: SymbolTable, texts: Mapping[int, str]
-) -> tuple[Record, SymbolTable] | None:
+) -> tuple[CallTree, SymbolTable] | None:
     """Return what a dump has of a call of a function; None if it has no such call.
 
-    Args:
-        file: the dump.
-        function: that was called.
-        image: that ran.
-        table: its functions.
-        texts: of its instructions, by address.
-
-    Returns:
-        The record, and the functions that it is about. Those of shared libraries have one address
-        each, which no instruction of the image has.
-
-    Raises:
-        DecodeError: it is damaged, or contradicts itself.
+    Functions of shared libraries have one address each, which no instruction of the image has.
     """
     text = file.read_text(encoding="utf-8", errors="replace")
     if f"{function}'" not in text:
@@ -111,11 +100,7 @@ class _Dump:
         self._total = 0
 
     def take(self, line: str) -> None:
-        """Take the next line.
-
-        Raises:
-            ValueError: it is damaged.
-        """
+        """Take the next line."""
         if line.startswith("0x"):
             address, cost = line.split()
             self._take_cost(int(address, 16), int(cost))
@@ -181,12 +166,8 @@ class _Dump:
             self._libraries[low] = CodeRange(low, low + 1, name)
         return self._entries[name]
 
-    def result(self) -> tuple[Record, SymbolTable]:
-        """Return the record and its functions.
-
-        Raises:
-            DecodeError: the costs do not add up to that of the calls.
-        """
+    def result(self) -> tuple[CallTree, SymbolTable]:
+        """Return the record and its functions."""
         total = sum(self._own.values())
         if total != self._total:
             raise DecodeError(
@@ -205,17 +186,15 @@ class _Dump:
             arc = arcs[paths[caller], site, paths[callee]]
             arc[0] += count
             arc[1] += cost
-        record = Record(columns=("instructions",), state="complete", total=(total,))
-        record.paths = [RecordedPath(-1, 0, 0) for _ in range(max(OTHER, *paths.values()) + 1)]
+        record = CallTree(columns=("instructions",), state="complete", total=(total,))
+        record.paths = [CallPath(-1, 0, 0) for _ in range(max(OTHER, *paths.values()) + 1)]
         for path, number in paths.items():
             if path[0] != _CUT:
                 parent = paths[path[:-1]] if path[:-1] else -1
                 entry = self._entries.get(path[-1], 0)
                 count = 0 if number in uncounted else calls[number]
-                record.paths[number] = RecordedPath(parent, entry, count)
-        record.calls = [
-            RecordedCalls(*place, count, (cost,)) for place, (count, cost) in arcs.items()
-        ]
+                record.paths[number] = CallPath(parent, entry, count)
+        record.calls = [CallEdge(*place, count, (cost,)) for place, (count, cost) in arcs.items()]
         counts: defaultdict[tuple[int, int], int] = defaultdict(int)
         for (path, at), cost in self._own.items():
             counts[paths[path], at] += cost
@@ -236,7 +215,7 @@ class _Dump:
         return {path for path, _ in self._own} | {callee for _, _, callee in self._arcs}
 
 
-def _totals(record: Record) -> dict[int, Cost]:
+def _totals(record: CallTree) -> dict[int, Cost]:
     """Return the cost of each function with all that it called; no path has one twice."""
     found: defaultdict[int, int] = defaultdict(int)
     for (number, _), (cost,) in record.counts.items():
@@ -255,3 +234,41 @@ def _whole(path: _Path, numbers: Mapping[_Path, int]) -> int:
         if known[0] != _CUT and {*names} <= {*known}
     }
     return found.pop() if len(found) == 1 else OTHER
+
+
+class Callgrind:
+    """Valgrind's profiler, which runs the whole agent."""
+
+    def __init__(
+        self, folder: Path, image: Path, table: SymbolTable, texts: Mapping[int, str]
+    ) -> None:
+        """Keep its dumps in a folder; ``texts`` are of the image's instructions."""
+        self._dumps = folder / "dump"
+        self._image = image
+        self._table = table
+        self._texts = texts
+
+    def watched(self, spec: BoardSpec) -> BoardSpec:
+        """Return the board with an agent that runs under callgrind."""
+        if shutil.which("valgrind") is None:
+            raise MissingToolError("valgrind", "valgrind")
+        command = callgrind_command(spec.launch.command, self._dumps)
+        return replace(spec, launch=replace(spec.launch, command=command))
+
+    def arm(self) -> None:
+        """Remove all dumps."""
+        for each in self._all():
+            each.unlink()
+
+    def record(self, function: str) -> tuple[CallTree, SymbolTable] | None:
+        """Return what the last dump with a call of the function has of it."""
+        for each in reversed(self._all()):
+            found = read_dump(each, function, self._image, self._table, self._texts)
+            if found is not None:
+                return found
+        return None
+
+    def _all(self) -> list[Path]:
+        """Return the dumps, oldest first: ``dump.PROCESS.NUMBER``, at its end ``dump.PROCESS``."""
+        found = self._dumps.parent.glob(f"{self._dumps.name}.*")
+        return sorted(found, key=lambda file: (file.suffixes[1:] == [], len(file.name), file.name))

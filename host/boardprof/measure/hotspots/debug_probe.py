@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the program counter of a running Arm Cortex-M core with a debug probe, through OpenOCD.
+"""Sample calls on an Arm Cortex-M with a debug probe: the agent needs no timer and no interrupt.
 
 OpenOCD drives ST-Link, J-Link and CMSIS-DAP. Its Tcl server takes a script that ends with the byte
 0x1a, and sends the result back in the same form (OpenOCD User's Guide, "Tcl RPC server").
@@ -17,8 +17,26 @@ import contextlib
 import random
 import socket
 import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING
+
+import msgpack
 
 from boardprof.base.errors import BoardError, UsageError
+from boardprof.measure.hotspots.call_tree import LONGEST_S, OnSamples, Samples
+from boardprof.measure.sampling.placement import Placement
+from boardprof.target.elf.object_file import OBJECT, read_if_possible, symbols
+from boardprof.target.elf.symbol_table import SymbolTable
+from boardprof.wire.decode.dictionary import FunctionInfo
+from boardprof.wire.link.session import Session
+from boardprof_protocol.codes import BuiltIn
+
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
 
 NO_PC = 0xFFFFFFFF
 """What DWT_PCSR reads as when there is no program counter."""
@@ -52,23 +70,10 @@ _READ = """apply {{waits} {
 
 
 class DebugProbe:
-    """A connection to OpenOCD's Tcl server; `close` it.
-
-    Attributes:
-        address: of the server, ``HOST:PORT``.
-    """
+    """A connection to OpenOCD's Tcl server; `close` it."""
 
     def __init__(self, address: str, seed: int = 1) -> None:
-        """Connect.
-
-        Args:
-            address: of the server, ``HOST:PORT``.
-            seed: of the random times between two reads.
-
-        Raises:
-            UsageError: the address has another form.
-            BoardError: nothing listens there.
-        """
+        """Connect to ``HOST:PORT``; ``seed`` is that of the random times between two reads."""
         host, _, port = address.rpartition(":")
         if not host or not port.isdecimal() or int(port) > 0xFFFF:
             raise UsageError(
@@ -89,15 +94,7 @@ class DebugProbe:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def run(self, script: str, extra_s: float = 0.0) -> str:
-        """Run a Tcl script in OpenOCD and return its result.
-
-        Args:
-            script: the commands; its braces match.
-            extra_s: time that it takes on purpose, seconds.
-
-        Raises:
-            BoardError: the script failed, or there was no answer in time.
-        """
+        """Run a Tcl script that takes ``extra_s`` on purpose; return its result."""
         request = f"list [catch {{{script}}} boardprof_result] $boardprof_result"
         deadline_s = time.monotonic() + _ANSWER_S + extra_s
         answer = b""
@@ -132,19 +129,11 @@ class DebugProbe:
         return result
 
     def words(self, address: int, count: int) -> list[int]:
-        """Read words of 32 bits from the core's memory.
-
-        Raises:
-            BoardError: they cannot be read.
-        """
+        """Read words of 32 bits from the core's memory."""
         return self._numbers(self.run(f"read_memory {address:#x} 32 {count}"), count)
 
     def enable(self) -> None:
-        """Switch the core's DWT on; it stays on.
-
-        Raises:
-            BoardError: it cannot be reached.
-        """
+        """Switch the core's DWT on; it stays on."""
         self.run(
             f"write_memory {_DEMCR:#x} 32 [expr {{[read_memory {_DEMCR:#x} 32 1] | {_TRCENA:#x}}}]"
         )
@@ -154,9 +143,6 @@ class DebugProbe:
 
         Before each read is a random wait, exponentially distributed: on average twice as long as a
         read, at least 1 ms. So no loop of the core keeps pace with the reads (docs/decisions.md).
-
-        Raises:
-            BoardError: it cannot be read.
         """
         mean_s = max(2 * self._read_s, _LEAST_MEAN_S)
         count = max(1, int(_REQUEST_S / (mean_s + self._read_s)))
@@ -179,3 +165,156 @@ class DebugProbe:
     def close(self) -> None:
         """Close the connection."""
         self._socket.close()
+
+
+# -- samples -------------------------------------------------------------------------------------
+
+
+_SOURCE = "DWT PCSR"
+
+_CALLS_S = 1.0
+"""Wall time that the board's request of many calls shall take, seconds. So few samples hit the
+link's work between two requests."""
+
+_MOST_ROUNDS = 1 << 20
+_ENOUGH = 16
+"""Reads after which they are judged if all are the same. Some hit the agent, after a request."""
+
+_AGENT, _STATE = "bp_", "bp_agent"
+_WORDS = 16
+"""The boot id is among the first words of the agent's state."""
+
+_COLLECTOR = 1  # mask of bp.measure: it must not be 0
+
+
+def check_board(probe: DebugProbe, image: Path, board: str, boot_id: int) -> None:
+    """Check that a debug probe reads the board that runs the session, and switch its DWT on."""
+    machine, state = read_if_possible(image, _machine_and_state) or ("", None)
+    if machine != "EM_ARM":
+        raise UsageError(
+            f"{board} has no DWT_PCSR that a debug probe could read: it is not an Arm Cortex-M.",
+            hint="leave out --probe",
+        )
+    probe.enable()
+    if state is not None and boot_id not in probe.words(state, _WORDS):
+        raise _another_board(probe, f"the memory of {board}")
+    if not any(probe.program_counters()):
+        raise _no_register(probe, 0)
+
+
+def _machine_and_state(elf: ELFFile) -> tuple[str, int | None]:
+    """Return an image's machine, and the address of the agent's state, None if not known."""
+    found = (each.value for each in symbols(elf) if (each.name, each.kind) == (_STATE, OBJECT))
+    return str(elf["e_machine"]), next(found, None)
+
+
+def take_probe_samples(
+    probe: DebugProbe,
+    session: Session,
+    placement: Placement,
+    function: FunctionInfo,
+    table: SymbolTable,
+    wanted: int,
+    on_samples: OnSamples | None = None,
+) -> Samples:
+    """Call a function while a debug probe reads the core's program counter.
+
+    Requests are not broken off, so there may be more samples than ``wanted``. There are fewer if
+    the function is too short to be hit.
+    """
+    found, values = Samples(Counter(), _SOURCE), Counter[int]()
+
+    def call(rounds: int) -> float:
+        """Call the function as often; return how long that took, in seconds."""
+        placement.send_again()
+        packed, began_s = placement.call(function), time.monotonic()
+        head = (function.id, 0, rounds - 1, 1, 1, _COLLECTOR)
+        content = b"".join(map(msgpack.packb, head)) + packed.content
+        session.call(BuiltIn.MEASURE, content, len(head) + packed.count, name=function.name)
+        session.calls += rounds
+        return time.monotonic() - began_s
+
+    rounds = 1 if placement.sends_again else _rounds_of_a_request(call)
+    deadline_s = time.monotonic() + LONGEST_S
+    with ThreadPoolExecutor(1) as pool:
+        while found.count < wanted and (
+            time.monotonic() < deadline_s or 10 * found.count > values.total()
+        ):
+            done = Event()
+            reads = pool.submit(_read_until, probe, done)
+            try:
+                call(rounds)
+            finally:
+                done.set()
+            values.update(reads.result())
+            found.calls += rounds
+            _sort_out(values, table, function.name, found)
+            if on_samples is not None:
+                on_samples(min(found.count, wanted), wanted)
+            _check_values(probe, values)
+    if found.hits and not any(table.at(pc) for pc in values):
+        raise _another_board(probe, "a program counter in the image")
+    placement.check()
+    return found
+
+
+def _rounds_of_a_request(call: Callable[[int], float]) -> int:
+    """Return how many calls take about `_CALLS_S`."""
+    rounds = 1
+    while (took_s := call(rounds)) < _CALLS_S / 2 and rounds < _MOST_ROUNDS:
+        rounds = min(int(rounds * min(10, _CALLS_S / took_s)), _MOST_ROUNDS)
+    return rounds
+
+
+def _read_until(probe: DebugProbe, done: Event) -> list[int]:
+    """Read program counters beyond the end of a request, so that none of its calls is cut off."""
+    found: list[int] = []
+    while True:
+        found += probe.program_counters()
+        if done.is_set():
+            return found
+
+
+def _sort_out(values: Counter[int], table: SymbolTable, function: str, found: Samples) -> None:
+    """Separate the call's program counters from those of the agent, and count what is none."""
+    around = ("main", f"{function}_setup", f"{function}_check")
+    found.hits.clear()
+    found.outside, found.unreadable = 0, values[NO_PC]
+    for pc, count in values.items():
+        code = table.at(pc)
+        name = "" if code is None else code.name
+        if name in around or (name.startswith(_AGENT) and name != function):
+            found.outside += count
+        elif pc != NO_PC:
+            found.hits[pc] = count
+
+
+def _check_values(probe: DebugProbe, values: Counter[int]) -> None:
+    if values.total() < _ENOUGH:
+        return
+    if values[NO_PC] == values.total():
+        raise BoardError(
+            f"The core at {probe.address} is halted, or what it executes must not be debugged: "
+            f"DWT_PCSR read {NO_PC:#x} each time.",
+            hint="`resume` on OpenOCD's telnet port; with several cores, `targets NAME`",
+        )
+    if len(values) == 1:
+        raise _no_register(probe, next(iter(values)))
+
+
+def _no_register(probe: DebugProbe, value: int) -> UsageError:
+    return UsageError(
+        f"The core at {probe.address} has no DWT_PCSR, or it does not change: it read {value:#x} "
+        "each time.",
+        hint="with several cores, choose one in OpenOCD (`targets NAME`); else use the agent's own "
+        "timer",
+    )
+
+
+def _another_board(probe: DebugProbe, lacking: str) -> BoardError:
+    return BoardError(
+        f"The debug probe at {probe.address} is at another board or core: it does not find "
+        f"{lacking}.",
+        hint="check where it is connected; with several cores, choose one in OpenOCD "
+        "(`targets NAME`)",
+    )

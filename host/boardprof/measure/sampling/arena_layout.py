@@ -26,21 +26,13 @@ _RANKS = {Passing.IN: 0, Passing.KEEP: 1, Passing.IN_OUT: 2, Passing.OUT: 3}
 
 @dataclass(eq=False)
 class Slot:
-    """Memory of the caller that has one place in the block, even if several arguments pass it.
+    """Memory of the caller that has one place in the block, even if several arguments pass it."""
 
-    Attributes:
-        argument: the first argument that passes it.
-        others: the others.
-        offset: in its block, in bytes.
-        copy: what it is put back from; None if the board does not put it back.
-        stored: the block of stored constants, if it is there.
-    """
-
-    argument: ArrayArgument
+    argument: ArrayArgument  # the first that passes it
     others: list[ArrayArgument] = field(default_factory=list)
-    offset: int = 0
-    copy: Block | None = None
-    stored: Block | None = None
+    offset: int = 0  # in its block, in bytes
+    copy: Block | None = None  # what it is put back from; None if the board does not put it back
+    stored: Block | None = None  # the block of stored constants, if it is there
 
     @property
     def is_out(self) -> bool:
@@ -104,10 +96,9 @@ def slots_of(arrays: Iterable[ArrayArgument]) -> list[Slot]:
 def lay_out(slots: Sequence[Slot], fence: int = len(FENCE)) -> int:
     """Give each slot its offset in the block; return the block's size.
 
-    Args:
-        slots: sorted by rank.
-        fence: bytes before and after each slot that is written, and between others that would
-            touch: a pointer to the end of one is not one to the next. A multiple of 16 or 0.
+    ``slots`` are sorted by rank. ``fence`` bytes, a multiple of 16 or 0, are before and after each
+    slot that is written, and between others that would touch: a pointer to the end of one is not
+    one to the next.
     """
     end, last_end = 0, -1
     for slot in slots:
@@ -118,27 +109,17 @@ def lay_out(slots: Sequence[Slot], fence: int = len(FENCE)) -> int:
 
 @dataclass(frozen=True)
 class Fence:
-    """The fence between two slots that are written, or at the end of a block.
-
-    Attributes:
-        offset: in the block, in bytes.
-        content: the bytes that must be found there.
-        below: the slot before it, with whose end it begins; None for the first.
-        above: the slot after it, which begins where it ends. None for the last.
-    """
+    """The fence between two slots that are written, or at the end of a block."""
 
     offset: int
-    content: bytes
-    below: Slot | None
-    above: Slot | None
+    content: bytes  # the bytes that must be found there
+    below: Slot | None  # the slot that ends where it begins
+    above: Slot | None  # the slot that begins where it ends
 
     def check(self, function: str, found: bytes) -> None:
         """Check the bytes that are there after a call of ``function``.
 
         The array below has been overrun, unless only the end of the fence has changed.
-
-        Raises:
-            DeviceBoundsError: the function wrote there.
         """
         changed = [at for at, byte in enumerate(self.content) if byte != found[at]]
         if not changed:
@@ -154,10 +135,6 @@ def fences(slots: Sequence[Slot], size: int) -> list[Fence]:
     """Return the fences between slots that are written.
 
     After an array, a fence begins with the next byte, even if that is not aligned.
-
-    Args:
-        slots: of one block, as `lay_out` has placed them.
-        size: of the block, in bytes.
     """
     written = [slot for slot in slots if slot.is_written]
     if not written:

@@ -9,21 +9,14 @@ from dataclasses import dataclass, field, replace
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.formula import Formula
 from boardprof.base.metrics import metric_called
+from boardprof.measure.sampling.counted_pass import Selection
 from boardprof.measure.sampling.passes import Pass, split_into_passes
 from boardprof.measure.sampling.programmable import (
     Programmable,
     programmable_collectors,
     shown_name,
 )
-from boardprof.measure.sampling.selection import (
-    CLOCKS,
-    Selection,
-    is_duration,
-    metric_names,
-    select_metrics,
-    unsupported_counters,
-)
-from boardprof.results.report.calls import STACK
+from boardprof.results.report.calls import DURATION, STACK
 from boardprof.target.descriptions.board_file import BoardSpec
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo, Dictionary
 from boardprof.wire.link.session import Session
@@ -32,40 +25,28 @@ from boardprof_protocol.layout import Layout
 ALL = "all"
 """Value of ``metrics`` for every counter, and every event in the board's file."""
 
+CLOCKS = ("duration_time", "ticks")
+"""Counters whose time is the Duration."""
+
 
 @dataclass(frozen=True)
 class Offer:
-    """The metrics that a board can count.
-
-    Attributes:
-        board: its name.
-        fixed: collectors whose counters cannot be programmed.
-        programmable: collectors whose slots can be programmed.
-        unsupported: counter of ``fixed`` -> why it is not available.
-        formulas: metrics that are computed from others: name -> its kind and the formula.
-        clock_kind: see `ClockSpec`.
-        parts: counter -> the part of the board that it belongs to, if that is not the CPU.
-    """
+    """The metrics that a board can count."""
 
     board: str
     fixed: tuple[CollectorInfo, ...]
     programmable: tuple[Programmable, ...]
-    unsupported: Mapping[str, str]
-    formulas: Mapping[str, tuple[str, Formula]]
+    unsupported: Mapping[str, str]  # counter of `fixed` -> why it is not available
+    formulas: Mapping[str, tuple[str, Formula]]  # metric -> its kind and formula
     clock_kind: str
+    # counter -> its part of the board, if that is not the CPU
     parts: Mapping[str, str] = field(default_factory=dict)
 
     def passes(self, metrics: str | Sequence[str] | None) -> tuple[Pass, ...]:
         """Return the passes that count ``metrics``, with the fixed counters in the first.
 
-        Args:
-            metrics: names of counters, events or formulas, as `metric_called` takes them, or one
-                name. None for the fixed
-                counters and the defaults of programmable ones; `ALL` for everything.
-
-        Raises:
-            UnknownNameError: the board has no such metric.
-            UsageError: the board has the metric but does not support it; or it is not a name.
+        ``metrics`` are names of counters, events or formulas, as `metric_called` takes them, or one
+        name. None stands for the fixed counters and the defaults of programmable ones.
         """
         slots = {p.collector.name: p.slots for p in self.programmable}
         names = metric_names(metrics)
@@ -137,10 +118,6 @@ class Offer:
         """Return the collector and event of a metric; None if it is a fixed counter.
 
         An event that the board knows by name is selected to find out, so its slots then count that.
-
-        Raises:
-            UnknownNameError: the board has no such metric.
-            UsageError: the board knows the metric but does not count it; the message says why.
         """
         if is_duration(name) or self._is_clock(name):
             return None
@@ -225,17 +202,7 @@ def _is_event(name: str, event: str) -> bool:
 def offer_of(
     spec: BoardSpec, session: Session, dictionary: Dictionary, layouts: Mapping[int, Layout]
 ) -> Offer:
-    """Find out which metrics a board can count.
-
-    Args:
-        spec: the board's description.
-        session: with the board.
-        dictionary: its functions and collectors.
-        layouts: of its collectors' blobs, by schema.
-
-    Raises:
-        UsageError: a formula of the board has the name of a counter.
-    """
+    """Find out which metrics a board can count."""
     programmable = programmable_collectors(
         session, dictionary, layouts, spec.events, unsupported=spec.unsupported
     )
@@ -284,33 +251,116 @@ def lack_text(name: str, error: UsageError) -> str:
     return error.message.partition(f"{name}: ")[2].removesuffix(".") or error.message
 
 
+# -- selection ----------------------------------------------------------------------------------
+
+
+def unsupported_counters(
+    collectors: Sequence[CollectorInfo], known: Mapping[str, str]
+) -> dict[str, str]:
+    """Return counter name -> why this board does not count it.
+
+    ``known`` has reasons from board.toml, for cases that a probe cannot see.
+    """
+    reasons: dict[str, str] = {}
+    for collector in collectors:
+        for counter in collector.counters:
+            # A second collector of the same count has the name COLLECTOR.counter.
+            plain = counter.name.removeprefix(f"{collector.name}.")
+            reason = known.get(counter.name) or known.get(plain) or counter.unsupported
+            if reason is not None:
+                reasons[counter.name] = reason
+    return reasons
+
+
+def select_metrics(
+    board: str,
+    collectors: Sequence[CollectorInfo],
+    unsupported: Mapping[str, str],
+    metrics: str | Sequence[str] | None,
+    clock_kind: str,
+) -> Selection:
+    """Choose the collectors for one or several ``metrics``; None for all supported ones."""
+    metrics = metric_names(metrics)
+    names = [counter.name for collector in collectors for counter in collector.counters]
+    supported = [name for name in names if name not in unsupported]
+    if not supported:
+        found = (f"{name} ({why})" for name, why in unsupported.items())
+        raise UsageError(f"{board} has no working counter: {'; '.join(found)}.")
+    wanted = (
+        supported
+        if metrics is None
+        else [_counter(board, m, names, unsupported, clock_kind) for m in metrics]
+    )
+    if not wanted:
+        raise UsageError("No metric is named.", hint="name one of " + ", ".join(supported))
+    active = tuple(c for c in collectors if any(k.name in wanted for k in c.counters))
+    return Selection(active, frozenset(wanted))
+
+
+def is_duration(metric: str) -> bool:
+    """Return whether a metric is the Duration, by its column's name or an alias of it."""
+    return metric_called(metric, [DURATION]) is not None and metric not in CLOCKS
+
+
+def metric_names(metrics: object) -> list[str] | None:
+    """Return the names of metrics that a caller gives; None for all."""
+    if metrics is None:
+        return None
+    if isinstance(metrics, str):
+        return [metrics]
+    given = list(metrics) if isinstance(metrics, Iterable) else [metrics]
+    names = [name for name in given if isinstance(name, str)]
+    if len(names) < len(given):
+        raise UsageError(
+            f"metrics={metrics!r:.60} is not a list of metric names.", hint='metrics=["ticks"]'
+        )
+    return names
+
+
+def _counter(
+    board: str,
+    metric: str,
+    names: Sequence[str],
+    unsupported: Mapping[str, str],
+    clock_kind: str,
+) -> str:
+    if is_duration(metric) and clock_kind == "simulated":
+        raise UsageError(
+            f"{board} does not support {metric}: its clock is simulated.",
+            hint="one of " + ", ".join(n for n in names if n not in unsupported),
+        )
+    candidates = CLOCKS if is_duration(metric) else (metric.removesuffix(" (us)"),)
+    found = next((name for name in candidates if name in names), None)
+    instead = next((name for name in CLOCKS if name in names), None)
+    if found is None and metric in CLOCKS and instead is not None:
+        raise UsageError(f"{board} has no {metric}: its clock counts {instead}.", hint=instead)
+    if found is None:
+        raise UnknownNameError("metric", metric, names, owner=board)
+    if found in unsupported:
+        raise UsageError(
+            f"{board} does not support {metric}: {unsupported[found]}.",
+            hint="one of " + ", ".join(n for n in names if n not in unsupported),
+        )
+    return found
+
+
 # -- lists -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class ListedMetric:
-    """A metric that the board has, or could have.
+    """A metric that the board has, or could have."""
 
-    Attributes:
-        name: for ``metrics=``; empty if one entry represents many missing ones.
-        collector: the collector with this counter or event; None if it is computed by a formula.
-        description: for people: the register, the event's meaning, or the formula.
-        reason: why it is not available; None if it is available.
-    """
-
-    name: str
-    collector: str | None
-    description: str
-    reason: str | None
+    name: str  # for ``metrics=``; empty if one entry represents many missing ones
+    collector: str | None  # None if the metric is computed by a formula
+    description: str  # the register, the event's meaning, or the formula
+    reason: str | None  # why it is not available; None if it is
 
 
 def listed_metrics(offer: Offer) -> list[ListedMetric]:
     """Ask a board for all of its metrics; each event is selected to see whether it counts.
 
     Afterwards, programmable collectors count their default events again.
-
-    Raises:
-        FrameError: the reply is not a list of events.
     """
     found = [
         ListedMetric(k.name, c.name, k.source, offer.unsupported.get(k.name))

@@ -14,19 +14,21 @@ from fractions import Fraction
 import msgpack
 
 from boardprof.base.errors import DeviceTimeoutError, FrameError
-from boardprof.measure.sampling.board_link import TRIGGERED, BoardLink, calibrated_counters
+from boardprof.measure.sampling.board_link import BoardInterrupts, BoardLink
 from boardprof.measure.sampling.programmable import Programmable, Slots
-from boardprof.measure.sampling.selection import Selection
-from boardprof.results.report.interrupts import interrupt_costs, without_costs
+from boardprof.results.report.interrupts import HOOKED, TICKS, interrupt_costs, without_costs
 from boardprof.results.report.measurement import Measurement, Windows
 from boardprof.wire.decode.batch import MANY, decode_batch
-from boardprof.wire.decode.dictionary import FunctionInfo
+from boardprof.wire.decode.dictionary import CollectorInfo, FunctionInfo
 from boardprof.wire.decode.samples import Sample, decode_samples
 from boardprof_protocol.codes import BuiltIn, MeasureFlag
 from boardprof_protocol.layout import Layout
 
 CALIBRATION_SAMPLES = 9
 """Windows around the empty function; their median is subtracted."""
+
+_TRIGGERED = 8
+"""Empty interrupts in a window, so that a clock's step is small compared with their cost."""
 
 Prepare = Callable[[], None]
 """Called before each round. Each round is then a separate request."""
@@ -39,18 +41,47 @@ UNMASKED = MeasureFlag(0)
 
 
 @dataclass(frozen=True)
-class PackedCall:
-    """A function and its arguments, packed for the wire.
+class Selection:
+    """The collectors to run in one pass, and the wanted ones of their counters."""
 
-    Attributes:
-        function: the board's entry of it.
-        content: the arguments in msgpack.
-        count: the number of arguments.
-    """
+    collectors: tuple[CollectorInfo, ...]
+    counters: frozenset[str]
+
+    @property
+    def mask(self) -> int:
+        """The collectors in the form of ``bp.measure``: bit i is collector i."""
+        return sum(1 << collector.index for collector in self.collectors)
+
+    def without_last(self) -> Selection:
+        """Leave out the last collector, for an agent that cannot run this many in one pass."""
+        *kept, left_out = self.collectors
+        names = {counter.name for counter in left_out.counters}
+        return Selection(tuple(kept), self.counters - names)
+
+    def with_all_of(self, collectors: Sequence[CollectorInfo]) -> Selection:
+        """Add collectors with all of their counters, unless nothing runs at all."""
+        more = [each for each in collectors if each not in self.collectors]
+        if not self.collectors or not collectors:
+            return self
+        names = {counter.name for each in collectors for counter in each.counters}
+        active = sorted((*self.collectors, *more), key=lambda each: each.index)
+        return Selection(tuple(active), self.counters | names)
+
+    def keep(self, sample: Sample) -> Sample:
+        """Leave out readings that are unsupported or not wanted; the blobs stay complete."""
+        if sample.readings.keys() <= self.counters:
+            return sample
+        readings = {name: r for name, r in sample.readings.items() if name in self.counters}
+        return Sample(readings, sample.raw)
+
+
+@dataclass(frozen=True)
+class PackedCall:
+    """A function and its arguments, packed for the wire."""
 
     function: FunctionInfo
-    content: bytes
-    count: int
+    content: bytes  # the arguments in msgpack
+    count: int  # number of arguments
 
     def execute(self, value: Value) -> object:
         """Make the call through `Session.value` or its replacement; return the result."""
@@ -59,33 +90,18 @@ class PackedCall:
 
 @dataclass(frozen=True)
 class Taken:
-    """The result of one request, or of several in a row.
+    """The result of one request, or of several in a row."""
 
-    Attributes:
-        samples: net of the cost of interrupts outside their hooks.
-        totals: from before the first to after the last sample, one for each request.
-        elapsed_s: wall time of the last request, seconds.
-        returned: whether the board has returned the function's result, as requested by
-            `MeasureFlag.RESULT`. Agents without open windows do not.
-        result: that result.
-    """
-
-    samples: tuple[Sample, ...]
+    samples: tuple[Sample, ...]  # net of the cost of interrupts outside their hooks
+    # from before the first to after the last sample, one for each request
     totals: tuple[Sample, ...]
-    elapsed_s: float
-    returned: bool
+    elapsed_s: float  # wall time of the last request
+    returned: bool  # whether the board has sent `result`; agents without open windows do not
     result: object
 
 
 class CountedPass:
-    """A set of counters that the board is programmed for.
-
-    Attributes:
-        link: to the board.
-        selection: the collectors that run, and the wanted counters.
-        flags: default flags of windows: whether interrupts are masked.
-        layouts: of the collectors' blobs, with the names of programmed events.
-    """
+    """A set of counters that the board is programmed for."""
 
     def __init__(
         self,
@@ -95,20 +111,13 @@ class CountedPass:
         flags: MeasureFlag,
         program: Callable[[Sequence[Programmable]], object],
     ) -> None:
-        """Take the pass that `PassQueue.next` programmed; the board is not called yet.
-
-        Args:
-            link: to the board.
-            slots: of the programmable collectors.
-            selection: the collectors that run.
-            flags: of the windows.
-            program: programs the slots again.
-        """
+        """Take the pass that `PassQueue.next` programmed; ``program`` programs its slots again."""
         self.link = link
         self.selection = selection
         self.flags = flags
         self._slots = slots
         self._program = program
+        # with the names of programmed events
         self.layouts: dict[int, Layout] = {
             **link.layouts,
             **{each.collector.schema_id: each.layout for each in slots},
@@ -134,11 +143,7 @@ class CountedPass:
         return known is not None and known.needs_trial
 
     def try_out(self, call: PackedCall) -> None:
-        """Check that the agent can run all collectors at once; the function is not called.
-
-        Raises:
-            RpcError: it cannot.
-        """
+        """Check that the agent can run all collectors at once; the function is not called."""
         self.take(call, 0, 1, flags=MeasureFlag.EMPTY)
 
     def calibrate(
@@ -152,18 +157,10 @@ class CountedPass:
         wanted: MeasureFlag = UNMASKED,
         on_done: Callable[[int], None] | None = None,
     ) -> Taken:
-        """Measure the empty function as ``call`` is measured, and once also an empty interrupt.
+        """Measure the overhead with an empty function, and the cost of an interrupt once.
 
-        The function itself is not called.
-
-        Args:
-            call: replaced by the empty function, which gets the same arguments.
-            number: calls in each window, >= 1.
-            warmup: windows before the samples.
-            samples: windows, >= 1.
-            prepare: see `take`.
-            wanted: additional flags.
-            on_done: see `take`.
+        The function of ``call`` is not called; the empty one gets its arguments. See `take` for
+        ``prepare`` and ``on_done``; ``wanted`` are additional flags.
         """
         is_first = self._costs is None
         flags = MeasureFlag.EMPTY | self.flags | wanted
@@ -205,15 +202,9 @@ class CountedPass:
         A board sends as many samples as its buffer holds. The others take more requests, each with
         one warm-up call, since the link's work in between has cooled the caches.
 
-        Args:
-            call: the function and its arguments.
-            warmup: calls before the first sample.
-            repeat: samples, >= 1.
-            number: calls in each sample, >= 1.
-            flags: of the windows; None for those of the pass.
-            prepare: called before each round, warm-up calls included. Each round is then a request
-                of its own, so that all begin after the same work of the link.
-            on_done: called with the number of rounds done.
+        ``prepare`` is called before each round, warm-up calls included. Each round is then a
+        request of its own, so that all begin after the same work of the link. ``on_done`` is called
+        with the number of rounds done.
         """
         flags = self.flags if flags is None else flags
         self.renew()
@@ -245,11 +236,7 @@ class CountedPass:
         return self._without_costs(found)
 
     def check_unmasked(self, call: PackedCall, taken: Taken) -> None:
-        """Check that masked windows as long as these unmasked ones are not too long.
-
-        Raises:
-            UsageError: the board's clock would miss wraps.
-        """
+        """Check that masked windows as long as these unmasked ones are not too long."""
         known = self.link.interrupts
         if self.flags & MeasureFlag.MASK and known is not None:
             for sample in taken.samples:
@@ -278,15 +265,14 @@ class CountedPass:
     def _interrupt_costs(self, call: PackedCall) -> dict[str, Fraction]:
         """Measure the cost of an interrupt outside its hooks, if the board can trigger one.
 
-        Returns:
-            Counter -> cost in its units; empty if not known, or if no interrupt is left out.
+        It is empty if the cost is not known, or if no interrupt is left out of the counts.
         """
-        counters = calibrated_counters(self.link.interrupts, self.selection)
+        counters = _calibrated_counters(self.link.interrupts, self.selection)
         if not counters:
             return {}
         triggered, masked = (
             self.take(
-                call, 1, CALIBRATION_SAMPLES, TRIGGERED, flags=MeasureFlag.EMPTY | flags
+                call, 1, CALIBRATION_SAMPLES, _TRIGGERED, flags=MeasureFlag.EMPTY | flags
             ).samples
             for flags in (MeasureFlag.INTERRUPT, MeasureFlag.INTERRUPT | MeasureFlag.MASK)
         )
@@ -361,3 +347,19 @@ def _after(on_done: Callable[[int], None] | None, before: int) -> Callable[[int,
 
 def _nothing() -> None:
     """Do nothing; as ``prepare``, it makes each round a separate request."""
+
+
+def _calibrated_counters(known: BoardInterrupts | None, selection: Selection) -> list[str]:
+    """Return the counters for which the cost of an interrupt outside its hooks can be measured.
+
+    There are none if the board cannot trigger an interrupt, or leaves none out of its counts.
+    """
+    if known is None or not known.triggers or HOOKED not in selection.counters:
+        return []
+    counters = [
+        counter.name
+        for each in selection.collectors
+        if known.skips >> each.index & 1
+        for counter in each.counters
+    ]
+    return [*counters, TICKS]

@@ -6,10 +6,18 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from boardprof.measure.sampling.board_link import BoardLink
-from boardprof.measure.sampling.clock_probe import clock_probe
+import msgpack
+
+from boardprof.base.errors import (
+    DeviceError,
+    DeviceFaultError,
+    DeviceTimeoutError,
+    FrameError,
+    RpcError,
+)
+from boardprof.measure.sampling.board_link import BoardLink, clock_probe
 from boardprof.measure.sampling.counted_pass import (
     CALIBRATION_SAMPLES,
     UNMASKED,
@@ -19,16 +27,14 @@ from boardprof.measure.sampling.counted_pass import (
 )
 from boardprof.measure.sampling.passes import Pass, PassQueue, Rounds
 from boardprof.measure.sampling.placement import OnTransfer, Placement
-from boardprof.measure.sampling.stack_check import StackCheck, paint_stack
-from boardprof.results.record import Device
+from boardprof.results.record import Device, Stack
 from boardprof.results.report.measurement import Cold, Measurement, Windows
 from boardprof.target.arguments.passing import Passing
 from boardprof.wire.decode.samples import Sample
-from boardprof_protocol.codes import MeasureFlag
+from boardprof_protocol.codes import ErrorCode, MeasureFlag
 
 if TYPE_CHECKING:
     from boardprof.measure.session.functions import RemoteFunction
-    from boardprof.measure.session.memory import Memory
     from boardprof.target.arguments.arguments import Arguments
 
 Progress = Callable[[int, int], None]
@@ -36,6 +42,13 @@ Progress = Callable[[int, int], None]
 
 OnNote = Callable[[str], None]
 """Called with a sentence for the user."""
+
+_STACK = "bp.stack"
+_NO_STACK = "the agent is compiled without BP_CFG_STACK"
+_STACK_ENDED: dict[type[DeviceError], str] = {
+    DeviceFaultError: "the function trapped in the call on painted stack",
+    DeviceTimeoutError: "the call on painted stack did not end within the time limit",
+}
 
 _QUIET_S = 10.0
 """Shorter waits need no note."""
@@ -46,39 +59,21 @@ _LONG_S = 0.5
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a function is sampled.
+    """How a function is sampled."""
 
-    Attributes:
-        passes: the counters of each run of all rounds, at least one.
-        rounds: how often the function is called in each pass.
-        may_drop: leave out events that the board refuses, with the reason.
-        may_shorten: take fewer rounds if a call takes long; needs a warm-up call.
-        cold: measure the first call of all apart, in the first pass.
-        mask_interrupts: let no interrupt run within the windows.
-        calibrations: windows around the empty function, at least one.
-        on_progress: called with (rounds done, total rounds).
-        on_note: called before what takes long, and if the rounds are fewer.
-    """
-
-    passes: Sequence[Pass]
+    passes: Sequence[Pass]  # at least one
     rounds: Rounds
-    may_drop: bool = False
-    may_shorten: bool = False
-    cold: bool = False
+    may_drop: bool = False  # leave out events that the board refuses, with the reason
+    may_shorten: bool = False  # take fewer rounds if a call takes long; needs a warm-up call
+    cold: bool = False  # measure the first call of all apart, in the first pass
     mask_interrupts: bool = False
-    calibrations: int = CALIBRATION_SAMPLES
+    calibrations: int = CALIBRATION_SAMPLES  # windows around the empty function
     on_progress: Progress | None = None
     on_note: OnNote | None = None
 
 
 class FunctionSampler:
-    """Measures a function in as many passes as it takes.
-
-    Attributes:
-        cold: the first call of all, once `windows` has run; None if it is not wanted.
-        rounds: how often the function is called in each pass. Fewer than asked for, once `windows`
-            has run, if that is allowed and a call takes long.
-    """
+    """Measures a function in as many passes as it takes."""
 
     def __init__(
         self,
@@ -87,18 +82,9 @@ class FunctionSampler:
         sampling: Sampling,
         prepare: Prepare | None = None,
     ) -> None:
-        """Prepare; the board is not called yet.
-
-        Args:
-            link: to the board.
-            call: the function and its arguments.
-            sampling: how it is sampled.
-            prepare: called before each round; see `CountedPass.take`.
-
-        Raises:
-            UsageError: the board cannot mask interrupts.
-        """
-        self.cold: Cold | None = None
+        """Prepare; the board is not called yet."""
+        self.cold: Cold | None = None  # the first call of all, once `windows` has run
+        # fewer than asked for once `windows` has run, if calls take long
         self.rounds = sampling.rounds
         self._link = link
         self._call = call
@@ -117,12 +103,7 @@ class FunctionSampler:
         self._elapsed_s = 0.0
 
     def windows(self) -> tuple[Windows, ...]:
-        """Run every pass.
-
-        Raises:
-            UsageError: the board refuses an event that was asked for by name.
-            CheckFailedError: the function's own check says that its result is wrong.
-        """
+        """Run every pass."""
         while (counted := self._passes.next(self._calibrate)) is not None:
             self._windows.append(self._measured(counted))
         return tuple(self._windows)
@@ -175,13 +156,10 @@ class FunctionSampler:
         return counted.windows([taken], calibration)
 
     def _shortened(self, counted: CountedPass) -> int:
-        """Time a call, and take fewer rounds if it is long.
+        """Time a call, and take fewer rounds if it is long; return the warm-up calls that are left.
 
         The timed call is needed anyway: it is the cold first call, or the first warm-up call. So a
         function with state is called as often as without this.
-
-        Returns:
-            The number of warm-up calls that are left.
         """
         is_warmup = self.cold is None
         if is_warmup:
@@ -228,8 +206,6 @@ class FunctionSampler:
 
 def measure_function(
     link: BoardLink,
-    memory: Memory,
-    stack_check: StackCheck,
     function: RemoteFunction,
     arguments: Arguments,
     sampling: Sampling,
@@ -237,39 +213,27 @@ def measure_function(
 ) -> Measurement:
     """Measure a function with the same arguments in each round, then call it once for its outputs.
 
-    Args:
-        link: to the board.
-        memory: of the board.
-        stack_check: has the frames of the board's functions.
-        function: the function.
-        arguments: of the function. The last call changes in/out arrays in place.
-        sampling: how it is sampled.
-        on_transfer: called while arrays go over the line.
-
-    Raises:
-        UsageError: the arrays do not fit the arena, or the board cannot mask interrupts.
-        DeviceFaultError: the function's frames do not fit the stack, or it trapped.
-        CheckFailedError: the function's own check says that its result is wrong.
+    The last call changes in/out arrays in place.
     """
     name, info, masked = function.info.name, function.info, sampling.mask_interrupts
     link.flags(mask=masked)  # refuses before arrays are sent
-    stack_check.require(name)
+    link.stack_check.require(name)
     clock = clock_probe(link)
     # Refuses arrays that do not fit, before their contents are read.
-    placed = Placement(memory, arguments, put_back=True, on_transfer=on_transfer)
+    placed = Placement(link.memory, arguments, put_back=True, on_transfer=on_transfer)
     inputs_crc32 = arguments.inputs_crc32()
     with placed as placement:
         prepare = placement.send_again if placement.sends_again else None
         sampler = FunctionSampler(link, placement.call(info), sampling, prepare)
         if sampling.on_note is not None:
-            for note in _notes(link, arguments, sampling, placement, stack_check):
+            for note in _notes(link, arguments, sampling, placement):
                 sampling.on_note(note)
         clock.follow()
         windows = sampler.windows()
         clock.follow()
         placement.check()  # before sending again overwrites the evidence
         placement.send_again()
-        stack = paint_stack(link, placement.call(info), stack_check)
+        stack = paint_stack(link, placement.call(info))
 
         def last_call() -> object:
             return placement.call(info).execute(link.session.value)
@@ -296,15 +260,36 @@ def measure_function(
     )
 
 
+def paint_stack(link: BoardLink, call: PackedCall) -> Stack | str:
+    """Call a function on painted stack; return its stack use, or why it is unknown.
+
+    If it is unknown, the call may have been left out, or may have ended early.
+    """
+    painter = next((f for f in link.dictionary.functions if f.name == _STACK), None)
+    if painter is None:
+        return _NO_STACK
+    function = call.function
+    content = bytes(msgpack.packb(function.id)) + call.content
+    try:
+        value: Any = link.session.value(painter.id, content, call.count + 1, function.name)
+    except RpcError as error:
+        if error.code != ErrorCode.UNSUPPORTED:
+            raise
+        return _NO_STACK
+    except (DeviceFaultError, DeviceTimeoutError) as error:  # the measurement itself is good
+        if link.session.is_closed:  # the emulator was ended
+            raise
+        return _STACK_ENDED[type(error)]
+    if not (isinstance(value, list) and len(value) >= 2 and all(type(n) is int for n in value[:2])):
+        raise FrameError(f"bp.stack returned {value!r:.60}, not [used, painted].")
+    return link.stack_check.figure(function.name, Stack(value[0], value[1]))
+
+
 # -- notes --------------------------------------------------------------------------------------
 
 
 def _notes(
-    link: BoardLink,
-    arguments: Arguments,
-    sampling: Sampling,
-    placement: Placement,
-    stack_check: StackCheck,
+    link: BoardLink, arguments: Arguments, sampling: Sampling, placement: Placement
 ) -> Iterator[str]:
     """Yield notes on what may change the numbers, or takes long."""
     name, known = arguments.function, link.interrupts
@@ -317,7 +302,7 @@ def _notes(
         )
     yield from _long_sending(what, placement, len(sampling.passes) * sampling.rounds.in_all)
     longest_us = known.longest_us if known is not None else 0
-    if longest_us and stack_check.masks_interrupts(name):
+    if longest_us and link.stack_check.masks_interrupts(name):
         yield (
             f"{name} masks interrupts. If it does so for more than {longest_us:,} us, the "
             f"clock of {link.device.name} misses wraps, and the numbers are too small"

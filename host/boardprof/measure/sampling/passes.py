@@ -11,9 +11,13 @@ from typing import SupportsIndex
 
 from boardprof.base.errors import RpcError, UsageError
 from boardprof.measure.sampling.board_link import BoardLink
-from boardprof.measure.sampling.counted_pass import CALIBRATION_SAMPLES, UNMASKED, CountedPass
+from boardprof.measure.sampling.counted_pass import (
+    CALIBRATION_SAMPLES,
+    UNMASKED,
+    CountedPass,
+    Selection,
+)
 from boardprof.measure.sampling.programmable import Programmable, Slots
-from boardprof.measure.sampling.selection import Selection
 from boardprof.results.record import Device
 from boardprof.results.report.measurement import Windows
 from boardprof.results.stats.ranks import FEWEST_SAMPLES
@@ -27,14 +31,10 @@ _TOO_MANY = (ErrorCode.NO_MEMORY, ErrorCode.REPLY_TOO_BIG)
 
 @dataclass(frozen=True)
 class Pass:
-    """One run of a function with one set of counters.
+    """One run of a function with one set of counters."""
 
-    Attributes:
-        fixed: the collectors that cannot be programmed; their counters are in the first pass.
-        events: collector -> the events of its slots; None for their defaults.
-    """
-
-    fixed: Selection
+    fixed: Selection  # collectors that cannot be programmed, all in the first pass
+    # collector -> the events of its slots; None for their defaults
     events: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
 
     def slots(self, collectors: Iterable[Programmable]) -> tuple[Slots, ...]:
@@ -58,10 +58,8 @@ def split_into_passes(
 ) -> tuple[Pass, ...]:
     """Distribute events over as few passes as their collectors' slots allow.
 
-    Args:
-        fixed: the collectors that are also read in the first pass.
-        events: collector -> its events; None for its default.
-        slots: collector -> the number of events that it counts at a time, >= 1.
+    ``events``: collector -> its events, None for its default. ``slots``: collector -> the number of
+    events that it counts at a time.
     """
     chunks: dict[str, list[tuple[str, ...] | None]] = {}
     for name, wanted in events.items():
@@ -95,14 +93,7 @@ class PassQueue:
         may_drop: bool,
         flags: MeasureFlag = UNMASKED,
     ) -> None:
-        """Take the passes as they are planned; the board is not programmed yet.
-
-        Args:
-            link: to the board.
-            passes: with the counters and events, at least one.
-            may_drop: whether events that the board refuses are left out, with the reason.
-            flags: of all windows: whether interrupts are masked.
-        """
+        """Take the planned passes; with ``may_drop``, leave out events that the board refuses."""
         self._link = link
         self._left = list(passes)
         self._may_drop = may_drop
@@ -116,12 +107,8 @@ class PassQueue:
     def next(self, begin: Callable[[CountedPass], object]) -> CountedPass | None:
         """Program the board for the next pass, or return None if there are no more.
 
-        Args:
-            begin: makes a request with all counters of the pass, before the user's function runs.
-                If the agent refuses that many collectors, it is called again with one less.
-
-        Raises:
-            UsageError: the board refuses an event that was asked for by name.
+        ``begin`` makes a request with all counters of the pass, before the user's function runs. If
+        the agent refuses that many collectors, it is called again with one less.
         """
         while self._left:
             chosen = self._left.pop(0)
@@ -206,20 +193,11 @@ def check_range(name: str, value: SupportsIndex, least: int, most: int) -> int:
 
 @dataclass(frozen=True)
 class Rounds:
-    """How often the function is called.
+    """How often the function is called."""
 
-    Attributes:
-        warmup: calls before the first sample, >= 0.
-        repeat: samples, >= 1.
-        number: calls in each sample, >= 1.
-
-    Raises:
-        UsageError: one is out of range.
-    """
-
-    warmup: int
-    repeat: int
-    number: int
+    warmup: int  # calls before the first sample
+    repeat: int  # samples
+    number: int  # calls in each sample
 
     def __post_init__(self) -> None:
         """Check the ranges, which are those of the wire format, and convert to int."""
@@ -238,8 +216,7 @@ class Rounds:
     def shortened(self, *, is_exact: bool) -> Rounds:
         """Return the fewest useful rounds, for a function that takes long.
 
-        Args:
-            is_exact: the board is emulated, so one sample is as good as many; a second one shows
-                whether the function keeps state between calls.
+        On an emulated board, one sample is as good as many. A second one shows whether the function
+        keeps state between calls.
         """
         return replace(self, warmup=1, repeat=2 if is_exact else FEWEST_SAMPLES)

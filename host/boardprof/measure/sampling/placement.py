@@ -63,12 +63,6 @@ class Placement:
         with Placement(memory, arguments) as placement:
             placement.call(function).execute(session.value)
             outputs = placement.fetch()
-
-    Attributes:
-        arguments: of the call.
-        sends_again: whether the host sends in/out arrays again before each call.
-        why_again: why, for Reports.
-        again_s: how long that takes, by the time of the first transfer; 0 if nothing is sent again.
     """
 
     def __init__(
@@ -82,21 +76,14 @@ class Placement:
     ) -> None:
         """Find a place for each array; nothing is sent yet.
 
-        Args:
-            memory: of the board.
-            arguments: of the call.
-            put_back: whether there will be several calls, and in/out arrays begin each of them with
-                the host's values. They come from copies on the board, if there is room.
-            store: whether constant arrays stay on the board for later calls.
-            on_transfer: see `OnTransfer`.
-
-        Raises:
-            UsageError: the arrays take more than the arena has, or a block is not this board's.
+        With ``put_back``, several calls follow, and in/out arrays begin each with the host's
+        values. They come from copies on the board, if there is room. With ``store``, constant
+        arrays stay on the board for later calls.
         """
         self._packed = (b"", 0)
-        self.sends_again = False
-        self.why_again = ""
-        self.again_s = 0.0
+        self.sends_again = False  # the host sends in/out arrays again before each call
+        self.why_again = ""  # for Reports
+        self.again_s = 0.0  # how long that takes, by the time of the first transfer
         self._memory = memory
         self.arguments = arguments
         self._put_back = put_back
@@ -423,11 +410,7 @@ class Placement:
     # -- and back ---------------------------------------------------------------------------
 
     def fetch(self) -> dict[str, npt.NDArray[Any]]:
-        """Read written arrays back into the caller's arrays; return them by parameter name as well.
-
-        Raises:
-            DeviceBoundsError: the function wrote before or after an array.
-        """
+        """Read written arrays back into the caller's arrays; return them by parameter name."""
         outputs: dict[str, npt.NDArray[Any]] = {}
         for block, slots in ((self._main, self._main_slots), (self._out, self._out_slots)):
             if block is not None:
@@ -438,24 +421,13 @@ class Placement:
     def call_for_outputs(
         self, call: Callable[[], object]
     ) -> tuple[object, dict[str, npt.NDArray[Any]]]:
-        """Make one call with the caller's values, and read back the outputs.
-
-        Args:
-            call: makes the call, with the arguments as they are placed then.
-
-        Returns:
-            The result of ``call``, and that of `fetch`.
-        """
+        """Make one call with the caller's values, and read back the outputs."""
         self.send_again()
         self.renew_outputs()
         return call(), self.fetch()
 
     def check(self) -> None:
-        """Check that no call has written before or after an array.
-
-        Raises:
-            DeviceBoundsError: a call has.
-        """
+        """Check that no call has written before or after an array."""
         for block in (self._main, self._out):
             if block is not None:
                 self._fetch(block, [])

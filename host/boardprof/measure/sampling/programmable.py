@@ -31,32 +31,20 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Event:
-    """An event that a board knows by name.
+    """An event that a board knows by name."""
 
-    Attributes:
-        name: as ``select`` takes it; empty if one entry represents many missing ones.
-        description: for people.
-        refused: why it does not count; None if it does.
-    """
-
-    name: str
+    name: str  # as ``select`` takes it; empty if one entry represents many missing ones
     description: str
-    refused: str | None
+    refused: str | None  # why it does not count; None if it does
 
 
 @dataclass(frozen=True)
 class Slots:
-    """A programmable collector with its current events.
+    """A programmable collector with its current events."""
 
-    Attributes:
-        collector: its counters have the names of their events; slots that are off keep their own.
-        layout: of its blobs, with the same names.
-        refused: event -> why it does not count.
-    """
-
-    collector: CollectorInfo
-    layout: Layout
-    refused: Mapping[str, str]
+    collector: CollectorInfo  # with the names of events; slots that are off keep their own
+    layout: Layout  # of its blobs, with the same names
+    refused: Mapping[str, str]  # event -> why it does not count
 
     @property
     def events(self) -> tuple[str, ...]:
@@ -66,13 +54,7 @@ class Slots:
 
 
 class Programmable:
-    """One programmable collector of a board.
-
-    Attributes:
-        collector: as the dictionary has it.
-        codes: event -> value of its control register; None if the board knows events by name.
-        current: the slots as this object has programmed them last; None before that.
-    """
+    """One programmable collector of a board."""
 
     def __init__(
         self,
@@ -86,20 +68,15 @@ class Programmable:
     ) -> None:
         """Wrap it; nothing is called yet.
 
-        Args:
-            session: open.
-            dictionary: the board's functions and collectors.
-            collector: its entry in the dictionary.
-            layout: of its blobs.
-            codes: event -> code; None if the board knows events by name.
-            taken: names of other counters. An event with such a name is ``COLLECTOR.event``.
-            unsupported: event, or ``COLLECTOR.event``, -> why this board does not count it.
+        An event whose name is ``taken`` by another counter is ``COLLECTOR.event``. ``unsupported``
+        has the reasons why this board does not count an event, by either name.
         """
-        self.current: Slots | None = None
+        self.current: Slots | None = None  # as this object has programmed them last
         self._refusals: dict[str, str] = {}
         self._unsupported = unsupported
         self._taken = taken
         self.collector = collector
+        # event -> value of its control register; None if the board knows events by name
         self.codes = codes
         self._session = session
         self._dictionary = dictionary
@@ -126,11 +103,7 @@ class Programmable:
         return f"{self.collector.name}.{event}" if event in self._taken else event
 
     def listed(self) -> Iterator[Event]:
-        """Ask for the events that the board knows by name; it tries each with the current ones.
-
-        Raises:
-            FrameError: the reply is not a list.
-        """
+        """Ask for the events that the board knows by name; it tries each with the current ones."""
         if self.codes is not None:
             return
         function = f"{self.collector.name}.event"
@@ -148,11 +121,7 @@ class Programmable:
         return self.by_itself() if self.current is None else self.current
 
     def select(self, events: Sequence[str]) -> Slots:
-        """Program the slots with these events, at most `slots`; the other slots are off.
-
-        Raises:
-            RpcError: a code does not fit the control register.
-        """
+        """Program the slots with these events, at most `slots`; the other slots are off."""
         reasons = {event: self.unsupported(event) for event in events}
         refused = {event: why for event, why in reasons.items() if why is not None}
         asked = [event for event in events if event not in refused]
@@ -249,12 +218,7 @@ def programmable_collectors(
 ) -> tuple[Programmable, ...]:
     """Return the programmable collectors of a board.
 
-    Args:
-        session: open.
-        dictionary: the board's functions and collectors.
-        layouts: by schema id.
-        codes: collector -> event -> code, from the board's file.
-        unsupported: counter, event or ``COLLECTOR.event`` -> why it does not count, likewise.
+    ``codes``: collector -> event -> code, from the board's file.
     """
     offered = {function.name for function in dictionary.functions}
     fixed = [c for c in dictionary.collectors if f"{c.name}.select" not in offered]

@@ -13,36 +13,17 @@ import contextlib
 import json
 import resource
 import threading
-from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from functools import cached_property
+from functools import cache
 from pathlib import Path
-from typing import Any
 
-import msgpack
-
-from boardprof.base.errors import (
-    BoardprofError,
-    DeviceError,
-    DeviceFaultError,
-    DeviceTimeoutError,
-    FrameError,
-    RpcError,
-)
-from boardprof.measure.sampling.board_link import BoardLink
-from boardprof.measure.sampling.counted_pass import PackedCall
+from boardprof.base.errors import BoardprofError, DeviceFaultError
+from boardprof.measure.session.image import BoardImage
 from boardprof.results.record import Stack
 from boardprof.target.descriptions.build_and_guard import cause_name
 from boardprof.target.elf.stack_need import ImageStack, StackNeed, image_stack
 from boardprof.target.toolchain.cache import Cache, FileHashes, digest
 from boardprof_protocol.codes import ErrorCode, FaultCause
-
-_STACK = "bp.stack"
-_NO_STACK = "the agent is compiled without BP_CFG_STACK"
-_STACK_ENDED: dict[type[DeviceError], str] = {
-    DeviceFaultError: "the function trapped in the call on painted stack",
-    DeviceTimeoutError: "the call on painted stack did not end within the time limit",
-}
 
 _VERSION = 6
 """Version of the cached data; other versions are not read."""
@@ -61,46 +42,20 @@ _HOST_GUARD = 4096
 
 
 class StackCheck:
-    """The stack needs of one board's functions.
+    """The stack needs of one board's functions; without an image, nothing is refused."""
 
-    Attributes:
-        symbol_of: from a function's name to its name for the linker.
-    """
-
-    def __init__(self, board: str, names: Sequence[str]) -> None:
-        """Take a board's name, for messages, and the names of its functions.
-
-        Without an image, the frames are unknown, and `require` refuses nothing.
-        """
+    def __init__(self, board: str, image: BoardImage) -> None:
+        """Take a board's name, for messages; its image is read when needed."""
         self._board = board
-        self._names = tuple(names)
-        self._path: Path | None = None
-        self.symbol_of: Callable[[str], str] = str
-        self._is_of_this_host = False
-
-    def know_image(self, image: Path, *, is_of_this_host: bool) -> None:
-        """Set the firmware that the board runs; it is read when needed.
-
-        Args:
-            image: its file.
-            is_of_this_host: the board is a program of this machine, and uses a stack of it.
-        """
-        self._path, self._is_of_this_host = image, is_of_this_host
-        self.__dict__.pop("_image", None)
+        self._image = image
+        self._stack_of = cache(self._read)  # by file, which may become known later
 
     def require(self, function: str) -> None:
         """Check that the function's frames fit into the stack.
 
         A chain of small frames is not refused: the board's guard catches it.
-
-        Raises:
-            DeviceFaultError: they do not fit; the function was not called.
         """
-        need, room, guard = (
-            self._need(function),
-            self._image.room,
-            self._image.guard,
-        )
+        need, room, guard = self._need(function), self._stack.room, self._stack.guard
         if need is None or room is None or need.total <= room or need.largest <= guard:
             return
         whose = "its own frame" if need.largest_of == function else f"{need.largest_of} within it"
@@ -148,10 +103,10 @@ class StackCheck:
             return f"{need.variable_of}, which {function} may call,{variable}"
         if not need.calls_unknown:
             return None
-        if self._image.largest > stack.painted:
-            return f"{by_pointer}{self._image.largest_of} reserves {self._image.largest:,} bytes"
-        if self._image.variable_of is not None:
-            return f"{by_pointer}{self._image.variable_of}{variable}"
+        if self._stack.largest > stack.painted:
+            return f"{by_pointer}{self._stack.largest_of} reserves {self._stack.largest:,} bytes"
+        if self._stack.variable_of is not None:
+            return f"{by_pointer}{self._stack.variable_of}{variable}"
         return None
 
     def _unseen(self, need: StackNeed | None, stack: Stack) -> int:
@@ -159,7 +114,7 @@ class StackCheck:
         if need is None:
             return _UNSEEN
         if need.calls_unknown:
-            return max(_UNSEEN, 2 * self._image.largest)
+            return max(_UNSEEN, 2 * self._stack.largest)
         if need.is_recursive or need.total > stack.painted:
             # A caller's frame, and below it that of a function that calls no other: all other
             # frames leave a return address.
@@ -170,55 +125,32 @@ class StackCheck:
         return 0 if stack.used <= need.total + _UNTOLD else max(_UNSEEN, need.largest)
 
     def _need(self, function: str) -> StackNeed | None:
-        return self._image.needs.get(self.symbol_of(function))
+        return self._stack.needs.get(self._image.symbol_of(function))
 
-    @cached_property
-    def _image(self) -> ImageStack:
-        found = self._read() if self._path is not None else ImageStack({})
-        if self._is_of_this_host and found.room is None:
+    @property
+    def _stack(self) -> ImageStack:
+        return self._stack_of(self._image.file)
+
+    def _read(self, file: Path | None) -> ImageStack:
+        found = ImageStack({}) if file is None else self._frames(file)
+        if self._image.is_of_this_host and found.room is None:
             return replace(found, room=_host_room(), guard=_HOST_GUARD)
         return found
 
-    def _read(self) -> ImageStack:
+    def _frames(self, file: Path) -> ImageStack:
         """Return the stack facts of the image, from the cache if it was read before."""
-        assert self._path is not None
-        content = FileHashes().of(self._path)
+        content = FileHashes().of(file)
         if content is None:
             return ImageStack({})
-        symbols = tuple(map(self.symbol_of, self._names))
+        symbols = tuple(map(self._image.symbol_of, self._image.functions))
         place = ("functions", digest("stack", _VERSION, content, symbols) + ".json")
         known = _kept(place)
         if known is not None:
             return known
-        found = image_stack(self._path, symbols)
+        found = image_stack(file, symbols)
         with contextlib.suppress(*_CACHE_ERRORS):
             Cache().write(json.dumps(asdict(found)), *place)
         return found
-
-
-def paint_stack(link: BoardLink, call: PackedCall, check: StackCheck) -> Stack | str:
-    """Call a function on painted stack; return its stack use, or why it is unknown.
-
-    If it is unknown, the call may have been left out, or may have ended early.
-    """
-    painter = next((f for f in link.dictionary.functions if f.name == _STACK), None)
-    if painter is None:
-        return _NO_STACK
-    function = call.function
-    content = bytes(msgpack.packb(function.id)) + call.content
-    try:
-        value: Any = link.session.value(painter.id, content, call.count + 1, function.name)
-    except RpcError as error:
-        if error.code != ErrorCode.UNSUPPORTED:
-            raise
-        return _NO_STACK
-    except (DeviceFaultError, DeviceTimeoutError) as error:  # the measurement itself is good
-        if link.session.is_closed:  # the emulator was ended
-            raise
-        return _STACK_ENDED[type(error)]
-    if not (isinstance(value, list) and len(value) >= 2 and all(type(n) is int for n in value[:2])):
-        raise FrameError(f"bp.stack returned {value!r:.60}, not [used, painted].")
-    return check.figure(function.name, Stack(value[0], value[1]))
 
 
 def _kept(place: tuple[str, ...]) -> ImageStack | None:

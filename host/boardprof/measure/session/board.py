@@ -4,43 +4,42 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 from weakref import WeakSet
 
-from boardprof.base.errors import BoardprofError, LinkError, UnknownNameError, UsageError
-from boardprof.measure.sampling.available_metrics import ALL, ListedMetric, listed_metrics, offer_of
-from boardprof.measure.sampling.board_link import BoardInterrupts, BoardLink
-from boardprof.measure.sampling.clock_probe import clock_probe
+from boardprof.base.errors import LinkError, UnknownNameError, UsageError
+from boardprof.measure.sampling.available_metrics import (
+    ALL,
+    ListedMetric,
+    listed_metrics,
+    metric_names,
+    offer_of,
+)
+from boardprof.measure.sampling.board_link import BoardInterrupts, BoardLink, clock_probe
+from boardprof.measure.sampling.counted_pass import Value
 from boardprof.measure.sampling.measure_function import OnNote, Progress, Sampling, measure_function
 from boardprof.measure.sampling.passes import Rounds, check_range
-from boardprof.measure.sampling.placement import OnTransfer, Placement
-from boardprof.measure.sampling.selection import metric_names
+from boardprof.measure.sampling.placement import OnTransfer
 from boardprof.measure.sampling.stack_check import StackCheck
 from boardprof.measure.sampling.window import Collectors
-from boardprof.measure.session.check_build import check_build
-from boardprof.measure.session.functions import (
-    OBSERVERS,
-    Functions,
-    HostCall,
-    RemoteFunction,
-    observe_measurement,
-)
+from boardprof.measure.session.functions import Functions, RemoteFunction
+from boardprof.measure.session.image import BoardImage, check_build
 from boardprof.measure.session.memory import Memory
-from boardprof.results.record import Device, SourcePlace
+from boardprof.results.record import Device
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.report import Report
-from boardprof.results.report.source_place import place_of_line, source_place
 from boardprof.target.arguments.dtypes import Dtypes
 from boardprof.target.cfunction import CFunction
 from boardprof.target.descriptions.board_file import BoardSpec
 from boardprof.target.elf.anchors import anchored_symbols
-from boardprof.target.elf.binutils import definition, locate
+from boardprof.target.elf.binutils import locate
 from boardprof.target.elf.identity import compilers_of
 from boardprof.wire.decode.clock import ClockFit
 from boardprof.wire.decode.dictionary import Dictionary
@@ -53,9 +52,9 @@ from boardprof_protocol.codes import TraceFlag, TraceMode
 from boardprof_protocol.layout import Layout
 
 if TYPE_CHECKING:
-    from boardprof.measure.hotspots.recording import Recording
+    from boardprof.measure.hotspots.hotspot_run import HotspotRun
     from boardprof.measure.probe_recorder import ProbeRecorder
-    from boardprof.results.probes.recording import ProbeRecording
+    from boardprof.results.probes.run import ProbeRun
     from boardprof.results.report.profile import Profile
     from boardprof.target.arguments.arguments import Arguments
 
@@ -102,16 +101,7 @@ class Board:
     ) -> None:
         """Wrap an open session; `connect` is the usual way.
 
-        Args:
-            spec: the board's description.
-            session: with the board.
-            welcome: the board's answer when the session began.
-            dictionary: its functions and collectors.
-            layouts: of its collectors' blobs.
-            is_started: the board was started for this session, which is its first.
-
-        Raises:
-            LayoutMismatchError: the board's blobs have other layouts than the host's.
+        ``is_started``: it was started for this session, which is its first.
         """
         check_layouts(spec.name, dictionary.collectors, layouts)
         OPEN_BOARDS.add(self)
@@ -122,10 +112,10 @@ class Board:
         self._is_started = is_started
         self.channels = Channels(session, welcome, dictionary)
         self.memory = Memory(session, welcome, dictionary, self.channels)
-        self.sources: dict[str, CFunction] = {}
-        self.stack_check = StackCheck(spec.name, [f.name for f in dictionary.user_functions])
-        self.functions = Functions(self)
-        self.dtypes = Dtypes(self.sources, self.memory.byte_order, self._read_image)
+        image = BoardImage(f.name for f in dictionary.user_functions)
+        self.sources = image.sources
+        self.stack_check = StackCheck(spec.name, image)
+        self.dtypes = Dtypes(self.sources, self.memory.byte_order, image.read)
         self.offer = offer_of(spec, session, dictionary, layouts)
         self.device = Device(
             name=spec.name,
@@ -141,20 +131,41 @@ class Board:
             collectors=dictionary.collectors,
             cflags=spec.build.cflags,
         )
-        self.link = BoardLink(session, dictionary, layouts, self.device, self.offer.programmable)
+        self.link = BoardLink(
+            session,
+            dictionary,
+            layouts,
+            self.device,
+            self.offer.programmable,
+            self.memory,
+            image,
+            self.stack_check,
+        )
+        self.functions = Functions(self.link, self._call)
         self.collectors = Collectors(self.link)
         self.flags: str | None = None
         self.libc: str | None = None
         self.compilers: tuple[str, ...] = ()
-        self.image: Path | None = None
-        self._has_read_image = False
         self.start_again: Callable[[BoardSpec], Board] | None = None
         self.files: tuple[Path, ...] = ()
-        self._recording: Recording | None = None
+        self._recorded: HotspotRun | None = None
+
+    @property
+    def image(self) -> Path | None:
+        """The ELF file of the firmware that it runs; None if not known."""
+        return self.link.image.file
+
+    def symbol_of(self, function: str) -> str:
+        """Return a function's name for the linker; in C++ that differs from its name."""
+        return self.link.image.symbol_of(function)
+
+    def source_of(self, function: str) -> CFunction | None:
+        """Return what sources or debug information say of a function; None if there are none."""
+        return self.link.image.source_of(function)
 
     def know(self, functions: Iterable[CFunction]) -> None:
         """Add facts about functions that the board does not report: the members of structs."""
-        self.sources.update((function.name, function) for function in functions)
+        self.link.image.know(functions)
 
     def know_image(
         self,
@@ -166,50 +177,15 @@ class Board:
     ) -> None:
         """Set the board's image, after a check that the board runs it.
 
-        Args:
-            image: its ELF file.
-            is_of_this_host: it uses a stack of this machine.
-            built: its build id, if it was built from the user's sources. If None, the file's is
-                read, except for a board that was started with it.
-            on_note: gets a note if neither the board nor the file shows what runs.
-
-        Raises:
-            BuildMismatchError: another image runs.
+        ``built`` is its build id, if it was built from the user's sources. If None, the file's is
+        read, except for a board that was started with it.
         """
         if built is not None or not self._is_started:
             check_build(self.device, image, built, on_note)
-        self.stack_check.know_image(image, is_of_this_host=is_of_this_host)
+        self.link.image.file, self.link.image.is_of_this_host = image, is_of_this_host
         self.session.locate = cache(partial(locate, image))
-        self.image = image
         self.compilers = compilers_of([image])
-        self.stack_check.symbol_of = self.symbol_of
         self.memory.symbol_at = anchored_symbols(image)
-
-    def symbol_of(self, function: str) -> str:
-        """Return a function's name for the linker; in C++ that differs from its name."""
-        is_plain = function.isidentifier() or function not in self.functions
-        known = self.sources.get(function) if is_plain else self.source_of(function)
-        return function if known is None else known.symbol
-
-    def source_of(self, function: str) -> CFunction | None:
-        """Return what the debug information says of a function; None if there is none.
-
-        A board that runs an image of its own has the types of structs in that image.
-        """
-        if function not in self.sources:
-            self._read_image()
-        return self.sources.get(function)
-
-    def _read_image(self) -> None:
-        """Read the functions of the image once; without debug information, nothing is known."""
-        if self.image is None or self._has_read_image:
-            return
-        from boardprof.target.elf.functions import functions  # later: reading takes a while
-
-        with contextlib.suppress(BoardprofError):  # such as an image without symbols
-            known = functions([self.image])
-            self.know([each for each in known if each.name not in self.sources])
-        self._has_read_image = True  # last: another thread may ask meanwhile
 
     @property
     def calls(self) -> int | None:
@@ -220,6 +196,15 @@ class Board:
     def interrupts(self) -> BoardInterrupts | None:
         """The board's facts about its interrupts; None if it cannot mask them."""
         return self.link.interrupts
+
+    def _call(
+        self, remote: RemoteFunction, args: Sequence[object], named: Mapping[str, object]
+    ) -> object:
+        if not OBSERVERS:  # the only cost of observers while there are none
+            return remote.run(args, named, self.session.value)
+        with self.session.turn(remote.info.name):
+            call = HostCall(self, remote, args, named)
+            return observe(call, lambda value: remote.run(args, named, value), self.session.value)
 
     def profile(
         self,
@@ -300,25 +285,10 @@ class Board:
     ) -> Measurement:
         """Measure as `profile` does, and return the samples instead of a Report.
 
-        Args:
-            function: as for `profile`, like the other arguments.
-            args: its arguments.
-            metrics: names of metrics or counters.
-            warmup: calls before the first sample, >= 0.
-            repeat: samples, >= 1.
-            number: calls in each sample, >= 1.
-            may_shorten: take fewer samples, after one warm-up call, if a call takes more than 0.5 s
-                of wall time: two on an emulated board, else five, the fewest that a rank test can
-                judge. Without a warm-up call, this has no effect.
-            named: arguments by parameter name.
-            cold: also measure the function's first call.
-            mask_interrupts: let no interrupt run within the windows of samples.
-            on_progress: called with (rounds done, total rounds).
-            on_transfer: called while arrays go over the line.
-            on_note: called with notes on what takes long, and on what may change the numbers.
-
-        Raises:
-            BoardprofError: as `profile`.
+        With ``may_shorten``, take fewer samples, after one warm-up call, if a call takes more than
+        0.5 s of wall time: two on an emulated board, else five, the fewest that a rank test can
+        judge. Without a warm-up call, this has no effect. ``on_note`` is called with notes on what
+        takes long, and on what may change the numbers.
         """
         rounds = Rounds(warmup, repeat, number)
         remote = self.measurable(function)
@@ -336,24 +306,11 @@ class Board:
                 on_progress=on_progress,
                 on_note=on_note,
             )
-
-            def measure() -> Measurement:
+            with watched(HostCall(self, remote, arguments=arguments, rounds=rounds)) as watch:
                 calls_before = self.calls
-                found = measure_function(
-                    self.link,
-                    self.memory,
-                    self.stack_check,
-                    remote,
-                    arguments,
-                    sampling,
-                    on_transfer,
-                )
-                return self.described(found, calls_before)
-
-            if OBSERVERS:
-                call = HostCall(self, remote, arguments=arguments, rounds=rounds)
-                return observe_measurement(call, measure)
-            return measure()
+                found = measure_function(self.link, remote, arguments, sampling, on_transfer)
+                watch.measurement = found = self.described(found, calls_before)
+            return found
 
     def hotspots(
         self,
@@ -398,65 +355,31 @@ class Board:
         """
         remote = self.measurable(function)
         if sampled:
+            from boardprof.measure.hotspots.sampling import sampled_profile
+
             arguments = remote.bind(args, named or {})
             check_range("samples", samples, 1, 2**31 - 1)
-            rounds = Rounds(warmup, samples, 1)
-            return self._sampled(remote, arguments, rounds, seed, probe, on_samples)
+            check_range("seed", seed, 0, 2**32 - 1)
+            return sampled_profile(
+                self.link,
+                remote.info,
+                arguments,
+                Rounds(warmup, samples, 1),
+                seed,
+                probe,
+                compiler=self.spec.build.cc,
+                sources=self.files,
+                on_samples=on_samples,
+            )
         if probe is not None:
             raise UsageError("A debug probe takes samples.", hint="sampled=True")
         with self.session.turn(function):  # the recorder is one for all threads, too
-            if self._recording is None:
-                self._recording = self._record()
-            return self._recording.profile(function, *args, named=named, warmup=warmup)
+            if self._recorded is None:
+                self._recorded = self._record()
+            return self._recorded.profile(function, *args, named=named, warmup=warmup)
 
-    def _sampled(
-        self,
-        remote: RemoteFunction,
-        arguments: Arguments,
-        rounds: Rounds,
-        seed: int,
-        probe: str | None,
-        on_samples: Progress | None,
-    ) -> Profile:
-        from boardprof.measure.hotspots import (  # later: most runs sample nothing
-            probe_sampling,
-            sampling,
-        )
-        from boardprof.measure.hotspots.debug_probe import DebugProbe
-
-        check_range("seed", seed, 0, 2**32 - 1)
-        board, name, wanted = self.spec.name, remote.info.name, rounds.repeat
-        if self.image is None:
-            raise UsageError(
-                f"boardprof does not know what {board} at {self.device.port} runs, so samples "
-                "cannot be given names.",
-                hint="name the firmware's ELF file with --image",
-            )
-        with contextlib.ExitStack() as stack:
-            if probe is None:
-                agent = sampling.sampled_board(
-                    board, self.session, self.memory, self.dictionary, self.welcome.pointer_size
-                )
-                take = partial(sampling.take_samples, agent, seed=seed)
-            else:
-                reader = stack.enter_context(contextlib.closing(DebugProbe(probe, seed)))
-                probe_sampling.check_board(reader, self.image, board, self.welcome.boot_id)
-                take = partial(probe_sampling.take_probe_samples, reader, self.session)
-            symbol = self.symbol_of(name)
-            image = sampling.sampled_image(self.image, symbol, self.spec.build.cc, self.files)
-            self.stack_check.require(name)
-            stack.enter_context(self.session.turn(name))
-            placement = stack.enter_context(Placement(self.memory, arguments, put_back=True))
-            for _ in range(rounds.warmup):
-                placement.send_again()
-                placement.call(remote.info).execute(self.session.value)
-            found = take(placement, remote.info, image.table, wanted, on_samples=on_samples)
-        return sampling.sampled_profile(found, board, name, image, wanted, seed)
-
-    def _record(self) -> Recording:
-        from boardprof.measure.hotspots.recording import (
-            Recording,  # later: most runs record nothing
-        )
+    def _record(self) -> HotspotRun:
+        from boardprof.measure.hotspots.hotspot_run import HotspotRun  # later: most runs have none
 
         if self.start_again is None or self.image is None:
             raise UsageError(
@@ -471,8 +394,8 @@ class Board:
             board.know(sources)
             return board
 
-        names = {each.name: self.symbol_of(each.name) for each in self.dictionary.user_functions}
-        return Recording(self.spec, self.image, names, start, sources=self.files)
+        names = {name: self.link.image.symbol_of(name) for name in self.link.image.functions}
+        return HotspotRun(self.spec, self.image, names, start, sources=self.files)
 
     def measurable(self, function: str) -> RemoteFunction:
         """Return a function that can be measured.
@@ -497,19 +420,12 @@ class Board:
             measurement,
             flags=self.flags,
             libc=self.libc,
-            source=self._source_of(measurement.function),
+            source=self.link.image.place_of(measurement.function, self.files),
             compilers=self.compilers,
             parts=self.offer.parts,
             formulas=self.offer.formulas,
             calls_before=calls_before,
         )
-
-    def _source_of(self, function: str) -> SourcePlace | None:
-        known = self.sources.get(function)
-        if known is not None:
-            return source_place(known.source, known.line, self.files)
-        found = None if self.image is None else definition(self.image, function)
-        return None if found is None else place_of_line(found.path, found.line)
 
     def metrics(self) -> list[ListedMetric]:
         """Ask the board for everything that ``metrics=`` can name, as ``boardprof metrics`` does.
@@ -581,7 +497,7 @@ class Board:
         what |= TraceFlag.STATISTICS if statistics else TraceFlag(0)
         return self._probe_recorder(what, modes[mode])
 
-    def kept_events(self) -> ProbeRecording:
+    def kept_events(self) -> ProbeRun:
         """Return the events that a ring has kept over a reset, from mode ``overwrite``.
 
         Recording stops. The time of the oldest event is 0.
@@ -594,7 +510,7 @@ class Board:
 
     def _probe_recorder(self, what: TraceFlag, mode: TraceMode) -> ProbeRecorder:
         from boardprof.measure.probe_recorder import ProbeRecorder, check_probes
-        from boardprof.results.probes.recording import Recorded
+        from boardprof.results.probes.run import RunFacts
 
         check_probes(self.spec.name, self.dictionary)
         if self.image is None:
@@ -604,7 +520,7 @@ class Board:
                 hint="give the image that runs on the board (--image)",
             )
         device = self.device
-        facts = Recorded(
+        facts = RunFacts(
             board=device.name,
             port=device.port,
             clock_kind=device.clock_kind,
@@ -635,8 +551,8 @@ class Board:
 
         A call of another thread ends with a `LinkError`.
         """
-        if self._recording is not None:
-            self._recording.close()
+        if self._recorded is not None:
+            self._recorded.close()
         self.session.close()
 
     def __enter__(self) -> Self:
@@ -651,3 +567,115 @@ class Board:
     ) -> None:
         """Close the board."""
         self.close()
+
+
+# -- observers ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class HostCall:
+    """A call that the host's program makes."""
+
+    board: Board
+    function: RemoteFunction
+    args: Sequence[object] = ()  # unless they are already bound
+    named: Mapping[str, object] = field(default_factory=dict)
+    arguments: Arguments | None = None
+    rounds: Rounds | None = None  # None for a single call
+    label: str | None = None  # the caller's name for the call, such as a network's layer
+
+    def bound(self) -> Arguments:
+        """Return the arguments, bound now unless they are already."""
+        return self.arguments or self.function.bind(self.args, self.named)
+
+
+class Observation(Protocol):
+    """Observation of one call, from the host's first step to the last."""
+
+    def begin(self) -> None:
+        """Note that the call begins."""
+
+    def through(self, value: Value, is_plain: bool) -> Value:
+        """Return the function that makes the call itself; the arrays are already on the board.
+
+        This is not used for a measurement, whose windows are the board's own.
+
+        ``is_plain``: ``value`` does nothing but the call, so that a measured call may replace it.
+        """
+
+    def end(self, measurement: Measurement | None, error: BaseException | None) -> None:
+        """Note that the call has ended, with its measurement or its exception."""
+
+
+class Observer(Protocol):
+    """Observer of the calls of all boards."""
+
+    def prepare(self, board: Board) -> None:
+        """Prepare for a board whose samples will be watched one by one.
+
+        An observer that programs the board's slots does it now: the samples' own events are
+        selected afterwards.
+        """
+
+    def watch(self, call: HostCall) -> Observation | None:
+        """Return the observation of a call, or None if it is not observed."""
+
+
+OBSERVERS: list[Observer] = []
+"""The active observers. The code that adds one also removes it."""
+
+_IS_UNOBSERVED: ContextVar[bool] = ContextVar("boardprof_is_unobserved", default=False)
+
+
+def observe(call: HostCall, run: Callable[[Value], object], value: Value) -> object:
+    """Make a call as the observers want it."""
+    with watched(call) as watch:
+        for number, each in enumerate(reversed(watch.observations)):
+            value = each.through(value, is_plain=number == 0)
+        return run(value)
+
+
+def prepare_observers(board: Board) -> None:
+    """Prepare all observers for a board; see `Observer.prepare`."""
+    with board.session.turn("the profiler"):  # as around `Observer.watch`
+        for observer in _observers():
+            observer.prepare(board)
+
+
+@contextlib.contextmanager
+def unobserved() -> Iterator[None]:
+    """Hide calls from observers, such as calls that an observer itself makes."""
+    token = _IS_UNOBSERVED.set(True)
+    try:
+        yield
+    finally:
+        _IS_UNOBSERVED.reset(token)
+
+
+def _observers() -> tuple[Observer, ...]:
+    return () if _IS_UNOBSERVED.get() else tuple(OBSERVERS)
+
+
+@dataclass(eq=False)
+class Watch:
+    """The observations of one call, and its measurement as soon as there is one."""
+
+    observations: list[Observation]
+    measurement: Measurement | None = None
+
+
+@contextlib.contextmanager
+def watched(call: HostCall) -> Iterator[Watch]:
+    """Start the observations of a call, and end them in reverse order."""
+    found = [observer.watch(call) for observer in _observers()]
+    watch = Watch([each for each in found if each is not None])
+    for each in watch.observations:
+        each.begin()
+    try:
+        yield watch
+    except BaseException as error:
+        for each in reversed(watch.observations):
+            each.end(None, error)
+        raise
+    for each in reversed(watch.observations):
+        each.end(watch.measurement, None)

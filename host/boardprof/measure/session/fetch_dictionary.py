@@ -28,17 +28,7 @@ _WHOLE_S = 60.0
 
 
 def fetch_dictionary(session: Session, cache: Path | None) -> Dictionary:
-    """Ask the board, or take the stored dictionary of a board with the same build and hash.
-
-    Args:
-        session: open.
-        cache: folder for stored dictionaries, or None.
-
-    Raises:
-        FrameError: the dictionary contradicts the board's own hash, or has no end.
-        LinkError: it is not a dictionary.
-        BoardTimeoutError: the board does not answer, or does not finish in time.
-    """
+    """Ask the board, or take the stored dictionary of a board with the same build and hash."""
     welcome = session.welcome
     assert welcome is not None, "the session is open"
     name = f"{welcome.build_id.hex()}-{welcome.dictionary_hash:08x}.msgpack"
@@ -76,12 +66,7 @@ def _keep(path: Path, stored: bytes) -> None:
 
 
 def _ask(session: Session) -> Iterator[bytes]:
-    """Yield the board's answers, up to a limit: a device without an agent may never end.
-
-    Raises:
-        FrameError: they have more than `MOST_BYTES` together.
-        BoardTimeoutError: they take too long together.
-    """
+    """Yield the board's answers, up to a limit: a device without an agent may never end."""
     whole_s = max(_WHOLE_S, session.timeout_s)
     end_s = time.monotonic() + whole_s
     size = 0

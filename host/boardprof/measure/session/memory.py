@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Literal
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from boardprof.base.errors import FrameError, RpcError, UsageError, agent_option
-from boardprof.measure.session.stored_constants import StoredConstants
 from boardprof.target.arguments.passing import Block, BoardPointer
 from boardprof.wire.decode.dictionary import Dictionary
 from boardprof.wire.link.bulk import Channels
@@ -29,6 +29,7 @@ _CALL_OVERHEAD = 24
 """Bytes of a body besides the data: array, ids, three numbers of five bytes, the bin's head."""
 
 
+_ALIGNMENT = 16
 _TOKEN = struct.Struct("<IIi")
 _TOKEN_BIT = 1 << 31
 
@@ -55,6 +56,7 @@ class Memory:
         self._write_chunk = body_capacity(welcome.mtu_rx) - _CALL_OVERHEAD
         self._read_chunk = body_capacity(welcome.mtu_tx) - _CALL_OVERHEAD
         self.size = dictionary.arena_bytes
+        self.pointer_size = welcome.pointer_size
         self.byte_order: Literal["little", "big"] = "big" if welcome.big_endian else "little"
         self._held: dict[int, Block] = {}
         self._released: list[Block] = []
@@ -118,13 +120,7 @@ class Memory:
         return crc
 
     def point(self, block: Block, offset: int, reference: bytes) -> None:
-        """Let the board write a pointer into a block.
-
-        Args:
-            block: from `alloc`.
-            offset: of the pointer, in bytes.
-            reference: what it points to (SPEC.md 5.9).
-        """
+        """Let the board write a pointer into a block."""
         self._call("bp.point", block.handle, offset, reference)
 
     def unpoint(self, block: Block, offset: int) -> bytes:
@@ -135,11 +131,7 @@ class Memory:
         return reference
 
     def pointer(self, reference: bytes) -> BoardPointer | None:
-        """Return a pointer to memory outside of the arena; None for NULL.
-
-        Raises:
-            FrameError: it is not a reference to such memory.
-        """
+        """Return a pointer to memory outside of the arena; None for NULL."""
         if not reference:
             return None
         if len(reference) != _TOKEN.size:
@@ -177,14 +169,12 @@ class Memory:
     @property
     def held_bytes(self) -> int:
         """Bytes of all blocks that are not freed, each rounded up to 16."""
-        return sum(-(-block.size // 16) * 16 for block in [*self._held.values()])
+        return sum(-(-block.size // _ALIGNMENT) * _ALIGNMENT for block in [*self._held.values()])
 
     def release(self, blocks: Iterable[Block], *, now: bool) -> None:
         """Free blocks now, or before the next `alloc`.
 
-        Args:
-            blocks: from `alloc` or `new_block`.
-            now: False if the board may still be in a call, or cannot be reached.
+        ``now`` is False if the board may still be in a call, or cannot be reached.
         """
         for block in blocks:
             self._held.pop(block.handle, None)
@@ -307,3 +297,120 @@ def _check_range(block: Block, offset: int, size: int) -> None:
             f"{size:,} bytes from offset {offset:,} exceed the block of {block.size:,} bytes.",
             hint=f"stay within 0 to {block.size:,}",
         )
+
+
+# -- constants ----------------------------------------------------------------------------------
+
+
+class Place(NamedTuple):
+    """Where content is: an offset in a block, in bytes."""
+
+    block: Block
+    offset: int
+
+
+class StoredConstants:
+    """One block of the arena with the content of constant arrays, from one call to the next.
+
+    A line takes much longer to send an array than the board to compute its CRC-32. No declaration
+    is trusted: a function may cast ``const`` away, or write anywhere. So the board computes the CRC
+    before each call that uses the content again, and what differs is sent again.
+
+    It takes half of the arena's free part at most, at its end. So all other blocks have the same
+    places with and without it. `Memory.alloc` frees it if something else needs the room.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        """Store nothing yet."""
+        self._memory = memory
+        self._block: Block | None = None
+        self._end = 0
+        self._offsets: dict[bytes, list[int]] = {}
+        self._users = 0
+        self._full_bytes: int | None = None  # held when there was no room
+
+    def take(self, contents: Sequence[bytes], *, besides: int) -> list[Place] | None:
+        """Return places of these contents, which the board has now; None if there is no room.
+
+        Each has a place of its own, even if two are equal; `give_back` ends their use. ``besides``
+        is the number of bytes that the same call needs in the arena besides them.
+        """
+        rooms = [-(-len(content) // _ALIGNMENT) * _ALIGNMENT for content in contents]
+        free = self._memory.size - self._memory.held_bytes
+        half = free // 2 // _ALIGNMENT * _ALIGNMENT
+        size = half if self._block is None else self._block.size
+        if sum(rooms) > size or besides > free - size:
+            return None
+        block = self._block or self._reserve(size)
+        if block is None:
+            return None
+        self._users += 1
+        try:
+            return self._places(block, contents, rooms)
+        except BaseException:
+            self._users -= 1
+            raise
+
+    def give_back(self) -> None:
+        """End the use of places from `take`."""
+        self._users -= 1
+
+    def free(self) -> bool:
+        """Free the block; return whether that has made room."""
+        if self._block is None or self._users:
+            return False
+        block, self._block = self._block, None
+        self._offsets.clear()
+        self._memory.release([block], now=True)
+        return True
+
+    def refuse(self) -> None:
+        """Store nothing as long as the arena is as full as now."""
+        self._full_bytes = self._memory.held_bytes
+
+    def _reserve(self, size: int) -> Block | None:
+        """Reserve the block at the end of the arena: above a filler, which is freed again."""
+        memory = self._memory
+        if not memory.has_crc or memory.held_bytes == self._full_bytes:
+            return None
+        filler = memory.new_block(
+            (memory.size - memory.held_bytes - size) // _ALIGNMENT * _ALIGNMENT
+        )
+        try:
+            self._block, self._end = memory.new_block(size), 0
+        except RpcError as error:
+            if error.code != ErrorCode.NO_MEMORY:
+                raise
+            self.refuse()
+        finally:
+            memory.release([filler], now=False)
+        return self._block
+
+    def _places(self, block: Block, contents: Sequence[bytes], rooms: Sequence[int]) -> list[Place]:
+        known = self._known(contents)
+        new = sum(room for room, offset in zip(rooms, known, strict=True) if offset is None)
+        if new > block.size - self._end:
+            self._offsets.clear()
+            self._end, known = 0, [None] * len(contents)
+        places = []
+        for content, room, offset in zip(contents, rooms, known, strict=True):
+            if offset is None:
+                offset, self._end = self._end, self._end + room
+                self._memory.write(block, content, offset)
+                self._offsets.setdefault(content, []).append(offset)
+            elif self._memory.crc(block, offset, len(content)) != zlib.crc32(content):
+                self._memory.write(block, content, offset)
+            places.append(Place(block, offset))
+        return places
+
+    def _known(self, contents: Sequence[bytes]) -> list[int | None]:
+        """Return where each content was stored; None for what was not."""
+        taken: set[int] = set()
+        known = []
+        for content in contents:
+            free = (each for each in self._offsets.get(content, ()) if each not in taken)
+            offset = next(free, None)
+            if offset is not None:
+                taken.add(offset)
+            known.append(offset)
+        return known

@@ -8,8 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from boardprof.base.errors import UsageError
 from boardprof.results.comparison.comparison import (
@@ -60,9 +59,6 @@ from boardprof.results.row_origins import (
 )
 from boardprof.results.stats.groups import summaries
 
-if TYPE_CHECKING:
-    from boardprof.results.history.run import Run
-
 __all__ = ["compare"]
 
 _DURATION = "Duration (us)"
@@ -77,74 +73,41 @@ SPREAD_RUNS: Final = 20
 
 
 def compare(
-    before: Report | str | int | Path,
-    after: Report | str | int | Path,
+    before: Report,
+    after: Report,
     rules: str | Rule | Iterable[str | Rule] = (),
     *,
     alpha: float = 0.01,
     allow: Iterable[str] = (),
-    before_name: str | None = None,
-    after_name: str | None = None,
+    before_name: str = "before",
+    after_name: str = "after",
     fail_if_missing: bool = False,
     sessions: int = 1,
     earlier: Sequence[Report] | None = None,
     spread_runs: int = SPREAD_RUNS,
 ) -> Comparison:
-    """Compare two Reports row by row and metric by metric.
-
-    Args:
-        before: the old Report, or a reference to it in the history or the file system: ``last``,
-            ``#42``, its number, a name given by ``--save``, a branch, a commit, a JSON file or its
-            Path.
-        after: the new Report, likewise.
-        rules: one or more rules that a change must not break, such as ``cycles:median>2%``.
-        alpha: metrics that are not exact differ if the rank test gives a smaller p; 0 < alpha < 1.
-        allow: mismatches to ignore: ``clock``, ``board``, ``compiler``, ``inputs``.
-        before_name: name of the old Report in output.
-        after_name: name of the new Report in output.
-        fail_if_missing: rows that a rule could not judge are failures, like regressions.
-        sessions: number of sessions in each Report. Each has the same number of samples, and they
-            follow one after the other. Sessions of the two Reports alternated and are judged in
-            pairs.
-        earlier: Reports of earlier runs, the oldest first, for rules in spreads. None for the clean
-            runs of the branch of ``before`` up to it, which is then a run of the history.
-        spread_runs: how many of them, at most.
-
-    Raises:
-        UsageError: an argument has the wrong type, or alpha is out of range.
-        RuleError: a rule does not parse.
-        UnknownNameError: a rule's metric or a mismatch to allow does not exist.
-        ComparisonError: the Reports have nothing in common, have a mismatch that is not allowed, or
-            are the same run of the history.
-    """
+    """Compare two Reports; see `boardprof.compare`, which also takes runs of the history."""
     parsed = parse_rules(rules)
     allowed = _checked(alpha, allow)
-    old, old_name, old_run = _resolved(before, before_name or "before")
-    new, new_name, new_run = _resolved(after, after_name or "after")
-    if old_run is not None and new_run is not None and old_run.id == new_run.id:
-        raise ComparisonError(
-            f"Before and after are the same run, {new_name}: nothing could differ.",
-            hint="name an older one, such as last~1; boardprof history lists them",
-        )
-    _check_rows(old, new)
-    old_boards, new_boards = facts_of(old), facts_of(new)
+    _check_rows(before, after)
+    old_boards, new_boards = facts_of(before), facts_of(after)
     devices = paired_boards(old_boards, new_boards, allowed)
     notes = check_same(devices, old_boards, new_boards, allowed)
-    old_groups, new_groups = summaries(old), summaries(new)
+    old_groups, new_groups = summaries(before), summaries(after)
     pairing = Pairing(devices, needs_hash(old_groups) or needs_hash(new_groups))
     named = {name for rule in parsed if not rule.is_glob for name in rule.chosen(SHARES)}
     checks = "inputs" not in allowed
-    olds = side_of(old, old_groups, pairing, named, is_old=True, checks_inputs=checks)
-    news = side_of(new, new_groups, pairing, named, is_old=False, checks_inputs=checks)
+    olds = side_of(before, old_groups, pairing, named, is_old=True, checks_inputs=checks)
+    news = side_of(after, new_groups, pairing, named, is_old=False, checks_inputs=checks)
     _check_common(olds, news)
     rows, apart = _rows(olds, news, pairing, alpha, sessions)
     gaps = [
-        *lost_samples(old, pairing, named, is_old=True),
-        *lost_samples(new, pairing, named, is_old=False),
+        *lost_samples(before, pairing, named, is_old=True),
+        *lost_samples(after, pairing, named, is_old=False),
         *apart,
     ]
-    usual_of = _usual_of(parsed, old_run, new, allowed, earlier, spread_runs)
-    unknown = _unknown_stacks(old, new, pairing)
+    usual_of = _usual_of(parsed, after, allowed, earlier, spread_runs)
+    unknown = _unknown_stacks(before, after, pairing)
     gated = apply_rules(rows, parsed, alpha, gaps, usual_of, unknown)
     if any(row.metric == SHARE for row in rows):
         notes.append(
@@ -167,16 +130,16 @@ def compare(
         ),
         parsed,
         float(alpha),
-        old_name,
-        new_name,
-        identity(old, old_boards),
-        identity(new, new_boards),
+        before_name,
+        after_name,
+        identity(before, old_boards),
+        identity(after, new_boards),
         gated.unjudged,
         fail_if_missing,
         gated.judged,
         gated.idle,
-        _reasons(old, new, gated.rows, pairing),
-        {**places_of(old), **places_of(new)},
+        _reasons(before, after, gated.rows, pairing),
+        {**places_of(before), **places_of(after)},
     )
 
 
@@ -203,7 +166,6 @@ def _check_rows(old: Report, new: Report) -> None:
 
 def _usual_of(
     rules: Iterable[Rule],
-    run: Run | None,
     new: Report,
     allowed: Iterable[str],
     earlier: Sequence[Report] | None,
@@ -214,14 +176,10 @@ def _usual_of(
     if needing is None:
         return lambda row, statistic: None
     if earlier is None:
-        if run is None:
-            raise ComparisonError(
-                f"The rule {needing} needs earlier runs, which only a run of the history has.",
-                hint="compare with a run of a branch, such as branch:main",
-            )
-        from boardprof.results.history.report_lookup import branch_reports
-
-        earlier = branch_reports(run, most)
+        raise ComparisonError(
+            f"The rule {needing} needs earlier runs, which only a run of the history has.",
+            hint="compare with a run of a branch, such as branch:main",
+        )
     found = trends_of(earlier[-most:], lambda report: compare(report, new, allow=allowed))
 
     def usual_of(row: Difference, statistic: str) -> Usual | None:
@@ -229,18 +187,6 @@ def _usual_of(
         return None if trend is None else trend.usual(statistic)
 
     return usual_of
-
-
-def _resolved(side: Report | str | int | Path, name: str) -> tuple[Report, str, Run | None]:
-    """Return a Report, its name in output, and its run in the history, if it is one."""
-    if isinstance(side, Report):
-        return side, name, None
-    from boardprof.results.history.report_lookup import (
-        find_run,  # here: only names need the history
-    )
-
-    found = find_run(side)
-    return found.report, found.label, found.run
 
 
 def _check_common(old: Side, new: Side) -> None:

@@ -12,7 +12,7 @@ from typing import Final, cast
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.packages import entries, named_function
 from boardprof.results.history.run_table import Database
-from boardprof.results.history.sqlite_runs import SqliteDatabase
+from boardprof.results.history.sqlite import SqliteDatabase
 
 _GROUP: Final = "histories"
 _POSTGRES: Final = "boardprof.results.history.postgres.server"
@@ -43,12 +43,7 @@ def is_url(place: str | Path) -> bool:
 
 
 def require_place(place: str) -> None:
-    """Require text to be the path of a file, or to look like a URL.
-
-    Raises:
-        UsageError: it is rather a URL with a mistake, or libpq's ``host=...``. The message does not
-            quote it, because it may have a password.
-    """
+    """Require text to be the path of a file, or to look like a URL."""
     text = place.strip()
     if is_url(text):
         return
@@ -72,13 +67,7 @@ def has_password(url: str) -> bool:
 
 
 def database_of(place: str | Path, timeout_s: float) -> Database:
-    """Return the database at a place; nothing is opened yet.
-
-    Raises:
-        UnknownNameError: no database has that kind of URL.
-        UsageError: a package that it needs is not installed, or the URL is not valid; see
-            `require_place`, too.
-    """
+    """Return the database at a place; nothing is opened yet."""
     if not is_url(place):
         if isinstance(place, str):
             require_place(place)

@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.metrics import digits
-from boardprof.results.history.choice import Choice
 from boardprof.results.history.project import Project
 from boardprof.results.history.run import KINDS, LAST, Run, storable
-from boardprof.results.history.run_table import RunTable
+from boardprof.results.history.run_table import Choice, RunTable
 
 _LARGEST = (1 << 63) - 1
 """Largest number in SQLite; no run has it."""
@@ -35,12 +34,10 @@ class Reference:
     """A parsed reference.
 
     Attributes:
-        text: as it was written.
         word: without ``#``, ``KIND:`` and ``~N``, in the form that the file stores.
         back: number of runs to go back from the newest match, >= 0.
         number: of the run, if the word is a number; else None. Like ``back``, it is limited to the
             largest number that the file can store.
-        must_be_number: it was written with ``#``.
         kind: required kind, ``name``, ``branch`` or ``commit``; "" if any.
     """
 
@@ -58,11 +55,7 @@ class Reference:
 
 
 def parse_reference(ref: str | int) -> Reference:
-    """Parse a reference.
-
-    Raises:
-        UsageError: it is empty, ``#`` has no number, or it is neither a string nor a number.
-    """
+    """Parse a reference."""
     text = f"#{digits(ref)}" if type(ref) is int else ref
     if not isinstance(text, str):
         raise UsageError(f"{ref!r:.60} does not name a run.", hint=_FORMS)
@@ -93,16 +86,7 @@ def run_by_number(table: RunTable, reference: Reference) -> Run | None:
 
 
 def run_by_word(table: RunTable, reference: Reference, project: Project | None) -> Run | None:
-    """Return the run that a word means: ``last``, else a name or a branch, else a commit.
-
-    Args:
-        table: open for reading.
-        reference: the word.
-        project: whose runs are meant; None for all.
-
-    Raises:
-        UsageError: it is both a name and a branch, of different runs.
-    """
+    """Return the run that a word means: ``last``, else a name or a branch, else a commit."""
     if reference.must_be_number:
         return None
     if reference.word == LAST and not reference.kind:

@@ -30,15 +30,7 @@ _QUIETLY = {
 
 
 def git_output(folder: str | Path, *words: str) -> str | None:
-    """Return git's output in a folder; None if it fails, or git is not installed.
-
-    Args:
-        folder: where it runs.
-        words: of the command, without ``git``.
-
-    Raises:
-        HistoryError: it has not ended after ten seconds.
-    """
+    """Return git's output in a folder; None if it fails, or git is not installed."""
     try:
         done = run_git(folder, *words)
     except subprocess.TimeoutExpired as error:
@@ -57,10 +49,6 @@ def run_git(
     """Run git on a folder's repository, whatever the environment says; it never prompts.
 
     ``timeout_s``: limit of the wait; None for 10 s.
-
-    Raises:
-        OSError: it is not installed.
-        subprocess.TimeoutExpired: it has not ended in time.
     """
     inherited = {name: value for name, value in os.environ.items() if name not in _FOLDERS}
     return subprocess.run(
@@ -78,9 +66,6 @@ def repository_path(folder: str | Path) -> str | None:
     """Return the folder that all work trees of a folder's repository share.
 
     It is absolute, such as ``/home/me/fir/.git``; None outside of a repository, or without git.
-
-    Raises:
-        HistoryError: git does not answer.
     """
     told = git_output(folder, "rev-parse", "--git-common-dir")
     if not told:
@@ -101,11 +86,7 @@ def first_commit(folder: str | Path) -> str:
 
 
 def has_branch(folder: str | Path, name: str) -> bool:
-    """Tell whether a folder's repository, or a remote of it as last fetched, has a branch.
-
-    Raises:
-        HistoryError: git does not answer.
-    """
+    """Tell whether a folder's repository, or a remote of it as last fetched, has a branch."""
     told = git_output(folder, "for-each-ref", "--format=%(refname)", "refs/heads", "refs/remotes")
     parts = (line.split("/", 3) for line in (told or "").splitlines())
     return any(
@@ -132,7 +113,6 @@ class Project:
             first commit.
         place: path of its repository here, which is the id of runs before the first commit. "" if
             it is not in a repository.
-        folder: a folder in the project.
     """
 
     id: str
@@ -140,11 +120,7 @@ class Project:
     folder: str | Path = ""
 
     def has(self, id: str) -> bool:
-        """Tell whether a run belongs to this project; a run without a project belongs to all.
-
-        Raises:
-            HistoryError: git does not answer.
-        """
+        """Tell whether a run belongs to this project; a run without a project belongs to all."""
         if id in ("", self.id, self.place):
             return True
         return re.fullmatch(_COMMIT, id) is not None and id == self._first_commit
@@ -156,11 +132,7 @@ class Project:
 
 
 def project_of(folder: str | Path) -> Project | None:
-    """Return the project that a folder is in; None if it is not in one.
-
-    Raises:
-        HistoryError: git does not answer.
-    """
+    """Return the project that a folder is in; None if it is not in one."""
     place = repository_path(folder)
     named = storable(project_name())
     if named:

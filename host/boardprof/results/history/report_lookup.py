@@ -14,13 +14,13 @@ from pathlib import Path
 
 from boardprof.base.errors import ReportFileError, UnknownNameError, UsageError
 from boardprof.base.metrics import Metric
-from boardprof.results.history.choice import Choice
-from boardprof.results.history.database import may_exist
 from boardprof.results.history.databases import is_url, require_place
 from boardprof.results.history.lookup import parse_reference
 from boardprof.results.history.run import LAST, HistoryError, NothingKeptError, Run
+from boardprof.results.history.run_table import Choice
+from boardprof.results.history.sqlite import may_exist
 from boardprof.results.history.store import History
-from boardprof.results.probes import is_recording
+from boardprof.results.probes import is_probe_run
 from boardprof.results.report.report import Report
 from boardprof.results.report.report_file import read_report
 
@@ -40,10 +40,8 @@ class Found:
     """A Report that was found.
 
     Attributes:
-        report: the Report.
         label: its name in output, e.g. ``#42 (saved as before)``, or the file's name.
         time: when it was kept, or when the file was written; ISO 8601, in UTC.
-        run: in the history; None for a file.
     """
 
     report: Report
@@ -62,9 +60,6 @@ def history_place() -> Path | str | None:
 
     It is ``$BOARDPROF_HISTORY``; ``off`` or an empty value turns the history off. If unset, it is
     the `default_file`.
-
-    Raises:
-        UsageError: it is neither, see `require_place`.
     """
     chosen = os.environ.get(_VARIABLE)
     if chosen is None:
@@ -94,12 +89,6 @@ def user_history(folder: str | Path = ".") -> History:
     """Return the user's history.
 
     Folders are made only for the default file, because another name may be a mistake.
-
-    Args:
-        folder: the current folder; references mean the runs of its repository.
-
-    Raises:
-        HistoryError: the history is off, or the folder of the named file does not exist.
     """
     place = history_place()
     if place is None:
@@ -124,15 +113,7 @@ def local_history(folder: str | Path = ".") -> History:
 
 
 def shared_history(url: str | None, folder: str | Path = ".") -> History:
-    """Return a team's history.
-
-    Args:
-        url: where it is; None for that of ``$BOARDPROF_HISTORY``.
-        folder: as in `user_history`.
-
-    Raises:
-        UsageError: there is no URL, or it is not valid.
-    """
+    """Return a team's history."""
     place = history_place() if url is None else url
     if not isinstance(place, str) or not is_url(place):
         raise UsageError(
@@ -162,12 +143,7 @@ def find_report(ref: str | int | Path) -> Report:
 
 
 def find_run(ref: str | int | Path, folder: str | Path = ".") -> Found:
-    """Return a Report like `find_report`, with what is known about it.
-
-    Args:
-        ref: as `find_report` takes it.
-        folder: the current folder, see `user_history`.
-    """
+    """Return a Report like `find_report`, with what is known about it."""
     if isinstance(ref, Path):
         return _of_file(ref)
     text = str(ref)
@@ -193,10 +169,6 @@ def find_run_if_present(ref: str | Path, folder: str | Path = ".") -> Found | No
     """Return a Report like `find_run`, or None if neither a run nor a file has that name.
 
     For a first run, which has nothing to be compared with. Every other mistake is an error.
-
-    Args:
-        ref: as `find_report` takes it.
-        folder: the current folder, see `user_history`.
     """
     if (isinstance(ref, Path) or ref.endswith(".json")) and not os.path.lexists(ref):
         return None
@@ -211,13 +183,6 @@ def like_runs(report: Report, *, before: Run | None = None) -> Iterator[Found]:
 
     They are of the current folder's project and did not fail. At most 20 runs with a function and a
     board of the Report are read; runs of more than 10,000 rows are left out.
-
-    Args:
-        report: of a run.
-        before: yield only runs older than this one; None if the run is not kept yet.
-
-    Raises:
-        HistoryError: the history cannot be read.
     """
     if history_place() is None or not (history := user_history()).may_exist():
         return
@@ -242,15 +207,7 @@ def like_runs_of(
     *,
     any_board: bool = False,
 ) -> Iterator[tuple[Run, Report]]:
-    """Yield those of runs that share a row with a Report; at most 20 are read, see `like_runs`.
-
-    Args:
-        report: of a run.
-        runs: the newest first.
-        load: returns the Report of a run.
-        part: returns the part of a Report that counts, which is yielded; None if there is none.
-        any_board: the rows' boards may differ.
-    """
+    """Yield those of runs that share a row with a Report; at most 20 are read, see `like_runs`."""
     columns = _COLUMNS[1:] if any_board else _COLUMNS
     rows = _rows(report, columns)
     for run in islice((run for run in runs if run.rows <= _MOST_ROWS), _LOOKED_AT):
@@ -278,15 +235,6 @@ def branch_reports(run: Run, limit: int, folder: str | Path = ".") -> list[Repor
     """Return the Reports of a run and of the clean runs of its branch before it, the oldest first.
 
     They have a row in common with the run: function, arguments and board.
-
-    Args:
-        run: a clean run of a branch.
-        limit: how many Reports, at most.
-        folder: as in `user_history`.
-
-    Raises:
-        HistoryError: the history cannot be read.
-        UsageError: the run is not of a branch.
     """
     if run.git is None or not run.git.branch:
         raise UsageError(
@@ -329,7 +277,7 @@ def _mode(path: str) -> int:
 
 
 def _of_file(path: Path) -> Found:
-    if is_recording(str(path)):
+    if is_probe_run(str(path)):
         from boardprof.results.probes.in_place import report_of_file  # it needs numpy
 
         report = report_of_file(str(path))

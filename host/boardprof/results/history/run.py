@@ -55,15 +55,8 @@ class Run:
     Attributes:
         id: increasing, never used twice.
         time: when it was saved, ISO 8601 in UTC, e.g. ``2026-11-21T09:14:00Z``.
-        name: given by ``--save``, or None.
-        boards: that were measured.
-        functions: that were measured.
-        build_ids: of their firmware.
-        flags: of the compiler.
         command: the command line; "" if not known.
         git: the state of the work tree that the measured sources are in; None outside of one.
-        version: of boardprof.
-        rows: in the Report.
         project: of the run, see `boardprof.results.history.project`; "" if it has none.
         has_failed: it failed or was interrupted, and so is not found by its branch or commit.
     """
@@ -166,11 +159,7 @@ def storable(text: str) -> str:
 
 
 def check_name(name: str) -> None:
-    """Check that a run can be found again by its name.
-
-    Raises:
-        UsageError: the name is empty, too long, or means something else.
-    """
+    """Check that a run can be found again by its name."""
     why = ""
     if not isinstance(name, str):
         why = "it is not a string"
@@ -199,19 +188,10 @@ _WROTE: Final = "a file that `boardprof history export` wrote, unchanged"
 
 
 @dataclass(frozen=True)
-class Record:
+class StoredRun:
     """A run.
 
     Attributes:
-        time: when it was saved, as `Run.time`.
-        name: None if absent.
-        command: the command line.
-        project: of the run; "" if it has none.
-        commit: None if it is not from a repository.
-        branch: of the commit; None if it is not from a repository.
-        dirty: as `GitState.is_dirty`; None if it is not from a repository.
-        version: of boardprof.
-        failed: as `Run.has_failed`.
         report: as one line of JSON.
     """
 
@@ -233,18 +213,14 @@ def packed(report: str) -> bytes:
 
 
 def unpacked(kept: Any) -> str:
-    """Return the JSON of a Report in the history.
-
-    Raises:
-        ValueError: it is damaged.
-    """
+    """Return the JSON of a Report in the history."""
     try:
         return zlib.decompress(kept).decode("utf-8", "surrogatepass")
     except (zlib.error, TypeError) as error:
         raise ValueError(str(error)) from error
 
 
-def written(records: Iterable[Record]) -> Iterator[str]:
+def written(records: Iterable[StoredRun]) -> Iterator[str]:
     """Yield the lines of a file with runs: a header, then one line for each run."""
     yield json.dumps({"kind": _KIND, "version": _VERSION}) + "\n"
     for each in records:
@@ -252,12 +228,8 @@ def written(records: Iterable[Record]) -> Iterator[str]:
         yield f"{json.dumps(facts | {'report': None})[:-5]}{each.report}}}\n"
 
 
-def read_file(file: str) -> list[Record]:
-    """Return the runs of a file whose lines came from `written`.
-
-    Raises:
-        ReportFileError: it cannot be read, or is not such a file.
-    """
+def read_file(file: str) -> list[StoredRun]:
+    """Return the runs of a file whose lines came from `written`."""
     try:
         with Path(file).open(encoding="utf-8") as lines:
             return [*_records(lines)]
@@ -269,7 +241,7 @@ def read_file(file: str) -> list[Record]:
         raise ReportFileError(f"{file} is not text (byte {error.start}).", hint=_WROTE) from error
 
 
-def _records(lines: Iterable[str]) -> Iterator[Record]:
+def _records(lines: Iterable[str]) -> Iterator[StoredRun]:
     for number, line in enumerate(lines, 1):
         try:
             found = json.loads(line)
@@ -282,7 +254,7 @@ def _records(lines: Iterable[str]) -> Iterator[Record]:
             yield _record(found, number)
 
 
-def _record(found: Any, number: int) -> Record:
+def _record(found: Any, number: int) -> StoredRun:
     kinds: dict[str, tuple[type, ...]] = {
         **dict.fromkeys(("time", "command", "project", "version"), (str,)),
         **dict.fromkeys(("name", "commit", "branch"), (str, type(None))),
@@ -305,7 +277,7 @@ def _record(found: Any, number: int) -> Record:
         name: storable(found[name]) if isinstance(found[name], str) else found[name]
         for name in kinds
     }
-    return Record(**facts | {"report": report})
+    return StoredRun(**facts | {"report": report})
 
 
 def _refused(number: int, why: str) -> ReportFileError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a history needs of the database that has its runs: SQLite, or a server.
+"""Which runs are meant, and what a history needs of the database that has them.
 
 Another package brings a database by an entry point of the group ``boardprof.histories``. Its name
 is the scheme of the URLs in ``BOARDPROF_HISTORY``, and it names a function that takes a URL and a
@@ -10,10 +10,46 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Protocol
 
-from boardprof.results.history.choice import Choice
-from boardprof.results.history.run import Record, Run
+from boardprof.results.history.project import Project
+from boardprof.results.history.run import Run, StoredRun
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Conditions that a run must meet, all of them; one that is None does not matter.
+
+    Attributes:
+        before: only runs with a smaller number.
+        commit: the beginning of the id of its commit, in lower case.
+        is_clean: True for a run that did not fail and whose sources were not changed; False for all
+            others.
+    """
+
+    id: int | None = None
+    before: int | None = None
+    name: str | None = None
+    branch: str | None = None
+    commit: str | None = None
+    is_clean: bool | None = None
+    has_failed: bool | None = None
+    project: Project | None = None
+    boards: frozenset[str] | None = None
+    functions: frozenset[str] | None = None
+
+    def has(self, run: Run) -> bool:
+        """Tell whether a run meets the conditions on its project, its boards and its functions.
+
+        The others are columns of every history, so its database checks them. It may check these,
+        too, to find fewer runs.
+        """
+        return (
+            (self.project is None or self.project.has(run.project))
+            and (self.boards is None or not self.boards.isdisjoint(run.boards))
+            and (self.functions is None or not self.functions.isdisjoint(run.functions))
+        )
 
 
 class RunTable(Protocol):
@@ -28,27 +64,20 @@ class RunTable(Protocol):
     def report(self, number: int) -> bytes | None:
         """Return the packed Report of a run; None if there is no such run."""
 
-    def record(self, number: int) -> Record | None:
+    def record(self, number: int) -> StoredRun | None:
         """Return a run with its Report; None if there is no such run.
 
         Raises:
             ValueError: it is damaged.
         """
 
-    def like(self, record: Record) -> Iterator[bytes]:
+    def like(self, record: StoredRun) -> Iterator[bytes]:
         """Yield the packed Reports of runs with the same time, command and commit."""
 
     def insert(
-        self, record: Record, packed: bytes, rows: int, contents: Mapping[str, Sequence[str]]
+        self, record: StoredRun, packed: bytes, rows: int, contents: Mapping[str, Sequence[str]]
     ) -> int:
-        """Add a run; return its number, which no run has had before.
-
-        Args:
-            record: the run.
-            packed: its Report, packed.
-            rows: of the Report.
-            contents: boards, functions, build ids and flags.
-        """
+        """Add a run; return its number, which no run has had before."""
 
     def remove(self, number: int) -> None:
         """Remove a run."""

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from boardprof import __version__
 from boardprof.base.errors import ReportFileError, UnknownNameError, UsageError
-from boardprof.results.history.choice import Choice
 from boardprof.results.history.databases import database_of
 from boardprof.results.history.lookup import (
     own_runs,
@@ -26,16 +25,16 @@ from boardprof.results.history.run import (
     GitState,
     HistoryError,
     NothingKeptError,
-    Record,
     Run,
     RunId,
+    StoredRun,
     check_name,
     contents_of,
     packed,
     storable,
     unpacked,
 )
-from boardprof.results.history.run_table import RunTable
+from boardprof.results.history.run_table import Choice, RunTable
 from boardprof.results.report.report import Report
 
 __all__ = ["History"]
@@ -113,7 +112,7 @@ class History:
             check_name(name)
         text = command if isinstance(command, str) else shlex.join(command or ())
         project = self._project_told()
-        record = Record(
+        record = StoredRun(
             time=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             name=name,
             command=storable(text),
@@ -158,12 +157,7 @@ class History:
         return self.load_all([run])[0]
 
     def load_all(self, runs: Iterable[Run]) -> list[Report]:
-        """Return the Reports of runs that `run` or `runs` gave, in their order.
-
-        Raises:
-            UnknownNameError: one has been removed.
-            HistoryError: the file cannot be read, or one is damaged.
-        """
+        """Return the Reports of runs that `run` or `runs` gave, in their order."""
         texts = []
         with self._database.reading() as table:
             for run in runs:
@@ -258,34 +252,20 @@ class History:
         return run
 
     def own_runs(self, choice: Choice | None = None, *, limit: int | None = None) -> list[Run]:
-        """Return the runs of the folder's project, newest first; without a project, all runs.
-
-        Args:
-            choice: further conditions.
-            limit: maximum number of runs; None for all.
-
-        Raises:
-            HistoryError: the file cannot be read, or git does not answer.
-        """
+        """Return the runs of the folder's project, newest first; without a project, all runs."""
         with self._database.reading() as table:
             if table is None:
                 return []
             return [*itertools.islice(own_runs(table, self._project(), choice), limit)]
 
-    def records(self, runs: Iterable[Run] | None = None) -> Iterator[Record]:
+    def records(self, runs: Iterable[Run] | None = None) -> Iterator[StoredRun]:
         """Yield runs with their Reports, for import into another history.
 
         Each is read when it is asked for; one that is removed meanwhile is left out.
-
-        Args:
-            runs: the runs; None for all, newest first.
-
-        Raises:
-            HistoryError: the file cannot be read, or one is damaged.
         """
         chosen = self.runs() if runs is None else runs
         for batch in _batches(chosen):
-            found: list[Record] = []
+            found: list[StoredRun] = []
             with self._database.reading() as table:
                 for run in batch if table is not None else ():
                     assert table is not None
@@ -294,15 +274,11 @@ class History:
                     found += [] if record is None else [record]
             yield from found
 
-    def add(self, records: Iterable[Record]) -> int:
+    def add(self, records: Iterable[StoredRun]) -> int:
         """Add runs of another history that are not there yet; return how many.
 
         They are added in the order of their times, all of them or none. A run is there if one with
         the same time, command, commit and Report is, whatever its name.
-
-        Raises:
-            ReportFileError: one has no Report.
-            HistoryError: the file cannot be written.
         """
         ordered = sorted(records, key=lambda record: record.time)
         read = [(each, Report.from_json(each.report)) for each in ordered]  # before others wait
@@ -318,12 +294,6 @@ class History:
         """Add runs of this history to another one, see `add`, a batch at a time.
 
         If it is stopped, the next copy goes on where it was: runs that are there are left out.
-
-        Returns:
-            How many runs were added, and how many were read.
-
-        Raises:
-            HistoryError: one of the histories cannot be read or written, or a run is damaged.
         """
         added = read = 0
         for batch in _batches(sorted(runs, key=lambda run: (run.time, run.id))):
@@ -332,30 +302,18 @@ class History:
         return added, read
 
     def results(self, keys: Sequence[str]) -> dict[str, str]:
-        """Return the results of tuning that are kept for ``keys``.
-
-        Raises:
-            HistoryError: the file cannot be read.
-        """
+        """Return the results of tuning that are kept for ``keys``."""
         with self._database.reading() as table:
             return {} if table is None else table.results(keys)
 
     def keep_results(self, results: Mapping[str, str]) -> None:
-        """Keep results of tuning by their keys, each a digest of all that it depends on.
-
-        Raises:
-            HistoryError: the file cannot be written.
-        """
+        """Keep results of tuning by their keys, each a digest of all that it depends on."""
         if results:
             with self._database.writing() as table:
                 table.keep_results(results)
 
     def upgrade(self) -> str:
-        """Create or convert its tables for this version of boardprof; return what was done.
-
-        Raises:
-            HistoryError: that cannot be done.
-        """
+        """Create or convert its tables for this version of boardprof; return what was done."""
         return self._database.upgrade()
 
     @contextlib.contextmanager
@@ -396,7 +354,7 @@ def _choice(board: str | None, function: str | None) -> Choice:
     )
 
 
-def _insert(table: RunTable, record: Record, report: Report) -> int:
+def _insert(table: RunTable, record: StoredRun, report: Report) -> int:
     return table.insert(record, packed(record.report), len(report.calls), contents_of(report))
 
 

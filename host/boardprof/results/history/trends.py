@@ -14,10 +14,10 @@ from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.results.comparison.compare import compare
 from boardprof.results.comparison.comparison import Comparison, ComparisonError
 from boardprof.results.comparison.trend import Trend, trends_of
-from boardprof.results.history.choice import Choice
 from boardprof.results.history.project import git_output
 from boardprof.results.history.report_lookup import user_history
 from boardprof.results.history.run import NothingKeptError, Run
+from boardprof.results.history.run_table import Choice
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import places_of
 from boardprof.results.stats.summary import Number, plain
@@ -30,8 +30,6 @@ class RunTrend:
     """One metric of a function over several runs.
 
     Attributes:
-        trend: its values and its changes.
-        runs: the run of each point.
         file: where the function is, as its repository calls it; None if not known.
     """
 
@@ -51,9 +49,7 @@ class FunctionTrends:
     """All trends of a function.
 
     Attributes:
-        function: its name.
         branch: whose clean runs were read; None for all runs that did not fail.
-        trends: by file, arguments, board, flags and metric, in the order of the newest Report.
         left_out: reason -> runs that cannot be compared with the newest one, the oldest first.
     """
 
@@ -95,19 +91,6 @@ def function_trends(
     Each run is compared with the newest run of the same function, arguments, board and flags. One
     with another clock or compiler is left out, as `compare` refuses it. Functions of this name in
     different files have trends of their own.
-
-    Args:
-        function: its name.
-        file: only where it is in this file, which is the end of a path; "" for each file.
-        branch: only clean runs of this branch; None for all runs that did not fail.
-        board: only runs on this board.
-        limit: how many runs are read, at most.
-        allow: mismatches to ignore, see `compare`.
-
-    Raises:
-        UnknownNameError: no run has this function.
-        UsageError: no run on this branch or board has it.
-        HistoryError: the history cannot be read, or is off.
     """
     history = user_history()
     choice = Choice(
@@ -149,11 +132,7 @@ def function_trends(
 
 
 def usual_branch(function: str, board: str | None = None) -> str | None:
-    """Return the current branch if it has a clean run of a function; else None.
-
-    Raises:
-        HistoryError: the history cannot be read, or git does not answer.
-    """
+    """Return the current branch if it has a clean run of a function; else None."""
     branch = (git_output(".", "symbolic-ref", "--short", "-q", "HEAD") or "").rstrip("\n")
     if not branch:
         return None

@@ -8,7 +8,7 @@ from pathlib import Path
 _MAGIC = b"PK\x03\x04"
 
 
-def is_recording(file: str) -> bool:
+def is_probe_run(file: str) -> bool:
     """Return whether a file may hold a recording; False also if it cannot be read."""
     try:
         with Path(file).open("rb") as opened:

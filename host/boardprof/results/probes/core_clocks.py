@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -63,8 +64,7 @@ class _Line:
     events: tuple[float, float]
 
 
-@dataclass(frozen=True)
-class _Rate:
+class _Rate(NamedTuple):
     """Shared ticks in a tick of a core; ``unknown`` is a share of it."""
 
     rate: float

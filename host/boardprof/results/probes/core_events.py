@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from boardprof.base.errors import DecodeError
+from boardprof.results.probes.events import Block, Events, decode_words, gap, gather
 from boardprof.results.probes.probe_names import ProbeNames
-from boardprof.results.probes.records import Block, Events, decode_words, gap, gather
 from boardprof_protocol.codes import TraceId
 
 Ints = npt.NDArray[np.int64]
@@ -35,7 +35,6 @@ class Syncs:
     Attributes:
         time: ticks of the core's clock.
         took: the shared ticks were read at most as many ticks after ``time``.
-        shared: what they were.
     """
 
     time: Ints
@@ -78,11 +77,11 @@ def events_of_core(
     per_tick: float = 0,
     stopped: int | None = None,
 ) -> CoreEvents:
-    """Put the blocks of a core together.
+    """Put the blocks of a core together, which are in the order in which they came.
 
     Args:
         core: its number.
-        blocks: in the order in which they came.
+        blocks: of the core.
         names: of the image's probes.
         per_tick: at most how much the clock counts in a tick of the port; 0 if not known.
         stopped: the clock when recording was stopped; None if not known.
@@ -147,7 +146,6 @@ class _Pieces:
     def __init__(
         self, core: int, parts: Sequence[Block], names: ProbeNames, per_tick: float
     ) -> None:
-        """Take the blocks of a core."""
         self._core, self._parts, self._names, self._per_tick = core, parts, names, per_tick
         self.idle = self.unsure = 0
         self.elapsed = 0  # ticks from the first block to the last one

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
-from boardprof.results.probes.records import Events
+from boardprof.results.probes.events import Events
 from boardprof.results.probes.timeline import Ints, Timeline
 from boardprof_protocol.codes import TraceId
 
@@ -30,8 +30,8 @@ class MemoryEvents:
     Attributes:
         time: ticks since recording began.
         number: ALLOC, FREE or LIVE.
-        value: address of the block, or how many were live.
-        size: bytes of the block, or of all that were live; -1 if not known.
+        value: address of the block; of LIVE, the number of blocks.
+        size: bytes; -1 if not known.
         caller: to which the allocating function returns; `UNKNOWN_CALLER` if not known.
     """
 
@@ -77,7 +77,6 @@ class CallSite:
         bytes: of all of them.
         at_peak: bytes of those that were live when most was.
         at_end: bytes of those that were live when recording ended.
-        blocks_at_end: how many these were.
     """
 
     caller: int
@@ -136,11 +135,7 @@ class Heap:
 
 
 def heap_of(cores: Iterable[Timeline]) -> Heap | None:
-    """Return what happened to memory; None if the events say nothing of it.
-
-    Args:
-        cores: each one's events. They share the memory.
-    """
+    """Return what happened to the memory that cores share; None if no event is of memory."""
     lines = list(cores)
     each = [memory_events(line.events) for line in lines]
     found = [

@@ -15,10 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from boardprof.base.errors import UsageError
-from boardprof.results.probes.doubts import doubts_of
-from boardprof.results.probes.recording import ProbeRecording, Slot
+from boardprof.results.probes.run import ProbeRun, Slot, doubts_of, read_run
 from boardprof.results.probes.timeline import Passes, Timeline
-from boardprof.results.probes.trace_file import read_recording
 from boardprof.results.record import Device
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.calls import IN_PLACE, IN_PLACE_MEAN, IN_PLACE_SUMS
@@ -36,29 +34,25 @@ _PASS = struct.Struct("<QQQB")
 """A layout of `PASSES`; struct is twenty times as fast as construct."""
 
 
-def report_of(recording: ProbeRecording, file: str = "") -> Report:
-    """Return the Report of a recording: its ranges.
-
-    Args:
-        recording: what was recorded.
-        file: that it was read from, for errors.
+def report_of(run: ProbeRun, file: str = "") -> Report:
+    """Return the Report of a run's ranges; errors name the file that it was read from.
 
     Raises:
         UsageError: no range has a complete pass.
-        DecodeError: the recording is damaged.
+        DecodeError: the run is damaged.
     """
-    timelines = [*recording.timelines().values()]
-    found = list(measurements_of(recording, timelines))
+    timelines = [*run.timelines().values()]
+    found = list(_measurements(run, timelines))
     if not found:
         hint = "put BP_RANGE_BEGIN and BP_RANGE_END around code that runs while you record"
-        if any(slot.lost for slot in recording.slots):
+        if any(slot.lost for slot in run.slots):
             hint = "record events: statistics do not count passes that overlap"
-        what = file or f"The recording of {recording.facts.board}"
+        what = file or f"The recording of {run.facts.board}"
         raise UsageError(f"{what} has no complete pass of a range.", hint=hint)
     report = assemble(found)
-    doubts = " ".join(doubts_of(recording, timelines))
+    doubts = " ".join(doubts_of(run, timelines))
     if doubts:
-        report.configuration[f"{recording.facts.board} probes"] = doubts.removesuffix(".")
+        report.configuration[f"{run.facts.board} probes"] = doubts.removesuffix(".")
     return report
 
 
@@ -69,67 +63,63 @@ def report_of_file(file: str) -> Report:
         ReportFileError: it cannot be read.
         UsageError, DecodeError: as `report_of`.
     """
-    return report_of(read_recording(file), file)
+    return report_of(read_run(file), file)
 
 
-def measurements_of(
-    recording: ProbeRecording, timelines: Sequence[Timeline]
-) -> Iterator[Measurement]:
+def _measurements(run: ProbeRun, timelines: Sequence[Timeline]) -> Iterator[Measurement]:
     """Yield the ranges with a complete pass; those of several cores are put together."""
     by_name: dict[int, list[Sample]] = {}
     for timeline in timelines:
         passes = timeline.ranges
-        for name in recording.names.of_kind(ProbeKind.RANGE):
+        for name in run.names.of_kind(ProbeKind.RANGE):
             mine = np.flatnonzero(passes.of(name.number))
-            by_name.setdefault(name.number, []).extend(_samples(recording, passes, mine))
-    slots = {slot.number: slot for slot in recording.slots if slot.count}
-    for name in recording.names.of_kind(ProbeKind.RANGE):
+            by_name.setdefault(name.number, []).extend(_samples(run, passes, mine))
+    slots = {slot.number: slot for slot in run.slots if slot.count}
+    for name in run.names.of_kind(ProbeKind.RANGE):
         if samples := by_name.get(name.number):
-            empty = _sample(recording, 0, round(recording.costs.empty), 0)
-            yield _measurement(recording, name.text, 1, tuple(samples), empty)
+            empty = _sample(run, 0, round(run.costs.empty), 0)
+            yield _measurement(run, name.text, 1, tuple(samples), empty)
         elif name.number in slots:
-            yield _of_slot(recording, name.text, slots[name.number])
+            yield _of_slot(run, name.text, slots[name.number])
 
 
-def _of_slot(recording: ProbeRecording, name: str, slot: Slot) -> Measurement:
-    empty = _sample(recording, 0, recording.costs.slot * slot.count, 0)
-    sums = (_sample(recording, 0, slot.sum, 0),)
+def _of_slot(run: ProbeRun, name: str, slot: Slot) -> Measurement:
+    empty = _sample(run, 0, run.costs.slot * slot.count, 0)
+    sums = (_sample(run, 0, slot.sum, 0),)
     label = IN_PLACE_SUMS if slot.least == slot.most else IN_PLACE_MEAN
-    return _measurement(recording, name, slot.count, sums, empty, label)
+    return _measurement(run, name, slot.count, sums, empty, label)
 
 
-def _samples(
-    recording: ProbeRecording, passes: Passes, which: npt.NDArray[np.intp]
-) -> Iterator[Sample]:
-    empty = round(recording.costs.empty)
+def _samples(run: ProbeRun, passes: Passes, which: npt.NDArray[np.intp]) -> Iterator[Sample]:
+    empty = round(run.costs.empty)
     begins, ends = passes.begin[which].tolist(), passes.end[which].tolist()
     for begin, end, net in zip(begins, ends, passes.net[which].tolist(), strict=True):
-        yield _sample(recording, begin, end, end - begin - empty - net)
+        yield _sample(run, begin, end, end - begin - empty - net)
 
 
-def _sample(recording: ProbeRecording, begin: int, end: int, away: int) -> Sample:
-    layout = PASSES[recording.clock.unit]
+def _sample(run: ProbeRun, begin: int, end: int, away: int) -> Sample:
+    layout = PASSES[run.clock.unit]
     counter = layout.counters[0]
-    reading = Reading(end - begin - away, counter.unit, recording.clock.hz)
+    reading = Reading(end - begin - away, counter.unit, run.clock.hz)
     body = _PASS.pack(begin, end, away, 1)
     return Sample({counter.name: reading}, encode_blob(layout.schema_id, layout.version, body))
 
 
 def _measurement(
-    recording: ProbeRecording,
+    run: ProbeRun,
     name: str,
     number: int,
     samples: tuple[Sample, ...],
     empty: Sample,
     label: str = IN_PLACE,
 ) -> Measurement:
-    facts, layout = recording.facts, PASSES[recording.clock.unit]
+    facts, layout = run.facts, PASSES[run.clock.unit]
     counter = layout.counters[0]
     info = CounterInfo(
         counter.name,
-        recording.clock.source,
+        run.clock.source,
         _BITS,
-        recording.clock.hz,
+        run.clock.hz,
         0,
         False,
         CounterStatus.OK,

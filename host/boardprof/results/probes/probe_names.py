@@ -28,13 +28,7 @@ VALUES = frozenset({ProbeKind.U32, ProbeKind.I32, ProbeKind.F32})
 
 @dataclass(frozen=True)
 class ProbeName:
-    """A name.
-
-    Attributes:
-        number: of its records; for a range or an interrupt, of its begin. The end is the next one.
-        kind: what it names.
-        text: the name.
-    """
+    """A name; the end of a range or an interrupt has the number after that of its begin."""
 
     number: int
     kind: ProbeKind
@@ -42,14 +36,10 @@ class ProbeName:
 
 
 class ProbeNames:
-    """The names in an image.
-
-    Attributes:
-        names: in the order of their numbers.
-    """
+    """The names in an image, in the order of their numbers."""
 
     def __init__(self, names: Sequence[ProbeName]) -> None:
-        """Make a table of them."""
+        """Keep the names."""
         self.names = tuple(names)
 
     @cached_property

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from boardprof.results.probes.core_clocks import CoreClock
+from boardprof.results.probes.events import Events, gap, join
 from boardprof.results.probes.probe_names import ProbeNames
-from boardprof.results.probes.records import Events, gap, join
 from boardprof_protocol.codes import ProbeKind, TraceId
 
 Ints = npt.NDArray[np.int64]
@@ -59,7 +59,6 @@ class Passes:
         number: of the name; for an interrupt without a name, its own number.
         named: whether ``number`` is that of a name.
         begin: ticks since recording began.
-        end: the same.
         task: that ran; `UNKNOWN_TASK` if not known.
         level: 0 in a task, else how many interrupts were nested.
         own: ticks in which the range's task or interrupt itself ran.
@@ -110,9 +109,8 @@ class Diagnostics:
         gaps: how often it has dropped some.
         unsure: events that were left out, since the clock may have wrapped between them.
         unsure_gaps: how often that was so.
-        without_begin: ends without a begin, by name: recording began within a pass, or the begin
-            was dropped.
-        without_end: begins without an end, by name.
+        without_begin: ends by name: recording began within a pass, or the begin was dropped.
+        without_end: begins by name.
     """
 
     dropped: int = 0
@@ -127,9 +125,6 @@ class Timeline:
     """The events of one core, put together.
 
     Attributes:
-        events: of the core.
-        names: of the image's probes.
-        costs: of the probes.
         end: ticks since recording began; the last event is not after it.
         dropped: events that the board has dropped.
         task_before: that had the core when recording began.
@@ -150,22 +145,11 @@ class Timeline:
         clock: CoreClock = CoreClock(),  # noqa: B008
         told: int = 0,
     ) -> None:
-        """Put events together.
+        """Put events together; ``told`` of the dropped ones were told in earlier events.
 
         The board tells in an event how many it has dropped, as soon as there is room. If there was
         none until the end, DROPPED is added here, as nothing is known of what came after the last
         event.
-
-        Args:
-            events: of the core, without that.
-            names: as the attribute, like those below.
-            costs: the same.
-            end: the same; None if the last event is the end.
-            dropped: the same.
-            task_before: the same.
-            unsure: the same.
-            clock: the same.
-            told: how many of `dropped` were told in earlier events.
         """
         self.untold = max(0, dropped - told - events.dropped)
         if self.untold:
@@ -190,8 +174,12 @@ class Timeline:
     @property
     def unsure_gaps(self) -> int:
         """In how many places events were left out, since the clock may have wrapped."""
-        dropped = self.events.number == TraceId.DROPPED
-        return int((self.events.value[dropped] == 0).sum())
+        return int((self._dropped_events == 0).sum())
+
+    @property
+    def _dropped_events(self) -> npt.NDArray[np.uint32]:
+        found: npt.NDArray[np.uint32] = self.events.value[self.events.number == TraceId.DROPPED]
+        return found
 
     # -- what runs after each event -----------------------------------------------------------
 
@@ -314,11 +302,7 @@ class Timeline:
         return np.where(self.events.late, more, 0.0)
 
     def _sums(self, level: int, task: int) -> tuple[Ints, npt.NDArray[np.float64], Ints]:
-        """Return running sums before each event, of what happened in a context.
-
-        Returns:
-            The ticks that it had the core, what its probes took, and how many interrupts came.
-        """
+        """Return sums before each event in a context: its ticks, those of probes, interrupts."""
         runs = self.level == level
         if level == 0:
             runs &= self.task == task
@@ -364,11 +348,9 @@ class Timeline:
     def diagnostics(self) -> Diagnostics:
         """What did not fit together."""
         _ = self.ranges, self.interrupts
-        cuts = self.events.value[self.events.number == TraceId.DROPPED]
-        gaps = int((cuts > 0).sum())
         return Diagnostics(
             self.dropped,
-            gaps,
+            int((self._dropped_events > 0).sum()),
             self.unsure,
             self.unsure_gaps,
             dict(self._without_begin),

@@ -6,68 +6,53 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from boardprof.base.errors import BoardprofError, UnknownNameError, UsageError
-from boardprof.ui.cli.compare import REGRESSION, Gate, comparison_text, gate_options, taken_gate
+from boardprof.ui.cli.compare import REGRESSION, Gate, comparison_text, gate_options, parse_gate
 from boardprof.ui.cli.exit_codes import UNTESTABLE
 from boardprof.ui.cli.options import complete_run
 from boardprof.ui.cli.output import echo, echo_data, echo_page, echo_warning, echo_written
 
 if TYPE_CHECKING:
-    from boardprof.jobs.run.alternating import Side
-    from boardprof.jobs.run.measure_plan import Listener
-    from boardprof.jobs.run.plan import Plan
-    from boardprof.jobs.run.runner import Outcome
+    from boardprof.jobs.run.alternating import Alternated
     from boardprof.results.comparison.comparison import Comparison
-    from boardprof.results.history.branch_baseline import BranchRuns
     from boardprof.results.history.report_lookup import Found
+    from boardprof.results.history.run_comparison import BranchRuns
     from boardprof.results.report.report import Report
     from boardprof.show.exporters import Export
 
 
+@dataclass
 class Against:
     """The comparison that a run ends with, if one was asked for."""
 
-    def __init__(self, gate: Gate, *, bisects: bool = False) -> None:
-        """Compare nothing yet.
+    gate: Gate
+    target: str
+    bisects: bool = False
+    is_wanted: bool = True
+    flags: str | None = None
+    revision: str | None = None
+    branch: BranchRuns | None = None
+    is_first: bool = False
+    _before: Report | None = None
+    _names: tuple[str, str] = ("", "this run")
+    _sessions: int = 1
+    _runs: list[Report] | None = None
+    _comparison: Comparison | None = None
 
-        Args:
-            gate: rules for the change.
-            bisects: the exit code is for ``git bisect run``.
-        """
-        self._gate = gate
-        self._bisects = bisects
-        self._comparison: Comparison | None = None
-        self._before: Report | None = None
-        self._runs: list[Report] | None = None
-        self._names = ("", "this run")
-        self._sessions = 1
-        self._flags: str | None = None
-        self._revision: str | None = None
-        self._is_first = False
-        self._compares = False
-        self._branch: BranchRuns | None = None
-        self._target = ""
+    @property
+    def has_turns(self) -> bool:
+        """Whether the other side is measured, too."""
+        return (self.flags or self.revision) is not None
 
-    @classmethod
-    def run(cls, ref: str, gate: Gate, *, bisects: bool, if_present: bool = False) -> Against:
-        """Return the comparison with a run of the history, or a file.
-
-        Args:
-            ref: the run, or the file.
-            gate: rules for the change.
-            bisects: the exit code is for ``git bisect run``.
-            if_present: without such a run, nothing is compared.
-        """
-        from boardprof.results.history.branch_baseline import BranchRuns
+    def find(self, ref: str, *, if_present: bool) -> None:
+        """Look up the run to compare with; without one, nothing is compared if that is allowed."""
         from boardprof.results.history.project import repository_path
         from boardprof.results.history.report_lookup import (
             branch_meant,
@@ -75,6 +60,7 @@ class Against:
             find_run_if_present,
         )
         from boardprof.results.history.run import NothingKeptError
+        from boardprof.results.history.run_comparison import BranchRuns
 
         if ref.startswith("branch:") and repository_path(".") is None:
             raise UsageError(
@@ -82,77 +68,32 @@ class Against:
                 "it could never become a baseline.",
                 hint="git init, or name a run: --against last",
             )
-        made = cls(gate, bisects=bisects)
-        made._compares = True
         if if_present and find_run_if_present(ref) is None:
-            made._is_first = True
+            self.is_first = True
             echo_warning(f"there is no run {ref} yet, so no rule is checked (--against-if-present)")
-            return made
+            return
         try:
             found = find_run(ref)
         except (NothingKeptError, UnknownNameError) as error:
             if not _is_first_of_all(ref, error):
                 raise
-            made._is_first = True
-            made._branch = BranchRuns(ref.removeprefix("branch:"))
-            return made
-        if (branch := branch_meant(ref, found)) is not None:
-            made._branch = BranchRuns(branch)
-            return made
-        made._before, made._names = found.report, (found.label, "this run")
-        if gate.needs_runs:
-            made._runs = _branch_reports(found, gate.spread_runs)
-        return made
-
-    @classmethod
-    def in_turns(cls, gate: Gate, *, flags: str | None, revision: str | None) -> Against:
-        """Return the comparison of two settings of flags, or with a commit."""
-        if gate.needs_runs:
-            raise _no_runs("--ab and --ab-rev measure both sides now")
-        if flags is not None:  # these are meant to differ
-            gate = replace(gate, allow=tuple({*gate.allow, "compiler"}))
-        made = cls(gate)
-        made._compares = True
-        made._flags, made._revision = flags, revision
-        return made
-
-    def measure(self, plan: Plan, listener: Listener) -> Outcome:
-        """Measure a plan, in turns with the other side if there is one."""
-        from boardprof.jobs.run.runner import run_plan
-
-        self._target = plan.target
-        if self._flags is self._revision is None:
-            return run_plan(plan, listener)
-        from boardprof.jobs.run.alternating import run_in_turns
-
-        with self._sides(plan) as (before, after):
-            found = run_in_turns(before, after, listener)
-        self._before, self._sessions = found.before.report, found.sessions
-        self._names = (before.name, after.name)
-        for each in found.before.failures:
-            each.message = f"{before.name}: {each.message}"
-        return replace(
-            found.after,
-            failures=(*found.before.failures, *found.after.failures),
-            interrupted=found.before.interrupted or found.after.interrupted,
-        )
-
-    @contextlib.contextmanager
-    def _sides(self, plan: Plan) -> Iterator[tuple[Side, Side]]:
-        from boardprof.jobs.run.alternating import Side, sides_of_flags, worktree_of
-
-        if self._flags is not None:
-            yield sides_of_flags(plan, self._flags)
+            self.is_first = True
+            self.branch = BranchRuns(ref.removeprefix("branch:"))
             return
-        assert self._revision is not None
-        if plan.path is None:
-            raise UsageError("--ab-rev compiles the functions, so it needs a PATH.")
-        here = Path.cwd()
-        with worktree_of(here, self._revision) as tree:
-            name = f"{self._revision} ({tree.commit[:8]})"
-            folder = tree.inside(here)
-            before = Side(tree.plan(plan), name, folder if folder.is_dir() else tree.folder)
-            yield before, Side(plan, "the working tree")
+        if (branch := branch_meant(ref, found)) is not None:
+            self.branch = BranchRuns(branch)
+        else:
+            self._take_run(found)
+
+    def take_turns(self, found: Alternated) -> None:
+        """Take the other side, which was measured in turns with the run."""
+        self._before, self._names = found.before.report, found.names
+        self._sessions = found.sessions
+
+    def _take_run(self, found: Found) -> None:
+        self._before, self._names = found.report, (found.label, "this run")
+        if self.gate.needs_runs:
+            self._runs = _branch_reports(found, self.gate.spread_runs)
 
     def compare(self, report: Report) -> list[BoardprofError]:
         """Compare a Report with the other one; return why it could not be compared."""
@@ -161,7 +102,7 @@ class Against:
             if self._before is None:
                 return []
             before, after = self._names
-            self._comparison = self._gate.compared(
+            self._comparison = self.gate.compared(
                 self._part_about(report),
                 report,
                 before_name=before,
@@ -169,7 +110,7 @@ class Against:
                 sessions=self._sessions,
                 earlier=self._runs,
             )
-            self._gate.check(self._comparison, may_wait=self._branch is not None)
+            self.gate.check(self._comparison, may_wait=self.branch is not None)
         except BoardprofError as error:
             return [error]
         return []
@@ -181,24 +122,20 @@ class Against:
         from boardprof.results.comparison.part import part_of_calls
 
         assert self._before is not None
-        if split_target(self._target)[1] == ALL:
+        if split_target(self.target)[1] == ALL:
             return self._before
         return part_of_calls(self._before, report) or self._before  # the error lists its rows
 
     def _find_baseline(self, report: Report) -> None:
         """Look up the newest clean run of the branch that is like a Report, if one is meant."""
-        if self._branch is None or self._is_first:
+        if self.branch is None or self.is_first:
             return
-        gate = self._gate
-        found = self._branch.baseline(
-            report, rules=gate.rules, allow=gate.allow, target=self._target
-        )
+        gate = self.gate
+        found = self.branch.baseline(report, rules=gate.rules, allow=gate.allow, target=self.target)
         if found is None:
-            self._is_first = True
-            return
-        self._before, self._names = found.report, (found.label, "this run")
-        if self._gate.needs_runs:
-            self._runs = _branch_reports(found, self._gate.spread_runs)
+            self.is_first = True
+        else:
+            self._take_run(found)
 
     @property
     def failed(self) -> bool:
@@ -214,7 +151,7 @@ class Against:
         found = self._comparison
         if found is None or not found.failed:
             return True
-        return self._branch is not None and found.awaits_runs and not found.regressed
+        return self.branch is not None and found.awaits_runs and not found.regressed
 
     def echo(self) -> None:
         """Print the comparison below the Report."""
@@ -222,19 +159,15 @@ class Against:
             from boardprof.show.comparison_table import comparison_page
 
             echo_page(["", *comparison_page(self._comparison)])
-        elif self._is_first:
-            branch = self._branch.branch if self._branch else None
+        elif self.is_first:
+            branch = self.branch.branch if self.branch else None
             why = f"; no clean run of {branch} like this one was kept before" if branch else ""
             echo(f"\nResult: not compared{why}, so nothing is gated")
 
     def check_exports(self, exports: Sequence[Export]) -> None:
-        """Check that there will be a comparison, if exports need one.
-
-        Raises:
-            UsageError: there will be none.
-        """
+        """Check that there will be a comparison, if exports need one."""
         needed = [each.name for each in exports if each.is_comparison]
-        if needed and not self._compares:
+        if needed and not self.is_wanted:
             raise UsageError(
                 f"--export {needed[0]} writes a comparison, and nothing is compared.",
                 hint="add --against RUN, --ab or --ab-rev",
@@ -259,20 +192,16 @@ class Against:
             echo_data(comparison_text(self._comparison, export), nl=False)
 
     def exit_code(self, failures: Sequence[BoardprofError]) -> int:
-        """Return the command's exit code.
-
-        Args:
-            failures: of the run itself.
-        """
+        """Return the command's exit code."""
         found = self._comparison
-        if self._bisects:
+        if self.bisects:
             if found is not None and found.regressed:
                 return REGRESSION
             is_good = found is not None and found.held and not failures
             return 0 if is_good else UNTESTABLE
         if failures:
             return failures[0].exit_code
-        is_missing = self._is_first and self._gate.fail_if_missing
+        is_missing = self.is_first and self.gate.fail_if_missing
         return REGRESSION if self.failed or is_missing else 0
 
 
@@ -312,7 +241,7 @@ def _is_first_of_all(ref: str, error: BoardprofError) -> bool:
 
 
 def against_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--against``, the options of a gate, and ``--bisect``; `taken_against` has them."""
+    """Add ``--against``, the options of a gate, and ``--bisect``; `parse_against` has them."""
     bisect = click.option(
         "--bisect",
         is_flag=True,
@@ -346,14 +275,11 @@ def against_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return against(if_present(flags(revision(gate_options(bisect(command))))))
 
 
-def taken_against(options: Mapping[str, Any]) -> Against:
+def parse_against(options: Mapping[str, Any], target: str) -> Against:
     """Return the given options.
 
     The earlier run is looked up now, so ``last`` is the one before this, and a mistake is reported
     before anything is measured.
-
-    Raises:
-        UsageError: options conflict, a rule does not parse, or the run does not exist.
     """
     ref, bisects = options["against"], options["bisect"]
     if options["against_if_present"] and (ref is None or options["fail_if_missing"] or bisects):
@@ -374,14 +300,20 @@ def taken_against(options: Mapping[str, Any]) -> Against:
         raise UsageError(f"{names} cannot be combined.", hint="one after the other")
     if not named:
         _check_no_rule_was_given()
-        return Against(taken_gate({**options, "fail_if_missing": False}))
+        return Against(parse_gate({**options, "fail_if_missing": False}), target, is_wanted=False)
     from boardprof.results.comparison.rule import parse_rules
 
-    gate = taken_gate(options)
+    gate = parse_gate(options)
     parse_rules(gate.rules)
+    found = Against(gate, target, bisects, flags=flags, revision=revision)
     if ref is not None:
-        return Against.run(ref, gate, bisects=bisects, if_present=options["against_if_present"])
-    return Against.in_turns(gate, flags=flags, revision=revision)
+        found.find(ref, if_present=options["against_if_present"])
+        return found
+    if gate.needs_runs:
+        raise _no_runs("--ab and --ab-rev measure both sides now")
+    if flags is not None:  # these are meant to differ
+        found.gate = replace(gate, allow=tuple({*gate.allow, "compiler"}))
+    return found
 
 
 def _check_no_rule_was_given() -> None:

@@ -3,23 +3,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from boardprof.ui.cli.options import (
-    Whole,
     board_option,
+    console_option,
     image_option,
     json_option,
+    number_option,
+    parse_port_options,
     port_options,
-    taken_port_options,
     width_option,
 )
 from boardprof.ui.cli.output import echo_console, echo_json, echo_lines, echo_note, echo_page
 
 if TYPE_CHECKING:
+    from serial.tools.list_ports_common import ListPortInfo
+
     from boardprof.measure.session.board import Board
     from boardprof.target.descriptions.board_file import BoardSpec
 
@@ -69,7 +74,7 @@ def board_facts(spec: BoardSpec) -> dict[str, Any]:
 
 @click.command()
 @click.argument("ports", nargs=-1, metavar="[PORT]...")
-@click.option("--baud", type=Whole(min=1), metavar="N", help="Bits per second. [default: 115200]")
+@number_option("--baud", "Bits per second. [default: 115200]")
 @json_option
 @width_option
 def devices(ports: tuple[str, ...], baud: int | None, as_json: bool) -> None:
@@ -78,25 +83,35 @@ def devices(ports: tuple[str, ...], baud: int | None, as_json: bool) -> None:
     With PORT, a device path or socket://HOST:PORT, only that port is asked. Ports that another
     program has open are left alone. Opening a serial port resets some boards.
     """
-    from boardprof.ui.devices import devices_facts, devices_page, find_devices, serial_ports
-
-    found = find_devices(ports or serial_ports(), baud)
+    found = _find_ports(ports, baud)
     if as_json:
-        echo_json(devices_facts(found))
-    else:
-        echo_page(devices_page(found))
+        echo_json({"schema_version": 1, "devices": [asdict(each) for each in found]})
+        return
+    if not found:
+        echo_page(
+            ["no serial port found. To ask an agent on TCP, give its address: socket://HOST:PORT"]
+        )
+        return
+    from boardprof.show.layout import text_table
+
+    headers = ("Port", "USB ID", "Serial", "Board", "Agent", "State")
+    rows = [
+        (each.port, each.usb, each.serial, each.board, each.agent, each.state) for each in found
+    ]
+    echo_page([text_table(headers, rows)])
 
 
 @click.command()
 @board_option
 @port_options
 @image_option
-@click.option("--console", is_flag=True, help="Show what the board prints.")
+@console_option
 @json_option
 @width_option
 def info(board: str | None, as_json: bool, **options: Any) -> None:
     """Connect to a board and show what it is and what it offers."""
-    from boardprof.measure.session.info import board_info, info_text
+    from boardprof.measure.session.info import board_info
+    from boardprof.show.board_facts import info_text
 
     with _connected(board, options) as connected:
         facts = board_info(connected)
@@ -114,14 +129,15 @@ def info(board: str | None, as_json: bool, **options: Any) -> None:
 @width_option
 def metrics(board: str | None, as_json: bool, **options: Any) -> None:
     """List what a board can count. Each event is tried on the board."""
-    from boardprof.measure.session.info import metrics_json, metrics_text
+    from boardprof.measure.session.info import metrics_info
+    from boardprof.show.board_facts import metrics_text
 
     with _connected(board, options) as connected:
-        found = connected.metrics()
-        if as_json:
-            echo_json(metrics_json(connected, found))
-        else:
-            echo_lines(metrics_text(connected, found))
+        found = metrics_info(connected)
+    if as_json:
+        echo_json(found)
+    else:
+        echo_lines(metrics_text(found))
 
 
 def _connected(board: str | None, options: Mapping[str, Any]) -> Board:
@@ -131,7 +147,88 @@ def _connected(board: str | None, options: Mapping[str, Any]) -> Board:
     return connect(
         board,
         image=options["image"],
-        **taken_port_options(options),
+        **parse_port_options(options),
         on_console=echo_console if options.get("console") else None,
         on_note=echo_note,
+    )
+
+
+_ANSWER_S = 2.0
+"""How long to wait for an agent, which answers at once unless a call is in progress."""
+
+_SHOWN = 40
+"""Characters shown of a line that other firmware prints."""
+
+
+@dataclass(frozen=True)
+class _Port:
+    """A port and what answers there; a text is empty if it is not known."""
+
+    port: str
+    usb: str  # vendor and product id, such as 0483:374b
+    serial: str
+    description: str
+    board: str  # whose agent has answered
+    agent: str  # version of that agent
+    build_id: str
+    state: str  # one line: free, busy: ..., silent: ... or another problem
+
+
+def _find_ports(ports: Sequence[str], baud: int | None) -> list[_Port]:
+    """Ask at all ports at once which board is there, so that silent ones share one timeout."""
+    from concurrent.futures import ThreadPoolExecutor, as_completed
+
+    from boardprof.base.progress import activity
+    from boardprof.wire.transport.usb_ports import listed_ports
+
+    known = {port.device: port for port in listed_ports()}
+    ports = ports or [*known]
+    if not ports:
+        return []
+    workers = min(32, len(ports))
+    with activity("asking ports", len(ports)) as step, ThreadPoolExecutor(workers) as pool:
+        asked = [pool.submit(_found, port, known.get(port), baud) for port in ports]
+        for done, _ in enumerate(as_completed(asked), 1):
+            step(done)
+        return [each.result() for each in asked]
+
+
+def _found(port: str, known: ListPortInfo | None, baud: int | None) -> _Port:
+    usb = serial = description = ""
+    if known is not None:
+        usb = "" if known.vid is None else f"{known.vid:04x}:{known.pid:04x}"
+        serial = known.serial_number or ""
+        description = "" if known.description == "n/a" else known.description
+    return _Port(port, usb, serial, description, *_answer(port, baud))
+
+
+def _answer(port: str, baud: int | None) -> tuple[str, str, str, str]:
+    """Return the board that answers, its agent's version, its build id, and the port's state."""
+    from boardprof.base.errors import BoardprofError, BoardTimeoutError, BusyError
+    from boardprof.base.processes import described, port_holders
+    from boardprof.measure.connect import connect
+
+    # Opening a port that another program has open could reset the board.
+    holders = port_holders(port) if Path(port).exists() else []
+    if holders:
+        return "", "", "", f"busy: held by {described(holders)}"
+    try:
+        with connect(None, port, baud=baud, timeout_s=_ANSWER_S) as board:
+            device = board.device
+            return board.spec.name, device.agent_version, device.build_id, "free"
+    except BusyError as error:
+        return "", "", "", f"busy: {error.message}"
+    except BoardTimeoutError as error:
+        return "", "", "", _silence(error.console)
+    except BoardprofError as error:
+        return "", "", "", error.message.partition("\n")[0]
+
+
+def _silence(console: str) -> str:
+    """Describe a port at which no agent answers: silent, or with its last line of text."""
+    texts = [line.strip() for line in console.splitlines() if line.strip()]
+    if not texts:
+        return f"silent: no agent answered within {_ANSWER_S:g} s"
+    return (
+        f"no agent answered within {_ANSWER_S:g} s, but the port sends text: {texts[-1][:_SHOWN]}"
     )

@@ -10,8 +10,6 @@ from __future__ import annotations
 import errno
 import importlib
 import os
-from collections.abc import Iterator, Mapping
-from itertools import takewhile
 
 import click
 from click.core import ParameterSource
@@ -27,7 +25,12 @@ from boardprof.base.errors import (
 from boardprof.base.writing import unwritable
 from boardprof.ui.cli.exit_codes import INTERRUPTED, bisects, for_bisect
 from boardprof.ui.cli.group import Commands
-from boardprof.ui.cli.option_defaults import apply_settings, commands_below
+from boardprof.ui.cli.option_defaults import (
+    apply_settings,
+    check_variables,
+    commands_below,
+    variables_of,
+)
 from boardprof.ui.cli.output import echo_data, echo_error, forget_output, take_every_character
 
 _NAMES = (
@@ -42,8 +45,9 @@ _NAMES = (
 
 _MODULES = {
     **dict.fromkeys(("devices", "info", "metrics"), "boards"),
-    **dict.fromkeys(("glue", "runtime"), "agent"),
-    "flash": "build",
+    **dict.fromkeys(("build", "flash", "agent", "glue", "runtime", "new"), "firmware"),
+    "worker": "fleet",
+    "trend": "compare",
     **dict.fromkeys(("top", "dump"), "trace"),
     **dict.fromkeys(("export", "decode"), "show"),
 }
@@ -91,7 +95,7 @@ def cli(ctx: click.Context, profile: str | None, config: str | None) -> None:
     """
     if ctx.invoked_subcommand == "runtime":
         return  # a Makefile asks it, whose variables may have the names of settings
-    check_variables(os.environ, cli, ctx)
+    check_variables(os.environ, ctx)
     apply_settings(ctx, config, profile)
 
 
@@ -168,7 +172,7 @@ def mistake_text(error: click.ClickException) -> str:
         place = _place(error.option_name, context)
         if place is not None:
             return place
-        # Without dashes, which are alike in all options.
+        # click compares the dashes, too, which are alike in all options.
         known = {name.lstrip("-"): name for name in error.possibilities or ()}
         near = UnknownNameError.nearest(error.option_name.lstrip("-"), known)
         names = [] if near is None else [known[near]]
@@ -210,61 +214,5 @@ def _name_variable(error: click.BadParameter) -> None:
     if error.ctx is not None and error.param is not None:
         source = error.ctx.get_parameter_source(error.param.name or "")
         if source is ParameterSource.ENVIRONMENT:
-            error.param_hint = f"{error.param.envvar} in the environment"
-
-
-PREFIX = "BOARDPROF_"
-_BESIDE_OPTIONS = frozenset(["HISTORY", "KEY", "PROJECT"])
-_OF_BUILDS = frozenset(
-    (
-        *("ALSO", "AR", "ARCH", "ARENA", "BUILD", "COLLECTORS", "COMMAND", "CPPFLAGS"),
-        *("FREESTANDING", "LIBRARY", "MTU", "OBJECTS", "RUNTIME", "SLOT_BYTES", "STACK"),
-    )
-)
-"""Variables of boardprof.mk and the other build files, which make puts into the environment."""
-
-
-def check_variables(environment: Mapping[str, str], group: click.Group, ctx: click.Context) -> None:
-    """Check for misspelt variables. Names that resemble none of ours may belong to other programs.
-
-    Raises:
-        UsageError: one is.
-    """
-    ours = {name.removeprefix(PREFIX) for name in environment if name.startswith(PREFIX)}
-    ours -= _BESIDE_OPTIONS | _OF_BUILDS
-    if not ours:
-        return
-    short: dict[str, str] = {}
-    known = {*_BESIDE_OPTIONS}
-    for option, variable in _variables(group, ctx):
-        own = variable.removeprefix(PREFIX)
-        known.add(own)
-        short |= {form[1:]: own for form in option.opts if not form.startswith("--")}
-    for name in sorted(ours - known):
-        slips = (each for each in sorted(known) if _is_slip(name, each))
-        meant = short.get(name) or short.get(name.lower()) or next(slips, None)
-        if meant is not None:
-            raise UsageError(
-                f"{PREFIX}{name} in the environment is not a setting; did you mean {PREFIX}{meant}?"
-            )
-
-
-def _is_slip(written: str, meant: str) -> bool:
-    """Tell whether one letter is missing, added or wrong, or two are swapped."""
-    for _ in range(2):  # cut the common prefix, then the common suffix
-        pairs = zip(written, meant, strict=False)
-        alike = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
-        written, meant = written[alike:][::-1], meant[alike:][::-1]
-    return max(len(written), len(meant)) == 1 or (len(written) == 2 and written == meant[::-1])
-
-
-def _variables(command: click.Command, ctx: click.Context) -> Iterator[tuple[click.Parameter, str]]:
-    """Yield a command's options and their variables, and those of all commands below it."""
-    for parameter in command.params:
-        if isinstance(parameter.envvar, str):
-            yield parameter, parameter.envvar
-    if isinstance(command, click.Group):
-        for name in command.list_commands(ctx):
-            below = command.get_command(ctx, name)
-            if below is not None:
-                yield from _variables(below, ctx)
+            given = [name for name in variables_of(error.param) if name in os.environ]
+            error.param_hint = f"{given[0]} in the environment"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``boardprof compare``: compare two Reports; the options that decide the exit code."""
+"""``boardprof compare`` and ``trend``; the options of a gate, which decide the exit code."""
 
 from __future__ import annotations
 
@@ -10,15 +10,27 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.base.errors import UsageError
-from boardprof.ui.cli.options import STDOUT, Real, Whole, complete_run, file_option, width_option
-from boardprof.ui.cli.output import echo_data, echo_page, echo_written
+from boardprof.ui.cli.options import (
+    STDOUT,
+    Real,
+    Whole,
+    board_filter_option,
+    complete_run,
+    file_option,
+    json_option,
+    number_option,
+    width_option,
+)
+from boardprof.ui.cli.output import echo_data, echo_json, echo_note, echo_page, echo_written
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from boardprof.results.comparison.comparison import Comparison
+    from boardprof.results.history.run import Run
     from boardprof.results.report.report import Report
     from boardprof.show.exporters import Export
+    from boardprof.show.trend_table import RunName
 
 
 REGRESSION = 1
@@ -29,15 +41,7 @@ Command = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Gate:
-    """The values of the gate options.
-
-    Attributes:
-        rules: a change must not break them.
-        alpha: level of the rank test.
-        allow: mismatches to ignore.
-        fail_if_missing: fail if a rule could not be checked.
-        spread_runs: earlier runs that limits in spreads come from, at most.
-    """
+    """The values of the gate options."""
 
     rules: tuple[str, ...]
     alpha: float
@@ -63,8 +67,8 @@ class Gate:
         earlier: Sequence[Report] | None = None,
     ) -> Comparison:
         """Compare two Reports; raises as `boardprof.compare`, and if a rule could check nothing."""
-        from boardprof.results.comparison.compare import compare
         from boardprof.results.comparison.comparison import ComparisonError
+        from boardprof.results.history.run_comparison import compare
 
         found = compare(
             before,
@@ -88,16 +92,7 @@ class Gate:
         return found
 
     def check(self, found: Comparison, *, may_wait: bool = False) -> None:
-        """Check that rules could judge something: a gate must not pass because it sees nothing.
-
-        Args:
-            found: the comparison.
-            may_wait: it may see nothing as long as the branch has too few runs for a spread. Only
-                for a run that is kept, since otherwise it would wait for ever.
-
-        Raises:
-            ComparisonError: no rule could judge any row, and that is not a failure anyway.
-        """
+        """Check that rules could judge something: a gate must not pass because it sees nothing."""
         from boardprof.results.comparison.comparison import ComparisonError
 
         waits = may_wait and found.awaits_runs
@@ -110,7 +105,7 @@ class Gate:
 
 
 def gate_options(command: Command) -> Command:
-    """Add the options; `taken_gate` returns their values."""
+    """Add the options; `parse_gate` returns their values."""
     for option in (
         click.option(
             "--fail-if-missing",
@@ -123,7 +118,7 @@ def gate_options(command: Command) -> Command:
             "--allow",
             multiple=True,
             type=click.Choice(["clock", "board", "compiler", "inputs"]),
-            help="Compare even if the runs differ in this.",
+            help="Compare although this setting differs.",
         ),
         click.option(
             "--spread-runs",
@@ -131,7 +126,7 @@ def gate_options(command: Command) -> Command:
             show_default=True,
             type=Whole(min=5),
             metavar="N",
-            help="Runs of the branch that set a limit in spreads, up to the one to compare with.",
+            help="How many earlier runs to compute the spread from.",
         ),
         click.option(
             "--alpha",
@@ -154,12 +149,8 @@ def gate_options(command: Command) -> Command:
     return command
 
 
-def taken_gate(options: Mapping[str, Any]) -> Gate:
-    """Return the given options.
-
-    Raises:
-        UsageError: ``--fail-if-missing`` is given without a rule.
-    """
+def parse_gate(options: Mapping[str, Any]) -> Gate:
+    """Return the given options."""
     if options["fail_if_missing"] and not options["rules"]:
         raise UsageError("--fail-if-missing needs a rule.", hint="--fail-if")
     names = ("rules", "alpha", "allow", "fail_if_missing", "spread_runs")
@@ -215,7 +206,7 @@ def compare(
     Exact counts, such as those of emulators, differ if the numbers differ. All other metrics differ
     if a rank test says so. Without --fail-if nothing counts as a regression.
     """
-    gate = taken_gate(options)
+    gate = parse_gate(options)
     from boardprof.results.report.report_file import write_text
     from boardprof.show.comparison_table import comparison_page
     from boardprof.show.exporters import read_exports
@@ -240,3 +231,82 @@ def compare(
         echo_data(printed, nl=False)
     gate.check(comparison)
     return REGRESSION if comparison.failed else 0
+
+
+@click.command(short_help="Show a function over the last runs, and which commits changed it.")
+@click.argument("function")
+@board_filter_option
+@click.option(
+    "--branch",
+    metavar="NAME",
+    help="Only clean runs of this branch. [default: the current branch]",
+)
+@click.option(
+    "--all",
+    "takes_all",
+    is_flag=True,
+    help="All runs of the project that did not fail, of all branches, clean or not.",
+)
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME",
+    help="Show this metric. [default: the one that a comparison shows first]",
+)
+@number_option("--limit", "Read at most N runs.", default=50)
+@click.option(
+    "--allow",
+    multiple=True,
+    type=click.Choice(["clock", "board", "compiler", "inputs"]),
+    help="Include runs that differ in this from the newest one.",
+)
+@json_option
+@width_option
+def trend(
+    function: str,
+    board: str | None,
+    branch: str | None,
+    takes_all: bool,
+    metrics: tuple[str, ...],
+    limit: int,
+    allow: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Show the medians of FUNCTION over the last runs in the history, the oldest first.
+
+    FUNCTION is a name or FILE:NAME. Functions of one name in several files are shown one by one.
+
+    Any difference of exact counts is a change. For other values a rank test finds changes. In at
+    most 1 % of series without a change, it finds one by chance. The median and the spread are those
+    of the runs since the last change. The spread is 1.48 times the median distance from the median.
+    """
+    from boardprof.jobs.run.target import split_target
+    from boardprof.results.history.trends import function_trends, usual_branch
+    from boardprof.show.trend_table import chosen_trends, trend_page
+
+    if takes_all and branch is not None:
+        raise UsageError("--all excludes --branch.", hint="one of them")
+    file, name = split_target(function)
+    if branch is None and not takes_all:
+        branch = usual_branch(name, board)
+    found = function_trends(name, file=file, branch=branch, board=board, limit=limit, allow=allow)
+    if as_json:
+        echo_json(found.json())
+        return
+    trends = found.for_people()
+    runs = {id(each.trend): each.runs for each in trends}
+    chosen = chosen_trends([each.trend for each in trends], metrics)
+    echo_page(trend_page([(each, [*map(_name, runs[id(each)])]) for each in chosen]))
+    for why, left_out in found.left_out.items():
+        names = ", ".join(f"#{run.id}" for run in left_out)
+        echo_note(f"left out: {names}. {why}")
+
+
+def _name(run: Run) -> RunName:
+    from boardprof.show.trend_table import RunName
+
+    saved = f"saved as {run.name}" if run.name else ""
+    source = "; ".join(filter(None, [saved, run.git.text if run.git else ""]))
+    commit = run.git.commit if run.git and not run.git.is_dirty else ""
+    return RunName(f"#{run.id}", source, run.time[:10], commit, run.build_ids)

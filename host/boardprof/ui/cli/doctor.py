@@ -17,9 +17,9 @@ from boardprof.ui.cli.boards import board_facts
 from boardprof.ui.cli.options import (
     LONGEST_S,
     Real,
+    agent_key_option,
     board_option,
     json_option,
-    key_option,
     width_option,
 )
 from boardprof.ui.cli.output import echo_json, echo_lines, echo_note, progress_bar
@@ -56,14 +56,14 @@ from boardprof.ui.cli.output import echo_json, echo_lines, echo_note, progress_b
     metavar="N",
     help="Random seed for faults and test data.",
 )
-@key_option("File with the key of the agent at a TCP port. [default: the key in BOARDPROF_KEY]")
+@agent_key_option
 @json_option
 @width_option
 def doctor(link: bool, as_json: bool, **options: Any) -> int:
     """Check this machine; with -b or -p, check a board; with --link, check its cable.
 
-    A board runs functions of known work. Its counters must grow with that work, its clocks must
-    agree, and its arena and its stack must be as large as it says.
+    The check of a board runs functions whose cost is known and checks the counters. The clocks must
+    agree, and the arena and the stack must be as large as the board says.
 
     Exit codes: 7 if tools for the default board are missing; 6 if a check of a board fails; 4 with
     --link if the link damages or loses frames.
@@ -98,11 +98,7 @@ _PORTS = ("ttyACM*", "ttyUSB*", "ttyAMA*")
 
 
 def _environment(boards: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the relevant facts about this machine, as plain data for JSON.
-
-    Args:
-        boards: for each, ``name``, ``default`` and ``missing`` as in ``boardprof boards --json``.
-    """
+    """Return the relevant facts about this machine, as plain data for JSON."""
     import platform
 
     from boardprof.target.toolchain.cache import cache_root

@@ -38,9 +38,6 @@ def bisects(arguments: list[str] | None) -> bool:
 
     It looks at the words themselves, because a mistake in them, or in the settings of the commit,
     ends the command before its options are known.
-
-    Args:
-        arguments: words of the command line. None for those of this process.
     """
     words = sys.argv[1:] if arguments is None else arguments
     return "--bisect" in words

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``boardprof fleet``: run batches of jobs on many boards, and show the boards."""
+"""``boardprof fleet`` and ``worker``: batches of jobs on many boards, here or on many hosts."""
 
 from __future__ import annotations
 
 import contextlib
 import math
+import platform
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,9 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from boardprof.base.errors import UsageError
 from boardprof.ui.cli.exit_codes import shows_tracebacks
 from boardprof.ui.cli.group import Commands
-from boardprof.ui.cli.options import STDOUT, Seconds, file_option, json_option, width_option
+from boardprof.ui.cli.options import (
+    STDOUT,
+    Seconds,
+    file_option,
+    json_option,
+    save_option,
+    width_option,
+)
 from boardprof.ui.cli.output import (
     echo,
     echo_data,
@@ -108,9 +117,7 @@ _scheduler_option = click.option(
     help="Check boards in quarantine at once, instead of when their time is over.",
 )
 @file_option("json", "one Report of all jobs as JSON")
-@click.option(
-    "--save", metavar="NAME", help="Name the run in the history. [default: stored without a name]"
-)
+@save_option
 @width_option
 def run(jobs: str, **options: Any) -> int:
     """Run the jobs of JOBS, a TOML file.
@@ -161,7 +168,7 @@ def _report(
     found: Sequence[Result], options: Mapping[str, Any], sources: Sequence[Path]
 ) -> Iterator[BoardprofError]:
     """Write the batch's Report and keep it in the history; yield what could not be done."""
-    from boardprof.base.errors import BoardprofError, UsageError
+    from boardprof.base.errors import BoardprofError
     from boardprof.jobs.fleet.batch_report import merged_report
     from boardprof.jobs.fleet.job import DONE
     from boardprof.jobs.run.saving import keep_run
@@ -253,6 +260,48 @@ def scheduler(host: str, port: int, silence_s: float) -> None:
 
     _dask_logs()
     run_scheduler(host, port, silence_s, lambda address: echo(f"scheduler at {address}"))
+
+
+_WORKER_EXAMPLES = """
+\b
+Examples:
+  boardprof worker tls://127.0.0.1:8786 -b KIND -b KIND
+  boardprof worker tls://lab:8786 -b 'KIND=/dev/ttyACM0#066BFF51'
+  boardprof worker tls://lab:8786 -b KIND=labgrid:bench-3
+"""
+
+
+@click.command(epilog=_WORKER_EXAMPLES)
+@click.argument("scheduler", envvar="BOARDPROF_SCHEDULER")
+@click.option(
+    "-b",
+    "--board",
+    "boards",
+    multiple=True,
+    metavar="KIND[=PORT[#SERIAL]]",
+    help="A board to offer: its kind, its port, and its serial number. May be repeated.",
+)
+@click.option("--name", metavar="NAME", help="Name of this worker. [default: the host's name]")
+def worker(scheduler: str, boards: tuple[str, ...], name: str | None) -> None:
+    """Offer the boards of this machine to the fleet of a scheduler.
+
+    SCHEDULER is an address such as tls://127.0.0.1:8786. The worker runs until it is interrupted.
+    Anyone who can connect to the scheduler can run any program here as this user. On one machine,
+    that is only this user.
+
+    Needs dask: pip install 'boardprof[fleet]'.
+    """
+    from boardprof.jobs.fleet.boards import boards_of_host, check_startable
+    from boardprof.jobs.fleet.dask_worker import run_worker
+
+    _dask_logs()
+    if not boards:
+        raise UsageError("A worker needs boards.", hint="-b KIND, or -b KIND=PORT")
+    host = name or platform.node()
+    offered = boards_of_host(boards, host)
+    for kind in dict.fromkeys(board.kind for board in offered if board.port is None):
+        check_startable(kind)
+    run_worker(scheduler, offered, host, echo_note)
 
 
 def _echo_errors(failed: Sequence[Result]) -> None:

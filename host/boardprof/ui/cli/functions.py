@@ -22,8 +22,14 @@ from boardprof.target.cfunction import (
     Struct,
     signature,
 )
-from boardprof.ui.cli.build import compile_options, taken_build_options
-from boardprof.ui.cli.options import board_option, json_option, width_option
+from boardprof.ui.cli.options import (
+    board_option,
+    compile_options,
+    json_option,
+    parse_build_options,
+    verbose_option,
+    width_option,
+)
 from boardprof.ui.cli.output import echo_command, echo_json, echo_lines, echo_note
 
 _COMPILED = {".c", ".C", ".cc", ".cpp", ".cxx", ".S", ".s"}
@@ -51,7 +57,7 @@ class _Functions:
 )
 @json_option
 @width_option
-@click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")
+@verbose_option
 def functions(
     files: tuple[str, ...], board: str | None, complete: bool, as_json: bool, **options: Any
 ) -> None:
@@ -98,7 +104,7 @@ def _compiled(sources: list[Path], board: str | None, complete: bool, **options:
     spec = board_spec(board) if board else default_board()
     if not sources:
         return _Functions((), ())
-    how = taken_build_options(options)
+    how = parse_build_options(options)
     verbose = echo_command if options["verbose"] else None
     found, hidden = source_functions(spec, sources, how, verbose)
     if complete or not (found or hidden):
@@ -109,12 +115,7 @@ def _compiled(sources: list[Path], board: str | None, complete: bool, **options:
 
 
 def _object_functions(paths: Sequence[Path]) -> _Functions:
-    """Return the functions of objects, libraries and programs.
-
-    Raises:
-        UsageError: a file is none of these.
-        BuildError: two objects define the same function.
-    """
+    """Return the functions of objects, libraries and programs."""
     from boardprof.target.elf.functions import functions as functions_in
     from boardprof.target.elf.functions import hidden_functions
 
@@ -181,12 +182,7 @@ def _field_facts(field: Field) -> dict[str, Any]:
 
 
 def _list_text(found: _Functions, *, complete: bool = False) -> str:
-    """Return the list as text, a function a line.
-
-    Args:
-        found: the list.
-        complete: show all that cannot be called, which is much in a program or a large library.
-    """
+    """Return the list as text, a function a line."""
     offered = [fn for fn in found.functions if fn.reason is None]
     refused = [fn for fn in found.functions if fn.reason is not None]
     refused.sort(key=lambda fn: str(fn.reason).startswith(_MANGLED))  # those last, as they are many

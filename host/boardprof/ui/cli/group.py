@@ -11,7 +11,7 @@ import click
 
 from boardprof.base.errors import UnknownNameError
 from boardprof.ui.cli.exit_codes import DEBUG, show_tracebacks
-from boardprof.ui.cli.option_defaults import environment_name
+from boardprof.ui.cli.option_defaults import environment_names
 from boardprof.ui.cli.options import complete_file
 from boardprof.ui.cli.output import forget_output, progress_bar, set_quiet
 
@@ -33,13 +33,7 @@ class SectionedCommand(click.Command):
     """A command whose many options are grouped into sections in its help."""
 
     def __init__(self, *args: Any, sections: Mapping[str, str], **options: Any) -> None:
-        """Create the command.
-
-        Args:
-            *args: of `click.Command`.
-            sections: title -> names of options, separated by blanks; ``Help`` has all others.
-            **options: of `click.Command`.
-        """
+        """Create the command."""
         super().__init__(*args, **options)
         self.sections = sections
 
@@ -71,7 +65,7 @@ class Commands(click.Group):
             cmd.params += [_quiet_option(), _debug_option()]
         for parameter in cmd.params:
             if isinstance(parameter, click.Option) and parameter.envvar is None:
-                parameter.envvar = environment_name(parameter)
+                parameter.envvar = environment_names(parameter)
                 if "--verbose" in parameter.opts:
                     parameter.callback = _with_tracebacks
             elif _completes_nothing(parameter):

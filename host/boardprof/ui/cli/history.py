@@ -13,7 +13,14 @@ from click.core import ParameterSource
 
 from boardprof.base.errors import UsageError
 from boardprof.ui.cli.group import Commands
-from boardprof.ui.cli.options import Whole, complete_run, json_option, output_option, width_option
+from boardprof.ui.cli.options import (
+    board_filter_option,
+    complete_run,
+    json_option,
+    number_option,
+    output_option,
+    width_option,
+)
 from boardprof.ui.cli.output import (
     echo,
     echo_data,
@@ -26,22 +33,15 @@ from boardprof.ui.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from boardprof.results.history.run import Record, Run
+    from boardprof.results.history.run import Run, StoredRun
     from boardprof.results.history.store import History
     from boardprof.show.layout import Page
 
 
 @click.group(cls=Commands, invoke_without_command=True)
-@click.option("-b", "--board", metavar="BOARD", help="Only runs on this board.")
+@board_filter_option
 @click.option("--function", metavar="NAME", help="Only runs of this function.")
-@click.option(
-    "--limit",
-    default=20,
-    show_default=True,
-    type=Whole(min=0),
-    metavar="N",
-    help="Show at most N runs (0 shows all).",
-)
+@number_option("--limit", "Show at most N runs (0 shows all).", least=0, default=20)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one run per line.")
 @width_option
 @click.pass_context
@@ -180,10 +180,10 @@ def import_runs(files: Sequence[str]) -> None:
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
 def merge(files: Sequence[str]) -> None:
     """Add the runs of other history files (SQLite), as `import` does."""
-    from boardprof.results.history.database import may_exist
+    from boardprof.results.history.sqlite import may_exist
     from boardprof.results.history.store import History
 
-    def read(file: str) -> list[Record]:
+    def read(file: str) -> list[StoredRun]:
         if not may_exist(Path(file)):
             raise UsageError(f"The file {file} does not exist.", hint="`boardprof history path`")
         return [*History(Path(file)).records()]
@@ -191,7 +191,7 @@ def merge(files: Sequence[str]) -> None:
     _add(files, read)
 
 
-def _add(files: Sequence[str], read: Callable[[str], list[Record]]) -> None:
+def _add(files: Sequence[str], read: Callable[[str], list[StoredRun]]) -> None:
     """Add the runs of files; every file must be readable."""
     from boardprof.results.history.report_lookup import user_history
 

@@ -9,30 +9,33 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.base.errors import DeviceError, UsageError
-from boardprof.ui.cli.build import build_options, taken_build_options
 from boardprof.ui.cli.group import SectionedCommand
 from boardprof.ui.cli.options import (
     STDOUT,
-    Whole,
     board_option,
+    build_options,
     complete_target,
     complete_value,
+    console_option,
     file_option,
+    flash_option,
     image_option,
+    number_option,
+    parse_build_options,
+    parse_port_options,
     port_options,
     probe_option,
-    taken_port_options,
+    verbose_option,
     width_option,
 )
 from boardprof.ui.cli.output import (
     echo,
-    echo_command,
-    echo_console,
     echo_data,
-    echo_note,
     echo_profile,
     echo_written,
     progress_bar,
+    run_listener,
+    shows_console,
     stdout_of_boards,
 )
 
@@ -47,8 +50,6 @@ _SECTIONS = {
     "What is printed": "lines asm metric all_functions width console verbose quiet debug",
     "What is kept": "json_file",
 }
-
-_STDERR = 2
 
 _EXAMPLES = """
 \b
@@ -70,25 +71,16 @@ Examples:
 @click.argument("values", nargs=-1, metavar="[NAME=VALUE]...", shell_complete=complete_value)
 @board_option
 @image_option
-@click.option(
-    "--warmup",
-    metavar="N",
-    type=Whole(min=0),
-    default=1,
-    show_default=True,
-    help="Calls before the one that is recorded.",
-)
+@number_option("--warmup", "Calls before the one that is recorded.", least=0, default=1)
 @click.option(
     "--sampled",
     is_flag=True,
     help="Interrupt repeated calls at random times, on the board itself, instead of recording one.",
 )
-@click.option("--samples", metavar="N", type=Whole(min=1), help="Samples to take. [default: 1000]")
-@click.option(
-    "--seed", metavar="N", type=Whole(min=0), help="Seed of the random times. [default: 1]"
-)
+@number_option("--samples", "Samples to take. [default: 1000]")
+@number_option("--seed", "Seed of the random times. [default: 1]", least=0)
 @probe_option
-@click.option("--flash", is_flag=True, help="Write the firmware to the board at the port first.")
+@flash_option
 @port_options
 @build_options
 @click.option("--lines", is_flag=True, help="Print the source with a count at each line.")
@@ -101,8 +93,8 @@ Examples:
 @click.option("--all", "all_functions", is_flag=True, help="Print all functions, not just 20.")
 @file_option("json", "the profile as JSON")
 @width_option
-@click.option("--console", is_flag=True, help="Show what the board prints.")
-@click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")
+@console_option
+@verbose_option
 def hotspots(target: str, values: tuple[str, ...], board: str | None, **options: Any) -> int:
     """Record one call on an emulated board and print where it spends its instructions.
 
@@ -110,7 +102,7 @@ def hotspots(target: str, values: tuple[str, ...], board: str | None, **options:
     real boards, too; each share then has a 95 % confidence interval. TARGET and NAME=VALUE are as
     for `boardprof run`.
     """
-    from boardprof.jobs.run.measure_plan import Listener, record_plan
+    from boardprof.jobs.run.measure_plan import record_plan
     from boardprof.jobs.run.plan import Plan
 
     _check_sampling(options)
@@ -118,20 +110,14 @@ def hotspots(target: str, values: tuple[str, ...], board: str | None, **options:
         target=target,
         values=values,
         boards=(board,) if board else (),
-        code=taken_build_options(options),
-        **taken_port_options(options),
+        code=parse_build_options(options),
+        **parse_port_options(options),
         **{name: options[name] for name in ("image", "flash", "warmup", "sampled", "probe")},
         **{name: options[name] for name in ("samples", "seed") if options[name] is not None},
     )
-    shows_console = options["verbose"] or options["console"]
-    with progress_bar() as on_progress, stdout_of_boards(shown=shows_console):
-        listener = Listener(
-            on_note=echo_note,
-            on_command=echo_command if options["verbose"] else None,
-            on_console=echo_console if shows_console else None,
-            on_progress=on_progress if options["sampled"] else None,
-            flash_output=_STDERR,
-        )
+    shown = shows_console(options)
+    with progress_bar() as on_progress, stdout_of_boards(shown=shown):
+        listener = run_listener(options, on_progress if options["sampled"] else None)
         profiles = list(record_plan(plan, listener))
     _write(profiles, options["json_file"])
     if options["json_file"] != STDOUT:
@@ -154,9 +140,9 @@ def _check_sampling(options: Mapping[str, Any]) -> None:
         return
     for name in ("samples", "seed"):
         if options[name] is not None:
-            raise UsageError(f"--{name} is about samples.", hint="add --sampled")
+            raise UsageError(f"--{name} needs --sampled.", hint="add --sampled")
     if options["probe"] is not None:
-        raise UsageError("A debug probe takes samples.", hint="add --sampled")
+        raise UsageError("--debug-probe works only with --sampled.", hint="add --sampled")
     if options["port"] is not None:
         raise UsageError(
             "Nothing can record the calls of a board at a port (-p).",

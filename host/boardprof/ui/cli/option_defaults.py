@@ -7,7 +7,8 @@ click's own order of flag, environment variable and default map.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,19 +26,19 @@ _NOT_A_SETTING = {"help", "version", "json", "bisect"}
 _BESIDE_OPTIONS = {"project"}
 """Settings without an option."""
 
+_PREFIX = "BOARDPROF_"
+_OTHER_VARIABLES = frozenset(["HISTORY", "KEY", "PROJECT"])
+_OF_BUILDS = frozenset(
+    (
+        *("ALSO", "AR", "ARCH", "ARENA", "BUILD", "COLLECTORS", "COMMAND", "CPPFLAGS"),
+        *("FREESTANDING", "LIBRARY", "MTU", "OBJECTS", "RUNTIME", "SLOT_BYTES", "STACK"),
+    )
+)
+"""Variables of boardprof.mk and the other build files, which make puts into the environment."""
+
 
 def apply_settings(ctx: click.Context, config: str | None, profile: str | None) -> None:
-    """Set the defaults of all commands below ``ctx`` from the files.
-
-    Args:
-        ctx: of the group.
-        config: a file to read instead of the project's and the user's.
-        profile: name of a profile in them.
-
-    Raises:
-        UsageError: a file cannot be read, or has a key or a value that no option takes.
-        UnknownNameError: no file has the profile.
-    """
+    """Set the defaults of all commands below ``ctx`` from the files."""
     from pathlib import Path
 
     from boardprof.base.settings import (
@@ -65,31 +66,38 @@ def apply_settings(ctx: click.Context, config: str | None, profile: str | None) 
         set_project_name(settings["project"].value)
 
 
-def option_key(option: click.Option) -> str:
-    """Return an option's name in files: its first long name without the dashes."""
-    long = [name for name in option.opts if name.startswith("--")]
-    return long[0].removeprefix("--") if long else str(option.name)
+def setting_keys(option: click.Option) -> list[str]:
+    """Return an option's names in files: its long names without the dashes, the newest first."""
+    return [name[2:] for name in option.opts if name.startswith("--")] or [str(option.name)]
 
 
-def environment_name(option: click.Option) -> str | None:
-    """Return the environment variable of an option, or None."""
-    key = option_key(option)
-    return None if key in _NOT_A_SETTING else f"BOARDPROF_{key.replace('-', '_').upper()}"
+def environment_names(option: click.Option) -> list[str] | None:
+    """Return the environment variables of an option, or None."""
+    keys = [key for key in setting_keys(option) if key not in _NOT_A_SETTING]
+    return [f"{_PREFIX}{key.replace('-', '_').upper()}" for key in keys] or None
 
 
-def commands_below(group: click.Group, ctx: click.Context) -> Iterator[click.Command]:
-    """Yield all commands of a group, those of its groups included."""
+def variables_of(parameter: click.Parameter) -> Sequence[str]:
+    """Return the environment variables that a parameter takes."""
+    names = parameter.envvar or ()
+    return [names] if isinstance(names, str) else names
+
+
+def commands_below(
+    group: click.Group, ctx: click.Context, *, groups: bool = False
+) -> Iterator[click.Command]:
+    """Yield all commands of a group, those of its groups included; also the groups on request."""
     for name in group.list_commands(ctx):
         command = group.get_command(ctx, name)
-        if isinstance(command, click.Group):
-            yield from commands_below(command, ctx)
-        elif command is not None:
+        if command is not None and (groups or not isinstance(command, click.Group)):
             yield command
+        if isinstance(command, click.Group):
+            yield from commands_below(command, ctx, groups=groups)
 
 
 def _options(command: click.Command) -> Iterator[click.Option]:
     for parameter in command.params:
-        if isinstance(parameter, click.Option) and option_key(parameter) not in _NOT_A_SETTING:
+        if isinstance(parameter, click.Option) and environment_names(parameter):
             yield parameter
 
 
@@ -98,7 +106,8 @@ def _check_keys(settings: Iterable[Setting], group: click.Group, ctx: click.Cont
     known: dict[str, list[click.Option]] = {}
     for command in commands_below(group, ctx):
         for option in _options(command):
-            known.setdefault(option_key(option), []).append(option)
+            for key in setting_keys(option):
+                known.setdefault(key, []).append(option)
     for setting in settings:
         if setting.key in _NOT_A_SETTING:
             raise UsageError(
@@ -147,7 +156,7 @@ def _values(
     options: Iterable[click.Option], ctx: click.Context, settings: Mapping[str, Setting]
 ) -> Iterator[tuple[str, Any]]:
     for option in options:
-        setting = settings.get(option_key(option))
+        setting = next((settings[key] for key in setting_keys(option) if key in settings), None)
         if setting is not None and option.name is not None:
             yield option.name, _value(option, ctx, setting)
 
@@ -177,3 +186,36 @@ def _value(option: click.Option, ctx: click.Context, setting: Setting) -> Any:
     except click.BadParameter as error:
         raise UsageError(f"{setting.place}: {setting.key}: {error.message}") from None
     return value
+
+
+def check_variables(environment: Mapping[str, str], ctx: click.Context) -> None:
+    """Refuse misspelt variables; names that resemble none of ours may be another program's."""
+    ours = {name.removeprefix(_PREFIX) for name in environment if name.startswith(_PREFIX)}
+    ours -= _OTHER_VARIABLES | _OF_BUILDS
+    if not ours:
+        return
+    short: dict[str, str] = {}
+    known = {*_OTHER_VARIABLES}
+    assert isinstance(ctx.command, click.Group)
+    for command in (ctx.command, *commands_below(ctx.command, ctx, groups=True)):
+        for option in command.params:
+            names = [name.removeprefix(_PREFIX) for name in variables_of(option)]
+            known.update(names)
+            short |= {form[1:]: names[0] for form in option.opts if names and form[1] != "-"}
+    for name in sorted(ours - known):
+        slips = (each for each in sorted(known) if _is_slip(name, each))
+        meant = short.get(name) or short.get(name.lower()) or next(slips, None)
+        if meant is not None:
+            raise UsageError(
+                f"{_PREFIX}{name} in the environment is not a setting; did you mean "
+                f"{_PREFIX}{meant}?"
+            )
+
+
+def _is_slip(written: str, meant: str) -> bool:
+    """Tell whether one letter is missing, added or wrong, or two are swapped."""
+    for _ in range(2):  # cut the common prefix, then the common suffix
+        pairs = zip(written, meant, strict=False)
+        alike = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
+        written, meant = written[alike:][::-1], meant[alike:][::-1]
+    return max(len(written), len(meant)) == 1 or (len(written) == 2 and written == meant[::-1])

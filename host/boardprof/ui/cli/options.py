@@ -17,6 +17,8 @@ from boardprof.ui.cli.output import set_width
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from boardprof.target.build.build_options import BuildOptions
+
 
 LONGEST_S = 1_000_000
 """Largest value of an option for a time."""
@@ -70,132 +72,29 @@ _TIME = re.compile(rf"(?P<number>[0-9]*\.?[0-9]+) ?(?P<unit>{'|'.join(_UNITS_S)}
 Command = Callable[..., Any]
 
 
-def key_option(help_text: str) -> Callable[[Command], Command]:
-    """Return the decorator that adds ``--key-file``."""
-    return click.option("--key-file", type=click.Path(), metavar="PATH", help=help_text)
+def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Return one decorator for several options."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
-def limit_options(command: Command) -> Command:
-    """Add ``--timeout`` and ``--wall-timeout``."""
-    for option in (
-        click.option(
-            "--wall-timeout",
-            "wall_timeout_s",
-            type=Seconds(),
-            metavar="TIME",
-            help="Longest wall time of a call. [default: 30s on emulated boards, or more if "
-            "--timeout is above 10s; none on others]",
-        ),
-        click.option(
-            "--timeout",
-            "timeout_s",
-            type=Seconds(),
-            metavar="TIME",
-            help="Longest time of a call on the board's clock, such as 2s or 500ms. [default: "
-            "10s; 30s of silence if the board has no guard]",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def port_options(command: Command) -> Command:
-    """Add the options that say how to reach a board, and how long a call may take."""
-    command = limit_options(command)
-    for option in (
-        key_option(
-            "File with the key of the agent at a TCP port. [default: the key in BOARDPROF_KEY]"
-        ),
-        click.option(
-            "--takeover", is_flag=True, help="Take the board even if another host is using it."
-        ),
-        click.option(
-            "--clock",
-            type=click.Choice(["measured", "declared", "simulated"]),
-            help="Override the kind of the board's clock. [default: from the board's file, or from "
-            "the emulator at its port]",
-        ),
-        click.option(
-            "--baud",
-            type=Whole(min=1),
-            metavar="N",
-            help="Baud rate of a serial port.",
-        ),
-        click.option(
-            "-p",
-            "--port",
-            metavar="PORT",
-            shell_complete=complete_file,
-            help="Port of the agent: device path, HOST:PORT, URL (ssh://, rfc2217:// ...) or auto.",
-        ),
-        click.option(
-            "--dtr", type=click.Choice(["on", "off"]), help="State of a serial port's DTR line."
-        ),
-        click.option(
-            "--rts", type=click.Choice(["on", "off"]), help="State of a serial port's RTS line."
-        ),
-        click.option(
-            "--reset-pulse",
-            type=click.Choice(["dtr", "rts"]),
-            help="Reset the board with a pulse on this line of the serial port.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def taken_port_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was given by `port_options`, named as `boardprof.connect` and a plan take it."""
-    names = ("port", "baud", "timeout_s", "wall_timeout_s", "takeover", "clock", "key_file")
-    found = {name: options[name] for name in names}
-    lines = {"dtr": options["dtr"], "rts": options["rts"], "reset": options["reset_pulse"]}
-    if any(lines.values()):
-        from boardprof.base.port_name import with_lines
-
-        if found["port"] is None:
-            raise UsageError("--dtr, --rts and --reset-pulse need a serial port.", hint="-p PORT")
-        found["port"] = with_lines(found["port"], **lines)
-    return found
-
-
-def image_option(command: Command) -> Command:
-    """Add ``--image``."""
+def number_option(
+    name: str, help_text: str, *, least: int = 1, default: int | None = None
+) -> Callable[[Command], Command]:
+    """Return the decorator that adds an option for a whole number, ``least`` or more."""
     return click.option(
-        "--image",
-        type=click.Path(exists=True, dir_okay=False),
-        metavar="ELF",
-        help="Firmware with the agent, to start. With -p, the firmware that the board runs.",
-    )(command)
-
-
-def probe_option(command: Command) -> Command:
-    """Add ``--probe``."""
-    return click.option(
-        "--probe",
-        metavar="HOST:PORT",
-        help="With --sampled: a debug probe takes the samples, without interrupts on the board. "
-        "HOST:PORT is the Tcl server of an OpenOCD, such as localhost:6666.",
-    )(command)
-
-
-def warnings_option(command: Command) -> Command:
-    """Add ``--no-warnings``."""
-    return click.option(
-        "--warnings/--no-warnings",
-        default=True,
-        help="Warn about unreliable samples and suggest what to do. [default: on]",
-    )(command)
-
-
-def board_option(command: Command) -> Command:
-    """Add ``--board``."""
-    return click.option(
-        "-b",
-        "--board",
-        metavar="BOARD",
-        shell_complete=complete_board,
-        help="Board as listed by `boardprof boards`, or the path of its folder.",
-    )(command)
+        name,
+        metavar="N",
+        type=Whole(min=least),
+        default=default,
+        show_default=default is not None,
+        help=help_text,
+    )
 
 
 def complete_board(
@@ -284,20 +183,204 @@ def _function_names(file: str, start: str) -> list[str]:
 STDOUT = "-"
 """The name that means standard output instead of a file."""
 
+verbose_option = click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")
+console_option = click.option("--console", is_flag=True, help="Show what the board prints.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+flash_option = click.option(
+    "--flash", is_flag=True, help="Write the firmware to the board at the port first."
+)
+table_option = click.option(
+    "--table", is_flag=True, help="Print the table of all metrics, with sums and configuration."
+)
+warnings_option = click.option(
+    "--warnings/--no-warnings",
+    default=True,
+    help="Warn about unreliable samples and suggest what to do. [default: on]",
+)
+save_option = click.option(
+    "--save", metavar="NAME", help="Name the run in the history. [default: stored without a name]"
+)
+board_option = click.option(
+    "-b",
+    "--board",
+    metavar="BOARD",
+    shell_complete=complete_board,
+    help="Board as listed by `boardprof boards`, or the path of its folder.",
+)
+board_filter_option = click.option(
+    "-b", "--board", metavar="BOARD", help="Only runs on this board."
+)
+image_option = click.option(
+    "--image",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="ELF",
+    help="ELF file to start. With -p: the ELF file that is already on the board.",
+)
+probe_option = click.option(
+    "--debug-probe",
+    "--probe",
+    "probe",
+    metavar="HOST:PORT",
+    help="With --sampled: a debug probe takes the samples, without interrupts on the board. "
+    "HOST:PORT is the Tcl server of an OpenOCD, such as localhost:6666.",
+)
+baud_option = number_option("--baud", "Baud rate of a serial port.")
 
-def json_option(command: Command) -> Command:
-    """Add ``--json``, which prints; the command gets ``as_json``."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+def key_option(help_text: str) -> Callable[[Command], Command]:
+    """Return the decorator that adds ``--key-file``."""
+    return click.option("--key-file", type=click.Path(), metavar="PATH", help=help_text)
+
+
+agent_key_option = key_option(
+    "File with the key of the agent at a TCP port. [default: the key in BOARDPROF_KEY]"
+)
+
+port_options = together(
+    click.option(
+        "--reset-pulse",
+        type=click.Choice(["dtr", "rts"]),
+        help="Reset the board with a pulse on this line of the serial port.",
+    ),
+    click.option(
+        "--rts", type=click.Choice(["on", "off"]), help="State of a serial port's RTS line."
+    ),
+    click.option(
+        "--dtr", type=click.Choice(["on", "off"]), help="State of a serial port's DTR line."
+    ),
+    click.option(
+        "-p",
+        "--port",
+        metavar="PORT",
+        shell_complete=complete_file,
+        help="Port of the agent: device path, HOST:PORT, URL (ssh://, rfc2217:// ...) or auto.",
+    ),
+    baud_option,
+    click.option(
+        "--clock",
+        type=click.Choice(["measured", "declared", "simulated"]),
+        help="Override the kind of the board's clock. [default: from the board's file, or from "
+        "the emulator at its port]",
+    ),
+    click.option(
+        "--takeover", is_flag=True, help="Take the board even if another host is using it."
+    ),
+    agent_key_option,
+    click.option(
+        "--timeout",
+        "timeout_s",
+        type=Seconds(),
+        metavar="TIME",
+        help="Longest time of a call on the board's clock, such as 2s or 500ms. [default: "
+        "10s; 30s of silence if the board has no guard]",
+    ),
+    click.option(
+        "--wall-timeout",
+        "wall_timeout_s",
+        type=Seconds(),
+        metavar="TIME",
+        help="Longest wall time of a call. [default: 30s on emulated boards, or more if "
+        "--timeout is above 10s; none on others]",
+    ),
+)
+"""How to reach a board, and how long a call may take."""
+
+
+def parse_port_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was given by `port_options`, named as `boardprof.connect` and a plan take it."""
+    names = ("port", "baud", "timeout_s", "wall_timeout_s", "takeover", "clock", "key_file")
+    found = {name: options[name] for name in names}
+    lines = {"dtr": options["dtr"], "rts": options["rts"], "reset": options["reset_pulse"]}
+    if any(lines.values()):
+        from boardprof.base.port_name import with_lines
+
+        if found["port"] is None:
+            raise UsageError("--dtr, --rts and --reset-pulse need a serial port.", hint="-p PORT")
+        found["port"] = with_lines(found["port"], **lines)
+    return found
+
+
+compile_options = together(
+    click.option(
+        "-O",
+        "--optimize",
+        default="2",
+        show_default=True,
+        metavar="LEVEL",
+        help="Optimisation of the user's code, as in -Os or -O3.",
+    ),
+    click.option(
+        "-I",
+        "--include",
+        "includes",
+        multiple=True,
+        type=click.Path(),
+        metavar="DIR",
+        help="Folder for #include.",
+    ),
+    click.option(
+        "-D",
+        "--define",
+        "defines",
+        multiple=True,
+        metavar="NAME[=VALUE]",
+        help="Define a macro for the sources.",
+    ),
+    click.option(
+        "--cflags", metavar="FLAGS", default="", help="More compiler flags for the sources."
+    ),
+    click.option(
+        "--no-inline",
+        "--keep",
+        "keep",
+        multiple=True,
+        metavar="[FILE:]NAME",
+        help="Make a static or inlined function callable by compiling it out of line.",
+    ),
+)
+"""How sources are compiled."""
+
+build_options = together(
+    compile_options,
+    click.option(
+        "--source",
+        "sources",
+        multiple=True,
+        type=click.Path(),
+        metavar="PATH",
+        help="Another C, C++ or assembler file, folder, object (.o) or library (.a).",
+    ),
+    click.option(
+        "--ldflags",
+        metavar="FLAGS",
+        default="",
+        help='Flags for the linker, e.g. "-L lib -lfoo".',
+    ),
+    click.option(
+        "--libc",
+        type=click.Choice(["board", "none"]),
+        default="board",
+        show_default=True,
+        help="Use the board's C library if the code needs it, or never. With none, memcpy and "
+        "the like come from the agent.",
+    ),
+)
+"""How a build is made."""
+
+
+def parse_build_options(options: Mapping[str, Any]) -> BuildOptions:
+    """Return what was given by `build_options` or `compile_options`."""
+    from boardprof.target.build.build_options import BuildOptions
+
+    names = ("sources", "includes", "defines", "cflags", "ldflags", "keep", "libc", "heap")
+    given = {name: options[name] for name in names if name in options}
+    return BuildOptions(optimize=f"-O{options['optimize']}", **given)
 
 
 def file_option(form: str, what: str) -> Callable[[Command], Command]:
     """Return the decorator that adds ``--FORM FILE``; the command gets ``FORM_file``.
 
     Whether the file can be written is checked before anything is done.
-
-    Args:
-        form: ``json``, ``markdown``, ...
-        what: for the help: what is written, and in which form.
     """
     return click.option(
         f"--{form}",
@@ -307,19 +390,6 @@ def file_option(form: str, what: str) -> Callable[[Command], Command]:
         callback=writable,
         help=f"Write {what}; - prints it in place of the table.",
     )
-
-
-def baseline_option(command: Command) -> Command:
-    """Add ``--baseline FILE``; the command gets ``baseline_file``."""
-    return click.option(
-        "--baseline",
-        "baseline_file",
-        type=click.Path(dir_okay=False),
-        metavar="FILE",
-        callback=_writable_baseline,
-        help="Write a baseline file to commit, or update its rows for what was measured. Other "
-        "rows and unchanged results keep their lines.",
-    )(command)
 
 
 def writable(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
@@ -345,17 +415,30 @@ def _writable_baseline(
     return value
 
 
+baseline_option = click.option(
+    "--baseline",
+    "baseline_file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    callback=_writable_baseline,
+    help="Write a baseline file to commit, or update its rows for what was measured. Other "
+    "rows and unchanged results keep their lines.",
+)
+
+width_option = click.option(
+    "--width",
+    type=Whole(min=20),
+    metavar="COLUMNS",
+    expose_value=False,
+    callback=lambda ctx, option, value: set_width(value),
+    help="Maximum width. [default: terminal width; unlimited when redirected]",
+)
+
+
 def output_option(
     help_text: str, *, prints: bool = False, folder: bool = False, hint: str = "-o FILE"
 ) -> Callable[[Command], Command]:
-    """Return the decorator that adds ``--output``; ``-`` stands for standard output.
-
-    Args:
-        help_text: of the option.
-        prints: whether the command prints if it gets None, as it does for ``-``.
-        folder: whether it may be a folder.
-        hint: what to write instead of ``-o -``, if the command does not print.
-    """
+    """Return the decorator that adds ``--output``; ``-`` stands for standard output."""
 
     def taken(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
         if value != STDOUT:
@@ -372,26 +455,3 @@ def output_option(
         callback=taken,
         help=help_text,
     )
-
-
-def table_option(command: Command) -> Command:
-    """Add ``--table``; the command gets ``table``."""
-    return click.option(
-        "--table", is_flag=True, help="Print the table of all metrics, with sums and configuration."
-    )(command)
-
-
-def width_option(command: Command) -> Command:
-    """Add ``--width``, the maximum width of the output."""
-
-    def taken(ctx: click.Context, option: click.Parameter, value: int | None) -> None:
-        set_width(value)
-
-    return click.option(
-        "--width",
-        type=Whole(min=20),
-        metavar="COLUMNS",
-        expose_value=False,
-        callback=taken,
-        help="Maximum width. [default: terminal width; unlimited when redirected]",
-    )(command)

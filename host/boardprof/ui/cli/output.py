@@ -17,6 +17,7 @@ from boardprof.base.printable import bounded, escaped
 from boardprof.base.progress import Show, shown_by
 
 if TYPE_CHECKING:
+    from boardprof.jobs.run.measure_plan import Listener
     from boardprof.results.comparison.comparison import Comparison
     from boardprof.results.report.profile import Profile
     from boardprof.results.report.report import Report
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from boardprof.ui.cli.progress_bar import Bar
 
 
-_STDOUT, _STDERR = 1, 2
+STDERR = 2
+_STDOUT = 1
 _TAB = "\t"
 _MOST_FUNCTIONS = 20
 _quiet = False
@@ -182,11 +184,7 @@ def echo_profile(
 
 
 def echo_profiles(report: Report, *, lines: bool = False, asm: bool = False) -> None:
-    """Print the profiles in a Report.
-
-    Raises:
-        UsageError: it has none.
-    """
+    """Print the profiles in a Report."""
     from boardprof.show.profile_tables import profiles_in, titles
 
     changed: dict[str, None] = {}
@@ -227,17 +225,7 @@ def echo_configuration(report: Report) -> None:
 
 
 def echo_report(report: Report, *, by_board: bool | None = None, aggregate: bool = True) -> None:
-    """Print a Report's table and a blank line.
-
-    Args:
-        report: what to print.
-        by_board: a group of columns for each board. None to decide: if there are several boards or
-            settings.
-        aggregate: one row a function, not one a sample.
-
-    Raises:
-        UsageError: ``by_board`` of single samples.
-    """
+    """Print a Report's table and a blank line."""
     from boardprof.show.table import report_page
 
     chosen = aggregate and report.has_several if by_board is None else by_board
@@ -273,10 +261,6 @@ def echo_warnings(report: Report, kinds: Collection[Kind] | None = None) -> None
     """Warn about unreliable samples of a Report, and suggest what to do.
 
     A hint that helps against several warnings is shown once.
-
-    Args:
-        report: the Report.
-        kinds: of warnings; None for all.
     """
     if _quiet:
         return
@@ -316,15 +300,32 @@ def _shown(text: str) -> str:
     return escaped(text, keep="\n\t")
 
 
+def run_listener(
+    options: Mapping[str, Any], on_progress: Show | None, **callbacks: Any
+) -> Listener:
+    """Return what shows the progress of a run, as ``--verbose`` and ``--console`` say."""
+    from boardprof.jobs.run.measure_plan import Listener
+
+    return Listener(
+        on_note=echo_note,
+        on_command=echo_command if options["verbose"] else None,
+        on_console=echo_console if shows_console(options) else None,
+        on_progress=on_progress,
+        flash_output=STDERR,
+        **callbacks,
+    )
+
+
+def shows_console(options: Mapping[str, Any]) -> bool:
+    """Tell whether to show what a board prints."""
+    return bool(options["verbose"] or options.get("console"))
+
+
 @contextlib.contextmanager
 def progress_bar(*, measures: bool = False) -> Iterator[Show]:
     """Show the progress of long work while the context lasts: a bar, or lines in a log.
 
     It shows the activities of `boardprof.base.progress`, and yields the function that does so.
-
-    Args:
-        measures: load the drawing library at once, since loading it later would disturb what is
-            measured in this process.
     """
     bar: Bar | None = None
     shown: Show | None = None
@@ -360,15 +361,11 @@ def _lines() -> Show:
 
 @contextlib.contextmanager
 def stdout_of_boards(*, shown: bool) -> Iterator[None]:
-    """Separate the output of measured functions that run in this process from our own.
-
-    Args:
-        shown: it goes to stderr; otherwise it is discarded, like any board's console.
-    """
+    """Separate the output of measured functions that run in this process from our own."""
     if sys.stdout is not None:
         sys.stdout.flush()
     ours = os.dup(_STDOUT)
-    theirs = os.dup(_STDERR) if shown else os.open(os.devnull, os.O_WRONLY)
+    theirs = os.dup(STDERR) if shown else os.open(os.devnull, os.O_WRONLY)
     os.dup2(theirs, _STDOUT)
     os.close(theirs)
     try:

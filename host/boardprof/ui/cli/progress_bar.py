@@ -25,11 +25,7 @@ class Bar:
     """Called with (what, done, total); see `boardprof.base.progress.Show`."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Draw nothing yet.
-
-        Args:
-            clock: in seconds.
-        """
+        """Draw nothing yet."""
         self._clock = clock
         self._began_s: float | None = None
         self._bar: Progress | None = None
@@ -123,12 +119,7 @@ class ProgressLines:
     def __init__(
         self, tell: Callable[[str], None], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Report nothing yet.
-
-        Args:
-            tell: gets each line.
-            clock: in seconds.
-        """
+        """Report nothing yet."""
         self._tell = tell
         self._clock = clock
         self._ways: dict[str, _Way] = {}

@@ -13,33 +13,35 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.base.errors import BoardprofError, UsageError
-from boardprof.ui.cli.against import Against, against_options, taken_against
-from boardprof.ui.cli.build import build_options, taken_build_options
+from boardprof.ui.cli.against import Against, against_options, parse_against
 from boardprof.ui.cli.exit_codes import INTERRUPTED
 from boardprof.ui.cli.group import SectionedCommand
 from boardprof.ui.cli.options import (
     STDOUT,
     Real,
-    Whole,
     baseline_option,
+    build_options,
     complete_board,
     complete_target,
     complete_value,
+    console_option,
     file_option,
+    flash_option,
     image_option,
+    number_option,
+    parse_build_options,
+    parse_port_options,
     port_options,
     probe_option,
+    save_option,
     table_option,
-    taken_port_options,
     warnings_option,
     width_option,
 )
 from boardprof.ui.cli.output import (
     echo,
     echo_answer,
-    echo_command,
     echo_configuration,
-    echo_console,
     echo_data,
     echo_note,
     echo_page,
@@ -50,6 +52,8 @@ from boardprof.ui.cli.output import (
     echo_written,
     is_quiet,
     progress_bar,
+    run_listener,
+    shows_console,
     stdout_of_boards,
 )
 
@@ -62,9 +66,6 @@ if TYPE_CHECKING:
     from boardprof.results.history.run import RunId
     from boardprof.results.report.report import Report
     from boardprof.show.exporters import Export
-
-
-_STDERR = 2
 
 
 _SECTIONS = {
@@ -112,27 +113,17 @@ Examples:
     help="Metrics to read, comma-separated; all includes programmable events. [default: all fixed "
     "counters]",
 )
-@click.option(
+@number_option(
     "--warmup",
-    metavar="N",
-    type=Whole(min=0),
-    help="Warm-up calls before the first sample. [default: 10; 1 if a call takes over 0.5 s]",
+    "Warm-up calls before the first sample. [default: 10; 1 if a call takes over 0.5 s]",
+    least=0,
 )
-@click.option(
+@number_option(
     "--repeat",
-    metavar="N",
-    type=Whole(min=1),
-    help="Samples to take. [default: 10; if a call takes over 0.5 s, 2 on emulated boards and 5 "
+    "Samples to take. [default: 10; if a call takes over 0.5 s, 2 on emulated boards and 5 "
     "on others]",
 )
-@click.option(
-    "--number",
-    metavar="N",
-    default=1,
-    show_default=True,
-    type=Whole(min=1),
-    help="Calls per sample.",
-)
+@number_option("--number", "Calls per sample.", default=1)
 @click.option("--cold", is_flag=True, help="Also measure the very first call, separately.")
 @click.option("--mask-interrupts", is_flag=True, help="Mask interrupts while a call is measured.")
 @click.option(
@@ -151,7 +142,7 @@ Examples:
     metavar='"FLAGS|FLAGS"',
     help='Measure with each setting of compiler flags, e.g. "-O2|-O3|-Os": one row per setting.',
 )
-@click.option("--flash", is_flag=True, help="Write the firmware to the board at the port first.")
+@flash_option
 @click.option(
     "--save-output",
     type=click.Path(file_okay=False),
@@ -182,16 +173,14 @@ Examples:
     "package; github, gitlab, junit and summary write the comparison. NAME=- prints it in place "
     "of the table.",
 )
-@click.option(
-    "--save", metavar="NAME", help="Name the run in the history. [default: stored without a name]"
-)
+@save_option
 @baseline_option
 @against_options
 @table_option
 @click.option("--stats", is_flag=True, help="Also print statistics of the samples.")
 @warnings_option
 @width_option
-@click.option("--console", is_flag=True, help="Show what the board prints.")
+@console_option
 @click.option(
     "-v",
     "--verbose",
@@ -223,7 +212,7 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
     from boardprof.show.exporters import read_exports
 
     check_save_name(options["save"])
-    against = taken_against(options)
+    against = parse_against(options, target)
     exports = read_exports(options["exports"], comparisons=None)
     against.check_exports(exports)
     printed = [each for each in exports if f"{each.file}" == STDOUT]
@@ -231,7 +220,7 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
         raise UsageError("Only one output format can be printed.", hint="write the others to files")
     plan = _plan(target, values, board_names, options)
     sources: list[Path] = []
-    outcome = _measured(plan, against, options, sources.extend)
+    outcome = _measured(plan, against, options, sources)
     failures = list(outcome.failures)
     if outcome.report is not None:
         if not outcome.interrupted:
@@ -274,9 +263,11 @@ def _plan(
     if board_names and not names:
         raise UsageError("-b needs the name of a board.", hint="`boardprof boards` lists them")
     if options["sampled"] and not options["hotspots"]:
-        raise UsageError("--sampled is about where the time is.", hint="add --hotspots")
+        raise UsageError("--sampled needs --hotspots.", hint="add --hotspots")
     if options["probe"] is not None and not options["sampled"]:
-        raise UsageError("A debug probe takes samples.", hint="add --hotspots --sampled")
+        raise UsageError(
+            "--debug-probe works only with --hotspots --sampled.", hint="add --hotspots --sampled"
+        )
     metrics = options["metrics"]
     as_given = (
         *("image", "warmup", "repeat", "number", "cold", "mask_interrupts", "hotspots", "sampled"),
@@ -287,31 +278,29 @@ def _plan(
         values=values,
         boards=tuple(names),
         metrics=tuple(m.strip() for m in metrics.split(",") if m.strip()) if metrics else None,
-        code=taken_build_options(options),
-        **taken_port_options(options),
+        code=parse_build_options(options),
+        **parse_port_options(options),
         **{name: options[name] for name in as_given},
     )
 
 
 def _measured(
-    plan: Plan,
-    against: Against,
-    options: Mapping[str, Any],
-    on_sources: Callable[[Sequence[Path]], None],
+    plan: Plan, against: Against, options: Mapping[str, Any], sources: list[Path]
 ) -> Outcome:
-    from boardprof.jobs.run.measure_plan import Listener
+    """Measure; ``sources`` gets the files that were compiled."""
+    from boardprof.jobs.run.runner import run_plan
 
-    shows_console = options["verbose"] or options["console"]
-    with progress_bar(measures=True) as on_progress, stdout_of_boards(shown=shows_console):
-        listener = Listener(
-            on_note=echo_note,
-            on_command=echo_command if options["verbose"] else None,
-            on_progress=on_progress,
-            on_console=echo_console if shows_console else None,
-            on_sources=on_sources,
-            flash_output=_STDERR,
-        )
-        return against.measure(plan, listener)
+    if against.has_turns:
+        from boardprof.jobs.run.alternating import run_in_turns, two_sides
+    shown = shows_console(options)
+    with progress_bar(measures=True) as on_progress, stdout_of_boards(shown=shown):
+        listener = run_listener(options, on_progress, on_sources=sources.extend)
+        if not against.has_turns:
+            return run_plan(plan, listener)
+        with two_sides(plan, flags=against.flags, revision=against.revision) as (before, after):
+            found = run_in_turns(before, after, listener)
+    against.take_turns(found)
+    return found.outcome()
 
 
 def _write(
@@ -347,13 +336,7 @@ def _print(report: Report, export: Export) -> Iterator[BoardprofError]:
 
 
 def _write_baseline(report: Report, file: str | None, why: str) -> Iterator[BoardprofError]:
-    """Write the baseline if requested; yield why it could not be written.
-
-    Args:
-        report: of the run.
-        file: None if it was not asked for.
-        why: why the run cannot be a baseline, such as ``failed``; "" if it can.
-    """
+    """Write the baseline if requested; yield why it could not be written."""
     if file is None:
         return
     if why:

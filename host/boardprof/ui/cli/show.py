@@ -35,7 +35,7 @@ from boardprof.ui.cli.output import (
 
 if TYPE_CHECKING:
     from boardprof.results.history.report_lookup import Found
-    from boardprof.results.probes.recording import ProbeRecording
+    from boardprof.results.probes.run import ProbeRun
     from boardprof.results.report.report import Report
     from boardprof.show.exporters import Exporter
 
@@ -188,7 +188,7 @@ def export(
     memory       TRACE only: memory that was taken and given back, by call site
     """  # noqa: D301 (click knows the backspace as: do not wrap)
     from boardprof.results.history.report_lookup import find_run
-    from boardprof.results.probes import is_recording
+    from boardprof.results.probes import is_probe_run
     from boardprof.show.exporters import (
         exported,
         exporter_names,
@@ -199,7 +199,7 @@ def export(
 
     if allow and diff is None:
         raise UsageError("--allow needs --diff.")
-    of_recording = find_recording_exporter(name) if is_recording(report) else None
+    of_recording = find_recording_exporter(name) if is_probe_run(report) else None
     if of_recording is None:
         only_traces = {*recording_exporter_names()} - {*exporter_names()}
         if name in only_traces and not Path(report).exists():
@@ -222,11 +222,7 @@ def export(
 
 
 def _check_output(name: str, output: str | None) -> None:
-    """Check that an export can be written.
-
-    Raises:
-        UsageError: it cannot.
-    """
+    """Check that an export can be written."""
     from boardprof.results.report.report_file import check_report_file
     from boardprof.show.exporters import FOLDERS
 
@@ -250,16 +246,16 @@ def _write(content: bytes | dict[str, bytes], what: str, output: str | None) -> 
 def _export_recording(
     name: str, exporter: Callable[..., object], file: str, output: str | None
 ) -> None:
-    from boardprof.results.probes.trace_file import read_recording
+    from boardprof.results.probes.run import read_run
     from boardprof.show.exporters import WITH_PLACES, exported
 
-    recording = read_recording(file)
+    recording = read_run(file)
     if name in WITH_PLACES:
         exporter = partial(exporter, places=_places(recording))
     _write(exported(recording, name, exporter), "Trace", output)
 
 
-def _places(recording: ProbeRecording) -> dict[int, str]:
+def _places(recording: ProbeRun) -> dict[int, str]:
     """Return file and line of the calls that took memory; none if its image is not there."""
     from boardprof.results.probes.heap import heap_of
     from boardprof.target.elf.call_sites import call_sites_of_build
@@ -284,15 +280,7 @@ def _option_exporter(
     allow: Sequence[str],
     metric: str | None,
 ) -> Exporter:
-    """Return an exporter with its options, which it has: the HTML page also gets earlier runs.
-
-    Args:
-        name: of the exporter.
-        after: the Report to export.
-        before: an older Report, for the page.
-        allow: mismatches to ignore, see `compare`.
-        metric: for collapsed stacks.
-    """
+    """Return an exporter with its options, which it has: the HTML page also gets earlier runs."""
     from boardprof.show.exporters import find_exporter
 
     if metric is not None:

@@ -11,38 +11,40 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.base.errors import UsageError
-from boardprof.ui.cli.build import build_options, taken_build_options
 from boardprof.ui.cli.group import SectionedCommand
 from boardprof.ui.cli.options import (
     Seconds,
-    Whole,
     board_option,
+    build_options,
     complete_target,
     complete_value,
+    console_option,
+    flash_option,
     image_option,
+    number_option,
     output_option,
+    parse_build_options,
+    parse_port_options,
     port_options,
-    taken_port_options,
+    verbose_option,
     width_option,
 )
 from boardprof.ui.cli.output import (
     echo,
-    echo_command,
-    echo_console,
     echo_note,
     echo_page,
     echo_written,
     is_output_read,
     progress_bar,
+    run_listener,
+    shows_console,
     stdout_of_boards,
 )
 
 if TYPE_CHECKING:
-    from boardprof.jobs.run.measure_plan import Listener
     from boardprof.jobs.run.plan import Plan
-    from boardprof.results.probes.recording import ProbeRecording
+    from boardprof.results.probes.run import ProbeRun
 
-_STDERR = 2
 _CLEAR = "\x1b[2J\x1b[H"
 """Clears a terminal, and goes to its first line."""
 
@@ -88,14 +90,7 @@ Examples:
     metavar="TIME",
     help="How long to record if there is no TARGET, such as 10s. [default: until Ctrl-C]",
 )
-@click.option(
-    "--calls",
-    type=Whole(min=1),
-    metavar="N",
-    default=1,
-    show_default=True,
-    help="Calls of TARGET.",
-)
+@number_option("--calls", "Calls of TARGET.", default=1)
 @click.option(
     "--heap",
     is_flag=True,
@@ -111,13 +106,13 @@ Examples:
     help="What happens when the board's ring is full: new events are dropped, recording stops, or "
     "the oldest events are overwritten, for `boardprof dump`.",
 )
-@click.option("--flash", is_flag=True, help="Write the firmware to the board at the port first.")
+@flash_option
 @port_options
 @build_options
 @output_option("Write the trace there.")
 @width_option
-@click.option("--console", is_flag=True, help="Show what the board prints.")
-@click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")
+@console_option
+@verbose_option
 def trace(target: str, values: tuple[str, ...], output: str | None, **options: Any) -> None:
     """Record the probes of firmware (boardprof/bp_trace.h) while it runs, and print its ranges.
 
@@ -139,9 +134,9 @@ def trace(target: str, values: tuple[str, ...], output: str | None, **options: A
         calls=options["calls"] if target else 0,
         time_s=options["time_s"],
     )
-    shows_console = options["verbose"] or options["console"]
-    with progress_bar() as on_progress, stdout_of_boards(shown=shows_console):
-        plan, listener = _plan(target, values, options), _listener(options, on_progress)
+    shown = shows_console(options)
+    with progress_bar() as on_progress, stdout_of_boards(shown=shown):
+        plan, listener = _plan(target, values, options), run_listener(options, on_progress)
         recording, error = record_events(plan, wanted, listener)
     if wanted.mode == "overwrite" and error is None:
         echo_note("recording goes on; read it with boardprof dump, also after a reset")
@@ -161,7 +156,7 @@ def trace(target: str, values: tuple[str, ...], output: str | None, **options: A
 @port_options
 @output_option("Write the trace there.")
 @width_option
-@click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")
+@verbose_option
 def dump(output: str | None, **options: Any) -> None:
     """Read the last events before a reset, from a ring that was overwritten.
 
@@ -172,7 +167,10 @@ def dump(output: str | None, **options: Any) -> None:
 
     _check_output(output)
     with progress_bar() as on_progress:
-        plan, listener = _plan("", (), {**options, "flash": False}), _listener(options, on_progress)
+        plan, listener = (
+            _plan("", (), {**options, "flash": False}),
+            run_listener(options, on_progress),
+        )
         with board_of(plan, listener) as (board, _):
             recording = board.kept_events()
     _finish(recording, output)
@@ -199,15 +197,10 @@ def dump(output: str | None, **options: Any) -> None:
     default=True,
     help="Also record events, for tasks and interrupts. Statistics alone cost less.",
 )
-@click.option(
-    "--count",
-    type=Whole(min=1),
-    metavar="N",
-    help="Tables to print. [default: until Ctrl-C]",
-)
+@number_option("--count", "Tables to print. [default: until Ctrl-C]")
 @port_options
 @width_option
-@click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")
+@verbose_option
 def top(interval_s: float, count: int | None, **options: Any) -> None:
     """Show live which ranges and tasks of running firmware take the most time.
 
@@ -215,10 +208,10 @@ def top(interval_s: float, count: int | None, **options: Any) -> None:
     Shares of ranges are from statistics and include other tasks and interrupts within a range.
     """
     from boardprof.jobs.run.record_events import board_of, intervals
-    from boardprof.show.trace_tables import interval_page
+    from boardprof.show.probe_tables import interval_page
 
-    plan, listener = _plan("", (), {**options, "flash": False}), _listener(options, None)
-    with board_of(plan, listener) as (board, _), suppress(KeyboardInterrupt):
+    plan = _plan("", (), {**options, "flash": False})
+    with board_of(plan, run_listener(options, None)) as (board, _), suppress(KeyboardInterrupt):
         found = intervals(board, interval_s, count, events=options["events"])
         for number, interval in enumerate(found):
             if sys.stdout.isatty():
@@ -268,7 +261,7 @@ def _plan(target: str, values: tuple[str, ...], options: Mapping[str, Any]) -> P
 
     code: dict[str, Any] = {}
     if "optimize" in options:
-        code["code"] = taken_build_options(options)
+        code["code"] = parse_build_options(options)
     return Plan(
         target=target or "all",
         values=values,
@@ -276,29 +269,16 @@ def _plan(target: str, values: tuple[str, ...], options: Mapping[str, Any]) -> P
         image=options["image"],
         flash=options["flash"],
         **code,
-        **taken_port_options(options),
+        **parse_port_options(options),
     )
 
 
-def _listener(options: Mapping[str, Any], on_progress: Any) -> Listener:
-    from boardprof.jobs.run.measure_plan import Listener
-
-    shows_console = options["verbose"] or options.get("console")
-    return Listener(
-        on_note=echo_note,
-        on_command=echo_command if options["verbose"] else None,
-        on_console=echo_console if shows_console else None,
-        on_progress=on_progress,
-        flash_output=_STDERR,
-    )
-
-
-def _finish(recording: ProbeRecording, output: str | None) -> None:
-    from boardprof.results.probes.trace_file import write_recording
-    from boardprof.show.trace_tables import recording_page
+def _finish(recording: ProbeRun, output: str | None) -> None:
+    from boardprof.results.probes.run import write_run
+    from boardprof.show.probe_tables import probe_run_page
 
     if output is not None:
-        write_recording(recording, output)
-    echo_page(recording_page(recording))
+        write_run(recording, output)
+    echo_page(probe_run_page(recording))
     if output is not None:
         echo_written("Trace", output)

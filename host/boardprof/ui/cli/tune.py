@@ -13,18 +13,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.base.errors import UsageError
-from boardprof.ui.cli.build import build_options, taken_build_options
 from boardprof.ui.cli.group import SectionedCommand
 from boardprof.ui.cli.options import (
     STDOUT,
     Real,
     Seconds,
-    Whole,
+    baud_option,
     board_option,
+    build_options,
     complete_file,
     complete_target,
     complete_value,
     file_option,
+    number_option,
+    parse_build_options,
+    verbose_option,
     width_option,
     writable,
 )
@@ -99,13 +102,8 @@ _SHOWN = 5
     metavar="NAME=V,V...",
     help="A macro, and the values to choose from.",
 )
-@click.option(
-    "--trials",
-    metavar="N",
-    default=100,
-    show_default=True,
-    type=Whole(min=1),
-    help="Choices to try, including those of earlier runs of the study.",
+@number_option(
+    "--trials", "Choices to try, including those of earlier runs of the study.", default=100
 )
 @click.option(
     "--sampler",
@@ -150,26 +148,15 @@ _SHOWN = 5
     metavar="REL",
     help="Relative tolerance for floats in the output. [default: 0]",
 )
-@click.option(
+@number_option(
     "--warmup",
-    metavar="N",
-    type=Whole(min=0),
-    help="Calls before the first sample. [default: 0 on emulated boards, 1 on others]",
+    "Calls before the first sample. [default: 0 on emulated boards, 1 on others]",
+    least=0,
 )
-@click.option(
-    "--repeat",
-    metavar="N",
-    type=Whole(min=1),
-    help="Samples of each candidate. [default: 1 on emulated boards, 5 on others]",
+@number_option(
+    "--repeat", "Samples of each candidate. [default: 1 on emulated boards, 5 on others]"
 )
-@click.option(
-    "--number",
-    metavar="N",
-    default=1,
-    show_default=True,
-    type=Whole(min=1),
-    help="Calls per sample.",
-)
+@number_option("--number", "Calls per sample.", default=1)
 @click.option(
     "--timeout",
     "timeout_s",
@@ -193,7 +180,7 @@ _SHOWN = 5
     shell_complete=complete_file,
     help="Port of a real board, which is flashed with each image.",
 )
-@click.option("--baud", type=Whole(min=1), metavar="N", help="Baud rate of a serial port.")
+@baud_option
 @click.option(
     "--fleet",
     metavar="ADDRESS",
@@ -211,7 +198,7 @@ _SHOWN = 5
     help="Write a page with the history of trials.",
 )
 @width_option
-@click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")
+@verbose_option
 def tune(target: str, values: tuple[str, ...], **options: Any) -> None:
     """Find the compiler flags and macros with which a function costs least on a board.
 
@@ -266,7 +253,7 @@ def _plan(target: str, values: tuple[str, ...], options: Mapping[str, Any]) -> P
         values=values,
         boards=(options["board"],) if options["board"] else (),
         port=options["port"],
-        code=taken_build_options(options),
+        code=parse_build_options(options),
         expect=options["expect"],
         flash=options["port"] is not None,
     )

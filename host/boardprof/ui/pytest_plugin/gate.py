@@ -20,12 +20,26 @@ from boardprof.results.report.report import Report
 from boardprof.results.stats.groups import GroupSummary, summaries
 
 if TYPE_CHECKING:
-    from boardprof.results.history.branch_baseline import BranchRuns
     from boardprof.results.history.run import Run
-    from boardprof.ui.pytest_plugin.profiler import Other
+    from boardprof.results.history.run_comparison import BranchRuns
 
 SPREAD_RUNS: Final = 20
 """As `boardprof compare` has it by default."""
+
+
+@dataclass(frozen=True)
+class Other:
+    """The other side of a test's measurements.
+
+    Attributes:
+        sessions: that each side was measured in.
+        allow: mismatches that are intended.
+    """
+
+    name: str
+    report: Report
+    sessions: int
+    allow: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -33,8 +47,6 @@ class Verdict:
     """The result of checking a Report against a gate.
 
     Attributes:
-        failures: a text with the numbers for each broken limit or rule.
-        notes: what could not be compared, and why.
         is_compared: with the baseline. None if there is no baseline.
         is_ruled: there are rules, so a change can be a failure.
         rows: without rules, the comparison of each metric.
@@ -57,10 +69,7 @@ class Gate:
 
     Attributes:
         limits: metric -> the largest allowed median per call.
-        rules: such as ``cycles:median>2%``.
         baseline: the earlier run: its name and its Report. None if absent.
-        allow: mismatches to ignore.
-        is_baseline_required: fail if the baseline lacks something or a rule could not be checked.
         earlier: returns the runs of the baseline's branch up to it, the oldest first, for rules in
             spreads. None if the baseline is not a run.
         branch: each measurement's baseline is the newest run of it that is like the measurement.
@@ -76,17 +85,7 @@ class Gate:
     branch: BranchRuns | None = None
 
     def judge(self, report: Report, other: Other | None = None) -> Verdict:
-        """Check a test's Report against the gate.
-
-        Args:
-            report: of one call.
-            other: the other side of measurements in turns, which replaces the baseline. None if
-                absent.
-
-        Raises:
-            UnknownNameError: a limit's metric was not counted.
-            UsageError: a rule does not parse, or the runs cannot be compared.
-        """
+        """Check a test's Report against the gate."""
         groups = summaries(report)
         uncounted = [*self._uncounted(groups)]
         failures = [*self._over_limit(groups), *uncounted]
@@ -234,11 +233,7 @@ def _text(value: int | float) -> str:
 
 
 def check_rules(rules: Sequence[str]) -> None:
-    """Check before the first measurement that rules parse.
-
-    Raises:
-        UsageError: one does not.
-    """
+    """Check before the first measurement that rules parse."""
     for rule in rules:
         if not isinstance(rule, str):
             raise UsageError(f"{rule!r} is not a rule.", hint="fail_if=['cycles:median>2%']")
@@ -246,11 +241,7 @@ def check_rules(rules: Sequence[str]) -> None:
 
 
 def check_limits(limits: object) -> None:
-    """Check before the first measurement that limits are numbers, by metric.
-
-    Raises:
-        UsageError: they are not.
-    """
+    """Check before the first measurement that limits are numbers, by metric."""
     values = [*limits.values()] if isinstance(limits, Mapping) else [limits]
     is_right = isinstance(limits, Mapping) and all(isinstance(each, Real) for each in values)
     if not is_right or any(each != each for each in values):
@@ -261,16 +252,7 @@ def check_limits(limits: object) -> None:
 
 
 def check_counted(rules: Sequence[str], name: str, baseline: Report) -> None:
-    """Check before the first measurement that a baseline has the metrics of the rules.
-
-    Args:
-        rules: for all tests without rules of their own.
-        name: of the baseline.
-        baseline: the earlier run.
-
-    Raises:
-        UnknownNameError: the metric of a rule is missing.
-    """
+    """Check before the first measurement that a baseline has the metrics of the rules."""
     for _, error in _without_metric(rules, summaries(baseline), name):
         raise error
 
@@ -296,11 +278,6 @@ def part_about(earlier: Report, report: Report, *, any_board: bool) -> Report | 
     were built with several flags, its rows have a column of flags. These must match too, and are
     left out of the result, because the test's own rows do not have them. A run outside of pytest
     has no labels, and matches every test.
-
-    Args:
-        earlier: rows of all tests.
-        report: of one measurement.
-        any_board: the board may differ.
     """
     if _LABEL not in earlier.calls.names:
         earlier = _labelled(earlier, report)

@@ -5,15 +5,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
 from boardprof.base.errors import UnknownNameError
-
-if TYPE_CHECKING:
-    from boardprof.ui.pytest_plugin.worker_boards import Wanted
-
 
 MARKERS = (
     "board(name, *sources, optimize='-O2'): run the test on this board with these sources",
@@ -32,24 +28,8 @@ def named_board(node: pytest.Item) -> str | None:
     return str(marker.args[0]) if marker is not None and marker.args else None
 
 
-def wanted_board(node: pytest.Item, name: str | None) -> Wanted:
-    """Return the board of a name, with the sources that the marker adds."""
-    from boardprof.target.build.build_options import BuildOptions
-    from boardprof.ui.pytest_plugin.worker_boards import Wanted
-
-    marker = node.get_closest_marker("board")
-    if marker is None:
-        return Wanted(name)
-    sources = tuple(node.path.parent / source for source in marker.args[1:])
-    return Wanted(name, sources, BuildOptions(**marker.kwargs))
-
-
 def marked(node: pytest.Item) -> dict[str, Any]:
-    """Return the arguments of the marker ``boardprof``; the nearest marker overrides.
-
-    Raises:
-        UnknownNameError: it has an unknown argument.
-    """
+    """Return the arguments of the marker ``boardprof``; the nearest marker overrides."""
     words: dict[str, Any] = {}
     for marker in node.iter_markers("boardprof"):
         words = {**marker.kwargs, **words}
@@ -60,12 +40,7 @@ def marked(node: pytest.Item) -> dict[str, Any]:
 
 
 def is_ruled(node: pytest.Item, rules: Sequence[str]) -> bool:
-    """Tell whether rules apply to a measuring test, if it runs. Mistakes are not reported here.
-
-    Args:
-        node: the test.
-        rules: for tests whose marker has no rules.
-    """
+    """Tell whether rules apply to a measuring test, if it runs. Mistakes are not reported here."""
     if "boardprof" not in getattr(node, "fixturenames", ()):
         return False
     own = (each.kwargs for each in node.iter_markers("boardprof") if "fail_if" in each.kwargs)

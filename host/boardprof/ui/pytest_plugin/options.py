@@ -28,22 +28,9 @@ class Options:
 
     Attributes:
         boards: names; tests without a board of their own run on each. Empty for the default board.
-        port: where the board is. None to start it.
-        baud: of a serial port.
         baseline: what to compare with: a run of the history, or a file. None if absent.
-        new_baseline: the baseline file to write. None if absent.
-        ab_flags: two settings of compiler flags to measure in turns. None if absent.
-        ab_revision: the commit to measure in turns with the working tree. None if absent.
         rules: a change must not break them; for tests whose marker has no rules.
-        allow: mismatches to ignore.
-        json_file: file for the Report of all tests.
-        save: its name in the history.
-        timeout_s: longest time of a call, in seconds of the board's clock. None for the default.
-        wall_timeout_s: the same in wall time.
-        hotspots: record where each call spends its cost.
-        wait_s: how long to wait for a board that another worker has.
         is_required: a missing board fails the test instead of skipping it.
-        is_baseline_required: it is a failure if something could not be compared or checked.
     """
 
     boards: tuple[str, ...]
@@ -152,11 +139,7 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def read_options(config: pytest.Config) -> Options:
-    """Return the options of this run.
-
-    Raises:
-        pytest.UsageError: a settings file is wrong, or options conflict.
-    """
+    """Return the options of this run."""
     settings = _settings(config.rootpath)
 
     def option(name: str) -> Any:

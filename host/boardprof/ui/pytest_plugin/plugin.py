@@ -34,7 +34,6 @@ from boardprof.ui.pytest_plugin.item import (
     marked,
     named_board,
     unlabelled,
-    wanted_board,
 )
 from boardprof.ui.pytest_plugin.options import add_options, in_pytest, renamed
 from boardprof.ui.pytest_plugin.session import Session
@@ -84,6 +83,8 @@ def bp_board(request: pytest.FixtureRequest) -> str | None:
 def board(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[Board]:
     """A connected `boardprof.Board`, with the sources that the marker ``board`` names."""
     session = request.config.stash[_SESSION]
+    from boardprof.ui.pytest_plugin.profiler import wanted_board
+
     with session.skipping(), _failing_without_traceback():
         lending = session.boards.board(wanted_board(request.node, bp_board))
         found = lending.__enter__()
@@ -97,7 +98,7 @@ def board(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[Boar
 def boardprof(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[Profiler]:
     """Measures functions; see `boardprof.ui.pytest_plugin.profiler.Profiler`."""
     from boardprof.ui.pytest_plugin.gate import Gate, check_limits, check_rules
-    from boardprof.ui.pytest_plugin.profiler import Profiler
+    from boardprof.ui.pytest_plugin.profiler import Profiler, wanted_board
 
     session = request.config.stash[_SESSION]
     options = session.options
@@ -272,7 +273,7 @@ def _only_waits(session: pytest.Session, ours: Session) -> bool:
 
 def _properties(measurement: Measurement) -> list[tuple[str, object]]:
     """Return the medians for JUnit's properties."""
-    from boardprof.ui.pytest_plugin.measured import Measured
+    from boardprof.ui.pytest_plugin.profiler import Measured
 
     return [
         (f"boardprof.{measurement.function}.{metric}.median", summary.median)
@@ -314,11 +315,7 @@ def _failing_without_traceback() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _shortened(is_whole: bool) -> Iterator[None]:
-    """Remove our own frames from our errors, so that pytest shows the line of the test last.
-
-    Args:
-        is_whole: keep them, for ``--full-trace``.
-    """
+    """Remove our own frames from our errors, so that pytest shows the line of the test last."""
     try:
         yield
     except (BoardprofError, AttributeError) as error:

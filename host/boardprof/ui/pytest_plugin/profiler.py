@@ -7,58 +7,180 @@ With ``--bp-ab`` and ``--bp-ab-rev`` it measures two versions of the code in tur
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from boardprof.base.errors import BoardTimeoutError, DeviceError
+import pytest
+
+from boardprof.base.errors import BoardTimeoutError, DeviceError, UnknownNameError
+from boardprof.base.metrics import metric_called
+from boardprof.base.processes import leased
 from boardprof.jobs.run.alternating import Worktree, sessions_on, turns, two_settings, worktree_of
 from boardprof.jobs.run.target import split_target
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
-from boardprof.results.report.report import Report
+from boardprof.results.stats.groups import summaries
+from boardprof.results.stats.summary import Summary
 from boardprof.target.arguments.copies import copied_arguments
+from boardprof.target.build.build_options import BuildOptions
+from boardprof.target.descriptions.board_file import BoardSpec
 from boardprof.target.descriptions.board_lookup import board_spec, default_board
-from boardprof.ui.pytest_plugin.gate import Gate, Verdict
+from boardprof.target.toolchain.cache import cache_root
+from boardprof.ui.pytest_plugin.gate import Gate, Other, Verdict
 from boardprof.ui.pytest_plugin.item import numbered
-from boardprof.ui.pytest_plugin.measured import Measured
-from boardprof.ui.pytest_plugin.worker_boards import Boards, Wanted
+from boardprof.ui.pytest_plugin.options import Options
 
-__all__ = ["Profiler"]
+__all__ = ["Measured", "Profiler"]
 
 
 @dataclass(frozen=True)
-class Other:
-    """The other side of a test's measurements.
+class Wanted:
+    """A board that a test needs, and what runs on it.
 
     Attributes:
-        name: as shown in output.
-        report: of it.
-        sessions: that each side was measured in.
-        allow: mismatches that are intended.
+        name: of the board; None takes the default one, or the board at the port.
+        sources: files and folders to build; empty to use the firmware at the port.
     """
 
-    name: str
-    report: Report
-    sessions: int
-    allow: tuple[str, ...]
+    name: str | None = None
+    sources: tuple[Path, ...] = ()
+    options: BuildOptions = field(default_factory=BuildOptions)
+
+
+def wanted_board(node: pytest.Item, name: str | None) -> Wanted:
+    """Return the board of a name, with the sources that the marker adds."""
+    marker = node.get_closest_marker("board")
+    if marker is None:
+        return Wanted(name)
+    sources = tuple(node.path.parent / source for source in marker.args[1:])
+    return Wanted(name, sources, BuildOptions(**marker.kwargs))
+
+
+class OpenBoards:
+    """Lends connected boards; boards that it has started run until `close`.
+
+    Attributes:
+        compiled: for each build, the files that it was compiled from, including headers.
+    """
+
+    def __init__(self, options: Options) -> None:
+        """Start nothing yet."""
+        self._options = options
+        self._open: dict[Wanted, Board] = {}
+        self.compiled: dict[Wanted, tuple[Path, ...]] = {}
+
+    @contextlib.contextmanager
+    def board(self, wanted: Wanted) -> Iterator[Board]:
+        """Lend a board to one test.
+
+        A board at a port and this machine are leased for that time, so that no other worker
+        measures there. An emulator with its own clock belongs to this worker and keeps running.
+        """
+        port = self._options.port
+        spec = self._spec(wanted)
+        if port is not None:
+            with self._leased(port), self._connected(wanted, spec) as board:
+                yield board
+            return
+        assert spec is not None
+        if wanted not in self._open:
+            self._open[wanted] = self._connected(wanted, spec)
+        if spec.clock.kind == "simulated":
+            yield self._open[wanted]
+            return
+        with self._leased(spec.name):
+            yield self._open[wanted]
+
+    def forget(self, wanted: Wanted) -> None:
+        """Close a board that a test left in a bad state; the next test starts it again."""
+        board = self._open.pop(wanted, None)
+        if board is not None:
+            board.close()
+
+    def close(self) -> None:
+        """Close what is open."""
+        for wanted in [*self._open]:
+            self.forget(wanted)
+
+    def _leased(self, what: str) -> AbstractContextManager[None]:
+        hint = "wait longer with --bp-wait SECONDS"
+        return leased(cache_root() / "leases", what, self._options.wait_s, hint=hint)
+
+    def _spec(self, wanted: Wanted) -> BoardSpec | None:
+        if wanted.name is not None:
+            return board_spec(wanted.name)
+        return default_board() if self._options.port is None else None
+
+    def _connected(self, wanted: Wanted, spec: BoardSpec | None) -> Board:
+        port = self._options.port
+        how: dict[str, Any] = {
+            "baud": self._options.baud,
+            "timeout_s": self._options.timeout_s,
+            "wall_timeout_s": self._options.wall_timeout_s,
+        }
+        if not wanted.sources:
+            return connect(spec, port, **how)
+        from boardprof.target.build.builder import build  # later: it knows all compilers
+
+        firmware = build(spec or default_board(), wanted.sources, wanted.options)
+        self.compiled[wanted] = firmware.sources
+        return firmware.open(port, **how)
+
+
+class Measured(Mapping[str, Summary]):
+    """Statistics per call by metric: ``measured["instructions"].median``.
+
+    Attributes:
+        report: with every sample.
+        result: the return value; None for void.
+        outputs: arrays that one call wrote, by parameter name.
+    """
+
+    def __init__(self, *measurements: Measurement) -> None:
+        """Summarise a measurement, or its sessions."""
+        measurement = measurements[-1]
+        self.report = assemble(measurements)
+        self.result = measurement.result
+        self.outputs: Mapping[str, Any] = measurement.outputs
+        self._board = measurement.device.name
+        self._found = {each.metric: each.summary for each in reversed(summaries(self.report))}
+
+    def __getitem__(self, metric: str) -> Summary:
+        """Return a metric's statistics.
+
+        Raises:
+            UnknownNameError: the board did not measure it.
+        """
+        name = metric_called(metric, self._found)
+        if name is None:
+            raise UnknownNameError("metric", metric, self, owner=self._board)
+        return self._found[name]
+
+    def __contains__(self, metric: object) -> bool:
+        """Tell whether the board has measured it."""
+        return isinstance(metric, str) and metric_called(metric, self._found) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the metrics, in the Report's order."""
+        return reversed(self._found)
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._found)
 
 
 class Turns:
     """Measures each call of a test twice, in sessions that alternate."""
 
     def __init__(
-        self, boards: Boards, port: str | None, *, flags: str | None, revision: str | None
+        self, boards: OpenBoards, port: str | None, *, flags: str | None, revision: str | None
     ) -> None:
-        """Start nothing yet.
-
-        Args:
-            boards: of this worker.
-            port: where the board is. None to start it.
-            flags: two settings of compiler flags. None if a commit is the other side.
-            revision: the commit.
-        """
+        """Start nothing yet."""
         self._boards = boards
         self._port = port
         self._flags = flags
@@ -69,13 +191,7 @@ class Turns:
     def measured(
         self, wanted: Wanted, folder: Path, measure: Callable[[Wanted], Measurement]
     ) -> tuple[Other, list[Measurement]]:
-        """Measure both sides; return the other one, and the test's own sessions.
-
-        Args:
-            wanted: the test's board and sources.
-            folder: of the test's file.
-            measure: measures on a board.
-        """
+        """Measure both sides; return the other one, and the test's own sessions."""
         name, *sides = self._sides(wanted, folder)
         spec = default_board() if wanted.name is None else board_spec(wanted.name)
         sessions = sessions_on([spec], self._port)
@@ -117,7 +233,7 @@ class Profiler:
 
     def __init__(
         self,
-        boards: Boards,
+        boards: OpenBoards,
         wanted: Wanted,
         folder: Path,
         label: str,
@@ -127,18 +243,7 @@ class Profiler:
         *,
         hotspots: bool = False,
     ) -> None:
-        """Measure nothing yet.
-
-        Args:
-            boards: of this worker.
-            wanted: the board of this test.
-            folder: of the test's file, where relative paths start.
-            label: of the test, for its rows.
-            gate: limits and rules.
-            defaults: of ``warmup``, ``repeat``, ``number`` and ``metrics``, from the marker.
-            turns: measures in turns with other code. None if absent.
-            hotspots: also record where each call spends its cost.
-        """
+        """Measure nothing yet."""
         self._boards = boards
         self._wanted = wanted
         self._folder = folder

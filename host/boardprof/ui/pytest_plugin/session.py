@@ -23,13 +23,12 @@ from boardprof.ui.pytest_plugin.item import unnumbered
 from boardprof.ui.pytest_plugin.options import Options, read_options, renamed
 
 if TYPE_CHECKING:
-    from boardprof.results.history.branch_baseline import BranchRuns
     from boardprof.results.history.run import Run
+    from boardprof.results.history.run_comparison import BranchRuns
     from boardprof.results.report.measurement import Measurement
     from boardprof.results.report.report import Report
     from boardprof.ui.pytest_plugin.gate import Verdict
-    from boardprof.ui.pytest_plugin.profiler import Turns
-    from boardprof.ui.pytest_plugin.worker_boards import Boards
+    from boardprof.ui.pytest_plugin.profiler import OpenBoards, Turns
 
 
 _SENT = (
@@ -43,20 +42,13 @@ class Session:
     """Boards and baseline, loaded when the first test needs them, and the tests' measurements.
 
     Attributes:
-        options: of this run.
-        measurements: in the order of the tests.
-        sources: the measured files and folders, each once.
         compiled: the files that they were compiled from, including headers, each once.
-        notes: for people.
-        warnings: of what was asked for and could not be done.
         lost: workers of pytest-xdist that died.
         errors: they fail the session: something could not be written or compared.
-        verdicts: the result of checking each measurement against its test's gate.
         is_narrowed: tests were deselected.
         is_ruled: there are rules, for all tests or for a chosen test, even if it was skipped.
         is_broken_off: a user, or a test that called `pytest.exit`, ended the session.
         skipped: label of each skipped test -> the reason.
-        changes: table of what became better or worse without a rule.
         waiting: labels of tests that failed only because their branch has too few runs so far.
     """
 
@@ -78,7 +70,7 @@ class Session:
         self.skipped: dict[str, str] = {}
         self.changes = ""
         self.waiting: list[str] = []
-        self._boards: Boards | None = None
+        self._boards: OpenBoards | None = None
         self._turns: Turns | None = None
         self._baseline: tuple[str, Report] | None = None
         self._run: Run | None = None
@@ -87,12 +79,12 @@ class Session:
         self._is_asked_for: Callable[[str], bool] = lambda label: False
 
     @property
-    def boards(self) -> Boards:
+    def boards(self) -> OpenBoards:
         """The worker's boards."""
         if self._boards is None:
-            from boardprof.ui.pytest_plugin.worker_boards import Boards
+            from boardprof.ui.pytest_plugin.profiler import OpenBoards
 
-            self._boards = Boards(self.options)
+            self._boards = OpenBoards(self.options)
         return self._boards
 
     @property
@@ -131,7 +123,7 @@ class Session:
             self._baseline = (found.label, found.report)
             self._run = found.run
             if (branch := branch_meant(ref, found)) is not None:
-                from boardprof.results.history.branch_baseline import BranchRuns
+                from boardprof.results.history.run_comparison import BranchRuns
 
                 self._branch = BranchRuns(branch, self._root)
         return self._baseline
@@ -159,9 +151,6 @@ class Session:
         """Check before any test that boards and files of the options exist or can be written.
 
         Modules that no option needs are not imported.
-
-        Raises:
-            pytest.UsageError: a check fails, or a rule does not parse.
         """
         options = self.options
         try:
@@ -227,11 +216,7 @@ class Session:
             setattr(self, name, own + found if isinstance(own, list) else own | found)
 
     def conclude(self, is_asked_for: Callable[[str], bool]) -> None:
-        """Compare all measurements with the baseline; see `errors`, `notes` and `changes`.
-
-        Args:
-            is_asked_for: tells whether this run was to measure a test, by its label.
-        """
+        """Compare all measurements with the baseline; see `errors`, `notes` and `changes`."""
         self._is_asked_for = is_asked_for
         baseline = self.baseline
         if self._is_first:
@@ -272,13 +257,7 @@ class Session:
         self.changes = found.changes
 
     def write(self, has_failed: bool) -> None:
-        """Write the Report, and keep it in the history; see `errors`.
-
-        Args:
-            has_failed: a test or the session has failed. Then, or if it was broken off or there
-                are errors, the run gets no name and is not found by branch or commit, because it
-                would become the baseline of the next session.
-        """
+        """Write the Report, and keep it in the history; see `errors`."""
         if not self.measurements:
             return
         from boardprof.jobs.run.saving import keep_run

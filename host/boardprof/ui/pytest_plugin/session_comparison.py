@@ -22,7 +22,6 @@ class Conclusion:
 
     Attributes:
         errors: why the session fails although no test may have.
-        notes: for people.
         changes: what became better or worse without a rule; "" if there is nothing to report.
     """
 
@@ -62,16 +61,6 @@ def conclude(
     If there is a rule, it is an error to have nothing in common with the baseline, because then no
     change could break the rule. It is also an error if nothing was measured although this session
     was meant to run tests of the baseline.
-
-    Args:
-        baseline: name and Report.
-        report: of all that was measured. None if nothing was.
-        verdicts: of each measurement.
-        any_board: measurements may be compared with those of another board.
-        is_ruled: there are rules, even if no measurement was checked against one.
-        is_required: it is an error if a requested test is missing.
-        is_asked_for: tells by its label whether the session was meant to run a test.
-        skipped: label of each skipped test -> the reason.
     """
     name, earlier = baseline
     before, now = _places(earlier), [] if report is None else _places(report)

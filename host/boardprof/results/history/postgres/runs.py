@@ -10,10 +10,10 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, not_, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
-from boardprof.results.history.choice import Choice
 from boardprof.results.history.postgres.tables import CANDIDATES, RUNS
 from boardprof.results.history.project import Project
-from boardprof.results.history.run import GitState, Record, Run, RunId, storable, unpacked
+from boardprof.results.history.run import GitState, Run, RunId, StoredRun, storable, unpacked
+from boardprof.results.history.run_table import Choice
 
 _C: Final = RUNS.c
 _OF_RUN: Final = tuple(column for column in RUNS.columns if column is not _C.report)
@@ -22,11 +22,7 @@ _FETCHED: Final = 200
 
 
 class PostgresRuns:
-    """The runs in a database, within one transaction; see `RunTable`.
-
-    Attributes:
-        connection: that has the transaction.
-    """
+    """The runs in a database, within one transaction; see `RunTable`."""
 
     def __init__(self, connection: Connection) -> None:
         """Take a connection within a transaction."""
@@ -49,12 +45,12 @@ class PostgresRuns:
         chosen = select(_C.report).where(_C.id == number)
         return self.connection.execute(chosen).scalar()
 
-    def record(self, number: int) -> Record | None:
+    def record(self, number: int) -> StoredRun | None:
         """Return a run with its Report."""
         row = self.connection.execute(select(RUNS).where(_C.id == number)).first()
         if row is None:
             return None
-        return Record(
+        return StoredRun(
             time=row.time,
             name=row.name,
             command=row.command,
@@ -67,7 +63,7 @@ class PostgresRuns:
             report=unpacked(row.report),
         )
 
-    def like(self, record: Record) -> Iterator[bytes]:
+    def like(self, record: StoredRun) -> Iterator[bytes]:
         """Yield the packed Reports of runs with the same time, command and commit."""
         chosen = select(_C.report).where(
             _C.time == record.time,
@@ -77,7 +73,7 @@ class PostgresRuns:
         return iter(self.connection.execute(chosen).scalars().all())
 
     def insert(
-        self, record: Record, packed: bytes, rows: int, contents: Mapping[str, Sequence[str]]
+        self, record: StoredRun, packed: bytes, rows: int, contents: Mapping[str, Sequence[str]]
     ) -> int:
         """Add a run."""
         texts = {name: [*map(_text, each)] for name, each in contents.items()}

@@ -24,8 +24,8 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from boardprof.base.errors import BoardprofError, StorageError, UsageError
-from boardprof.results.history.postgres.migration import VERSIONS, lock, migrate, version_of
 from boardprof.results.history.postgres.runs import PostgresRuns
+from boardprof.results.history.postgres.tables import VERSIONS, lock, migrate, version_of
 from boardprof.results.history.run import HistoryError
 
 _FORM: Final = "postgresql://USER@HOST:PORT/DATABASE, with the password in ~/.pgpass or PGPASSWORD"
@@ -45,17 +45,12 @@ class PostgresDatabase:
     """A history in a PostgreSQL database.
 
     Attributes:
-        name: the URL with user, host, port and database alone.
         timeout_s: how long to wait for a connection, for the answer to a statement, and for other
             transactions.
     """
 
     def __init__(self, url: str, timeout_s: float) -> None:
-        """Read the URL; nothing is opened yet.
-
-        Raises:
-            UsageError: it is not valid.
-        """
+        """Read the URL; nothing is opened yet."""
         self._url = url
         self.timeout_s = timeout_s
         parts = _parts(url)
@@ -241,11 +236,7 @@ class _WatchedConnection(psycopg.Connection[Any]):
 
 
 def _parts(url: str) -> dict[str, object]:
-    """Return the parts of a URL.
-
-    Raises:
-        UsageError: it is not valid; the message does not quote it, because it may have a password.
-    """
+    """Return the parts of a URL."""
     refused = UsageError("The URL of the history is not a valid PostgreSQL URL.", hint=_FORM)
     try:
         parts: dict[str, object] = {**conninfo_to_dict(url)}

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of a history in PostgreSQL, in a schema of their own.
+"""The tables of a history in PostgreSQL, and the migration to their newest version.
 
-They are as the newest migration leaves them; a test compares both.
+The tables are as the newest migration leaves them; a test compares both.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Connection,
     Identity,
     Index,
     Integer,
@@ -19,6 +21,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY
 
@@ -61,3 +64,44 @@ CANDIDATES: Final = Table(
     Column("key", Text, primary_key=True),
     Column("result", Text, nullable=False),
 )
+
+VERSIONS: Final = ("0001",)
+"""Versions of the tables that this boardprof can convert, the oldest first; the last is its own."""
+
+FOLDER: Final = Path(__file__).parent / "migrations"
+"""The migrations; a test compares them with `VERSIONS`."""
+
+
+def migrate(connection: Connection) -> None:
+    """Create or convert the tables within the connection's transaction; others wait for it."""
+    lock(connection, "migration")
+    found = version_of(connection)
+    if found == VERSIONS[-1]:
+        return
+    from alembic import command  # here: it takes as long to import as a short command runs
+    from alembic.config import Config
+
+    if found is None:
+        connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
+    config = Config()
+    config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    command.upgrade(config, VERSIONS[-1])
+
+
+def version_of(connection: Connection) -> str | None:
+    """Return the version of a database's tables; None if it has none."""
+    table = f"{SCHEMA}.alembic_version"
+    there = connection.execute(text("SELECT to_regclass(:table)"), {"table": table}).scalar()
+    if there is None:
+        return None
+    found = connection.execute(text(f"SELECT version_num FROM {table}")).scalar()
+    return None if found is None else str(found)
+
+
+def lock(connection: Connection, what: str) -> None:
+    """Wait until no other transaction has this lock; it is released at the transaction's end."""
+    connection.execute(
+        text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": f"boardprof {what}"}
+    )

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Measure on a connected board: passes, calibration, samples, arrays, stack and windows."""

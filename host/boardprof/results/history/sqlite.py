@@ -1,0 +1,388 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A history in a SQLite file: opening, its tables, runs and results of tuning, error messages.
+
+Write-ahead logging lets readers read while one process writes; every change is one transaction,
+begun as ``IMMEDIATE``, so that a second writer waits instead of failing half-way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Final
+
+from boardprof.base.errors import BoardprofError, StorageError
+from boardprof.base.processes import described, lock_holders
+from boardprof.base.writing import unwritable
+from boardprof.results.history.run import (
+    GitState,
+    HistoryError,
+    Run,
+    RunId,
+    StoredRun,
+    kept_contents,
+    unpacked,
+)
+from boardprof.results.history.run_table import Choice
+
+_APPLICATION_ID: Final = 0x62706869
+"""``bphi``: identifies a SQLite file as a history (SQLite's "PRAGMA application_id")."""
+
+SCHEMA_VERSION: Final = 4
+"""Version of the tables, in the file's user_version; it grows when they change."""
+
+_SCHEMA: Final = (
+    """
+    CREATE TABLE runs (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        time TEXT NOT NULL,
+        name TEXT,
+        command TEXT NOT NULL,
+        project TEXT,
+        git_commit TEXT,
+        git_branch TEXT,
+        git_dirty INTEGER,
+        version TEXT NOT NULL,
+        failed INTEGER NOT NULL,
+        report BLOB NOT NULL,
+        rows INTEGER NOT NULL,
+        contents TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX runs_by_name ON runs (name)",
+    "CREATE INDEX runs_by_branch ON runs (git_branch)",
+    "CREATE INDEX runs_by_commit ON runs (git_commit)",
+    "CREATE INDEX runs_by_time ON runs (time)",
+    f"PRAGMA application_id = {_APPLICATION_ID}",
+    f"PRAGMA user_version = {SCHEMA_VERSION}",
+)
+
+_ELSEWHERE = "BOARDPROF_HISTORY=FILE uses another file, BOARDPROF_HISTORY=off keeps no history"
+
+_COLUMNS: Final = (
+    "id, time, name, command, git_commit, git_branch, git_dirty, version, rows, contents, project, "
+    "failed"
+)
+_RECORD: Final = (
+    "time, name, command, project, git_commit, git_branch, git_dirty, version, failed, report"
+)
+_CANDIDATES: Final = (
+    "CREATE TABLE IF NOT EXISTS candidates (key TEXT PRIMARY KEY, result TEXT NOT NULL)"
+)
+_HAS_CANDIDATES: Final = "SELECT count(*) FROM sqlite_schema WHERE name = 'candidates'"
+
+
+class SqliteDatabase:
+    """A history in one file."""
+
+    def __init__(self, path: Path, timeout_s: float) -> None:
+        """Set the file; nothing is opened yet."""
+        self.path = path
+        self.timeout_s = timeout_s
+        self.name = str(path)
+
+    def may_exist(self) -> bool:
+        """Tell whether there is a file, or no permission to find out."""
+        return may_exist(self.path)
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[SqliteRuns | None]:
+        """See `Database`."""
+        if not self.may_exist():
+            yield None
+            return
+        path, timeout_s = self.path, self.timeout_s
+        with (
+            _told(path, timeout_s, "read"),
+            contextlib.closing(_open_to_read(path, timeout_s)) as file,
+        ):
+            file.execute("BEGIN")  # all reads see the same state, even if others write meanwhile
+            yield SqliteRuns(file) if _has_tables(file, path) else None
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[SqliteRuns]:
+        """See `Database`."""
+        path, timeout_s = self.path, self.timeout_s
+        with _told(path, timeout_s, "written"):
+            _refuse_other_kinds(path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            uri = f"{path.absolute().as_uri()}?mode=rwc"
+            with contextlib.closing(_open(uri, timeout_s)) as file:
+                _begin(file, path)
+                try:
+                    yield SqliteRuns(file)
+                    file.execute("COMMIT")
+                except BaseException:
+                    with contextlib.suppress(sqlite3.Error):  # SQLite may have rolled it back
+                        file.execute("ROLLBACK")
+                    raise
+
+    def adding(self) -> AbstractContextManager[SqliteRuns]:
+        """See `Database`: a file has one writer at a time."""
+        return self.writing()
+
+    def upgrade(self) -> str:
+        """Create the tables if there are none yet."""
+        with self.writing():
+            return "it has the tables of this boardprof"
+
+
+class SqliteRuns:
+    """The runs in a file, within one transaction; see `RunTable`."""
+
+    def __init__(self, file: sqlite3.Connection) -> None:
+        """Take an open file."""
+        self._file = file
+
+    def runs(self, choice: Choice) -> Iterator[Run]:
+        """Yield runs, newest first.
+
+        The order is by time: an imported run keeps the time of its measurement.
+        """
+        condition, values = _condition(choice)
+        order = "time IS NULL DESC, time DESC, id DESC"  # damaged runs are shown
+        statement = f"SELECT {_COLUMNS} FROM runs WHERE {condition} ORDER BY {order}"
+        return map(_run, self._file.execute(statement, values))
+
+    def count(self, choice: Choice) -> int:
+        """Return the number of runs."""
+        if choice.boards is not None or choice.functions is not None:
+            return sum(map(choice.has, self.runs(choice)))
+        condition, values = _condition(choice)
+        statement = f"SELECT count(*) FROM runs WHERE {condition}"
+        return int(self._file.execute(statement, values).fetchone()[0])
+
+    def report(self, number: int) -> bytes | None:
+        """Return the packed Report of a run."""
+        row = self._file.execute("SELECT report FROM runs WHERE id = ?", [number]).fetchone()
+        if row is None:
+            return None
+        return row[0] if isinstance(row[0], bytes) else b""  # damaged: no Report is that
+
+    def record(self, number: int) -> StoredRun | None:
+        """Return a run with its Report."""
+        row = self._file.execute(f"SELECT {_RECORD} FROM runs WHERE id = ?", [number]).fetchone()
+        if row is None:
+            return None
+        time, name, command, project, commit, branch, dirty, version, failed, report = row
+        if not isinstance(time, str) or not isinstance(command, str):
+            raise ValueError("its time or its command is missing")
+        git = (commit, branch, None if dirty is None else bool(dirty))
+        return StoredRun(
+            time, name, command, project or "", *git, version, bool(failed), unpacked(report)
+        )
+
+    def like(self, record: StoredRun) -> Iterator[bytes]:
+        """Yield the packed Reports of runs with the same time, command and commit."""
+        same = "SELECT report FROM runs WHERE time = ? AND command = ? AND git_commit IS ?"
+        found = self._file.execute(same, [record.time, record.command, record.commit])
+        return (kept for (kept,) in found)
+
+    def insert(
+        self, record: StoredRun, packed: bytes, rows: int, contents: Mapping[str, Sequence[str]]
+    ) -> int:
+        """Add a run."""
+        each = record
+        values = (
+            *(each.time, each.name, each.command, each.project),
+            *(each.commit, each.branch, each.dirty, each.version, each.failed),
+            *(packed, rows, json.dumps(contents)),
+        )
+        marks = ", ".join("?" * len(values))
+        statement = f"INSERT INTO runs ({_RECORD}, rows, contents) VALUES ({marks})"
+        number = self._file.execute(statement, values).lastrowid
+        assert number is not None  # an INSERT always sets it
+        return number
+
+    def remove(self, number: int) -> None:
+        """Remove a run."""
+        self._file.execute("DELETE FROM runs WHERE id = ?", [number])
+
+    def rename(self, number: int, name: str | None) -> None:
+        """Name a run, or take its name away."""
+        self._file.execute("UPDATE runs SET name = ? WHERE id = ?", [name, number])
+
+    def results(self, keys: Sequence[str]) -> dict[str, str]:
+        """Return the results of tuning that are kept."""
+        if not self._file.execute(_HAS_CANDIDATES).fetchone()[0]:
+            return {}
+        statement = "SELECT result FROM candidates WHERE key = ?"
+        rows = ((key, self._file.execute(statement, [key]).fetchone()) for key in keys)
+        return {key: str(row[0]) for key, row in rows if row is not None}
+
+    def keep_results(self, results: Mapping[str, str]) -> None:
+        """Keep results of tuning."""
+        self._file.execute(_CANDIDATES)
+        statement = "INSERT OR REPLACE INTO candidates VALUES (?, ?)"
+        self._file.executemany(statement, results.items())
+
+
+def _condition(choice: Choice) -> tuple[str, list[object]]:
+    """Return SQL for the conditions on columns, and its values."""
+    commit = choice.commit
+    known: dict[str, list[object] | None] = {
+        "id = ?": None if choice.id is None else [choice.id],
+        "id < ?": None if choice.before is None else [choice.before],
+        "name = ?": None if choice.name is None else [choice.name],
+        "git_branch = ?": None if choice.branch is None else [choice.branch],
+        "substr(git_commit, 1, ?) = ?": None if commit is None else [len(commit), commit],
+        "NOT git_dirty AND NOT failed": [] if choice.is_clean is True else None,
+        "(git_dirty OR failed)": [] if choice.is_clean is False else None,
+        "failed = ?": None if choice.has_failed is None else [choice.has_failed],
+    }
+    given = {text: values for text, values in known.items() if values is not None}
+    return " AND ".join(given) or "1", [value for values in given.values() for value in values]
+
+
+def _run(row: tuple[Any, ...]) -> Run:
+    number, time, name, command, *git_columns, version, rows, contents, project, failed = row
+    commit, branch, is_dirty = git_columns
+    kept = kept_contents(contents)
+    return Run(
+        id=RunId(number),
+        time=_text(time),
+        name=name if isinstance(name, str) else None,
+        boards=kept["boards"],
+        functions=kept["functions"],
+        build_ids=kept["build_ids"],
+        flags=kept["flags"],
+        command=_text(command),
+        git=GitState(commit, _text(branch), bool(is_dirty)) if isinstance(commit, str) else None,
+        version=_text(version),
+        rows=rows if isinstance(rows, int) else 0,
+        project=_text(project),
+        has_failed=bool(failed),
+    )
+
+
+def _text(value: object) -> str:
+    """Return a column's text; empty if it is absent or damaged."""
+    return value if isinstance(value, str) else ""
+
+
+def may_exist(path: Path) -> bool:
+    """Tell whether there is a file or a folder, or no permission to find out."""
+    try:
+        return path.exists()
+    except PermissionError:
+        return True  # opening it reports that
+
+
+def _open(uri: str, timeout_s: float) -> sqlite3.Connection:
+    # isolation_level=None: Python does not begin transactions itself.
+    file = sqlite3.connect(uri, uri=True, timeout=timeout_s, isolation_level=None)
+    # one damaged run does not make the others unreadable
+    file.text_factory = lambda text: text.decode("utf-8", "replace")
+    return file
+
+
+def _open_to_read(path: Path, timeout_s: float) -> sqlite3.Connection:
+    """Open a file for reading; without the log's files if the folder is read-only."""
+    _refuse_other_kinds(path)
+    uri = path.absolute().as_uri()
+    file = _open(f"{uri}?mode=ro", timeout_s)
+    try:
+        file.execute("SELECT count(*) FROM sqlite_schema")
+    except sqlite3.OperationalError as error:
+        file.close()
+        if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+            raise
+        # If nobody can make a log, none is needed: nothing changes on a read-only disk.
+        return _open(f"{uri}?mode=ro&immutable=1", timeout_s)
+    except BaseException:  # also a message of SQLite that quotes damaged bytes
+        file.close()
+        raise
+    return file
+
+
+def _begin(file: sqlite3.Connection, path: Path) -> None:
+    """Begin a transaction on a file, and create the tables in an empty one."""
+    with contextlib.suppress(sqlite3.OperationalError):
+        # If another process opens it at the same moment, that one wins. The mode is stored in the
+        # file.
+        file.execute("PRAGMA journal_mode = WAL")
+    file.execute("BEGIN IMMEDIATE")
+    if not _has_tables(file, path):
+        for statement in _SCHEMA:
+            file.execute(statement)
+
+
+def _has_tables(file: sqlite3.Connection, path: Path) -> bool:
+    """Tell whether a file is a history; False if it is empty."""
+    (kind,) = file.execute("PRAGMA application_id").fetchone()
+    (version,) = file.execute("PRAGMA user_version").fetchone()
+    if kind != _APPLICATION_ID:
+        (tables,) = file.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        if kind or version or tables:
+            raise HistoryError(
+                f"{path} is the database of another program, not a history.", hint=_ELSEWHERE
+            )
+        return False
+    if version != SCHEMA_VERSION:
+        raise HistoryError(
+            f"{path} was written by another version of boardprof: its schema is version "
+            f"{version}, this boardprof needs {SCHEMA_VERSION}.",
+            hint=f"use that version of boardprof, or move the file away; {_ELSEWHERE}",
+        )
+    return True
+
+
+def _refuse_other_kinds(path: Path) -> None:
+    """Check that it is a regular file: for others, SQLite only reports that it cannot open them."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+        raise HistoryError(f"The history {path} is {kind}.", hint=_ELSEWHERE)
+
+
+@contextlib.contextmanager
+def _told(path: Path, timeout_s: float, done: str) -> Iterator[None]:
+    """Say in plain words why the file cannot be read or written."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        raise _error(path, timeout_s, done, code, error) from error
+    except UnicodeDecodeError as error:  # SQLite's message quotes the damaged bytes
+        raise _error(path, timeout_s, done, sqlite3.SQLITE_CORRUPT, error) from error
+    except OSError as error:
+        told = unwritable(f"The history {path}", error, _ELSEWHERE)
+        if isinstance(told, StorageError):
+            raise told from error
+        raise HistoryError(
+            f"The history {path} cannot be {done}: {error.strerror or error}.", hint=_ELSEWHERE
+        ) from error
+
+
+def _error(path: Path, timeout_s: float, done: str, code: int, error: Exception) -> BoardprofError:
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        holders = lock_holders(path, f"{path}-shm", f"{path}-wal")
+        others = described(pid for pid in holders if pid != os.getpid())
+        holder = f": {others} has it" if others else ""
+        return HistoryError(
+            f"The history {path} was locked for {timeout_s:g} s by another process{holder}.",
+            hint=f"end that process, or try again; {_ELSEWHERE}",
+        )
+    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+        what = "is not a SQLite database" if code == sqlite3.SQLITE_NOTADB else "is damaged"
+        return HistoryError(
+            f"The history {path} {what}: {error}.",
+            hint=f"move it away, and boardprof makes a new one; {_ELSEWHERE}",
+        )
+    why = {
+        sqlite3.SQLITE_FULL: "the disk is full",
+        sqlite3.SQLITE_READONLY: "it is read-only",
+        sqlite3.SQLITE_CANTOPEN: f"{error}: see the permissions of {path.parent}",
+        sqlite3.SQLITE_IOERR: f"{error}: the disk may be full or a limit of file sizes reached",
+    }.get(code, str(error))
+    kind = StorageError if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR) else HistoryError
+    return kind(f"The history {path} cannot be {done}: {why}.", hint=_ELSEWHERE)

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From blocks of words to events: columns of times, numbers and values (SPEC.md 5.12)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from boardprof.base.errors import DecodeError
+from boardprof.results.probes.probe_names import ProbeNames
+from boardprof_protocol.codes import TraceBlockFlag, TraceId
+from boardprof_protocol.trace import TRACE_BLOCK
+
+_HEADER = struct.Struct("<BBHIIIIQ")
+"""`TRACE_BLOCK`; struct is twenty times as fast as construct."""
+
+_WHOLE, _LAST = int(TraceBlockFlag.WHOLE), int(TraceBlockFlag.LAST)
+_OTHER_CLOCK = int(TraceBlockFlag.OTHER_CLOCK)
+"""A flag's own operators would take longer than all else that a block takes."""
+
+_HINT = "trace the firmware again; if this happens again, its image is not the one that runs"
+
+
+class Block(NamedTuple):
+    """A block of one core's records.
+
+    Attributes:
+        core: its number.
+        sequence: words of this core before it, modulo 2^32.
+        dropped: events that this core has dropped so far.
+        is_last: recording has ended, and no block follows.
+        whole: it ends with the last record that there was, at the time ``last``.
+        other_clock: ``now`` is the clock of another core, which has made the block.
+        last: the trace clock of that record, 32 bits.
+        now: the trace clock when the block was made, 32 bits.
+        ticks: the port's tick counter at the same time.
+        words: the records.
+    """
+
+    core: int
+    sequence: int
+    dropped: int
+    is_last: bool
+    whole: bool
+    other_clock: bool
+    last: int
+    now: int
+    ticks: int
+    words: npt.NDArray[np.uint32]
+
+
+def blocks(content: bytes, order: str = "<") -> Iterator[Block]:
+    """Yield the blocks in a stream's bytes; one that is cut off at the end is left out."""
+    all_words = np.frombuffer(content, f"{order}u4", len(content) // 4)
+    all_words = all_words.astype(np.uint32, copy=False)
+    at = 0
+    while at + _HEADER.size <= len(content):
+        core, flags, count, sequence, dropped, last, now, ticks = _HEADER.unpack_from(content, at)
+        at += _HEADER.size
+        if at + 4 * count > len(content):
+            return
+        words = all_words[at // 4 : at // 4 + count]
+        at += 4 * count
+        is_last, whole = bool(flags & _LAST), bool(flags & _WHOLE)
+        other = bool(flags & _OTHER_CLOCK)
+        yield Block(core, sequence, dropped, is_last, whole, other, last, now, ticks, words)
+
+
+@dataclass(frozen=True)
+class Events:
+    """The events of one core, in their order.
+
+    Attributes:
+        time: ticks of the trace clock since recording began.
+        number: what happened: a number of a name, or a `TraceId`.
+        value: its value; 0 if it has none.
+        late: whether recording it took longer than usual.
+        took: if so, the ticks up to the place in the agent that is known.
+    """
+
+    time: npt.NDArray[np.int64]
+    number: npt.NDArray[np.uint16]
+    value: npt.NDArray[np.uint32]
+    late: npt.NDArray[np.bool_]
+    took: npt.NDArray[np.uint32]
+
+    def __len__(self) -> int:
+        """Return how many events there are."""
+        return len(self.time)
+
+    def where(self, kept: npt.NDArray[np.bool_] | slice) -> Events:
+        """Return some of the events."""
+        return Events(*(getattr(self, field.name)[kept] for field in fields(self)))
+
+    @property
+    def dropped(self) -> int:
+        """Events that the board says it has dropped between these."""
+        return int(self.value[self.number == TraceId.DROPPED].sum(dtype=np.int64))
+
+
+def decode_words(words: npt.NDArray[np.uint32], names: ProbeNames) -> Events:
+    """Decode the words of one core, from its first record on.
+
+    A record that is cut off at the end is left out.
+
+    Raises:
+        DecodeError: they have a number that no name has.
+    """
+    pieces, at, now = [], 0, 0
+    while at < len(words):
+        piece = words[at : at + _PIECE]
+        records = _records(piece, names.has_value, is_last=at + _PIECE >= len(words))
+        if not records.count:
+            break
+        pieces.append(_events(records, now, names))
+        now += int(records.delta.sum(dtype=np.int64))
+        at += records.words
+    return join(pieces)
+
+
+def count_records(words: npt.NDArray[np.uint32], names: ProbeNames) -> int:
+    """Count the records in words that begin with one; quicker than decoding them."""
+    return int(np.count_nonzero(_begins(names.has_value.take(words.astype(np.uint8)))))
+
+
+def gap(time: int, dropped: int = 0) -> Events:
+    """Return an event that says how many the board has dropped.
+
+    0 says that events were left out here, since their times are not known.
+    """
+    return Events(
+        np.array([time], np.int64),
+        np.array([TraceId.DROPPED], np.uint16),
+        np.array([dropped], np.uint32),
+        np.zeros(1, np.bool_),
+        np.zeros(1, np.uint32),
+    )
+
+
+_PIECE = 1 << 16
+"""Words that are decoded at once, at most: as many as the processor's cache holds."""
+
+
+def join(pieces: Sequence[Events]) -> Events:
+    """Return the events of all pieces, one after the other."""
+    if len(pieces) == 1:
+        return pieces[0]
+    if not pieces:
+        return Events(*(np.zeros(0, kind) for kind in ("i8", "u2", "u4", "?", "u4")))
+    names = [field.name for field in fields(Events)]
+    return Events(*(np.concatenate([getattr(each, name) for each in pieces]) for name in names))
+
+
+def gather(pieces: Iterable[Events], most: int) -> Events:
+    """Return the events of all pieces. Each is copied while the processor's cache has it.
+
+    Args:
+        pieces: in their order.
+        most: as many events as there can be. What is not needed of that takes no memory.
+    """
+    time, number = np.empty(most, np.int64), np.empty(most, np.uint16)
+    found = Events(time, number, np.empty(most, np.uint32), *_nothing_late(most))
+    count = 0
+    for each in pieces:
+        place = slice(count, count + len(each))
+        found.time[place] = each.time
+        found.number[place] = each.number
+        found.value[place] = each.value
+        if each.late.any():
+            found.late[place] = each.late
+            found.took[place] = each.took
+        count += len(each)
+    return found.where(slice(0, count))
+
+
+def _nothing_late(count: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.uint32]]:
+    return np.zeros(count, np.bool_), np.zeros(count, np.uint32)
+
+
+@dataclass(frozen=True)
+class _Records:
+    """Records as they stand in words: id, delta and value of each one."""
+
+    id: npt.NDArray[np.uint8]
+    delta: npt.NDArray[np.integer[Any]]
+    value: npt.NDArray[np.uint32]
+    words: int
+
+    @property
+    def count(self) -> int:
+        return len(self.id)
+
+
+_MOST_WRAPS = 1 << 24
+"""In words that are decoded at once; of a clock of ns that is two years."""
+
+_ODD = (np.arange(_PIECE) & 1).astype(np.uint8)
+
+
+def _begins(two: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Tell which words begin a record; the first one does.
+
+    After a word whose low byte is the id of a record of one word there always begins another
+    record: either it is such a record, or it is a value. Up to the next such word, records of two
+    words follow each other.
+
+    Args:
+        two: whether a record of two words has such a low byte; at most `_PIECE` words.
+    """
+    runs = np.concatenate(([0], np.flatnonzero(~two) + 1, [len(two)]))
+    begins = np.repeat((runs[:-1] & 1).astype(np.uint8), np.diff(runs))
+    found: npt.NDArray[np.bool_] = begins == _ODD[: len(two)]
+    return found
+
+
+def _records(
+    words: npt.NDArray[np.uint32], has_value: npt.NDArray[np.bool_], *, is_last: bool
+) -> _Records:
+    """Find the records in words, which begin with one."""
+    two = has_value.take(words.astype(np.uint8))
+    starts = np.flatnonzero(_begins(two))
+    used = len(words)
+    last = starts[-1]
+    if two[last] and last + 1 == len(words):
+        starts, used = starts[:-1], used - 1
+    first = words.take(starts)
+    value = np.append(words[1:], np.uint32(0)).take(starts) * two.take(starts)
+    delta: npt.NDArray[np.integer[Any]] = np.right_shift(first, 8)
+    id_ = first.astype(np.uint8)
+    long = np.flatnonzero(id_ == TraceId.LONG)
+    if len(long):
+        delta[long] += value[long] << 24
+    wrapped = np.flatnonzero(id_ == TraceId.WRAPPED)
+    if len(wrapped):
+        if int(value[wrapped].sum(dtype=np.int64)) > _MOST_WRAPS:
+            raise DecodeError("The board's clock has run for years, as its events say.", hint=_HINT)
+        delta = delta.astype(np.int64)
+        delta[wrapped] += value[wrapped].astype(np.int64) << 32
+    end = len(starts)
+    # What belongs together must not be taken apart.
+    if not is_last and end > 1 and id_[-1] in (TraceId.WIDE, TraceId.LONG):
+        end, used = end - 1, int(starts[-1])
+    return _Records(id_[:end], delta[:end], value[:end], used)
+
+
+def _events(records: _Records, now: int, names: ProbeNames) -> Events:
+    """Return records as events: wide numbers put together, long deltas left out."""
+    id_, value = records.id, records.value
+    unusual = names.unusual.take(id_)
+    worst = int(unusual.max())
+    if worst > 1:
+        raise _no_such_number(int(id_[unusual > 1][0]), names)
+    time = np.cumsum(records.delta, dtype=np.int64)
+    time += now
+    number = id_.astype(np.uint16)
+    late, took = _nothing_late(len(number))
+    if worst:
+        wide = np.flatnonzero(id_ == TraceId.WIDE)
+        following = np.minimum(wide + 1, len(number) - 1)
+        has_value = id_[following] == TraceId.VALUE
+        late[1:] = id_[:-1] == TraceId.LONG
+        took[1:] = np.where(late[1:], value[:-1] >> 8, 0)
+        kept = (id_ != TraceId.LONG) & (id_ != TraceId.VALUE) & (id_ != TraceId.WRAPPED)
+        unknown = (value[wide] <= 255) | (value[wide] >= names.end)
+        if unknown.any():
+            raise _no_such_number(int(value[wide][unknown][0]), names)
+        if int(has_value.sum()) != int((id_ == TraceId.VALUE).sum()):
+            raise DecodeError("An event has a value and no number.", hint=_HINT)
+        number[wide] = value[wide]
+        value[wide] = np.where(has_value, value[following], 0)
+        late, took = late[kept], took[kept]
+        time, number, value = time[kept], number[kept], value[kept]
+    return Events(time, number, value, late, took)
+
+
+def _no_such_number(number: int, names: ProbeNames) -> DecodeError:
+    return DecodeError(
+        f"An event has the number {number}, and the image has names up to {names.end - 1}.",
+        hint=_HINT,
+    )
+
+
+def kept_blocks(
+    core: int,
+    words: npt.NDArray[np.uint32],
+    at: int,
+    written: int,
+    last: int,
+    names: ProbeNames,
+) -> bytes:
+    """Return blocks with the records of a ring that was overwritten, the oldest one first.
+
+    Each record has two words there. When the oldest one was recorded is not known: its time is 0.
+
+    Args:
+        core: its number.
+        words: of the ring.
+        at: where the next record would begin.
+        written: words since recording began, modulo 2^32.
+        last: clock of the newest record.
+        names: of the image's probes.
+    """
+    count = min(written, len(words))
+    pairs = np.roll(words, -at)[len(words) - count :].reshape(-1, 2)
+    ids = pairs[:, 0] & 255
+    if len(pairs) and ids[0] == TraceId.VALUE:  # its number is overwritten
+        pairs, ids = pairs[1:], ids[1:]
+    kept = np.ones(pairs.shape, np.bool_)
+    kept[:, 1] = names.has_value[ids]
+    records = pairs.copy()
+    if len(records):
+        records[0, 0] &= 255
+        if ids[0] in (TraceId.LONG, TraceId.WRAPPED):
+            records[0, 1] = 0
+    found = records[kept]
+    return b"".join(
+        _block(core, at, found[at : at + _BLOCK], last, whole=at + _BLOCK >= len(found))
+        for at in range(0, max(len(found), 1), _BLOCK)
+    )
+
+
+_BLOCK = 1 << 15
+"""Words of a block that the host makes."""
+
+
+def _block(
+    core: int, sequence: int, words: npt.NDArray[np.uint32], last: int, *, whole: bool
+) -> bytes:
+    head = empty_block(core, last, whole=whole)
+    header = {**TRACE_BLOCK.struct.parse(head), "words": len(words), "sequence": sequence}
+    return bytes(TRACE_BLOCK.struct.build(header)) + words.tobytes()
+
+
+def empty_block(core: int, now: int, ticks: int = 0, *, whole: bool = True) -> bytes:
+    """Return a block without records, made at the time of the last record."""
+    flags = TraceBlockFlag.WHOLE if whole else 0
+    return _HEADER.pack(core, flags, 0, 0, 0, now, now, ticks)

@@ -1,0 +1,388 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was recorded of a board's probes, what is not known of it, and its file.
+
+The file is a zip archive of the facts, as JSON, and of the stream's bytes as they came.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boardprof.base.errors import DecodeError, ReportFileError
+from boardprof.base.writing import write_bytes
+from boardprof.results.probes.core_clocks import CoreClock, related_clocks
+from boardprof.results.probes.core_events import CoreEvents, events_of_core
+from boardprof.results.probes.events import Block, blocks, join
+from boardprof.results.probes.probe_names import ProbeNames, read_names
+from boardprof.results.probes.timeline import UNKNOWN_TASK, ProbeCosts, Timeline
+
+
+@dataclass(frozen=True)
+class TraceClock:
+    """The clock of events.
+
+    Attributes:
+        unit: ``cycles``, ``instructions`` or ``ticks``.
+        source: the register.
+        hz: 0 if it is not known or no time passes with it.
+        per_tick: at most how much it counts in a tick of the port's counter; 0 if not known.
+    """
+
+    unit: str
+    source: str
+    hz: int
+    per_tick: float = 0
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The statistics of a range since they were started, in ticks.
+
+    Attributes:
+        number: of the range's begin.
+        count: passes.
+        lost: passes that overlapped another one or took too long, and are not in ``count``.
+        least: the shortest pass; 0 if there is none.
+        squares: sum of the squares; None if it was too large for the board.
+        too_long: whether passes were left out because the trace clock may wrap in them.
+        unmatched: whether passes were left out because a task was in the range when recording
+            began.
+    """
+
+    number: int
+    count: int
+    lost: int
+    least: int
+    most: int
+    sum: int
+    squares: int | None
+    too_long: bool = False
+    unmatched: bool = False
+
+    @property
+    def mean(self) -> float:
+        """Ticks of a pass; NaN without one."""
+        return self.sum / self.count if self.count else float("nan")
+
+    @property
+    def deviation(self) -> float | None:
+        """Sample standard deviation in ticks; None with fewer than two passes, or if not known."""
+        if self.count < 2 or self.squares is None:
+            return None
+        # Whole numbers, so that nothing is lost in the difference of two large ones.
+        spread = self.squares * self.count - self.sum**2
+        return math.sqrt(spread / (self.count * (self.count - 1)))
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task, from the operating system's table of tasks.
+
+    Attributes:
+        number: of TASK events: the low 32 bits of its address.
+        name: "" if it has none.
+        stack: bytes of its stack; None if not known.
+        used: the most bytes of it that were ever in use; None if not known.
+    """
+
+    number: int
+    name: str
+    stack: int | None = None
+    used: int | None = None
+
+
+def task_name(number: int, tasks: Sequence[Task] = ()) -> str:
+    """Return how a task is shown: its name if that is known, with its address if others have it."""
+    if number == UNKNOWN_TASK:
+        return "(not known)"
+    names = {each.number: each.name for each in tasks if each.name}
+    name = names.get(number, "")
+    if name:
+        return name if list(names.values()).count(name) == 1 else f"{name} ({number:#x})"
+    return f"{number:#x}" if number else "(scheduler)"
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """The board and the firmware of a run.
+
+    Attributes:
+        clock_kind: ``measured``, ``declared`` or ``simulated``.
+        build_id: of the image, 16 hexadecimal digits.
+        boot_id: differs between boots.
+        image: the file that ran; "" if it was not known.
+        flags: compiler flags of the functions' code; None if unknown.
+        order: of the bytes of records, ``<`` or ``>``.
+        time: when recording began, in ISO 8601, UTC; "" if not yet.
+    """
+
+    board: str
+    port: str = ""
+    clock_kind: str = "simulated"
+    emulated: bool = False
+    agent_version: str = ""
+    build_id: str = ""
+    boot_id: int = 0
+    image: str = ""
+    flags: str | None = None
+    order: str = "<"
+    time: str = ""
+
+
+@dataclass(frozen=True)
+class MergedEvents:
+    """Events of all cores, in the order in which they happened; columns as in `Events`.
+
+    Attributes:
+        time: ticks of the common clock, since recording began.
+        core: which has recorded it.
+        error: how far off the times of two cores may be, in ticks; 0 with one core.
+    """
+
+    time: npt.NDArray[np.int64]
+    core: npt.NDArray[np.int64]
+    number: npt.NDArray[np.uint16]
+    value: npt.NDArray[np.uint32]
+    error: float
+
+
+@dataclass(frozen=True)
+class ProbeRun:
+    """What was recorded.
+
+    Attributes:
+        content: the stream's bytes, as they came.
+        slots: statistics of ranges; empty if they were not asked for.
+        tasks: that the firmware has named.
+        stopped: the trace clock when recording was stopped, 32 bits; None if that is not known.
+            The last blocks come later.
+    """
+
+    facts: RunFacts
+    clock: TraceClock
+    names: ProbeNames
+    costs: ProbeCosts
+    content: bytes = b""
+    slots: tuple[Slot, ...] = ()
+    tasks: tuple[Task, ...] = ()
+    stopped: int | None = None
+
+    def timelines(
+        self, tasks: Mapping[int, int] | None = None, told: Mapping[int, int] | None = None
+    ) -> dict[int, Timeline]:
+        """Return the events of each core, put together.
+
+        Args:
+            tasks: that had the cores when recording began, if known.
+            told: for each core the dropped events that it has told of before, if this recording is
+                the continuation of another one.
+
+        Raises:
+            DecodeError: they do not follow each other, or contradict the clock.
+        """
+        cores = self._cores()
+        if any(each.end > self._longest for each in cores.values()):
+            raise DecodeError(
+                f"The clock of {self.facts.board} has run for centuries, as its events say.",
+                hint="give the image that runs on the board (--image)",
+            )
+        known = tasks or {}
+        is_shared = self._counts_ticks
+        clocks = dict.fromkeys(cores, CoreClock()) if is_shared else related_clocks(cores)
+        ends = [each.end for core, each in cores.items() if each.has_own_end]
+        found = {}
+        for core, each in cores.items():
+            clock, task = clocks[core], known.get(core, UNKNOWN_TASK)
+            events = each.events
+            if clock.shift:
+                events = replace(events, time=events.time + clock.shift)
+            end = each.end + clock.shift
+            if not each.has_own_end and ends:
+                end = max(end, *ends)
+            before = told.get(core, 0) if told else 0
+            found[core] = Timeline(
+                events, self.names, self.costs, end, each.dropped, task, each.unsure, clock, before
+            )
+        return found
+
+    def _cores(self) -> dict[int, CoreEvents]:
+        found: dict[int, list[Block]] = {}
+        for block in blocks(self.content, self.facts.order):
+            found.setdefault(block.core, []).append(block)
+        return {
+            core: events_of_core(core, each, self.names, self.clock.per_tick, self.stopped)
+            for core, each in sorted(found.items())
+        }
+
+    @property
+    def _longest(self) -> int:
+        """The most ticks that are still less than 2^63 as ns."""
+        return 9_000_000_000 * self.clock.hz if self.clock.hz else 1 << 62
+
+    @property
+    def _counts_ticks(self) -> bool:
+        """Whether the trace clock is the board's counter of ticks, which all cores share."""
+        return self.clock.unit == "ticks"
+
+    def merged(self) -> MergedEvents:
+        """Return the events of all cores in the order in which they happened.
+
+        Events of several cores are in a wrong order only if they are closer than
+        `MergedEvents.error`. Those of one core always keep their order.
+
+        Raises:
+            DecodeError: as `timelines`; or the board has not told how its cores' clocks relate.
+        """
+        lines = self.timelines()
+        errors = [line.clock.error for line in lines.values()]
+        if None in errors:
+            raise DecodeError(
+                "The clocks of the cores are not related: one of them has told nothing of its own.",
+                hint="record for longer, or look at each core with timelines()",
+            )
+        each = [line.events for line in lines.values()]
+        sizes = [len(events) for events in each]
+        time = np.concatenate([line.common(line.events.time) for line in lines.values()] or [_NONE])
+        order = np.argsort(time, kind="stable")
+        all_events = join(each)
+        return MergedEvents(
+            time[order],
+            np.repeat(np.array(list(lines), np.int64), sizes)[order],
+            all_events.number[order],
+            all_events.value[order],
+            max((error for error in errors if error is not None), default=0.0),
+        )
+
+
+_NONE = np.zeros(0, np.int64)
+
+
+# -- doubts ------------------------------------------------------------------------------------
+
+
+def doubts_of(run: ProbeRun, timelines: Sequence[Timeline]) -> Iterator[str]:
+    """Yield a sentence for each thing that was dropped, left out or does not fit together."""
+    if run.costs.interrupt is None and any(line.ranges.interrupts.any() for line in timelines):
+        yield (
+            "What an interrupt takes outside of its two marks is not known here, and is in ranges; "
+            "BP_CFG_INTERRUPTS=2 lets the agent measure it."
+        )
+    if run.costs.late is None and any(line.events.late.any() for line in timelines):
+        yield (
+            "What a record takes in addition when it has to find room in the ring first is not "
+            "known here, and is in ranges."
+        )
+    for core, line in enumerate(timelines):
+        where = f"Core {core}: " if len(timelines) > 1 else ""
+        yield from (f"{where}{text}" for text in _of_core(line))
+    for slot in run.slots:
+        name = run.names.by_number[slot.number].text
+        if slot.unmatched:
+            yield (
+                f"{name}: ends without a begin; statistics leave out the passes before, as a task "
+                "may have been in the range when recording began."
+            )
+        if slot.too_long:
+            yield (
+                f"{name}: statistics leave out passes that took so long that the trace clock of 32 "
+                "bits may wrap in them."
+            )
+
+
+def _of_core(line: Timeline) -> Iterator[str]:
+    found = line.diagnostics
+    if found.dropped:
+        yield (
+            f"{_count(found.dropped, 'event')} dropped in {_count(found.gaps, 'place')}; passes "
+            "across them are left out. Try: a larger BP_CFG_TRACE in the firmware, fewer probes, "
+            "or a shorter recording."
+        )
+    if found.unsure_gaps:
+        yield (
+            f"{_count(found.unsure, 'event')} left out in {_count(found.unsure_gaps, 'place')}: "
+            "bp_poll did not run for so long that the trace clock may have wrapped."
+        )
+    for name, count in found.without_begin.items():
+        yield f"{name}: {_count(count, 'end')} without a begin."
+    for name, count in found.without_end.items():
+        yield f"{name}: {_count(count, 'begin')} without an end."
+
+
+def _count(number: int, one: str) -> str:
+    return f"{number:,} {one}{'' if number == 1 else 's'}"
+
+
+# -- files -------------------------------------------------------------------------------------
+
+_VERSION = 1
+_FACTS, _CONTENT = "boardprof-trace.json", "blocks"  # names in the archive
+_MOST_BYTES = 1 << 33
+"""Of what an archive unpacks to: more is not a recording."""
+
+_DAMAGED = (
+    *(AttributeError, EOFError, KeyError, OverflowError, TypeError, ValueError),
+    *(zipfile.BadZipFile, zlib.error),
+    RuntimeError,  # zipfile: the archive is encrypted, or packed in a way it does not know
+)
+
+
+def write_run(run: ProbeRun, file: str) -> None:
+    """Write a run; a regular file completely or not at all."""
+    facts = {
+        "version": _VERSION,
+        "recorded": asdict(run.facts),
+        "clock": asdict(run.clock),
+        "costs": asdict(run.costs),
+        "names": run.names.section().hex(),
+        "slots": [asdict(slot) for slot in run.slots],
+        "tasks": [asdict(task) for task in run.tasks],
+        "stopped": run.stopped,
+    }
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(_FACTS, json.dumps(facts, indent=1))
+        archive.writestr(_CONTENT, run.content)
+    write_bytes(packed.getvalue(), file)
+
+
+def read_run(file: str) -> ProbeRun:
+    """Read a file that `write_run` has written.
+
+    Raises:
+        ReportFileError: it cannot be read, is damaged, or is of a later version.
+    """
+    try:
+        with zipfile.ZipFile(file) as archive:
+            if sum(entry.file_size for entry in archive.infolist()) > _MOST_BYTES:
+                raise ValueError("it unpacks to more than 8 GiB")
+            facts: dict[str, Any] = json.loads(archive.read(_FACTS))
+            content = archive.read(_CONTENT)
+        if facts["version"] != _VERSION:
+            raise ValueError(f"it has version {facts['version']}, not {_VERSION}")
+        return ProbeRun(
+            RunFacts(**facts["recorded"]),
+            TraceClock(**facts["clock"]),
+            read_names(bytes.fromhex(facts["names"])),
+            ProbeCosts(**facts["costs"]),
+            content,
+            tuple(Slot(**slot) for slot in facts["slots"]),
+            tuple(Task(**task) for task in facts["tasks"]),
+            facts.get("stopped"),  # not in files of 0.2.0
+        )
+    except OSError as error:
+        raise ReportFileError(f"{file} cannot be read: {error.strerror}.") from error
+    except _DAMAGED as error:
+        raise ReportFileError(
+            f"{file} is not a trace of this boardprof: {error}.",
+            hint="a file that `boardprof trace -o FILE` wrote",
+        ) from error

@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run of probes for other programs: Perfetto, chrome://tracing, speedscope, and flame graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import chain
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from boardprof import __version__
+from boardprof.base.errors import UsageError
+from boardprof.base.printable import bounded
+from boardprof.results.probes.run import ProbeRun
+from boardprof.results.probes.timeline import Ints
+from boardprof.show.chrome_trace import json_text, microseconds, trace_text, track_names
+from boardprof.show.flame_graph import frame_text, speedscope_text
+from boardprof.show.probe_tracks import (
+    Counter,
+    Lane,
+    ProbeTracks,
+    Track,
+    TrackKind,
+    check_events,
+    task_title,
+)
+from boardprof.show.protobuf import double, message, number, text, varint, varints
+
+# -- Perfetto ----------------------------------------------------------------------------------
+# Field numbers are those of Perfetto's ``protos/perfetto/trace``. The trace has one sequence of
+# packets, which names each slice and mark by a number.
+
+_PACKET = 1  # of Trace
+_CLOCK_SNAPSHOT, _SEQUENCE_ID, _TRACK_EVENT, _INTERNED, _FLAGS = 6, 10, 11, 12, 13
+_TRACK_DESCRIPTOR = 60  # of TracePacket
+_TIMESTAMP_KEY = b"\x40"  # its field 8, a varint
+
+_SEQUENCE = number(_SEQUENCE_ID, 1)
+_CLEARED, _NEEDS_NAMES = 1, 2  # SEQ_INCREMENTAL_STATE_CLEARED, SEQ_NEEDS_INCREMENTAL_STATE
+_REALTIME, _BOOTTIME = 1, 6  # builtin clocks; times are those of BOOTTIME unless a packet says more
+
+_BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4  # TrackEvent.Type
+_TYPE, _NAME, _TRACK, _INTEGER, _DOUBLE = 9, 10, 11, 30, 44  # of TrackEvent
+
+_COUNT, _BYTES = 2, 3  # CounterDescriptor.Unit
+_EXPLICIT = 3  # TrackDescriptor.ChildTracksOrdering
+
+_HEADS = [varint(_PACKET << 3 | 2) + varint(length) for length in range(128)]
+"""What is before an event's packet, by its length; none is longer."""
+
+
+def render_perfetto(run: ProbeRun) -> bytes:
+    """Return a run for ui.perfetto.dev and Perfetto's trace processor.
+
+    Raises:
+        UsageError: it has no events.
+        DecodeError: it is damaged.
+    """
+    check_events(run)
+    return b"".join(_packets(ProbeTracks(run)))
+
+
+def _packets(drawing: ProbeTracks) -> Iterator[bytes]:
+    yield _packet(_clocks(drawing.run.facts.time))
+    names = (
+        message(2, number(1, i), text(2, name)) for i, name in enumerate(drawing.names, 1)
+    )  # InternedData.event_names
+    yield _packet(number(_FLAGS, _CLEARED), message(_INTERNED, *names))
+    uuid = 0
+    for core in drawing.timelines:
+        uuid += 1
+        root = uuid
+        yield _descriptor(root, drawing.process(core), number(11, _EXPLICIT))
+        rank = 0
+        for title, lane, track in drawing.rows(core):
+            uuid, rank = uuid + 1, rank + 1
+            yield _descriptor(uuid, title, *_child(root, rank))
+            if lane is not None:
+                yield from _slices(lane, uuid)
+            if track is not None:
+                yield from _marks(track, uuid)
+        for counter in drawing.counters:
+            if counter.core == core:
+                uuid, rank = uuid + 1, rank + 1
+                unit = message(8, *_unit(counter.unit))
+                yield _descriptor(uuid, counter.title, *_child(root, rank), unit)
+                yield from _values(counter, uuid)
+
+
+def _packet(*content: bytes) -> bytes:
+    return message(_PACKET, *content, _SEQUENCE)
+
+
+def _clocks(began: str) -> bytes:
+    """Return when the trace's time 0 was, if it is known."""
+    clocks = [message(1, number(1, _BOOTTIME), number(2, 0))]
+    if began:
+        since = datetime.fromisoformat(began) - datetime.fromisoformat("1970-01-01T00:00Z")
+        ns = (since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1000
+        clocks.append(message(1, number(1, _REALTIME), number(2, ns)))
+    return message(_CLOCK_SNAPSHOT, *clocks, number(2, _BOOTTIME))
+
+
+def _descriptor(uuid: int, name: str, *more: bytes) -> bytes:
+    return _packet(message(_TRACK_DESCRIPTOR, number(1, uuid), text(2, name), *more))
+
+
+def _child(parent: int, rank: int) -> tuple[bytes, bytes]:
+    return number(5, parent), number(12, rank)
+
+
+def _unit(unit: str) -> list[bytes]:
+    if unit == "bytes":
+        return [number(3, _BYTES)]
+    return [number(3, _COUNT), text(6, unit)] if unit else []
+
+
+def _slices(lane: Lane, uuid: int) -> Iterator[bytes]:
+    which, is_begin = lane.edges()
+    times = np.where(is_begin, lane.begin[which], lane.end[which])
+    names = np.where(is_begin, lane.name[which] + 1, 0)
+    ends = {0: _event(uuid, _END)}
+    known = np.unique(lane.name) + 1
+    begins = {name: _event(uuid, _BEGIN, number(_NAME, name)) for name in known.tolist()}
+    return _timed(times, map((ends | begins).__getitem__, names.tolist()))
+
+
+def _marks(track: Track, uuid: int) -> Iterator[bytes]:
+    names = (track.mark_name + 1).tolist()
+    known = {name: _event(uuid, _INSTANT, number(_NAME, name)) for name in set(names)}
+    return _timed(track.mark_time, map(known.__getitem__, names))
+
+
+def _values(counter: Counter, uuid: int) -> Iterator[bytes]:
+    if counter.is_whole:
+        values = (number(_INTEGER, value) for value in counter.value.astype(np.int64).tolist())
+    else:
+        values = (double(_DOUBLE, value) for value in counter.value.tolist())
+    return _timed(counter.time, (_event(uuid, _COUNTER, value) for value in values))
+
+
+def _event(uuid: int, kind: int, *more: bytes) -> bytes:
+    event = message(_TRACK_EVENT, number(_TYPE, kind), number(_TRACK, uuid), *more)
+    return _SEQUENCE + number(_FLAGS, _NEEDS_NAMES) + event
+
+
+def _timed(times: Ints, events: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the packets of events at some times."""
+    for time, event in zip(varints(times), events, strict=True):
+        yield b"%b%b%b%b" % (_HEADS[1 + len(time) + len(event)], _TIMESTAMP_KEY, time, event)
+
+
+# -- Chrome --------------------------------------------------------------------------------------
+
+
+def render_probe_chrome(run: ProbeRun) -> str:
+    """Return a run for chrome://tracing and similar programs, with a process for each core.
+
+    Values that are infinite or NaN are left out, as JSON has none.
+
+    Raises:
+        UsageError: it has no events.
+        DecodeError: it is damaged.
+    """
+    check_events(run)
+    drawing = ProbeTracks(run)
+    entries = _Entries(drawing)
+    names = [line for core in drawing.timelines for line in entries.names_of(core)]
+    for counter in drawing.counters:
+        entries.add_values(counter)
+    metadata = {
+        "boardprof": __version__,
+        "boardprof_time_base": drawing.unit_note or "time",
+        "boardprof_began": run.facts.time,
+    }
+    return trace_text(chain(names, entries.in_order()), metadata=metadata)
+
+
+class _Entries:
+    """The entries of a file; text is made at once, as there may be millions."""
+
+    def __init__(self, drawing: ProbeTracks) -> None:
+        self._drawing = drawing
+        self._names = [json_text(name) for name in drawing.names]
+        self._times: list[Ints] = []
+        self._texts: list[str] = []
+        self._threads = 0
+
+    def names_of(self, core: int) -> Sequence[str]:
+        """Add what is on a core's tracks; return the entries with their names."""
+        titles = {}
+        for title, lane, track in self._drawing.rows(core):
+            self._threads += 1
+            titles[self._threads] = title
+            if lane is not None:
+                self._times.append(lane.begin)
+                self._texts += self._slices(core, lane)
+            if track is not None:
+                self._times.append(track.mark_time)
+                self._texts += self._marks(core, track)
+        return track_names(core + 1, self._drawing.process(core), titles)
+
+    def _slices(self, core: int, lane: Lane) -> Iterator[str]:
+        place = f'"pid": {core + 1}, "tid": {self._threads}'
+        lengths = (lane.end - lane.begin).tolist()
+        for begin, length, name in zip(
+            lane.begin.tolist(), lengths, lane.name.tolist(), strict=True
+        ):
+            yield (
+                f'{{"ph": "X", "name": {self._names[name]}, {place}, '
+                f'"ts": {microseconds(begin)}, "dur": {microseconds(length)}}}'
+            )
+
+    def _marks(self, core: int, track: Track) -> Iterator[str]:
+        place = f'"pid": {core + 1}, "tid": {self._threads}, "s": "t"'
+        for time, name in zip(track.mark_time.tolist(), track.mark_name.tolist(), strict=True):
+            yield f'{{"ph": "i", "name": {self._names[name]}, {place}, "ts": {microseconds(time)}}}'
+
+    def add_values(self, counter: Counter) -> None:
+        """Add the values of a counter."""
+        finite = np.isfinite(counter.value)
+        values = counter.value[finite]
+        self._times.append(counter.time[finite])
+        head = f'{{"ph": "C", "name": {json_text(counter.title)}, "pid": {counter.core + 1}'
+        key = json_text(counter.unit or "value")
+        for time, value in zip(
+            counter.time[finite].tolist(),
+            (values.astype(np.int64) if counter.is_whole else values).tolist(),
+            strict=True,
+        ):
+            self._texts.append(
+                f'{head}, "ts": {microseconds(time)}, "args": {{{key}: {value!r}}}}}'
+            )
+
+    def in_order(self) -> Iterator[str]:
+        """Yield the entries of events in the order of time; those of a lane keep theirs."""
+        order = np.argsort(np.concatenate([*self._times, np.zeros(0, np.int64)]), kind="stable")
+        return map(self._texts.__getitem__, order.tolist())
+
+
+# -- stacks --------------------------------------------------------------------------------------
+
+
+def render_probe_speedscope(run: ProbeRun) -> str:
+    """Return a run for speedscope: a profile for each track, in the order of time.
+
+    Raises:
+        UsageError: there is no complete pass of a range and no task.
+        DecodeError: the run is damaged.
+    """
+    drawing = ProbeTracks(run)
+    _check(drawing)
+    frames = [{"name": bounded(name)} for name in drawing.names]
+    unit = "" if drawing.clock.hz else f" ({drawing.unit})"
+    profiles = [
+        {
+            "type": "evented",
+            "name": f"{_core(core)}: {title}{unit}",
+            "unit": "nanoseconds" if drawing.clock.hz else "none",
+            "startValue": 0,
+            "endValue": drawing.end,
+            "events": _edges(lane),
+        }
+        for core in drawing.timelines
+        for title, lane, _ in drawing.rows(core)
+        if lane is not None
+    ]
+    return speedscope_text(bounded(run.facts.board), frames, profiles)
+
+
+def _core(core: int) -> str:
+    return f"core {core}"
+
+
+def _check(drawing: ProbeTracks) -> None:
+    """Check that there is something to draw."""
+    check_events(drawing.run)
+    if not any(track.lanes for track in drawing.tracks):
+        raise UsageError(
+            f"The recording of {drawing.run.facts.board} has no complete pass of a range: "
+            "there is nothing to draw.",
+            hint="put BP_RANGE_BEGIN and BP_RANGE_END around code that runs while you record",
+        )
+
+
+def _edges(lane: Lane) -> list[dict[str, Any]]:
+    which, is_begin = lane.edges()
+    columns = (column.tolist() for column in (lane.begin, lane.end, lane.name))
+    begin, end, name = columns
+    return [
+        {"type": "O", "frame": name[i], "at": begin[i]}
+        if opens
+        else {"type": "C", "frame": name[i], "at": end[i]}
+        for i, opens in zip(which.tolist(), is_begin.tolist(), strict=True)
+    ]
+
+
+def render_probe_collapsed(run: ProbeRun) -> str:
+    """Return collapsed stacks: core, task or interrupt, then ranges, and the innermost one's ticks.
+
+    What other tasks, interrupts and inner ranges took is not in them. So the sum is that of the
+    core, unless ranges overlap without nesting, which counts twice.
+
+    Raises:
+        UsageError: there is no complete pass of a range and no task.
+        DecodeError: the run is damaged.
+    """
+    drawing = ProbeTracks(run)
+    _check(drawing)
+    sums: dict[_Path, int] = {}
+    for core, line in drawing.timelines.items():
+        for task, ticks in line.task_ticks().items():
+            sums[_core(core), task_title(task, run.tasks)] = ticks
+    for track in drawing.tracks:
+        base = (_core(track.core), track.title)
+        for lane in track.lanes if track.kind != TrackKind.CORE else ():
+            _add(sums, base if track.kind == TrackKind.TASK else base[:1], lane, drawing.names)
+    return "".join(
+        f"{';'.join(map(frame_text, stack))} {own}\n" for stack, own in sums.items() if own > 0
+    )
+
+
+_Path: TypeAlias = tuple[str, ...]
+
+
+def _add(sums: dict[_Path, int], base: _Path, lane: Lane, names: Sequence[str]) -> None:
+    """Add the slices of a lane: what one took, the one around it did not take itself."""
+    paths: list[_Path] = []
+    columns = (column.tolist() for column in (lane.name, lane.parent, lane.own))
+    for name, parent, own in zip(*columns, strict=True):
+        around = base if parent < 0 else paths[parent]
+        paths.append((*around, names[name]))
+        sums[paths[-1]] = sums.get(paths[-1], 0) + own
+        if around in sums:
+            sums[around] -= own
