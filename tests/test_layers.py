@@ -20,7 +20,6 @@ ROOMS = {
 
 
 RISING = {
-    "results.redecode": {"target.descriptions.board_lookup"},
     "target.build.firmware": {"measure.session.open_board"},
     "target.elf.binutils": {"results.report.profile"},
     "target.elf.call_sites": {"results.report.profile"},

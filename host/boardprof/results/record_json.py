@@ -387,8 +387,9 @@ class _Object(ObjectForm):
     def _value(self, key: _Key, found: dict[str, Any], place: Place) -> Any:
         if key.is_inline:
             return key.form.read(found, place)
-        if key.name in found:
-            return key.form.read(found[key.name], (*place, key.name))
+        value = found.get(key.name, MISSING)
+        if value is not MISSING and not (value is None and isinstance(key.form, _Scalar)):
+            return key.form.read(value, (*place, key.name))
         if key.default is MISSING:
             raise _refusal(f"the key {key.name} is missing", place)
         return key.default
