@@ -31,11 +31,13 @@ from boardprof.results.record import (
     PassRecord,
     Record,
     SampleRecord,
+    SourcePlace,
 )
 from boardprof.results.report.calls import place_text
 from boardprof.results.report.profile import Profile, SampledCalls
 from boardprof.results.report.profile_json import ProfileTables, profile_of, tables_of
-from boardprof.wire.decode.dictionary import CollectorInfo
+from boardprof.wire.decode.clock import ClockFit
+from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
 
 SCHEMA_VERSION: Final = 1
 """Version of the layout that this package writes and reads."""
@@ -77,6 +79,17 @@ _NEEDED: Final = {
     bool: "true or false",
     float: "a number",
 }
+_NAMES: Final[Mapping[type, str]] = {
+    Record: "boardprof",
+    CollectorInfo: "collector",
+    CounterInfo: "counter",
+    ClockFit: "clock_fit",
+    SampledCalls: "sampled",
+    ProfileTables: "hotspots",
+    SourcePlace: "source",
+}
+"""Names of types in the JSON Schema, if they are not those of the type."""
+
 _TYPES: Final = {str: "string", int: "integer", bool: "boolean", float: "number"}
 _VERSION_TEXT: Final = (
     "Of this object. Raised when a reader of the version before would misread it; new keys alone "
@@ -120,13 +133,15 @@ def record_text(record: Record) -> str:
     return "{" + ",".join(members) + "}"
 
 
-def record_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a record."""
-    schema = form_of(Record).schema()
+def record_definitions() -> dict[str, Any]:
+    """Return the JSON Schemas of a record's types by name; ``boardprof`` is the record itself."""
+    definitions: dict[str, Any] = {}
+    form_of(Record).schema(definitions)
+    record = definitions["boardprof"]
     version = {"description": _VERSION_TEXT, "const": SCHEMA_VERSION}
-    schema["properties"] = {"schema_version": version, **schema["properties"]}
-    schema["required"] = ["schema_version"]
-    return schema
+    record["properties"] = {"schema_version": version, **record["properties"]}
+    record["required"] = ["schema_version"]
+    return definitions
 
 
 # -- forms ----------------------------------------------------------------------------------------
@@ -149,8 +164,8 @@ class Form:
         """Return a value as JSON."""
         return _dumped(value)
 
-    def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema."""
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        """Return the JSON Schema; add those of the types that it refers to."""
         return {}
 
 
@@ -161,7 +176,7 @@ class ObjectForm(Form):
         """Yield the keys and values of an object's JSON."""
         raise NotImplementedError
 
-    def properties(self) -> dict[str, Any]:
+    def properties(self, definitions: dict[str, Any]) -> dict[str, Any]:
         """Return the schemas of the keys."""
         raise NotImplementedError
 
@@ -186,7 +201,7 @@ class _Scalar(Form):
         """Tell whether none of many values is null or of another type."""
         return {*map(type, values)} <= self._kinds
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
         names = [_TYPES[kind] for kind in self._names]
         names += ["null"] if self.blank is None else []
         return {"type": names[0] if len(names) == 1 else names}
@@ -204,8 +219,8 @@ class _OrNull(Form):
     def text(self, value: Any) -> str:
         return "null" if value is None else self._form.text(value)
 
-    def schema(self) -> dict[str, Any]:
-        return {"anyOf": [self._form.schema(), {"type": "null"}]}
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        return {"anyOf": [self._form.schema(definitions), {"type": "null"}]}
 
 
 class _Array(Form):
@@ -227,8 +242,8 @@ class _Array(Form):
             return _dumped(value)
         return "[" + ",".join(map(self._form.text, value)) + "]"
 
-    def schema(self) -> dict[str, Any]:
-        return {"type": "array", "items": self._form.schema()}
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "array", "items": self._form.schema(definitions)}
 
 
 class _Samples(_Array):
@@ -257,8 +272,8 @@ class _Pair(Form):
         pairs = enumerate(zip(self._forms, found, strict=True))
         return tuple([form.read(each, (*place, i)) for i, (form, each) in pairs])
 
-    def schema(self) -> dict[str, Any]:
-        parts = [form.schema() for form in self._forms]
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        parts = [form.schema(definitions) for form in self._forms]
         size = len(parts)
         return {"type": "array", "prefixItems": parts, "minItems": size, "maxItems": size}
 
@@ -281,8 +296,8 @@ class _ByName(Form):
         parts = (f"{_dumped(key)}:{self._form.text(each)}" for key, each in value.items())
         return "{" + ",".join(parts) + "}"
 
-    def schema(self) -> dict[str, Any]:
-        return {"type": "object", "additionalProperties": self._form.schema()}
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "object", "additionalProperties": self._form.schema(definitions)}
 
 
 class _Number(Form):
@@ -298,7 +313,7 @@ class _Number(Form):
         except ValueError:
             raise _refusal(f"{value} is not a {self._kind.__name__}", place) from None
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
         names = ", ".join(f"{each.value} {each.name.lower()}" for each in self._kind)
         return {"enum": [each.value for each in self._kind], "description": names}
 
@@ -322,7 +337,7 @@ class _Bytes(Form):
     def text(self, value: bytes) -> str:
         return f'"{value.hex()}"'
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
         return {"type": "string", "pattern": "^([0-9a-f]{2})*$"}
 
 
@@ -338,7 +353,7 @@ class _Metric(Form):
     def text(self, value: Metric) -> str:
         return _dumped(metric_to_json(value))
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
         return {"$ref": "#/$defs/metric"}
 
 
@@ -405,19 +420,26 @@ class _Object(ObjectForm):
     def text(self, value: Any) -> str:
         return "{" + ",".join(self.members(value)) + "}"
 
-    def properties(self) -> dict[str, Any]:
+    def properties(self, definitions: dict[str, Any]) -> dict[str, Any]:
         texts = _attribute_texts(self._kind)
         found: dict[str, Any] = {}
         for key in self._keys:
             if isinstance(key.form, ObjectForm) and key.is_inline:
-                found |= key.form.properties()
+                found |= key.form.properties(definitions)
             else:
                 text = texts.get(key.name)
-                found[key.name] = {**({"description": text} if text else {}), **key.form.schema()}
+                found[key.name] = {
+                    **({"description": text} if text else {}),
+                    **key.form.schema(definitions),
+                }
         return found
 
-    def schema(self) -> dict[str, Any]:
-        return {"type": "object", "properties": self.properties()}
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        name = _NAMES.get(self._kind) or self._kind.__name__.removesuffix("Record").lower()
+        if name not in definitions:
+            definitions[name] = {"type": "object"}  # before those that it refers to
+            definitions[name]["properties"] = self.properties(definitions)
+        return {"$ref": f"#/$defs/{name}"}
 
 
 class _Passes(ObjectForm):
@@ -437,8 +459,11 @@ class _Passes(ObjectForm):
         yield from self._pass.members(value[0])
         yield f'"further_passes":{self._further.text(value[1:])}'
 
-    def properties(self) -> dict[str, Any]:
-        return {**self._pass.properties(), "further_passes": self._further.schema()}
+    def properties(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        return {
+            **self._pass.properties(definitions),
+            "further_passes": self._further.schema(definitions),
+        }
 
 
 class _Profile(Form):
@@ -456,8 +481,8 @@ class _Profile(Form):
     def text(self, value: Profile) -> str:
         return self._tables.text(tables_of(value))
 
-    def schema(self) -> dict[str, Any]:
-        return self._tables.schema()
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        return self._tables.schema(definitions)
 
 
 _INLINE: Final = {(MeasurementRecord, "passes"), (ColdRecord, "sample")}
