@@ -24,8 +24,7 @@ from boardprof.base.errors import BoardprofError
 from boardprof.measure.hotspots.hotspot_run import HotspotRun
 from boardprof.measure.session.board import Board
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import BoardSpec, board_spec
 from boardprof.target.elf.binutils import frames_at
 from boardprof.target.elf.symbol_table import symbol_table
 

@@ -24,7 +24,7 @@ from benchmarks.rpc_processes import BOARD_CORE, HOST_CORE, BenchmarkError
 from benchmarks.rpc_wire import measure_wire
 from boardprof.base.errors import BoardprofError
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 
 __all__ = ["TARGETS", "Figure", "main"]
 

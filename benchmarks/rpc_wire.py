@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.rpc_processes import BOARD_CORE, HOST_CORE, BenchmarkError, pinned, serving
 from boardprof.measure.session.board import Board
 from boardprof.measure.session.open_board import attach
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 from boardprof.wire.transport.serial import connect_serial
 
 __all__ = ["BAUD", "Throttled", "measure_wire"]

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from boardprof.base.errors import BoardprofError
-from boardprof.target.descriptions.board_file import BoardSpec, load_board
+from boardprof.target.descriptions.board import BoardSpec, load_board
 
 __all__ = ["main", "table"]
 

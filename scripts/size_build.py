@@ -26,8 +26,7 @@ from elftools.elf.elffile import ELFFile
 
 from boardprof.base.resources import runtime_dir
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import BoardSpec, board_spec
 from scripts.stack_depth import CallGraph, Rules, deepest
 
 __all__ = ["OPTIONS", "TARGETS", "Figures", "Option", "Sections", "StackRules", "Target", "measure"]

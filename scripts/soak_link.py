@@ -21,7 +21,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from boardprof.measure.doctor.line_counter import CountingTransport
+from boardprof.measure.doctor.link_test import CountingTransport
 from boardprof.measure.session.board import Board
 from boardprof.measure.session.open_board import attach
 from boardprof.wire.transport.faults import Faults, Way

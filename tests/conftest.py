@@ -19,7 +19,7 @@ from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-from boardprof.target.descriptions.board_lookup import find_boards
+from boardprof.target.descriptions.board import find_boards
 from tests.support import ROOT
 
 # A busy machine is slow, and no fault; each test has pytest's time-out.

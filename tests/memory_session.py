@@ -13,8 +13,7 @@ from construct import Int32ul, Struct
 
 from boardprof.measure.session.board import Board
 from boardprof.measure.session.fetch_dictionary import fetch_dictionary
-from boardprof.target.descriptions.board_file import ClockSpec
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import ClockSpec, board_spec
 from boardprof.wire.link.session import Session
 from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame

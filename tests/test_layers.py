@@ -21,8 +21,6 @@ ROOMS = {
 
 RISING = {
     "target.build.firmware": {"measure.session.open_board"},
-    "target.elf.binutils": {"results.report.profile"},
-    "target.elf.call_sites": {"results.report.profile"},
     "wire.link.bulk": {"target.toolchain.cache"},
     "wire.link.error_replies": {"target.descriptions.build_and_guard", "target.elf.binutils"},
     "wire.link.no_answer": {"target.elf.binutils"},

@@ -7,8 +7,7 @@ import re
 import subprocess
 import tomllib
 
-from boardprof.target.descriptions.board_file import load_board
-from boardprof.target.descriptions.board_lookup import find_boards
+from boardprof.target.descriptions.board import find_boards, load_board
 from tests.support import ROOT, requires_tool
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -48,7 +47,7 @@ def test_setup_ends_with_what_the_readme_says_is_next() -> None:
     assert done.stdout == (
         "Ready: . .venv/bin/activate, then boardprof --help, or see docs/tutorial.md.\n"
     )
-    assert "\n. .venv/bin/activate " in README
+    assert "`. .venv/bin/activate`" in README
 
 
 def test_what_the_agent_takes_is_what_its_budget_allows() -> None:

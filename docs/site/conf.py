@@ -2,17 +2,22 @@
 """Sphinx's settings for the site (`make docs`): the repository's own pages, as they are.
 
 The folder of the sources is the repository, so that a link works in both places. The navigation is
-the list in docs/README.md: its headings, and the first link of each item.
+the list in docs/README.md: its headings, and the first link of each item. The pages of the
+references are short in the repository: here they get the docstrings, helps and headers.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 _ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(_ROOT))
+
 _PROJECT = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 _FILE = re.compile(r"^<!-- file: (.+) -->\n```(\w+)\n", re.MULTILINE)
 """A block that readers put into a file: its name becomes the caption."""
@@ -21,7 +26,7 @@ project = _PROJECT["name"]
 author = project
 html_title = project
 root_doc = "docs/README"
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 include_patterns = [
     "docs/*.md",
     "ARCHITECTURE.md",
@@ -36,6 +41,11 @@ exclude_patterns = [".*", "build", "dist", "**/node_modules", "host", "tests", "
 myst_heading_anchors = 4
 myst_enable_extensions: list[str] = []
 nitpicky = True
+nitpick_ignore_regex = [("py:.*", ".*")]  # types of other packages, in signatures
+default_role = "code"
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_class_signature = "mixed"
 
 html_theme = "furo"
 html_static_path = ["static"]
@@ -60,8 +70,59 @@ def _prepare(_app: Any, page: str, source: list[str]) -> None:
     source[0] = _FILE.sub(r"```{code-block} \2\n:caption: \1\n\n", source[0])
     if page == root_doc:
         source[0] += navigation(source[0])
-    elif page == "docs/reference-python":
-        source[0] += "\n\n```{toctree}\n:hidden:\n:glob:\n\nreference-python-*\n```\n"
+    elif page in _REFERENCES:
+        source[0] += "".join(_REFERENCES[page]())
+
+
+_PUBLIC = ["boardprof", "errors", "fleet", "flops", "itt", "metrics", "profiling", "tune"]
+_GIVEN = """
+    Memory Firmware Block Dtypes Window Stream ClockFit Calls Column GroupKey GroupSummary
+    LeftOut Summary Warning_ Change Comparison Difference Unjudged Rule Usual EventList
+    EventAverages FunctionEvent MemoryChange FunctionEventAvg Profiler Measured
+""".split()  # noqa: SIM905
+"""Classes whose objects the public names give."""
+
+
+def _python() -> Iterator[str]:
+    for name in _PUBLIC:
+        module = name if name == "boardprof" else f"boardprof.{name}"
+        yield f"\n\n## {module}\n\n```{{eval-rst}}\n.. automodule:: {module}\n"
+        yield "   :members:\n   :imported-members:\n   :no-index:\n```\n"
+    yield "\n\n## Objects that these give\n"
+    files = sorted((_ROOT / "host").rglob("*.py"))
+    texts = {path: path.read_text(encoding="utf-8") for path in files}
+    for name in _GIVEN:
+        path = next(p for p, text in texts.items() if re.search(rf"^class {name}\b", text, re.M))
+        module = ".".join(path.relative_to(_ROOT / "host").with_suffix("").parts)
+        yield f"\n```{{eval-rst}}\n.. autoclass:: {module}.{name}\n"
+        yield "   :members:\n   :no-index:\n```\n"
+    yield "\n\n## boardprof_protocol.layout\n\n```{eval-rst}\n"
+    yield ".. automodule:: boardprof_protocol.layout\n   :members:\n```\n"
+
+
+def _command() -> Iterator[str]:
+    import click
+
+    from boardprof.ui.cli.commands import cli
+    from scripts.manual_page import contexts
+
+    top = click.Context(cli, info_name="boardprof", max_content_width=90, terminal_width=90)
+    for ctx in contexts(cli, top):
+        yield f"\n## {ctx.command_path}\n\n```text\n{ctx.get_help()}\n```\n"
+
+
+def _headers() -> Iterator[str]:
+    for name in ("bp_function.h", "bp_trace.h", "bp.h", "bp_port.h", "bp_config.h"):
+        text = (_ROOT / "device_runtime_c/include/boardprof" / name).read_text(encoding="utf-8")
+        yield f"\n## {name}\n\n```c\n{text}```\n"
+
+
+_REFERENCES: dict[str, Callable[[], Iterator[str]]] = {
+    "docs/reference-command": _command,
+    "docs/reference-c": _headers,
+    "docs/reference-python": _python,
+}
+"""Page -> what the site has below it."""
 
 
 def navigation(text: str) -> str:

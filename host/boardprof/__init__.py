@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from boardprof.base.metrics import Count, Duration, Percent, Ratio
     from boardprof.compat.torch.export import tensorboard_trace_handler
     from boardprof.compat.torch.flops import register_flops
+    from boardprof.compat.torch.host_events import record_function
     from boardprof.compat.torch.profiler import profile
-    from boardprof.compat.torch.records import record_function
     from boardprof.compat.torch.settings import ProfilerAction, ProfilerActivity, schedule
     from boardprof.compat.tvm_profiler.function import profile_function
     from boardprof.compat.tvm_profiler.host_collectors import (
@@ -41,11 +41,22 @@ if TYPE_CHECKING:
     from boardprof.compat.tvm_profiler.timing import time_evaluator
     from boardprof.measure.connect import connect
     from boardprof.measure.session.board import Board
+    from boardprof.results.comparison.rule import parse_rule
+    from boardprof.results.history.report_lookup import find_report
     from boardprof.results.history.run_comparison import compare
+    from boardprof.results.history.store import History
+    from boardprof.results.probes.heap import heap_of
+    from boardprof.results.probes.run import read_run
     from boardprof.results.report.report import Report
+    from boardprof.results.stats.change_points import change_points
+    from boardprof.results.stats.groups import left_out, summaries
+    from boardprof.results.stats.summary import summarize
+    from boardprof.results.stats.warnings import warnings
     from boardprof.show.comparison_files import comparison_json as comparison_json
     from boardprof.show.comparison_files import comparison_junit as comparison_junit
     from boardprof.show.comparison_table import comparison_table as comparison_table
+    from boardprof.show.exporters import exporter_names, find_exporter
+    from boardprof.show.html import read_page, render_html
     from boardprof.show.markdown import comparison_markdown as comparison_markdown
     from boardprof.show.rows import render_csv as render_csv
     from boardprof.show.rows import to_pandas as to_pandas
@@ -53,13 +64,20 @@ if TYPE_CHECKING:
     from boardprof.show.table import render_table as render_table
     from boardprof.target.arguments.passing import Keep, Out
     from boardprof.target.build.build import build
+    from boardprof.wire.transport.base import DescriptorTransport, Transport
+    from boardprof.wire.transport.faults import Faults
+    from boardprof.wire.transport.faulty import FaultyTransport
 
 __all__ = [
     "Board",
     "BoardprofError",
     "Count",
+    "DescriptorTransport",
     "DeviceWrapper",
     "Duration",
+    "Faults",
+    "FaultyTransport",
+    "History",
     "Keep",
     "MetricCollector",
     "Out",
@@ -71,26 +89,40 @@ __all__ = [
     "ProgramError",
     "Ratio",
     "Report",
+    "Transport",
     "__version__",
     "build",
+    "change_points",
     "compare",
     "connect",
+    "exporter_names",
+    "find_exporter",
+    "find_report",
+    "heap_of",
+    "left_out",
+    "parse_rule",
     "profile",
     "profile_function",
+    "read_page",
+    "read_run",
     "record_function",
     "register_flops",
+    "render_html",
     "schedule",
+    "summaries",
+    "summarize",
     "tensorboard_trace_handler",
     "time_evaluator",
+    "warnings",
 ]
 
 _PARTS = {
     "errors": "base.errors",
     "fleet": "jobs.fleet",
+    "flops": "compat.torch.flops",
     "itt": "compat.itt",
     "metrics": "base.metrics",
     "profiling": "compat.tvm_profiler",
-    "transport": "wire.transport",
     "tune": "jobs.tune",
     "tvm": "compat.tvm",
 }
@@ -100,8 +132,12 @@ _MODULES = {
     "Board": "measure.session.board",
     "BoardprofError": "base.errors",
     "Count": "base.metrics",
+    "DescriptorTransport": "wire.transport.base",
     "DeviceWrapper": "compat.tvm_profiler.host_collectors",
     "Duration": "base.metrics",
+    "Faults": "wire.transport.faults",
+    "FaultyTransport": "wire.transport.faulty",
+    "History": "results.history.store",
     "Keep": "target.arguments.passing",
     "MetricCollector": "compat.tvm_profiler.host_collectors",
     "Out": "target.arguments.passing",
@@ -113,16 +149,30 @@ _MODULES = {
     "ProgramError": "compat.tvm_profiler.program",
     "Ratio": "base.metrics",
     "Report": "results.report.report",
+    "Transport": "wire.transport.base",
     "build": "target.build.build",
+    "change_points": "results.stats.change_points",
     "compare": "results.history.run_comparison",
     "connect": "measure.connect",
+    "exporter_names": "show.exporters",
+    "find_exporter": "show.exporters",
+    "find_report": "results.history.report_lookup",
+    "heap_of": "results.probes.heap",
+    "left_out": "results.stats.groups",
+    "parse_rule": "results.comparison.rule",
     "profile": "compat.torch.profiler",
     "profile_function": "compat.tvm_profiler.function",
-    "record_function": "compat.torch.records",
+    "read_page": "show.html",
+    "read_run": "results.probes.run",
+    "record_function": "compat.torch.host_events",
     "register_flops": "compat.torch.flops",
+    "render_html": "show.html",
     "schedule": "compat.torch.settings",
+    "summaries": "results.stats.groups",
+    "summarize": "results.stats.summary",
     "tensorboard_trace_handler": "compat.torch.export",
     "time_evaluator": "compat.tvm_profiler.timing",
+    "warnings": "results.stats.warnings",
 }
 
 _VIEWS = {

@@ -13,7 +13,7 @@ from boardprof.base.errors import RpcError
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from tests.boards.conftest import WORKLOADS, available
 from tests.boards.witness import (
     NAMES,

@@ -29,7 +29,7 @@ from boardprof.measure.session.open_board import guard_calls
 from boardprof.results.report.report import Report
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof_protocol.codes import ResetCause
 from boardprof_protocol.collectors.timer16 import LAYOUT
 from tests.boards.conftest import SMALL, available

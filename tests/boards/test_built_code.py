@@ -12,7 +12,7 @@ from elftools.elf.sections import SymbolTableSection
 
 import boardprof
 from boardprof.base.errors import BuildError, DeviceFaultError, UsageError
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from tests.unit.building import folder_of, requires_library
 
 LIBRARY = """\

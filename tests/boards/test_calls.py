@@ -15,7 +15,7 @@ from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
 from boardprof.target.arguments.passing import BoardPointer
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 from boardprof_protocol.codes import ErrorCode
 
 FIXTURES = Path(__file__).parent / "fixtures"

@@ -17,8 +17,7 @@ from boardprof.measure.session.board import Board
 from boardprof.results.report.report import Report
 from boardprof.target.build.builder import build
 from boardprof.target.build.firmware import Firmware
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import BoardSpec, board_spec
 from tests.boards.conftest import ROOMY, SMALL, WORKLOADS, available
 from tests.cli.command import cpu_seconds, ended, offspring
 
@@ -103,7 +102,7 @@ def test_a_collector_can_be_opened_and_closed_around_calls_of_the_host(board: Bo
     slots = {p.collector.name: p for p in board.offer.programmable}
     for name in board.collectors:
         if name in slots:
-            counters = list(slots[name].by_itself().events)
+            counters = list(slots[name].select_default().events)
         else:
             counters = [c.name for c in board.dictionary.collector(name).counters]
         if all(counter in board.device.unsupported for counter in counters):

@@ -19,7 +19,7 @@ from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
 from boardprof.target.build.builder import build
 from boardprof.target.build.firmware import Firmware
-from boardprof.target.descriptions.board_lookup import board_spec, find_boards
+from boardprof.target.descriptions.board import board_spec, find_boards
 from boardprof.target.elf.binutils import locate
 from boardprof_protocol.codes import CounterStatus
 from tests.boards.conftest import NAMES, SMALL, WORKLOADS, available, spec_of

@@ -11,10 +11,10 @@ import pytest
 
 from boardprof.base.errors import UsageError
 from boardprof.measure.connect import connect
-from boardprof.measure.doctor.check_board import proof_facts, proof_sources, prove
+from boardprof.measure.doctor.check_board import check_board, proof_facts, proof_sources
 from boardprof.measure.doctor.known_work import FAILED, OK, SKIPPED, UNSUPPORTED, Finding, amount
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_file import BoardSpec, load_board
+from boardprof.target.descriptions.board import BoardSpec, load_board
 from boardprof.target.descriptions.events_and_formulas import DoctorSpec, KnownWork
 from tests.boards.conftest import available
 from tests.support import AGENT
@@ -22,7 +22,7 @@ from tests.support import AGENT
 
 def findings(spec: BoardSpec) -> dict[str, Finding]:
     with connect(spec, image=build(spec, proof_sources(spec)).image) as board:
-        return {found.subject: found for found in prove(board)}
+        return {found.subject: found for found in check_board(board)}
 
 
 def altered(like: str, folder: Path, *changes: tuple[str, str]) -> BoardSpec:
@@ -144,7 +144,7 @@ def test_a_call_that_the_board_ends_is_a_finding(monkeypatch: pytest.MonkeyPatch
     spec = available("native")
     monkeypatch.setattr("boardprof.measure.doctor.counters._FIRST_ROUNDS", 1 << 30)
     with connect(spec, image=build(spec, proof_sources(spec)).image, timeout_s=0.2) as board:
-        found = {each.subject: each for each in prove(board)}
+        found = {each.subject: each for each in check_board(board)}
     assert found["time limit"].verdict == FAILED
     assert "proof_rounds" in found["time limit"].text
     assert found["stack"].verdict in (OK, UNSUPPORTED)
@@ -181,7 +181,7 @@ def test_firmware_without_known_work_is_told_what_to_build_and_how(name: str, hi
     with connect(spec) as board:
         board.spec = available(name)
         with pytest.raises(UsageError) as caught:
-            prove(board)
+            check_board(board)
     assert caught.value.message == (
         f"The firmware of {name} lacks functions with known work: proof_depth, proof_rounds."
     )
@@ -202,7 +202,7 @@ def test_work_of_the_boards_own_is_built_with_the_rest_and_missed_by_name(tmp_pa
         assert "spins" in board.functions
         board.spec = own
         with pytest.raises(UsageError, match="lacks functions with known work: spin"):
-            prove(board)
+            check_board(board)
 
 
 # -- known work -------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from boardprof.target.descriptions.board_lookup import board_spec, find_boards
+from boardprof.target.descriptions.board import board_spec, find_boards
 from boardprof_protocol.codes import FrameKind
 from tests.boards.conftest import NAMES, available, spec_of
 from tests.faults.boards import Target

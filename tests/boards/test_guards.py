@@ -22,7 +22,7 @@ from boardprof.measure.session.open_board import guard_calls
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.builder import build
 from boardprof.target.build.firmware import Firmware
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 from boardprof.target.descriptions.build_and_guard import CAUSES
 from tests.boards.conftest import NAMES, available, hang_limit_s, spec_of
 from tests.cli.command import boardprof, rows

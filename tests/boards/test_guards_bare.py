@@ -23,7 +23,7 @@ from boardprof.measure.session.board import Board
 from boardprof.results.report.report import Report
 from boardprof.target.build.builder import build
 from boardprof.target.build.firmware import Firmware
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 from boardprof.target.elf.binutils import locate
 from tests.boards.conftest import available
 

@@ -14,7 +14,7 @@ from boardprof.results.probes.heap import BEFORE, CallSite, Heap, heap_of
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.builder import build
 from boardprof.target.build.firmware import Firmware
-from boardprof.target.elf.call_sites import call_sites
+from boardprof.target.elf.binutils import call_sites
 from tests.boards.conftest import available
 
 SOURCE = Path(__file__).parent / "fixtures" / "probes" / "heap.c"

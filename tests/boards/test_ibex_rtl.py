@@ -30,8 +30,7 @@ from boardprof.measure.session.board import Board
 from boardprof.results.report.report import Report
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import BoardSpec, board_spec
 from boardprof.target.toolchain.simulator import build_simulator
 from boardprof_protocol.blob import split_blobs
 from tests.boards.conftest import available

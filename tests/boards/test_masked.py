@@ -18,8 +18,7 @@ from boardprof.compat.tvm_profiler.program import Program
 from boardprof.compat.tvm_profiler.timing import time_evaluator
 from boardprof.results.report.report import Report
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import BoardSpec, board_spec
 from tests.boards.conftest import available
 
 HANG = """\

@@ -20,7 +20,7 @@ from boardprof.base.errors import DeviceFaultError, DeviceTimeoutError
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 from tests.boards.conftest import available
 
 SOURCE = """\
@@ -76,7 +76,7 @@ int vforked_child_ends(void) {
 
 HOST = """\
 import ctypes, faulthandler, os, signal, sys, threading, time
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 from boardprof.measure.connect import connect
 from boardprof.base.errors import DeviceFaultError
 from pathlib import Path

@@ -296,7 +296,7 @@ def test_a_running_core_is_sampled_in_its_calls(running: tuple[str, Path, str]) 
     with openocd(f"set monitor {monitor}", f"source {SCRIPTS / 'qemu.tcl'}") as servers:
         done = boardprof(
             *("hotspots", "-b", "qemu-cortex-m4", "-p", port, f"{source}:steps", "--json", "-"),
-            *("--sampled", "--samples", "60", "--probe", servers["tcl"]),
+            *("--sampled", "--samples", "60", "--debug-probe", servers["tcl"]),
         )
     assert done.code == 0, done.err
     found = json.loads(done.out)
@@ -315,7 +315,7 @@ def test_a_report_keeps_what_a_probe_has_sampled(running: tuple[str, Path, str])
     with openocd(f"set monitor {monitor}", f"source {SCRIPTS / 'qemu.tcl'}") as servers:
         done = boardprof(
             *("run", "-b", "qemu-cortex-m4", "-p", port, f"{source}:steps", "--repeat", "2"),
-            *("--hotspots", "--sampled", "--probe", servers["tcl"], "--json", report),
+            *("--hotspots", "--sampled", "--debug-probe", servers["tcl"], "--json", report),
             timeout_s=300.0,
         )
     assert done.code == 0, done.err
@@ -325,9 +325,9 @@ def test_a_report_keeps_what_a_probe_has_sampled(running: tuple[str, Path, str])
 @pytest.mark.parametrize(
     ("options", "hint"),
     [
-        (["hotspots", "--probe", "localhost:1"], "add --sampled"),
-        (["run", "--probe", "localhost:1"], "add --hotspots --sampled"),
-        (["run", "--hotspots", "--probe", "localhost:1"], "add --hotspots --sampled"),
+        (["hotspots", "--debug-probe", "localhost:1"], "add --sampled"),
+        (["run", "--debug-probe", "localhost:1"], "add --hotspots --sampled"),
+        (["run", "--hotspots", "--debug-probe", "localhost:1"], "add --hotspots --sampled"),
     ],
 )
 def test_the_option_needs_samples(options: list[str], hint: str) -> None:
@@ -340,6 +340,6 @@ def test_the_option_needs_samples(options: list[str], hint: str) -> None:
 def test_a_missing_openocd_is_told_before_anything_is_built(options: list[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         probe = f"127.0.0.1:{taken.getsockname()[1]}"
-    done = boardprof(*options, "--probe", probe, "-b", "qemu-cortex-m4", f"{MIXED}:none")
+    done = boardprof(*options, "--debug-probe", probe, "-b", "qemu-cortex-m4", f"{MIXED}:none")
     assert (done.code, done.out) == (3, "")
     assert done.err.startswith(f"error: No OpenOCD at {probe}: Connection refused.\nTry: start it")

@@ -15,8 +15,8 @@ import pytest
 
 from boardprof.base.errors import BuildError, DeviceResetError, UnknownNameError, UsageError
 from boardprof.base.metrics import Count
-from boardprof.jobs.run import record_events
-from boardprof.jobs.run.measure_plan import Listener
+from boardprof.jobs.run import probe_run
+from boardprof.jobs.run.execution import Listener
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
 from boardprof.results.probes.run import ProbeRun
@@ -299,13 +299,13 @@ def test_the_last_events_before_a_reset_are_read_after_it(name: str) -> None:
 
 
 def test_a_board_that_was_reset_ends_a_long_recording(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_events, "_SILENCE_S", 0.2)
+    monkeypatch.setattr(probe_run, "_SILENCE_S", 0.2)
     board = build(available("qemu-rv32"), [FIXTURES / "calls.c"], BuildOptions()).open()
     ended = pytest.raises(DeviceResetError, match="the recording")
     with ended, board, board.tracing() as recorder:
         with suppress(DeviceResetError):
             board.functions.reset()
-        record_events._wait(60.0, recorder, Listener(on_note=print))
+        probe_run._wait(60.0, recorder, Listener(on_note=print))
 
 
 @pytest.mark.parametrize(("word", "bit"), [(0, 0), (1, 31), (1000, 7), (2047, 15)])

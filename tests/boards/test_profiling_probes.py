@@ -12,8 +12,8 @@ import pytest
 
 from boardprof.base.errors import UsageError
 from boardprof.base.metrics import Count
+from boardprof.compat.torch.host_events import record_function
 from boardprof.compat.torch.profiler import profile
-from boardprof.compat.torch.records import record_function
 from boardprof.compat.torch.settings import NotSupportedByAgentError
 from boardprof.measure.session.board import Board
 from boardprof.target.build.build_options import BuildOptions

@@ -15,7 +15,7 @@ from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
 from boardprof.target.arguments.passing import Out
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 from tests.support import requires_tool
 
 SIGNATURES = Path(__file__).parent / "fixtures" / "signatures.c"

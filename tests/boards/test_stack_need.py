@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.errors import DeviceFaultError
-from boardprof.measure.sampling.stack_check import StackCheck
 from boardprof.measure.session.board import Board
-from boardprof.measure.session.image import BoardImage
+from boardprof.measure.session.image import BoardImage, StackCheck
 from boardprof.results.record import Stack
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.elf.stack_need import image_stack
 from tests.boards.conftest import available
 

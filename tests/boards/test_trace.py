@@ -20,14 +20,13 @@ import pytest
 from boardprof.base.errors import CheckFailedError, UnknownNameError, UsageError
 from boardprof.base.metrics import Count
 from boardprof.compat.torch.flops import register_flops, unregister_flops
+from boardprof.compat.torch.host_events import record_function
 from boardprof.compat.torch.profiler import profile
-from boardprof.compat.torch.records import record_function
 from boardprof.compat.torch.settings import NotSupportedByAgentError, ProfilerActivity, schedule
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import OBSERVERS, Board
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_file import load_board
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec, load_board
 from tests.boards.conftest import available
 from tests.cli.command import FIXTURES
 from tests.link.peers import running_agent

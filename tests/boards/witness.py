@@ -21,7 +21,7 @@ from boardprof.results.report.report import Report
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.builder import build
 from boardprof.target.cfunction import CFunction, CType, Scalar
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from tests.boards.conftest import WORKLOADS
 from tests.tools.insn_count import build_plugin, plugin_argument, read_counts, symbol_range
 

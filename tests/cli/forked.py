@@ -17,7 +17,7 @@ __all__ = ["LOADED", "run_forked"]
 
 LOADED = [
     "boardprof.target.arguments.array_argument",
-    "boardprof.measure.session.info",
+    "boardprof.ui.cli.boards",
     "boardprof.ui.cli.commands",
     "boardprof.ui.cli.run",
     "boardprof.measure.connect",
@@ -27,9 +27,10 @@ LOADED = [
     "boardprof.measure.hotspots.hotspot_run",
     "boardprof.results.history.report_lookup",
     "boardprof.results.report_json",
+    "boardprof.show.board_facts",
     "boardprof.show.table",
-    "boardprof.jobs.run.record_events",
-    "boardprof.jobs.run.runner",
+    "boardprof.jobs.run.probe_run",
+    "boardprof.jobs.run.execution",
     "boardprof.jobs.run.saving",
     "boardprof.wire.transport.child",
     "boardprof.wire.transport.inprocess",

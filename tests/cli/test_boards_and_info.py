@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from boardprof.show.board_facts import info_text
-from boardprof.target.descriptions.board_file import load_board
+from boardprof.target.descriptions.board import load_board
 from scripts import boards_readme
 from tests.cli.command import boardprof
 from tests.support import ROOT, requires_tool

@@ -83,8 +83,8 @@ def test_run_takes_the_same_options_and_keeps_static_functions(project: Path) ->
     refused = boardprof("run", "twice.c:add", "n=3", *OPTIONS)
     assert refused.code == 2
     assert "add in twice.c is static or inlined" in refused.err
-    assert "--keep add compiles it out of line" in refused.err
-    kept = boardprof("run", "twice.c:add", "n=3", *OPTIONS, "--keep", "add", "--repeat", "2")
+    assert "--no-inline add compiles it out of line" in refused.err
+    kept = boardprof("run", "twice.c:add", "n=3", *OPTIONS, "--no-inline", "add", "--repeat", "2")
     assert kept.code == 0, kept.err
     assert rows(kept.out) == ["add"]
     assert "\nnative returned: 8\n" in kept.out

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.errors import BoardTimeoutError, LinkError
-from boardprof.measure.doctor.line_counter import CountingTransport, LineCounts
 from boardprof.measure.doctor.link_test import (
+    CountingTransport,
+    LineCounts,
     LinkReport,
     Throughput,
     best_baud,

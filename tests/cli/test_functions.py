@@ -47,7 +47,7 @@ Functions
 Not callable
   total  code.c  it takes a variable number of arguments
 Not offered
-  scaled  code.c  static: --keep scaled compiles it out of line
+  scaled  code.c  static: --no-inline scaled compiles it out of line
 Structs
   anonymous (1 bytes):
        0  on  u8
@@ -91,7 +91,7 @@ def test_a_source_is_compiled_for_a_board(tmp_path: Path, board: str | None) -> 
 
 def test_a_kept_function_is_offered(tmp_path: Path) -> None:
     (tmp_path / "code.c").write_text(CODE)
-    done = boardprof("functions", tmp_path / "code.c", "--keep", "scaled")
+    done = boardprof("functions", tmp_path / "code.c", "--no-inline", "scaled")
     assert done.code == 0
     assert "  scaled(x: i32) -> i32 " in done.out
     assert "Not offered" not in done.out
@@ -137,7 +137,7 @@ def test_json_has_every_function_and_layout(tmp_path: Path) -> None:
         {
             "name": "scaled",
             "source": "code.c",
-            "why": "static: --keep scaled compiles it out of line",
+            "why": "static: --no-inline scaled compiles it out of line",
         }
     ]
     structs = {struct["name"]: struct for struct in facts["structs"]}
@@ -268,7 +268,7 @@ def test_a_source_that_does_not_link_is_listed_all_the_same(tmp_path: Path) -> N
     )
     assert done.code == 0
     assert "only(a: i32) -> i32" in done.out
-    assert "once  part.c  static: --keep once compiles it out of line" in done.out
+    assert "once  part.c  static: --no-inline once compiles it out of line" in done.out
     assert done.err.count("-o ") == 1  # the file alone was compiled
 
 
@@ -276,7 +276,7 @@ def test_all_and_a_file_that_offers_nothing_list_what_nothing_calls(tmp_path: Pa
     unused = "static int unused(int x) { return x; }\n"
     (tmp_path / "s.c").write_text(unused)
     (tmp_path / "t.c").write_text(f"{unused}int used(int x) {{ return x; }}\n")
-    line = "Not offered\n  unused  {}  static: --keep unused compiles it out of line\n"
+    line = "Not offered\n  unused  {}  static: --no-inline unused compiles it out of line\n"
     assert boardprof("functions", tmp_path / "s.c").out.endswith(line.format("s.c"))
     assert "unused" not in boardprof("functions", tmp_path / "t.c").out
     assert boardprof("functions", tmp_path / "t.c", "--all").out.endswith(line.format("t.c"))

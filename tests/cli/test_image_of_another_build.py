@@ -15,7 +15,7 @@ import pytest
 
 from boardprof.base.errors import BuildMismatchError
 from boardprof.measure.connect import connect
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from tests.boards.conftest import available
 from tests.cli.command import Outcome, boardprof
 from tests.support import ROOT
@@ -106,7 +106,7 @@ def test_an_elf_of_another_build_is_refused_in_python(running: Running) -> None:
             connect(board, running.port, image=running.other)
         assert str(caught.value) == refused(running)
     with connect(port=running.port) as board, pytest.raises(BuildMismatchError):
-        board.know_image(running.other, is_of_this_host=False)
+        board.set_image(running.other, is_of_this_host=False)
 
 
 def test_the_elf_of_the_image_that_runs_is_taken_without_a_note(running: Running) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 from tests.cli.command import (
     BOARDPROF,
     FIXTURES,

@@ -14,8 +14,7 @@ import pytest
 
 from boardprof.base.errors import DecodeError, UnknownNameError, UsageError
 from boardprof.results.redecode import load_schemas
-from boardprof.target.descriptions.board_file import load_board
-from boardprof.target.descriptions.board_lookup import find_boards
+from boardprof.target.descriptions.board import find_boards, load_board
 from boardprof.target.scaffold import MARK, new_board, new_collector
 from boardprof.wire.decode.dictionary import CollectorInfo
 from boardprof.wire.decode.samples import decode_samples

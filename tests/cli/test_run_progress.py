@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.jobs.run.measure_plan import Listener
+from boardprof.jobs.run.execution import Listener, run_plan
 from boardprof.jobs.run.plan import Plan
-from boardprof.jobs.run.runner import run_plan
 
 
 @pytest.mark.parametrize(

@@ -66,23 +66,23 @@ def test_a_static_function_that_nothing_calls_is_told_with_what_keeps_it(
         (tmp_path / "both" / name).write_text("static int f(int x) { return x; }\n")
     why = "is static or inlined, so nothing outside its file can call it."
     for target, message in (
-        ("s.c:f", f"f in s.c {why}\nTry: --keep f compiles it out of line"),
-        ("t.c:g", f"g in t.c {why}\nTry: --keep g compiles it out of line"),
-        ("both:f", f"f in a.c and in b.c {why}\nTry: --keep a.c:f compiles it out of line"),
+        ("s.c:f", f"f in s.c {why}\nTry: --no-inline f compiles it out of line"),
+        ("t.c:g", f"g in t.c {why}\nTry: --no-inline g compiles it out of line"),
+        ("both:f", f"f in a.c and in b.c {why}\nTry: --no-inline a.c:f compiles it out of line"),
         (
             "s.c:all",
             "There is nothing to measure in s.c: f is static or inlined.\n"
-            "Try: --keep f compiles it out of line",
+            "Try: --no-inline f compiles it out of line",
         ),
         (
             "s.c:e",
-            "There is no function 'e' in s.c. Known: f\nTry: --keep f compiles it out of line",
+            "There is no function 'e' in s.c. Known: f\nTry: --no-inline f compiles it out of line",
         ),
     ):
         done = boardprof("run", target, "x=1")
         assert (done.code, done.out) == (2, "")
         assert done.err.endswith(f"error: {message}\n"), target
-    assert boardprof("run", "s.c:f", "x=1", "--keep", "f").code == 0
+    assert boardprof("run", "s.c:f", "x=1", "--no-inline", "f").code == 0
 
 
 def test_a_static_function_that_nothing_could_keep_is_told_no_way(
@@ -186,4 +186,4 @@ def test_a_static_function_as_an_argument_is_told_how_it_gets_on_the_board(tmp_p
     (tmp_path / "s.c").write_text(source)
     done = boardprof("run", "-b", "native", "s.c:use", "g=f", folder=tmp_path)
     assert done.code == 2
-    assert "Try: if f is static, --keep f puts it on the board\n" in done.err
+    assert "Try: if f is static, --no-inline f puts it on the board\n" in done.err

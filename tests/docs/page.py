@@ -15,11 +15,10 @@ from pathlib import Path
 
 from tests.support import ROOT
 
-__all__ = ["GENERATED", "PAGES", "Block", "Command", "blocks_of", "commands_of", "name_of"]
+__all__ = ["PAGES", "Block", "Command", "blocks_of", "commands_of", "name_of"]
 __all__ += ["prose_of"]
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-GENERATED = {page.name for page in PAGES if page.name.startswith("reference-")}
 
 _FENCE = re.compile(r"( *)```([^\n`]*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 _MARK = re.compile(r"<!-- (file|not run): *(.*?) *-->\n *$")

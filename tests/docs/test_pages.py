@@ -16,7 +16,6 @@ import pytest
 from boardprof.ui.cli.commands import cli
 from boardprof.ui.cli.option_defaults import commands_below
 from tests.docs.page import (
-    GENERATED,
     PAGES,
     Block,
     Command,
@@ -30,7 +29,6 @@ from tests.support import ROOT, requires_tool
 
 LANGUAGES = {"c", "console", "groovy", "json", "python", "sh", "text", "toml", "yaml"}
 TEXTS = {name_of(page): page.read_text(encoding="utf-8") for page in PAGES}
-WRITTEN = [name for name in TEXTS if Path(name).name not in GENERATED]
 BLOCKS = [(name, block) for name, text in TEXTS.items() for block in blocks_of(text)]
 TOOLS = {
     "qemu-rv32": [
@@ -46,7 +44,7 @@ TOOLS = {
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", WRITTEN)
+@pytest.mark.parametrize("name", TEXTS)
 def test_what_a_page_shows_is_what_happens(name: str, tmp_path: Path) -> None:
     blocks = blocks_of(TEXTS[name])
     run = "".join(block.text for block in blocks if block.reason is None)
@@ -80,7 +78,7 @@ def test_what_is_not_run_says_why() -> None:
 
 def test_every_other_block_is_run_or_becomes_a_file() -> None:
     kinds = {
-        (b.language, b.file is None) for name, b in BLOCKS if b.reason is None and name in WRITTEN
+        (b.language, b.file is None) for name, b in BLOCKS if b.reason is None and name in TEXTS
     }
     assert kinds <= {
         ("c", False),
@@ -100,7 +98,7 @@ def test_every_other_block_is_run_or_becomes_a_file() -> None:
 
 
 def all_text() -> str:
-    return "".join(TEXTS[name] for name in WRITTEN)
+    return "".join(TEXTS[name] for name in TEXTS)
 
 
 def test_every_command_is_shown_or_named_on_a_written_page() -> None:
@@ -121,7 +119,7 @@ def test_the_options_that_make_a_gate_are_on_the_page_about_gates() -> None:
 
 def test_every_name_of_the_package_that_prose_gives_is_there() -> None:
     wrong = []
-    for name in WRITTEN:
+    for name in TEXTS:
         for path in re.findall(r"`(boardprof(?:\.\w+)+)[`(]", prose_of(TEXTS[name])):
             if path not in GROUPS and not is_importable(path):
                 wrong.append(f"{name}: {path}")
@@ -171,7 +169,7 @@ def all_options() -> set[str]:
 
 
 def inline() -> Iterator[tuple[str, list[str]]]:
-    for name in WRITTEN:
+    for name in TEXTS:
         for code in re.findall(r"`([^`\n]*\w[^`\n]*)`", prose_of(TEXTS[name])):
             yield name, code.split()
 

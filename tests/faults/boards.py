@@ -18,8 +18,7 @@ from boardprof.measure.session.board import Board
 from boardprof.measure.session.fetch_dictionary import fetch_dictionary
 from boardprof.target.arguments.passing import Block
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import BoardSpec, board_spec
 from boardprof.wire.decode.schemas import layouts_for
 from boardprof.wire.link.session import Session
 from boardprof.wire.transport.base import Transport

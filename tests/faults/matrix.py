@@ -14,8 +14,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import board_spec, find_boards
+from boardprof.target.descriptions.board import BoardSpec, board_spec, find_boards
 from tests.faults.boards import Rig, Target
 from tests.faults.cases import FAMILIES, STEPS, Family, damage
 from tests.faults.events import EVENT_FAMILIES, EVENTS, event_outcomes

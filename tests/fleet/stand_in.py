@@ -8,9 +8,8 @@ import signal
 import time
 from pathlib import Path
 
-from boardprof.jobs.fleet.boards import FleetBoard
+from boardprof.jobs.fleet.boards import FleetBoard, lease_of
 from boardprof.jobs.fleet.job import JobError
-from boardprof.jobs.fleet.lease import lease_of
 from boardprof.jobs.fleet.work import Answer
 
 NAP_S = 0.1

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.errors import BoardError, BusyError, MissingToolError
-from boardprof.jobs.fleet.boards import FleetBoard
-from boardprof.jobs.fleet.lease import CLIENT_VARIABLE, lease_of
+from boardprof.jobs.fleet.boards import CLIENT_VARIABLE, FleetBoard, lease_of
 from tests.fleet.cluster import until
 from tests.support import ROOT, run
 
@@ -33,7 +32,7 @@ lab:
 HOLDER = """
 import sys, time
 from boardprof.jobs.fleet.boards import FleetBoard
-from boardprof.jobs.fleet.lease import lease_of
+from boardprof.jobs.fleet.boards import lease_of
 board = FleetBoard("linux", "bench", "labgrid:bench")
 with lease_of(board)(board, 20.0) as port:
     print(port, flush=True)

@@ -20,11 +20,16 @@ import pytest
 from boardprof.base.errors import BusyError, UsageError
 from boardprof.base.metrics import Duration
 from boardprof.jobs.fleet import Fleet, Job, Limits, Progress, Result, Rules
-from boardprof.jobs.fleet.boards import FleetBoard
-from boardprof.jobs.fleet.job_process import JobLostError, JobProcess
-from boardprof.jobs.fleet.lease import lease_of, local_leases
-from boardprof.jobs.fleet.quarantine import Quarantine, keep_quarantine, quarantine_of
-from boardprof.jobs.fleet.results_folder import ResultsFolder
+from boardprof.jobs.fleet.boards import (
+    FleetBoard,
+    Quarantine,
+    keep_quarantine,
+    lease_of,
+    local_leases,
+    quarantine_of,
+)
+from boardprof.jobs.fleet.job import ResultsFolder
+from boardprof.jobs.fleet.provider import JobLostError, JobProcess
 from boardprof.jobs.fleet.work import Work, built, data_of, fault_of, perform
 from boardprof.results.stats.warnings import warnings
 from tests.fleet.cluster import until

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_file import BoardSpec, load_board
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import BoardSpec, board_spec, load_board
 from boardprof_protocol.frame import BadFrame, Frame, decode_frame
 
 __all__ = ["Change", "FaultyLine", "altered_board", "peer", "running_agent", "same"]

@@ -29,8 +29,7 @@ from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
 from boardprof.target.arguments.passing import Block, Keep, Out
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_file import BoardSpec, load_board
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import BoardSpec, board_spec, load_board
 from boardprof_protocol.codes import ErrorCode, MeasureFlag
 from tests.support import requires_tool
 

@@ -19,7 +19,7 @@ import pytest
 from boardprof.base.errors import BoardprofError, BoardTimeoutError, LinkError
 from boardprof.measure.connect import connect
 from boardprof.measure.session.open_board import attach
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 from boardprof.wire.link.no_answer import no_welcome
 from boardprof.wire.transport.tcp import connect_socket, connect_tcp, stream_of
 from tests.cli.command import FIXTURES, boardprof

@@ -16,7 +16,7 @@ from boardprof.compat.tvm_profiler.function import profile_function
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 from tests.cli.command import FIXTURES
 from tests.support import requires_tool
 
@@ -231,7 +231,7 @@ def test_what_the_system_refuses_to_count_has_its_reason_in_the_report(linux: Bo
     """Of papi and perf, which come in this order; a machine may refuse nothing."""
     refused: dict[str, str] = {}
     for collector in linux.offer.programmable:
-        refused |= collector.by_itself().refused
+        refused |= collector.select_default().refused
     measured = linux.measure("count_calls", warmup=0, repeat=1)
     assert refused.items() <= measured.device.unsupported.items()
 

@@ -15,7 +15,7 @@ from boardprof.base.errors import UsageError
 from boardprof.measure.sampling.board_link import ClockProbe
 from boardprof.measure.session.board import Board
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 from tests.support import requires_tool
 
 

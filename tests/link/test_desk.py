@@ -17,8 +17,7 @@ from boardprof.measure.connect import connect
 from boardprof.measure.doctor.link_test import try_link
 from boardprof.target.build.builder import build
 from boardprof.target.build.flash import check_flashable, flash
-from boardprof.target.descriptions.board_file import BoardSpec, load_board
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import BoardSpec, board_spec, load_board
 from tests.support import requires_compiler
 
 PORT = """

@@ -11,7 +11,7 @@ import pytest
 
 from boardprof.base.errors import BusyError, LinkError
 from boardprof.measure.session.open_board import attach
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 from boardprof.wire.transport.faults import (
     ALL_FAULTS,
     Cut,

@@ -11,13 +11,12 @@ import pytest
 from boardprof.base.errors import DeviceTimeoutError, UsageError
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
-from boardprof.measure.session.info import board_info
 from boardprof.measure.session.open_board import guard_calls
 from boardprof.show.board_facts import info_text
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_file import BoardSpec, ClockSpec
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import BoardSpec, ClockSpec, board_spec
 from boardprof.target.descriptions.build_and_guard import GuardSpec
+from boardprof.ui.cli.boards import board_info
 from tests.cli.command import FIXTURES, agent
 
 ENDLESS = FIXTURES / "endless.c"

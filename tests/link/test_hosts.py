@@ -27,7 +27,7 @@ from boardprof.base.errors import (
 )
 from boardprof.measure.connect import connect
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 from boardprof.wire.link.handshake import make_claim, owner_name
 from boardprof.wire.link.session import Session
 from boardprof.wire.transport.tcp import parse_socket_url

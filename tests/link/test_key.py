@@ -29,8 +29,7 @@ from boardprof.base.errors import (
 )
 from boardprof.measure.connect import connect
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import BoardSpec, board_spec
 from boardprof.wire.transport.keyed import Opener, SealedTransport, Sealer, derive, read_key, seal
 from boardprof.wire.transport.tcp import connect_socket, stream_of
 from boardprof_protocol.codes import HELLO_MAGIC, FrameKind

@@ -25,8 +25,7 @@ from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
 from boardprof.target.arguments.passing import Block
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_file import BoardSpec, load_board
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import BoardSpec, board_spec, load_board
 from boardprof_protocol.codes import ErrorCode, FrameKind
 from boardprof_protocol.frame import BadFrame, cobs_encode, decode_frame
 from tests.link.peers import Change, FaultyLine, running_agent

@@ -26,7 +26,7 @@ from boardprof.base.port_name import ControlLines, split_lines, with_lines
 from boardprof.measure.connect import connect
 from boardprof.measure.session.open_board import attach
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 from boardprof.wire.transport import usb_ports
 from boardprof.wire.transport.base import DescriptorTransport
 from boardprof.wire.transport.ssh import connect_ssh, parse_ssh_url

@@ -35,8 +35,7 @@ from boardprof.compat.tvm_profiler import (
 from boardprof.measure.session.board import Board
 from boardprof.target.arguments.passing import Keep, Out
 from boardprof.target.build.build import build
-from boardprof.target.descriptions.board_file import BoardSpec, load_board
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import BoardSpec, board_spec, load_board
 from tests.link.profiling_boards import LAYERS, board, native, rv32
 
 __all__ = ["board", "native", "rv32"]

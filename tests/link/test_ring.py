@@ -15,8 +15,7 @@ import pytest
 
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
-from boardprof.target.descriptions.board_file import load_board
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec, load_board
 from tests.link.peers import running_agent
 from tests.support import requires_tool
 

@@ -21,7 +21,7 @@ from boardprof.measure.session.board import Board
 from boardprof.measure.session.fetch_dictionary import fetch_dictionary
 from boardprof.measure.session.open_board import open_line
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_file import BoardSpec, load_board
+from boardprof.target.descriptions.board import BoardSpec, load_board
 from boardprof.wire.decode.schemas import layouts_for
 from boardprof.wire.link.session import Session
 from tests.boards.conftest import available

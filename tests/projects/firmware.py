@@ -12,8 +12,7 @@ from pathlib import Path
 
 from boardprof.base.metrics import Count
 from boardprof.measure.connect import connect
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import BoardSpec, board_spec
 from tests.support import ROOT, requires_tool
 from tests.tools.insn_count import build_plugin, plugin_argument, read_counts, symbol_range
 

@@ -12,7 +12,7 @@ from boardprof.base.metrics import Count
 from boardprof.measure.connect import connect
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 from tests.boards.conftest import available
 from tests.cli.command import boardprof
 from tests.projects.firmware import command, shell

@@ -14,7 +14,7 @@ import pytest
 from boardprof.base.errors import DeviceFaultError, DeviceTimeoutError
 from boardprof.measure.connect import connect
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from tests.cli.command import boardprof, rows
 from tests.projects.firmware import EXAMPLE, command, counts_of, executed, requires_board, shell
 from tests.support import requires_tool

@@ -21,7 +21,7 @@ from boardprof.base.errors import (
     UsageError,
 )
 from boardprof.jobs.tune import Candidate, MeasureError, MeasureResult, Runner
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 from tests.support import requires_compiler, run
 from tests.tune import candidates as source
 from tests.tune.candidates import EXPECTED, GOOD, arguments, mixed

@@ -16,7 +16,7 @@ from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.firmware import Firmware
 from boardprof.target.build.sources import find_libc
 from boardprof.target.cfunction import signature
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.toolchain.cache import Cache
 from boardprof.target.toolchain.compiler import Compiler
 from tests.support import requires_tool

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 from tests.support import ROOT
 
 BOARDS = ("native", "linux", "qemu-rv32", "qemu-cortex-m3")

@@ -71,7 +71,7 @@ def test_static_functions_of_a_library_are_named(tmp_path: Path) -> None:
     text = "static __attribute__((noinline)) int h(int n) { return n * 3; } int f(int n) "
     made = compiled(tmp_path, text + "{ return h(n); }", RISCV)
     assert hidden_functions([ar(tmp_path, "libx.a", made)]) == [
-        ("h", "code.c", "static: --keep h compiles it out of line")
+        ("h", "code.c", "static: --no-inline h compiles it out of line")
     ]
 
 

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from boardprof.base.errors import UsageError
-from boardprof.target.arguments.arguments import bind, check_overlap
 from boardprof.target.arguments.array_argument import ArrayArgument, array_argument
-from boardprof.target.arguments.copies import copied_arguments
-from boardprof.target.arguments.passing import Block, Keep, Out, Passing
+from boardprof.target.arguments.binding import bind, check_overlap
+from boardprof.target.arguments.passing import Block, Keep, Out, Passing, copied_arguments
 from boardprof.target.arguments.signature import parse_signature
 from boardprof.target.cfunction import CHAR, Field, Pointer, Scalar, Struct
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.processes import commands_behind
-from boardprof.target.descriptions.board_file import emulator_name
+from boardprof.target.descriptions.board import emulator_name
 
 PTY = "import os, pty, time; m, s = pty.openpty(); print(os.ttyname(s), flush=True); time.sleep(60)"
 LISTENER = (

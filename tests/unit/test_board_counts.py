@@ -86,7 +86,7 @@ def test_the_boards_own_counters_are_known_by_its_schema(tmp_path: Path) -> None
     folder = folder_of(tmp_path, BOARD.replace("cycles =", "stall ="))
     (folder / "schema.py").write_text(schema)
     from boardprof.base.errors import UsageError
-    from boardprof.target.descriptions.board_file import load_board
+    from boardprof.target.descriptions.board import load_board
 
     with pytest.raises(UsageError, match="did you mean 'stalls'"):
         load_board(folder)

@@ -9,7 +9,7 @@ import pytest
 
 from boardprof.base.errors import UsageError
 from boardprof.base.toml_table import TomlTable
-from boardprof.target.descriptions.board_file import BoardSpec, ClockSpec, load_board
+from boardprof.target.descriptions.board import BoardSpec, ClockSpec, load_board
 from boardprof.target.descriptions.events_and_formulas import read_derived
 from boardprof.target.descriptions.launch import LaunchSpec, PortSpec, SimulatorSpec
 from tests.unit.test_boards import folder_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.errors import UsageError
-from boardprof.target.descriptions.board_file import load_board
+from boardprof.target.descriptions.board import load_board
 
 BOARD = """\
 summary = "a board"

@@ -11,8 +11,14 @@ import pytest
 
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.target.build.sources import agent_units
-from boardprof.target.descriptions.board_file import BoardSpec, ClockSpec, load_board
-from boardprof.target.descriptions.board_lookup import board_spec, default_board, find_boards
+from boardprof.target.descriptions.board import (
+    BoardSpec,
+    ClockSpec,
+    board_spec,
+    default_board,
+    find_boards,
+    load_board,
+)
 from boardprof.target.descriptions.build_and_guard import BuildSpec, agent_options
 from boardprof.target.descriptions.launch import LaunchSpec
 from tests.support import ROOT

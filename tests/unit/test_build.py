@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.errors import BuildError, MissingToolError, UnknownNameError, UsageError
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import BoardSpec, board_spec
 from boardprof.target.toolchain.tools import ToolFailure
 from tests.support import requires_compiler
 from tests.unit.building import FIR, build, changed, folder_of, shown, sizes

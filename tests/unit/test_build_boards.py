@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.target.descriptions.board_lookup import board_spec, find_boards
+from boardprof.target.descriptions.board import board_spec, find_boards
 from tests.support import requires_compiler
 from tests.unit.building import build, folder_of, shown, sizes
 

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.base import resources
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import BoardSpec, board_spec
 from boardprof.target.toolchain.compile_unit import parse_depfile
 from tests.unit.building import FIR, build, changed, folder_of, runs, shown
 
@@ -22,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_cache")]
 BUILD_IN_A_CHILD = """
 import sys
 from pathlib import Path
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 from boardprof.target.build.builder import build
 firmware = build(board_spec("native"), [Path(sys.argv[1])])
 print(firmware.build_id.hex())

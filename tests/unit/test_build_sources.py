@@ -12,8 +12,7 @@ import pytest
 
 import boardprof
 from boardprof.base.errors import BuildError, MissingToolError, UnknownNameError, UsageError
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import BoardSpec, board_spec
 from tests.support import requires_compiler, requires_tool, run
 from tests.unit.building import FIR, build, changed, folder_of, runs, shown
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 from boardprof.target.toolchain import tools
 from boardprof.target.toolchain.cache import Cache
-from boardprof.target.toolchain.driver import Driver
+from boardprof.target.toolchain.tools import Driver
 from tests.unit.building import FIR, build, folder_of
 
 SOURCE = r"""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.target.build.firmware import Firmware
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 from boardprof.target.toolchain.cache import Cache
 from boardprof.wire.link.bulk import _found, load_codec
 from tests.unit.building import build, folder_of, requires_library, shown

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.errors import BuildError
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 from boardprof.target.toolchain.tools import errors_first
 from tests.support import requires_compiler, requires_tool
 from tests.unit.building import build, folder_of

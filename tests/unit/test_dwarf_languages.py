@@ -152,7 +152,7 @@ def test_a_static_function_of_cpp_with_a_name_of_c_is_hidden(tmp_path: Path) -> 
     (tmp_path / "code.cpp").write_text(text)
     run_compiler(tmp_path, ["g++", "-O2", "-g", "-c", "code.cpp", "-o", "code.o"])
     assert hidden_functions([tmp_path / "code.o"]) == [
-        ("apart", "code.cpp", "static: --keep apart compiles it out of line")
+        ("apart", "code.cpp", "static: --no-inline apart compiles it out of line")
     ]
 
 

@@ -363,9 +363,9 @@ def test_static_and_inlined_functions_are_named_with_what_to_do(
     tmp_path: Path, cc: list[str]
 ) -> None:
     assert hidden_functions([compiled(tmp_path, HIDDEN, cc)]) == [
-        ("apart", "code.c", "static: --keep apart compiles it out of line"),
-        ("everywhere", "code.c", "inlined: --keep everywhere compiles it out of line"),
-        ("within", "code.c", "static and inlined: --keep within compiles it out of line"),
+        ("apart", "code.c", "static: --no-inline apart compiles it out of line"),
+        ("everywhere", "code.c", "inlined: --no-inline everywhere compiles it out of line"),
+        ("within", "code.c", "static and inlined: --no-inline within compiles it out of line"),
     ]
 
 

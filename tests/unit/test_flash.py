@@ -23,8 +23,7 @@ from boardprof.base.errors import (
 )
 from boardprof.target.build.builder import build
 from boardprof.target.build.flash import check_flashable, flash
-from boardprof.target.descriptions.board_file import BoardSpec, load_board
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import BoardSpec, board_spec, load_board
 from boardprof.target.descriptions.launch import FlashSpec
 from boardprof.target.elf.identity import build_id_of, is_program
 from tests.support import ROOT, requires_compiler

@@ -31,7 +31,7 @@ from boardprof.target.cfunction import (
     signature,
     wire_signature,
 )
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 from tests.support import requires_compiler
 
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wmissing-prototypes"]

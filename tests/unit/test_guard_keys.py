@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.errors import UsageError
-from boardprof.target.descriptions.board_file import load_board
+from boardprof.target.descriptions.board import load_board
 from boardprof.target.descriptions.build_and_guard import CAUSES, GuardSpec
 from tests.unit.test_boards import SMALLEST, folder_of
 

@@ -9,7 +9,7 @@ import pytest
 
 from boardprof.base.errors import UsageError
 from boardprof.measure.connect import connect
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 from boardprof.target.elf.identity import check_image
 
 # e_ident, e_type and e_machine: System V ABI, chapter 4, and the processors' supplements.

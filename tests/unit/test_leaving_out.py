@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.errors import BuildError
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 from tests.cli.command import boardprof
 from tests.support import requires_compiler
 from tests.unit.building import build, folder_of, requires_library, shown

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import BoardSpec, board_spec
 from boardprof.target.toolchain.cache import Cache
 from boardprof.target.toolchain.compiler import Compiler
 from tests.unit.building import build, changed, folder_of

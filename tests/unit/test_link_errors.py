@@ -11,8 +11,7 @@ import pytest
 
 from boardprof.base.errors import BuildError
 from boardprof.target.build.build_errors import explain, undefined_symbols
-from boardprof.target.descriptions.board_file import BoardSpec, load_board
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import BoardSpec, board_spec, load_board
 from tests.support import requires_compiler
 from tests.unit.building import build, changed, folder_of, requires_library
 
@@ -54,7 +53,7 @@ def test_undefined_symbols_are_sentences(rv32: BoardSpec) -> None:
     assert explain(OUTPUT, rv32, ["filter_state"]) == (
         "nowhere is not defined; fir in fir.c:3 and fir in fir.c:9 use it. "
         "filter_state is not defined; iir in iir.c uses it "
-        "(it is static elsewhere: --keep filter_state). "
+        "(it is static elsewhere: --no-inline filter_state). "
         "bare is not defined; b.o uses it."
     )
 

@@ -11,7 +11,7 @@ import pytest
 from boardprof.base.errors import BuildError, UsageError
 from boardprof.target.build.glue import table_source
 from boardprof.target.cfunction import signature
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 from boardprof.target.elf.functions import functions
 from tests.support import requires_compiler
 from tests.unit.building import build, folder_of, shown

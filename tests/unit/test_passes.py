@@ -14,9 +14,9 @@ from boardprof.measure.sampling.counted_pass import PackedCall, Selection
 from boardprof.measure.sampling.passes import Pass, PassQueue, split_into_passes
 from boardprof.measure.sampling.programmable import Event, shown_name
 from boardprof.measure.session.board import Board
-from boardprof.measure.session.info import metrics_info
 from boardprof.results.report.measurement import Windows
 from boardprof.show.board_facts import metrics_text
+from boardprof.ui.cli.boards import metrics_info
 from boardprof_protocol.codes import CounterStatus, FrameKind
 from boardprof_protocol.frame import Frame
 from tests.memory_board import FULL
@@ -199,7 +199,7 @@ def test_slots_that_count_nothing_by_themselves_say_why(board: Board) -> None:
     assert slots.select(["twice"]).events == ("twice",)
     found = slots.counting()
     assert (found.events, found.refused) == (("twice",), {})
-    found = slots.by_itself()
+    found = slots.select_default()
     assert found.events == ()
     assert found.refused == {"test_worked": "this core has no test_worked"}
 
@@ -265,7 +265,7 @@ def test_a_board_is_asked_once_why_an_event_of_its_own_does_not_count() -> None:
 
     line.change = altered(answered)
     for _ in range(2):
-        assert slots.by_itself().refused == {"test_worked": "not in this machine"}
+        assert slots.select_default().refused == {"test_worked": "not in this machine"}
     assert asked == 1
     measured = board.measure("work", warmup=0, repeat=1)
     assert measured.device.unsupported == {"test_worked": "not in this machine"}

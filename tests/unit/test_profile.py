@@ -322,3 +322,9 @@ def test_a_line_feed_in_a_name_ends_no_line_of_a_profiles_file() -> None:
 def test_a_profile_that_is_incomplete_says_so_to_callgrind() -> None:
     text = callgrind(dataclasses.replace(small_profile(), state="incomplete left"))
     assert "desc: Trigger: incomplete left" in text.splitlines()
+
+
+def test_a_cost_without_a_line_does_not_show_the_last_line_of_the_source() -> None:
+    profile = straight_profile({0: (2, 1), 3: (1, 4)}, "one\ntwo\nthree\nfour\n")
+    lines = plain(lines_page(profile)).splitlines()
+    assert lines[-1].split() == ["2", "33.3", "1"]

@@ -31,7 +31,7 @@ def test_a_line_that_has_moved_is_the_same_line() -> None:
     (line,) = found.lines
     assert (line.first, line.text, line.change) == (5, "b();", 40)
     assert (found.before, found.after, found.scale) == (80, 120, 1)
-    assert change_rows(found)[1].what == "10 times, 5 to 9 each"
+    assert change_rows(found)[1]["What"] == "10 times, 5 to 9 each"
 
 
 def test_a_line_that_was_edited_is_the_same_line_if_it_is_still_like_it() -> None:
@@ -78,7 +78,7 @@ def test_lines_without_a_like_are_new_and_gone() -> None:
         ("0123456789;", True, False),
         ("abcdefgh();", False, True),
     }
-    texts = {row.what for row in change_rows(found)}
+    texts = {row["What"] for row in change_rows(found)}
     assert texts >= {"new, 60 times", "gone, 5 times before"}
 
 
@@ -98,7 +98,7 @@ def test_a_loop_that_runs_more_often_says_so() -> None:
     found = profile_difference(
         straight_profile({2: (3, 100)}, BEFORE), straight_profile({2: (3, 200)}, BEFORE)
     )
-    assert change_rows(found)[1].what == "100 to 200 times"
+    assert change_rows(found)[1]["What"] == "100 to 200 times"
 
 
 def renamed(profile: Profile, index: int, name: str) -> Profile:
@@ -111,9 +111,9 @@ def test_a_helper_that_is_new_is_named_with_its_calls() -> None:
     found = profile_difference(
         straight_profile({7: (1, 5), 8: (2, 4)}, small_profile().sources["f.c"]), small_profile()
     )
-    rows = {row.where: row for row in change_rows(found)}
-    assert rows["__mul"].what == "new, 4 calls"
-    assert rows["__mul"].change == "+12"
+    rows = {row["Where"]: row for row in change_rows(found)}
+    assert rows["__mul"]["What"] == "new, 4 calls"
+    assert rows["__mul"]["Change"] == "+12"
 
 
 def test_a_clone_of_the_compiler_is_its_function() -> None:

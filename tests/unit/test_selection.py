@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.measure.sampling.available_metrics import select_metrics, unsupported_counters
+from boardprof.measure.sampling.available_metrics import Offer, unsupported_counters
 from boardprof.measure.sampling.counted_pass import Selection
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
 from boardprof.wire.decode.samples import Reading, Sample
@@ -28,8 +28,16 @@ FAULTS = CollectorInfo(2, "faults", 5, 1, 0, (counter("page-faults", CounterStat
 ALL = (CORE, CLOCK, FAULTS)
 
 
-def choose(metrics: str | Sequence[str] | None) -> Selection:
-    return select_metrics("m0", ALL, unsupported_counters(ALL, KNOWN), metrics, "measured")
+def choose(
+    metrics: str | Sequence[str] | None,
+    collectors: tuple[CollectorInfo, ...] = ALL,
+    *,
+    clock_kind: str = "measured",
+) -> Selection:
+    reasons = unsupported_counters(collectors, KNOWN)
+    offer = Offer("m0", collectors, (), reasons, {}, clock_kind)
+    (only,) = offer.passes(metrics)
+    return only.fixed
 
 
 @pytest.mark.parametrize(
@@ -76,7 +84,7 @@ def test_a_column_of_the_report_may_be_named_as_it_stands_there() -> None:
         ("DURATION (US)", "duration_time"),
         ("task-clock (us)", "task-clock"),
     ):
-        assert select_metrics("m0", [clock], {}, [name], "measured").counters == {expected}
+        assert choose([name], (clock,)).counters == {expected}
 
 
 def test_an_unknown_metric_is_refused_with_the_nearest_and_the_list() -> None:
@@ -114,7 +122,7 @@ def test_a_board_without_a_counter_that_works_says_why() -> None:
     with pytest.raises(
         UsageError, match=r"m0 has no working counter: page-faults \(.*Permission denied"
     ):
-        select_metrics("m0", [FAULTS], unsupported_counters([FAULTS], {}), None, "measured")
+        choose(None, (FAULTS,))
 
 
 def test_a_sample_keeps_what_is_wanted_and_all_its_blobs() -> None:
@@ -125,7 +133,7 @@ def test_a_sample_keeps_what_is_wanted_and_all_its_blobs() -> None:
 
 def test_a_duration_of_a_simulated_clock_is_refused_and_nothing_is_put_in_its_place() -> None:
     with pytest.raises(UsageError, match="m0 does not support duration: its clock is simulated"):
-        select_metrics("m0", ALL, {}, ["duration"], "simulated")
+        choose(["duration"], clock_kind="simulated")
 
 
 def test_a_plain_text_is_one_name() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from boardprof.base.errors import FrameError, UnknownNameError, UsageError
-from boardprof.target.arguments.arguments import bind
+from boardprof.target.arguments.binding import bind
 from boardprof.target.arguments.signature import pack_arguments, parse_signature
 from boardprof.target.cfunction import Field, Pointer, Scalar, Struct
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.errors import BuildError, MissingToolError, UsageError
-from boardprof.target.descriptions.board_file import BoardSpec, load_board
+from boardprof.target.descriptions.board import BoardSpec, load_board
 from boardprof.target.toolchain.simulator import build_simulator
 from tests.cli.command import ended, wait_until
 from tests.support import requires_compiler
@@ -168,7 +168,7 @@ def test_two_processes_at_once_build_it_once(tmp_path: Path) -> None:
     spec = board(tmp_path, BUILD + "sleep 1\n")
     code = (
         "import sys; from pathlib import Path\n"
-        "from boardprof.target.descriptions.board_file import load_board\n"
+        "from boardprof.target.descriptions.board import load_board\n"
         "from boardprof.target.toolchain.simulator import build_simulator\n"
         "spec = load_board(Path(sys.argv[1]))\n"
         "print(build_simulator(spec, spec.launch.simulator).read_text())\n"

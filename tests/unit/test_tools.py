@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 from boardprof.target.toolchain.tools import ToolFailure, Tools, ended
 from tests.cli.command import ended as has_ended
 from tests.cli.command import wait_until

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from boardprof.compat.torch.board_probes import _parents
+from boardprof.compat.torch.board_activity import _parents
 from boardprof.results.probes.timeline import Passes
 
 
@@ -14,7 +14,7 @@ def passes(*rows: tuple[int, int, int, int]) -> Passes:
     begin, end, task, level = (np.array(column, np.int64) for column in zip(*rows, strict=True))
     zero = np.zeros_like(begin)
     named = np.ones(len(begin), np.bool_)
-    return Passes(zero, named, begin, end, task, level, zero, zero, zero)
+    return Passes(zero, named, begin, end, task, level, zero, zero, zero, zero)
 
 
 def test_a_range_is_inside_the_innermost_one_that_holds_it_whole() -> None:

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.metrics import Count, Duration, Metric, Ratio
-from boardprof.compat.torch.averages import FunctionEventAvg
-from boardprof.compat.torch.device_spans import DeviceSpan
-from boardprof.compat.torch.event_lists import EventAverages, EventList, average
-from boardprof.compat.torch.events import FunctionEvent
+from boardprof.compat.torch.board_activity import DeviceSpan
+from boardprof.compat.torch.events import FunctionEvent, FunctionEventAvg
 from boardprof.compat.torch.export import chrome_trace_text, stacks_text
-from boardprof.compat.torch.records import Kind, Thread
+from boardprof.compat.torch.host_events import Kind, Thread
+from boardprof.compat.torch.results import EventAverages, EventList, average
 from boardprof.compat.torch.settings import ProfilerActivity
 from boardprof.compat.torch.trace import Trace, nest
 

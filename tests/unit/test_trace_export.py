@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from boardprof import itt
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.compat.torch.export import tensorboard_trace_handler
+from boardprof.compat.torch.host_events import record_function
 from boardprof.compat.torch.profiler import profile
-from boardprof.compat.torch.records import record_function
 from boardprof.show.chrome_trace import TraceEvent, Track, chrome_trace
 
 CORE = Track("m4", "core 0")

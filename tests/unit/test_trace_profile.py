@@ -15,8 +15,8 @@ import pytest
 
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.compat.torch.export import tensorboard_trace_handler
+from boardprof.compat.torch.host_events import RECORDINGS, record_function
 from boardprof.compat.torch.profiler import profile
-from boardprof.compat.torch.records import RECORDINGS, record_function
 from boardprof.compat.torch.settings import (
     ProfilerAction,
     ProfilerActivity,

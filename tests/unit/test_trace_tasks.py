@@ -18,8 +18,8 @@ from boardprof import itt
 from boardprof.base.errors import UsageError
 from boardprof.compat.torch.events import FunctionEvent
 from boardprof.compat.torch.export import lanes_of
+from boardprof.compat.torch.host_events import open_here, record_function
 from boardprof.compat.torch.profiler import profile
-from boardprof.compat.torch.records import open_here, record_function
 from boardprof.compat.torch.settings import ProfilerAction
 
 S, N = ProfilerAction.RECORD_AND_SAVE, ProfilerAction.NONE

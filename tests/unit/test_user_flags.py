@@ -9,7 +9,7 @@ import pytest
 
 from boardprof.base.errors import UsageError
 from boardprof.target.build.build_options import BuildOptions, user_flags
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import board_spec
 from tests.unit.building import build, folder_of, runs
 
 pytestmark = pytest.mark.slow

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import sys
 import threading
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from boardprof.base.errors import UsageError
-from boardprof.compat.torch.records import (
+from boardprof.compat.torch.host_events import (
     Open,
     begin_range,
     check_name,
@@ -20,7 +19,7 @@ from boardprof.compat.torch.records import (
     open_here,
     record_function,
 )
-from boardprof.compat.torch.records import mark as _mark
+from boardprof.compat.torch.host_events import mark as _mark
 
 __all__ = ["is_available", "mark", "range", "range_pop", "range_push"]
 
@@ -31,10 +30,7 @@ def is_available() -> bool:
 
 
 def mark(msg: str) -> None:
-    """Mark an instant.
-
-    Args:
-        msg: its name.
+    """Mark an instant of this name.
 
     Raises:
         UsageError: it is not a string.
@@ -43,10 +39,7 @@ def mark(msg: str) -> None:
 
 
 def range_push(msg: str) -> int:
-    """Begin a range within those already pushed by this asyncio task or thread.
-
-    Args:
-        msg: its name.
+    """Begin a range of this name within those already pushed by this asyncio task or thread.
 
     Returns:
         Its depth: 0 for the outermost.
@@ -92,12 +85,7 @@ class range(record_function):
         range_push(self.name)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Pop the range."""
         _pop(error)
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from boardprof.measure.session.board import Board
 from boardprof.measure.session.open_board import open_board
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import board_spec, default_board, unnamed_board
+from boardprof.target.descriptions.board import BoardSpec, board_spec, default_board, unnamed_board
 
 
 def connect(

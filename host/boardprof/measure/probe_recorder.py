@@ -40,7 +40,7 @@ from boardprof.results.probes.probe_names import (
 )
 from boardprof.results.probes.run import ProbeRun, RunFacts, Slot, Task, TraceClock
 from boardprof.results.probes.timeline import ProbeCosts, Timeline
-from boardprof.target.descriptions.board_lookup import board_spec, find_boards
+from boardprof.target.descriptions.board import board_spec, find_boards
 from boardprof.target.elf.object_file import images, read_image
 from boardprof.wire.decode.dictionary import Dictionary
 from boardprof.wire.link.session import Session
@@ -248,24 +248,21 @@ class ProbeRecorder:
     def __enter__(self) -> Self:
         """Measure what probes cost, and begin to record."""
         with self._session.turn(_RECORDING):
-            self._begin()
+            if self._streams:
+                self._stream = self._open_stream()
+                self._tasks = self.tasks()
+            before = self._look()
+            self._calibrate()
+            self.clock = replace(self.clock, per_tick=self._per_tick(before))
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            self._facts = replace(self._facts, time=now)
+            _, ticks, _ = self._look()
+            self.began = self._call(_START, int(self._what), int(self._mode))
+            self._runs = True
+            if self._streams and self._cores == 1:
+                # Without it, the time up to the board's first block would not be known.
+                self._content += empty_block(0, self.began, ticks or 0)
         return self
-
-    def _begin(self) -> None:
-        if self._streams:
-            self._stream = self._open_stream()
-            self._tasks = self.tasks()
-        before = self._look()
-        self._calibrate()
-        self.clock = replace(self.clock, per_tick=self._per_tick(before))
-        now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self._facts = replace(self._facts, time=now)
-        _, ticks, _ = self._look()
-        self.began = self._call(_START, int(self._what), int(self._mode))
-        self._runs = True
-        if self._streams and self._cores == 1:
-            # Without it, the time up to the board's first block would not be known.
-            self._content += empty_block(0, self.began, ticks or 0)
 
     def _per_tick(self, before: tuple[int, int | None, int | None]) -> float:
         """Return at most how much the trace clock counts in one tick of the port's counter."""
@@ -346,24 +343,21 @@ class ProbeRecorder:
         In mode ``overwrite`` the board goes on.
         """
         with self._session.turn(_RECORDING):
-            self._stop()
+            if self._runs and self._mode != TraceMode.OVERWRITE:
+                match self._call(_STOP, int(self._what)):
+                    case int(stopped) if 0 <= stopped < WRAP:
+                        self._stopped = stopped
+                    case other:
+                        raise _unexpected(_STOP, other)
+                if self._what & TraceFlag.STATISTICS:
+                    self._slots = tuple(s for s in self.statistics() if s.count or s.lost)
+            self._runs = False
+            if self._stream is not None:
+                self._read_to_end()
+                self._stream.close()
+                self._stream = None
+                self._tasks = self.tasks()
         return self.recording()
-
-    def _stop(self) -> None:
-        if self._runs and self._mode != TraceMode.OVERWRITE:
-            match self._call(_STOP, int(self._what)):
-                case int(stopped) if 0 <= stopped < WRAP:
-                    self._stopped = stopped
-                case other:
-                    raise _unexpected(_STOP, other)
-            if self._what & TraceFlag.STATISTICS:
-                self._slots = tuple(s for s in self.statistics() if s.count or s.lost)
-        self._runs = False
-        if self._stream is not None:
-            self._read_to_end()
-            self._stream.close()
-            self._stream = None
-            self._tasks = self.tasks()
 
     def tasks(self) -> tuple[Task, ...]:
         """Return the tasks that the firmware has named so far; empty if it names none."""
@@ -543,42 +537,39 @@ class ProbeRecorder:
 
     def statistics(self) -> tuple[Slot, ...]:
         """Return the statistics of the ranges that were entered so far."""
-        with self._session.turn(_RECORDING):
-            return self._statistics()
-
-    def _statistics(self) -> tuple[Slot, ...]:
         record = np.dtype(TRACE_SLOT.dtype)
         ranges = {each.number for each in self._names.of_kind(ProbeKind.RANGE)}
         found: dict[int, Slot] = {}
-        read = 0
-        while content := self._call(_SLOTS, read):
-            if not isinstance(content, bytes) or len(content) % record.itemsize:
-                raise _unexpected(_SLOTS, content)
-            for each in np.frombuffer(content, record):
-                fields = {name: int(each[name]) for name in record.names or ()}
-                flags = TraceSlotFlag(fields.pop("flags"))
-                slot = Slot(
-                    fields["id"],
-                    fields["count"],
-                    fields["lost"],
-                    fields["least"] if fields["count"] else 0,
-                    fields["most"],
-                    fields["sum"],
-                    None if TraceSlotFlag.SQUARES_OVERFLOW in flags else fields["squares"],
-                    TraceSlotFlag.TOO_LONG in flags,
-                    TraceSlotFlag.UNMATCHED in flags,
-                )
-                read += 1
-                if slot.number not in ranges or read > len(ranges):
-                    raise FrameError(
-                        f"{self._facts.board} sent statistics of range {slot.number} twice, "
-                        "or its image has no such range.",
-                        hint="give the image that runs on the board (--image)",
+        with self._session.turn(_RECORDING):
+            read = 0
+            while content := self._call(_SLOTS, read):
+                if not isinstance(content, bytes) or len(content) % record.itemsize:
+                    raise _unexpected(_SLOTS, content)
+                for each in np.frombuffer(content, record):
+                    fields = {name: int(each[name]) for name in record.names or ()}
+                    flags = TraceSlotFlag(fields.pop("flags"))
+                    slot = Slot(
+                        fields["id"],
+                        fields["count"],
+                        fields["lost"],
+                        fields["least"] if fields["count"] else 0,
+                        fields["most"],
+                        fields["sum"],
+                        None if TraceSlotFlag.SQUARES_OVERFLOW in flags else fields["squares"],
+                        TraceSlotFlag.TOO_LONG in flags,
+                        TraceSlotFlag.UNMATCHED in flags,
                     )
-                # In agents up to 0.2.0, a range that is entered meanwhile comes first, so that
-                # another one comes again. Its newer values count.
-                found[slot.number] = slot
-        _, _, unseen = self._look()
+                    read += 1
+                    if slot.number not in ranges or read > len(ranges):
+                        raise FrameError(
+                            f"{self._facts.board} sent statistics of range {slot.number} twice, "
+                            "or its image has no such range.",
+                            hint="give the image that runs on the board (--image)",
+                        )
+                    # In agents up to 0.2.0, a range that is entered meanwhile comes first, so that
+                    # another one comes again. Its newer values count.
+                    found[slot.number] = slot
+            _, _, unseen = self._look()
         if (unseen or 0) * self.clock.per_tick >= _MOST_UNSEEN:
             raise UsageError(
                 f"The statistics of {self._facts.board} may be wrong: the firmware did not call "

@@ -43,12 +43,8 @@ def merge_calls(calls: Calls, groups: Groups[Any], compat: Compat = None) -> Cal
 
     Counts, Durations and the share of the device's total are summed. Of `LEVELS`, the largest is
     taken. Ratios and other Percents are averaged without weights. A string is kept if all rows have
-    the same one. If strings or kinds of metric differ, the result is the empty string.
-
-    Args:
-        calls: the rows.
-        groups: the groups of these rows.
-        compat: "tvm" sums Counts and Percents in all columns, as TVM does.
+    the same one. If strings or kinds of metric differ, the result is the empty string. As TVM does,
+    compat "tvm" sums Counts and Percents in all columns.
     """
     if len(groups) == len(calls):
         return calls
@@ -64,14 +60,9 @@ def merge_calls(calls: Calls, groups: Groups[Any], compat: Compat = None) -> Cal
 
 
 def sum_rows(calls: Calls, groups: Groups[Any], compat: Compat = None) -> list[Row]:
-    """Sum Counts, Durations and the share in each group; other columns have no sum.
+    """Sum Counts, Durations and the share in each group; other and mixed columns have no sum.
 
-    Columns with several kinds of number are left out.
-
-    Args:
-        calls: the rows.
-        groups: the groups of these rows.
-        compat: "tvm" sums Counts and Percents in all columns, in the groups' order, as TVM does.
+    As TVM does, compat "tvm" sums Counts and Percents in all columns, in the groups' order.
     """
     sums: list[Row] = [{} for _ in groups.keys]
     for name in calls.names:
@@ -98,7 +89,7 @@ def _numbers(
 
 
 def _merged(name: str, kind: Kind | None, values: list[Any], compat: Compat) -> Metric:
-    """Merge the values of the column ``name``; there must be at least one."""
+    """Merge the values of a column, at least one."""
     if kind is None:
         kinds = set(map(type, values))
         if len(kinds) > 1:
@@ -167,13 +158,9 @@ def _size(metric: Metric | None) -> int | float | None:
 
 
 def per_call_medians(calls: Calls, groups: Groups[Any], name: str) -> list[PerCall]:
-    """Return for each group the median of a column's value per call.
+    """Return for each group the median of a column's value per call, exact for Counts.
 
-    Rows without a positive ``Count`` have no number of calls and are skipped.
-
-    Returns:
-        An exact int or Fraction for Counts, a Duration for Durations. None if no sample has both
-        the column and its number of calls.
+    None if no sample has both the column and its number of calls, a positive ``Count``.
     """
     found: list[PerCall] = [None] * len(groups)
     counts = calls.column("Count").of(Count)

@@ -120,9 +120,9 @@ class _Row:
 
     @property
     def values(self) -> str:
-        """Each metric with its spread; a certainty that all metrics share comes once, at the end.
+        """Each metric with its spread, such as ``57 us ± 3.1, 912 cycles ± 50 per call``.
 
-        Such as ``57 us ± 3.1, 912 cycles ± 50 per call`` or ``41 instructions per call, exact``.
+        A certainty that all metrics share comes once: ``41 instructions per call, exact``.
         """
         values = [f"{self.value(name)} {_unit(name)}" for name in self.metrics]
         spreads = [_certainty(each) for each in self.metrics.values()]

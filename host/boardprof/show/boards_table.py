@@ -114,11 +114,8 @@ def _named(key: LabelledKey) -> _Function:
 def boards_page(report: Report, *, sort: bool = True, separator: str = ",") -> Page:
     """Return ``report`` as a table with a group of columns for each board, and notes.
 
-    Args:
-        report: what to print.
-        sort: the function that is largest on the first board comes first. Otherwise, and within a
-            function, rows have the order of their first samples.
-        separator: between thousands.
+    With ``sort``, the function that is largest on the first board comes first. Otherwise, and
+    within a function, rows have the order of their first samples.
     """
     devices = list(dict.fromkeys(report.calls.column("Device").filled("")))
     samples = _Samples(report.calls)

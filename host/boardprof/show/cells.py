@@ -26,12 +26,9 @@ _LONG = 10**60
 
 
 def tvm_cell(metric: Metric, separator: str) -> str:
-    """Return ``metric`` as TVM's table prints it.
+    """Return ``metric`` as TVM's table prints it: Ratios with two significant digits.
 
-    Args:
-        metric: the value of the cell.
-        separator: between thousands of Counts and Durations. TVM prints Ratios with two
-            significant digits and Percents without separators.
+    The separator is between thousands of Counts and Durations, not of Percents.
     """
     if isinstance(metric, Count):
         return digits(metric.value, separator)
@@ -152,12 +149,7 @@ def _listed(names: Sequence[str]) -> str:
 def mixed_columns(calls: Calls, merged: Iterable[Row]) -> dict[str, str]:
     """Return the columns that are empty in a merged row because its rows have different kinds.
 
-    Args:
-        calls: the rows.
-        merged: the merged rows.
-
-    Returns:
-        The kinds by name of the column, such as ``Count and Duration``.
+    Each has its kinds, such as ``Count and Duration``.
     """
     columns = {name: calls.column(name) for name in calls.names}
     kinds = {

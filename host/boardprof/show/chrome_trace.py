@@ -50,12 +50,7 @@ _MOST_NS = (1 << 53) - 1
 
 
 class Track(NamedTuple):
-    """The place of an event: a process, and a thread in it.
-
-    Attributes:
-        process: such as a board, or the host's process.
-        thread: such as a thread, or the samples of a function.
-    """
+    """The place of an event: a process, such as a board, and a thread in it."""
 
     process: str
     thread: str = ""
@@ -66,10 +61,8 @@ class TraceEvent:
     """One event of a trace.
 
     Attributes:
-        name: any text.
-        start_us: from the beginning of the trace, us; finite.
-        duration_us: us, >= 0; None for an instant.
-        track: its place.
+        start_us: from the beginning of the trace; finite.
+        duration_us: >= 0; None for an instant.
         args: further facts to show; values that JSON cannot hold become text.
         category: to filter by; "" if absent.
     """
@@ -83,11 +76,7 @@ class TraceEvent:
 
 
 def chrome_trace(events: Iterable[TraceEvent], *, metadata: Mapping[str, object]) -> str:
-    """Return events as the text of a trace file.
-
-    Args:
-        events: in any order; tracks have the order of their first events.
-        metadata: further keys of the file, such as the origin of the events.
+    """Return events in any order as the text of a trace file; ``metadata`` has further keys of it.
 
     Raises:
         UsageError: a key of ``metadata`` is one of the format's own.
@@ -97,11 +86,7 @@ def chrome_trace(events: Iterable[TraceEvent], *, metadata: Mapping[str, object]
 
 
 def trace_text(entries: Iterable[str], *, metadata: Mapping[str, object]) -> str:
-    """Return a trace file of entries in JSON: names first, then events in the order of time.
-
-    Raises:
-        UsageError: a key of ``metadata`` is one of the format's own.
-    """
+    """Return a trace file of entries in JSON: names first, then events in the order of time."""
     for key in metadata:
         if key in OWN_KEYS:
             raise UsageError(
@@ -209,14 +194,10 @@ def _slice(event: TraceEvent) -> _Slice:
 
 
 def nesting(begins: Sequence[int], ends: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Distribute slices to as few lanes as possible, so that they nest in each of them.
+    """Return the lane of each slice, so that slices nest in each, and the index of that around it.
 
-    Args:
-        begins: in their order; of two that begin together the longer one comes first.
-        ends: likewise.
-
-    Returns:
-        The lane of each slice, and the index of the slice around it; -1 if there is none.
+    Slices are in the order of their begins; of two that begin together the longer one comes first.
+    There are as few lanes as possible. The index is -1 if there is no slice around it.
     """
     lanes: list[list[tuple[int, int]]] = []  # of each, the ends and indices of open slices
     lane, parent = [0] * len(begins), [-1] * len(begins)

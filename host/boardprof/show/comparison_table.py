@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Final, TypeAlias
@@ -31,7 +30,7 @@ from boardprof.results.comparison.profile_difference import (
 from boardprof.results.comparison.rule import Rule, statistic
 from boardprof.results.stats.summary import Summary, magnitude
 from boardprof.show.cells import number_text, plural
-from boardprof.show.layout import Column, Page, Table, plain, record_table
+from boardprof.show.layout import Page, plain, record_table
 
 _NO_RULE = "no rule, so nothing is gated"
 _NOTHING_JUDGED = "no rule could judge anything, so nothing is gated"
@@ -46,6 +45,9 @@ _LONGEST = 60
 
 _ALL_WHOLE = 100
 """From here on, three digits have no fraction."""
+
+_COSTS, _TEXTS = ("Before", "After", "Change"), ("What", "Source")
+"""Columns of `change_rows`."""
 
 _SAMPLED = "Sampled: estimates. Changes smaller than their uncertainty are left out."
 
@@ -94,11 +96,8 @@ def certainty(row: Difference) -> str:
     return "p<1e-9" if row.p < 1e-9 else f"p={row.p:.2g}"
 
 
-def verdict_text(row: Difference, unjudged: Sequence[Unjudged] = ()) -> str:
-    """Return the verdict, with a broken rule or a rule that could not judge.
-
-    The rule's statistic is shown if it is not the median, which the columns show.
-    """
+def _verdict_text(row: Difference, unjudged: Sequence[Unjudged] = ()) -> str:
+    """Return the verdict, with a broken rule or a rule that could not judge."""
     if row.rule is not None:
         return f"REGRESSION ({row.rule}{judged_text(row, row.rule)})"
     return f"NOT JUDGED ({unjudged[0].rule})" if unjudged else row.verdict
@@ -185,10 +184,7 @@ def means_line(
 ) -> str:
     """Return one line with the geometric means of after over before, or "" if there are none.
 
-    Args:
-        comparison: of several functions.
-        name: marks up the name of a metric or board.
-        ratio: marks up a ratio.
+    ``name`` and ``ratio`` mark up what is one.
     """
     means = mean_ratios(comparison.rows)
     is_one = len({mean.device for mean in means}) == 1
@@ -201,9 +197,8 @@ def means_line(
 
 
 _LEFT = ("Name", "Label", "Flags", "Arguments", "Device", "Metric", "Verdict")
-_Facts: TypeAlias = Sequence[tuple[str, str]]
-
 _OPTIONAL = ("Label", "Flags", "Arguments", "Device")
+_Facts: TypeAlias = Sequence[tuple[str, str]]
 
 
 def comparison_table(comparison: Comparison, *, changed_only: bool = False) -> str:
@@ -212,32 +207,23 @@ def comparison_table(comparison: Comparison, *, changed_only: bool = False) -> s
 
 
 def comparison_page(comparison: Comparison, *, changed_only: bool = False) -> Page:
-    """Return ``comparison`` as a table with notes.
-
-    Args:
-        comparison: what to print.
-        changed_only: leave out rows that are equal on both sides.
-    """
+    """Return a table with notes, perhaps without rows that are equal on both sides."""
     unjudged = unjudged_at(comparison)
-    names = ("Before", "After")
     cells = [
-        _cells(row, unjudged.get(place_of(row), ()))
+        comparison_cells(row, unjudged.get(place_of(row), ()))
         for row in comparison.rows
         if not changed_only or row.verdict != "same" or place_of(row) in unjudged
     ]
-    headers = [
-        name
-        for name in (*_LEFT[:-1], *names, "Change", "Certainty", "Verdict")
-        if name not in _OPTIONAL or any(row[name] for row in cells)
-    ]
-    table: Page = [record_table(headers, cells, _LEFT), ""] if cells else []
+    table: Page = []
+    if cells:
+        table = [record_table(cells[0], cells, _LEFT, optional=_OPTIONAL), ""]
     means = means_line(comparison)
     return [
         *table,
         *(
             line
             for place, difference in comparison.reasons.items()
-            for line in difference_page(place, difference)
+            for line in _difference_page(place, difference)
         ),
         *([means] if means else []),
         f"Before: {comparison.before_name}{_only(comparison.before_facts, comparison.after_facts)}",
@@ -248,7 +234,8 @@ def comparison_page(comparison: Comparison, *, changed_only: bool = False) -> Pa
     ]
 
 
-def _cells(row: Difference, unjudged: Sequence[Unjudged]) -> dict[str, str]:
+def comparison_cells(row: Difference, unjudged: Sequence[Unjudged]) -> dict[str, str]:
+    """Return a row's cells by header, in the table's order."""
     return {
         "Name": row.name,
         "Label": row.label,
@@ -260,7 +247,7 @@ def _cells(row: Difference, unjudged: Sequence[Unjudged]) -> dict[str, str]:
         "After": median_text(row.after, row.kind),
         "Change": change_text(row),
         "Certainty": certainty(row),
-        "Verdict": verdict_text(row, unjudged),
+        "Verdict": _verdict_text(row, unjudged),
     }
 
 
@@ -273,29 +260,12 @@ def _only(facts: _Facts, others: _Facts) -> str:
 # -- changes within a function -----------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class ChangeRow:
-    """A function or a line that changed.
+def change_rows(difference: ProfileDifference) -> list[dict[str, str]]:
+    """Return the functions and the lines that changed most, with a cell for each header.
 
-    Attributes:
-        where: the function, or file and line.
-        before: cost.
-        after: likewise.
-        change: their difference, with sign.
-        what: what is known of it, such as ``new, 256 calls``.
-        source: text of the line, "" for a function.
+    ``Where`` is the function, or file and line. ``What`` is what is known of it, such as ``new, 256
+    calls``. ``Source`` is the text of the line, "" for a function.
     """
-
-    where: str
-    before: str
-    after: str
-    change: str
-    what: str
-    source: str
-
-
-def change_rows(difference: ProfileDifference) -> list[ChangeRow]:
-    """Return the functions and the lines that changed most."""
     functions = [
         _row(difference, each.name, each, _function_text(each), "")
         for each in difference.functions[:_MOST]
@@ -320,31 +290,19 @@ def rest_text(difference: ProfileDifference) -> str:
 
 
 def reason_title(place: tuple[str, ...], difference: ProfileDifference) -> str:
-    """Return what the changes explain, with their own metric if it is another one.
-
-    Args:
-        place: of the row that changed, as of `place_of`.
-        difference: where it did.
-    """
+    """Return what the changes at a `place_of` explain, with their metric if it is another one."""
     name, label, _, device, flags, metric = place
     title = " ".join(filter(None, [metric, "of", name, label, flags, f"on {device}"]))
     unit = f", in {difference.metric}" if difference.metric != metric else ""
     return f"Where {title} changed{unit}"
 
 
-def difference_page(place: tuple[str, ...], difference: ProfileDifference) -> Page:
+def _difference_page(place: tuple[str, ...], difference: ProfileDifference) -> Page:
     """Return it as a table under its title."""
     rows = change_rows(difference)
-    columns = [
-        Column("Where", [row.where for row in rows]),
-        Column("Before", [row.before for row in rows]),
-        Column("After", [row.after for row in rows]),
-        Column("Change", [row.change for row in rows]),
-        Column("What", [row.what for row in rows], is_text=True),
-        Column("Source", [row.source for row in rows], is_text=True),
-    ]
+    headers = ("Where", *_COSTS, *_TEXTS)
     rest = rest_text(difference)
-    table = Table([each for each in columns if any(each.cells)], spare=("Before", "After"))
+    table = record_table(headers, rows, _TEXTS, optional=headers, spare=_COSTS[:2])
     return [f"{reason_title(place, difference)}:", table, *([rest] if rest else []), ""]
 
 
@@ -354,15 +312,13 @@ def _row(
     change: FunctionChange | LineChange,
     what: str,
     source: str,
-) -> ChangeRow:
-    if not difference.is_sampled:
-        before, after, gain = f"{change.before:,}", f"{change.after:,}", f"{change.change:+,}"
+) -> dict[str, str]:
+    costs = ((change.before, ""), (change.after, ""), (change.change, "+"))
+    if difference.is_sampled:
+        shown = [f"~{_rounded(cost / difference.scale, sign)}" for cost, sign in costs]
     else:
-        before, after, gain = (
-            f"~{_rounded(each / difference.scale, sign)}"
-            for each, sign in ((change.before, ""), (change.after, ""), (change.change, "+"))
-        )
-    return ChangeRow(where, before, after, gain, what, source)
+        shown = [f"{cost:{sign},}" for cost, sign in costs]
+    return {"Where": where, **dict(zip(_COSTS, shown, strict=True)), "What": what, "Source": source}
 
 
 def _rounded(estimate: float, sign: str) -> str:
@@ -374,39 +330,32 @@ def _rounded(estimate: float, sign: str) -> str:
 def _function_text(change: FunctionChange) -> str:
     calls = change.calls_before, change.calls_after
     if change.inlined_after and not change.inlined_before and calls[0] > calls[1]:
-        return f"inlined now, {_times(calls[0])} before"
+        return f"inlined now, {plural(calls[0], 'call')} before"
     if change.inlined_before and not change.inlined_after and calls[1] > calls[0]:
-        return f"inlined before, {_times(calls[1])} now"
+        return f"inlined before, {plural(calls[1], 'call')} now"
     if not change.before and not calls[0]:
-        return f"new, {_times(calls[1])}" if calls[1] else "new"
+        return f"new, {plural(calls[1], 'call')}" if calls[1] else "new"
     if not change.after and not calls[1]:
-        return f"gone, {_times(calls[0])} before" if calls[0] else "gone"
+        return f"gone, {plural(calls[0], 'call')} before" if calls[0] else "gone"
     if calls[0] != calls[1]:
-        return f"{calls[0]:,} to {_times(calls[1])}"
+        return f"{calls[0]:,} to {plural(calls[1], 'call')}"
     return ""
 
 
-def _times(calls: int) -> str:
-    return f"{calls:,} call{'s' * (calls != 1)}"
-
-
 def _line_text(change: LineChange) -> str:
-    if change.is_new:
-        return f"new, {_executed(change.times_after)}" if change.times_after else "new"
-    if change.is_gone:
-        return f"gone, {_executed(change.times_before)} before" if change.times_before else "gone"
-    if not change.times_before and not change.times_after:
-        return ""
     before, after = change.times_before, change.times_after
+    if change.is_new:
+        return f"new, {plural(after, 'time')}" if after else "new"
+    if change.is_gone:
+        return f"gone, {plural(before, 'time')} before" if before else "gone"
     if before != after:
-        return f"{before:,} to {_executed(after)}"
-    if change.first == change.last and before and not change.before % before | change.after % after:
-        return f"{_executed(before)}, {change.before // before} to {change.after // after} each"
-    return _executed(before)
-
-
-def _executed(times: int) -> str:
-    return f"{times:,} time{'s' * (times != 1)}"
+        return f"{before:,} to {plural(after, 'time')}"
+    if not before:
+        return ""
+    if change.first == change.last and not change.before % before | change.after % after:
+        each = f"{change.before // before} to {change.after // after} each"
+        return f"{plural(before, 'time')}, {each}"
+    return plural(before, "time")
 
 
 def _place(change: LineChange) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator
-from datetime import datetime
 from itertools import pairwise
 
 import numpy as np
@@ -88,7 +87,7 @@ def render_ctf(run: ProbeRun) -> dict[str, bytes]:
     """Return the files of a folder for babeltrace2, Trace Compass and similar programs, by name.
 
     Raises:
-        UsageError: the recording has no events.
+        UsageError: the run has no events.
         DecodeError: it is damaged.
     """
     check_events(run)
@@ -120,16 +119,15 @@ def _description(run: ProbeRun) -> str:
 
 def _clock(run: ProbeRun) -> str:
     """Return the description of the trace clock; without a rate, a tick is 1 ns."""
-    clock, began = run.clock, run.facts.time
+    clock, began_us = run.clock, run.facts.unix_us
     hz = clock.hz or _NS
     note = f"{clock.unit} of {clock.source}" + (
         "" if clock.hz else ", drawn as 1 ns each: not time"
     )
     lines = ["name = trace_clock;", f"description = {_quoted(note)};", f"freq = {hz};"]
-    if began:
-        since = datetime.fromisoformat(began) - datetime.fromisoformat("1970-01-01T00:00Z")
-        lines.append(f"offset_s = {since.days * 86_400 + since.seconds};")
-        lines.append(f"offset = {since.microseconds * hz // 10**6};")
+    if began_us is not None:
+        lines.append(f"offset_s = {began_us // 10**6};")
+        lines.append(f"offset = {began_us % 10**6 * hz // 10**6};")
     return "clock {\n" + "".join(f"    {line}\n" for line in lines) + "};\n"
 
 

@@ -56,11 +56,10 @@ class Stacks:
     """The rows of a Report by device and by stack.
 
     Attributes:
-        devices: where the rows were measured, in first-seen order.
-        device_of: for each row its device's index.
+        device_of: for each row the index of its device.
         frames: of each stack, outermost first: function, the user's label, compiler's flags,
             arguments. A stack is on one device: on another, the same frames are another stack.
-        stack_of: for each row its stack's index.
+        stack_of: for each row the index of its stack.
     """
 
     def __init__(self, calls: Calls) -> None:
@@ -113,23 +112,10 @@ def _frames(*names: Metric) -> tuple[str, ...]:
 
 def weights_of(column: Column) -> list[Weight | None]:
     """Return the total of each row in a column; None if it cannot be drawn."""
-    if column.kind is Count:
-        found = [value if value >= 0 else None for value in column.given]
-    elif column.kind is Duration:
-        found = [value if 0 <= value < inf else None for value in column.given]
-    elif column.kind is None:
-        found = list(map(_weight, column.given))
-    else:
-        found = [None] * len(column.given)
-    if column.rows is None:
-        return found
-    full: list[Weight | None] = [None] * column.length
-    for row, weight in zip(column.rows, found, strict=True):
-        full[row] = weight
-    return full
+    return list(map(_weight, column.filled(None)))
 
 
-def _weight(metric: Metric) -> Weight | None:
+def _weight(metric: Metric | None) -> Weight | None:
     if isinstance(metric, Count):
         return metric.value if metric.value >= 0 else None
     if isinstance(metric, Duration):
@@ -158,11 +144,7 @@ def metric_of_all(stacks: Stacks, metric: str | None) -> str:
 
 
 def _shared(columns: Sequence[tuple[str, Sequence[str]]], where: str) -> list[str]:
-    """Return the metrics that all have.
-
-    Args:
-        columns: devices, and the metrics that each has.
-        where: for the message.
+    """Return the metrics that all devices have.
 
     Raises:
         UsageError: they have no metric in common.
@@ -206,26 +188,20 @@ def _row_sums(report: Report, metric: str | None) -> dict[tuple[str, ...], int]:
     """Return the sum of each stack of a Report's rows, boards outermost."""
     stacks = Stacks(report.calls)
     name = metric_of_all(stacks, metric)
-    column = report.calls.column(name)
-    sums: dict[tuple[str, ...], int] = {}
-    for kind, total in ((Count, sum), (Duration, _nanoseconds)):
-        for (device, stack), weights in _by_stack(stacks, column.of(kind)).items():
-            frames = (stacks.devices[device], *stacks.frames[stack])
-            sums[frames] = sums.get(frames, 0) + total(weights)
-    if not sums:
+    counts: defaultdict[tuple[str, ...], int] = defaultdict(int)
+    times: defaultdict[tuple[str, ...], list[float]] = defaultdict(list)
+    weights = weights_of(report.calls.column(name))
+    for device, stack, weight in zip(stacks.device_of, stacks.stack_of, weights, strict=True):
+        frames = (stacks.devices[device], *stacks.frames[stack])
+        if isinstance(weight, int):
+            counts[frames] += weight
+        elif weight is not None:
+            times[frames].append(weight)
+    for frames, each in times.items():
+        counts[frames] += _nanoseconds(each)
+    if not counts:
         raise UsageError(f"No value of {name} is 0 or more: there is nothing to draw.")
-    return sums
-
-
-def _by_stack(stacks: Stacks, column: Column) -> dict[tuple[int, int], list[Any]]:
-    """Return what the rows of each device and stack weigh that can be drawn."""
-    found: defaultdict[tuple[int, int], list[Any]] = defaultdict(list)
-    for device, stack, weight in zip(
-        stacks.device_of, stacks.stack_of, weights_of(column), strict=True
-    ):
-        if weight is not None:
-            found[device, stack].append(weight)
-    return found
+    return counts
 
 
 def _nanoseconds(times_us: list[float]) -> int:
@@ -274,13 +250,7 @@ def render_speedscope(report: Report) -> str:
 def speedscope_text(
     name: str, frames: Sequence[dict[str, Any]], profiles: Sequence[_Profile]
 ) -> str:
-    """Return the text of a file for speedscope.
-
-    Args:
-        name: of the file.
-        frames: what profiles refer to by number.
-        profiles: at least one.
-    """
+    """Return the text of a file for speedscope; profiles refer to frames by number."""
     document = {
         "$schema": _SCHEMA,
         "exporter": f"boardprof@{__version__}",
@@ -358,10 +328,6 @@ def stacks_of(profile: Profile, metric: str | None = None) -> Mapping[Stack, int
     """Return the cost of each stack, inlined functions as frames of their own.
 
     The costs add up to that of the call; those of interrupts stand below `INTERRUPTED`, beside it.
-
-    Args:
-        profile: of a call.
-        metric: a column of it; see `Profile.metric`.
     """
     column = profile.column(metric)
     found: defaultdict[Stack, int] = defaultdict(int)
@@ -373,8 +339,6 @@ def stacks_of(profile: Profile, metric: str | None = None) -> Mapping[Stack, int
 
 def stack_sums(report: Report, metric: str | None = None) -> dict[tuple[str, ...], int]:
     """Return the cost of each stack within the calls of a Report, boards outermost, by names.
-
-    Nothing, if the Report has no profile.
 
     Raises:
         UsageError: the profiles have no metric in common.

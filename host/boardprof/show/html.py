@@ -318,12 +318,7 @@ def _wraps(report: Report, device: str) -> Iterable[tuple[str, str]]:
 
 
 def _warning_list(groups: Sequence[GroupSummary], doubts: Sequence[str] = ()) -> str:
-    """Return reasons to distrust the numbers, with each hint once; "" if there are none.
-
-    Args:
-        groups: the Report's `summaries`.
-        doubts: lines of the Report's configuration, such as ``Missing: ...``.
-    """
+    """Return reasons to distrust the numbers, with each hint once; "" if there are none."""
     by_hint = warnings_by_hint(groups)
     if not by_hint and not doubts:
         return ""

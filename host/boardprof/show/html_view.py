@@ -300,15 +300,7 @@ def _number(value: Number | str | None) -> int | float | str | None:
 
 
 def profile_views(report: Report, before: Report | None = None) -> list[dict[str, Any]]:
-    """Return the page's data of each profile in a Report as plain JSON.
-
-    Args:
-        report: what the page is about.
-        before: an older one; where it has a profile of the same row, the page shows the change.
-
-    Raises:
-        DecodeError: a profile is damaged.
-    """
+    """Return the page's data of each profile, with the change since that of the same row before."""
     older = {_identity_of(row): row.profile for row in profiles_of(before)} if before else {}
     return [_profile(row, older.get(_identity_of(row))) for row in profiles_of(report)]
 

@@ -38,7 +38,6 @@ class Column:
     """A column of a table.
 
     Attributes:
-        header: its name.
         cells: one for each row; "" if it has no value.
         is_text: align cells left; numbers are aligned right.
         group: a title above neighbouring columns, such as their board's name.
@@ -81,10 +80,21 @@ def text_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 
 
 def record_table(
-    headers: Sequence[str], rows: Sequence[Mapping[str, str]], texts: Collection[str]
+    headers: Iterable[str],
+    rows: Sequence[Mapping[str, str]],
+    texts: Collection[str] = (),
+    *,
+    optional: Collection[str] = (),
+    spare: Sequence[str] = (),
+    cuts_last: bool = False,
 ) -> Table:
-    """Return a table of rows with a cell for each header; columns in ``texts`` are aligned left."""
-    return Table([Column(h, [row[h] for row in rows], is_text=h in texts) for h in headers])
+    """Return a table of rows with a cell for each header.
+
+    Columns in ``texts`` are aligned left. Those in ``optional`` are left out if they have no value.
+    """
+    shown = [each for each in headers if each not in optional or any(row[each] for row in rows)]
+    columns = [Column(each, [row[each] for row in rows], each in texts) for each in shown]
+    return Table(columns, spare=spare, cuts_last=cuts_last)
 
 
 def plain(page: Page) -> str:
@@ -93,17 +103,11 @@ def plain(page: Page) -> str:
 
 
 def fitted(page: Page, width: int, *, styled: bool) -> str:
-    """Return a page as text for a terminal.
+    """Return a page as text for a terminal, with lines no longer than ``width`` columns.
 
-    Args:
-        page: what to show.
-        width: of the terminal, in columns; 0 if not known. Below 20, nothing is fitted.
-        styled: make headers and totals bold, and lines beside the tables dim.
-
-    Returns:
-        Lines no longer than ``width``. A wider table is split into blocks of columns, one below the
-        other. Each block repeats the columns that identify its rows. Other lines are folded at
-        blanks.
+    A wider table is split into blocks of columns, one below the other. Each block repeats the
+    columns that identify its rows. Other lines are folded at blanks. Below 20 columns, nothing is
+    fitted; 0 stands for a width that is not known.
     """
     lines: list[str] = []
     for is_table, parts in groupby(page, lambda part: isinstance(part, Table)):

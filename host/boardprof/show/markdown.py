@@ -39,13 +39,11 @@ from boardprof.show.cells import (
     text_of,
 )
 from boardprof.show.comparison_table import (
-    certainty,
     change_rows,
-    change_text,
+    comparison_cells,
     headline,
     judged_text,
     means_line,
-    median_text,
     reason_title,
     rest_text,
     row_title,
@@ -101,13 +99,7 @@ def code(text: str) -> str:
 
 
 def markdown_table(headers: list[str], rows: list[list[str]], *, left: int = 1) -> str:
-    """Return a table; the first ``left`` columns are aligned left, the others right.
-
-    Args:
-        headers: one for each column, already safe as Markdown.
-        rows: cells, likewise.
-        left: number of columns with text.
-    """
+    """Return a table of safe Markdown whose first ``left`` columns are aligned left."""
     rule = [":--" if i < left else "--:" for i in range(len(headers))]
     return "".join(f"| {' | '.join(line)} |\n" for line in (headers, rule, *rows))
 
@@ -263,10 +255,9 @@ def comparison_markdown(comparison: Comparison) -> str:
 def _reason(place: tuple[str, ...], difference: ProfileDifference) -> str:
     """Return the places at which a function changed."""
     headers = ["Where", "What", "Source", "Before", "After", "Change"]
-    cells = [
-        [code(row.where), plain_text(row.what), code(row.source), row.before, row.after, row.change]
-        for row in change_rows(difference)
-    ]
+    marked = {"Where": code, "What": plain_text, "Source": code}
+    rows = change_rows(difference)
+    cells = [[marked.get(header, str)(row[header]) for header in headers] for row in rows]
     rest = rest_text(difference)
     table = markdown_table(headers, cells, left=3)
     more = f"\n{plain_text(rest)}\n" if rest else ""
@@ -285,20 +276,15 @@ def _counts(row: Difference) -> bool:
 
 
 def _table(rows: Sequence[Difference], unjudged: Mapping[tuple[str, ...], list[Unjudged]]) -> str:
-    cells = [_comparison_cells(row, unjudged.get(place_of(row), ())) for row in rows]
-    return markdown_table(_HEADERS, cells, left=2)
-
-
-def _comparison_cells(row: Difference, unjudged: Sequence[Unjudged]) -> list[str]:
-    return [
-        code(row_title(row)),
-        code(row.metric),
-        median_text(row.before, row.kind),
-        median_text(row.after, row.kind),
-        change_text(row),
-        certainty(row).replace("<", "&lt;"),
-        _verdict(row, unjudged),
-    ]
+    lines = []
+    for row in rows:
+        missing = unjudged.get(place_of(row), ())
+        cells = comparison_cells(row, missing)
+        shown = [cells[header] for header in _HEADERS[2:-2]]
+        certain = cells["Certainty"].replace("<", "&lt;")
+        line = [code(row_title(row)), code(row.metric), *shown, certain, _verdict(row, missing)]
+        lines.append(line)
+    return markdown_table(_HEADERS, lines, left=2)
 
 
 def _verdict(row: Difference, unjudged: Sequence[Unjudged]) -> str:

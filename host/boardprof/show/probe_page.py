@@ -29,11 +29,7 @@ MOST_EVENTS = 200_000
 
 
 def render_probe_page(run: ProbeRun, places: Mapping[int, str] | None = None) -> str:
-    """Return a recording as an HTML page.
-
-    Args:
-        run: what was recorded.
-        places: file and line of callers that took memory, by address.
+    """Return a run as an HTML page; ``places`` has file and line of callers that took memory.
 
     Raises:
         UsageError: it has more than `MOST_EVENTS`.

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -63,7 +62,7 @@ def render_perfetto(run: ProbeRun) -> bytes:
 
 
 def _packets(drawing: ProbeTracks) -> Iterator[bytes]:
-    yield _packet(_clocks(drawing.run.facts.time))
+    yield _packet(_clocks(drawing.run.facts.unix_us))
     names = (
         message(2, number(1, i), text(2, name)) for i, name in enumerate(drawing.names, 1)
     )  # InternedData.event_names
@@ -93,13 +92,11 @@ def _packet(*content: bytes) -> bytes:
     return message(_PACKET, *content, _SEQUENCE)
 
 
-def _clocks(began: str) -> bytes:
+def _clocks(began_us: int | None) -> bytes:
     """Return when the trace's time 0 was, if it is known."""
     clocks = [message(1, number(1, _BOOTTIME), number(2, 0))]
-    if began:
-        since = datetime.fromisoformat(began) - datetime.fromisoformat("1970-01-01T00:00Z")
-        ns = (since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1000
-        clocks.append(message(1, number(1, _REALTIME), number(2, ns)))
+    if began_us is not None:
+        clocks.append(message(1, number(1, _REALTIME), number(2, began_us * 1000)))
     return message(_CLOCK_SNAPSHOT, *clocks, number(2, _BOOTTIME))
 
 

@@ -332,7 +332,7 @@ class _Core:
         line = self._timeline
         passes, ranges = line.interrupts, line.ranges
         inner = np.flatnonzero(ranges.level > 0)
-        inner_name = self._interrupt[self._begins(ranges, inner)]
+        inner_name = self._interrupt[ranges.at[inner]]
         pass_name = self._pass_names(passes)
         marked = np.where(self._marks & (line.level > 0), self._interrupt, -1)
         for name in np.unique(np.concatenate([pass_name, inner_name, marked[marked >= 0]])):
@@ -341,17 +341,6 @@ class _Core:
             slices = [np.concatenate(pair) for pair in zip(own, more, strict=True)]
             title = self._drawing.names[int(name)]
             yield self._track(TrackKind.INTERRUPT, title, slices, marked == name)
-
-    def _begins(self, passes: Passes, which: Ints) -> Ints:
-        """Return the events with which passes in interrupts begin."""
-        line, found = self._timeline, np.zeros(len(which), np.int64)
-        for number in np.unique(passes.number[which]).tolist():
-            for level in np.unique(passes.level[which]).tolist():
-                mine = (passes.number[which] == number) & (passes.level[which] == level)
-                events = np.flatnonzero((line.events.number == number) & (line.level == level))
-                times = line.events.time[events]
-                found[mine] = events[np.searchsorted(times, passes.begin[which][mine])]
-        return found
 
     def _pass_names(self, passes: Passes) -> Ints:
         found = np.zeros(len(passes), np.int64)

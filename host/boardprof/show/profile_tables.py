@@ -12,7 +12,7 @@ from boardprof.results.report.profile import Interval, LineCost, Profile
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import ProfiledRow, profiles_of
 from boardprof.show.cells import plural
-from boardprof.show.layout import Column, Page, Table
+from boardprof.show.layout import Page, Table, record_table
 
 CONTEXT = 2
 """Lines of source that are shown around those that ran."""
@@ -41,36 +41,31 @@ def profiles_in(report: Report) -> list[ProfiledRow]:
 
 
 def functions_page(profile: Profile, metric: str | None = None, most: int | None = None) -> Page:
-    """Return the functions of a call, the one that costs most by itself first.
-
-    Args:
-        profile: of the call.
-        metric: what is shown; see `Profile.metric`.
-        most: rows; None for all.
-    """
+    """Return the functions of a call, or the ``most`` first; those that cost most come first."""
     found = profile.functions(metric)
     shown = found if most is None else found[:most]
     total = profile.sum(metric)
-    totals = [each.total for each in shown]
-    columns = [
-        Column("Function", [each.name for each in shown]),
-        Column("Self" if profile.exact else "Samples", [f"{each.self:,}" for each in shown]),
-        Column("Self %", [_percent(each.self, total) for each in shown]),
-        Column(_INTERVAL, [interval_text(each.interval) for each in shown]),
-        Column("Total", ["" if cost is None else f"{cost:,}" for cost in totals]),
-        Column("Total %", ["" if cost is None else _percent(cost, total) for cost in totals]),
-        Column("Calls", [f"{each.calls:,}" if each.calls else "" for each in shown]),
-        Column("Where", [_place(each.file, each.line) for each in shown], is_text=True),
+    own = "Self" if profile.exact else "Samples"
+    headers = ["Function", own, "Self %", _INTERVAL, "Total", "Total %", "Calls", "Where"]
+    rows = [
+        {
+            "Function": each.name,
+            own: f"{each.self:,}",
+            "Self %": _percent(each.self, total),
+            _INTERVAL: interval_text(each.interval),
+            "Total": "" if each.total is None else f"{each.total:,}",
+            "Total %": "" if each.total is None else _percent(each.total, total),
+            "Calls": f"{each.calls:,}" if each.calls else "",
+            "Where": _place(each.file, each.line),
+        }
+        for each in shown
     ]
     unknown = () if profile.exact else ("Total", "Total %", "Calls")
-    columns = [
-        each
-        for each in columns
-        if each.header not in unknown and (each.header != _INTERVAL or any(each.cells))
-    ]
+    kept = [header for header in headers if header not in unknown]
     rest = len(found) - len(shown)
     left = [f"{rest} more function{'s' * (rest > 1)}: --all"] if rest else []
-    return [Table(columns, spare=("Total %", "Where")), *left]
+    spare = ("Total %", "Where")
+    return [record_table(kept, rows, ["Where"], optional=[_INTERVAL], spare=spare), *left]
 
 
 def titles(rows: Sequence[ProfiledRow]) -> list[str]:
@@ -180,29 +175,29 @@ def _sum(lines: Mapping[int, Sequence[LineCost]]) -> int:
 
 def _listing(lines: Mapping[int, Sequence[LineCost]], text: str, total: int) -> Table:
     source = text.splitlines()
-    rows = list(_rows(lines, source))
-    own = [sum(each.self for each in lines.get(number, ())) for number in rows]
-    below = [sum(each.calls for each in lines.get(number, ())) for number in rows]
-    times = [max((e.executions for e in lines.get(number, ())), default=0) for number in rows]
-    words = [
-        "..." if number < 0 else source[number - 1].expandtabs(4) if number <= len(source) else ""
-        for number in rows
-    ]
-    ranges = [
-        " | ".join(filter(None, (interval_text(each.interval) for each in lines.get(number, ()))))
-        for number in rows
-    ]
-    columns = [
-        Column("Line", [str(number) if number > 0 else "" for number in rows]),
-        Column("Samples" if any(ranges) else "Self", [f"{cost:,}" if cost else "" for cost in own]),
-        Column("Self %", [_percent(cost, total) if cost else "" for cost in own]),
-        Column(_INTERVAL, ranges),
-        Column("Calls' cost", [f"{cost:,}" if cost else "" for cost in below]),
-        Column("Times", [f"{count:,}" if count else "" for count in times]),
-        Column("Source", words, is_text=True),
-    ]
-    kept = [each for each in columns if any(each.cells)]
-    return Table(kept, spare=("Calls' cost", "Times"), cuts_last=True)
+    is_sampled = any(each.interval is not None for found in lines.values() for each in found)
+    own = "Samples" if is_sampled else "Self"
+    headers = ["Line", own, "Self %", _INTERVAL, "Calls' cost", "Times", "Source"]
+    rows = []
+    for number in _rows(lines, source):
+        costs = lines.get(number, ())
+        cost = sum(each.self for each in costs)
+        below = sum(each.calls for each in costs)
+        times = max((each.executions for each in costs), default=0)
+        row = {
+            "Line": f"{number}" if number > 0 else "",
+            own: f"{cost:,}" if cost else "",
+            "Self %": _percent(cost, total) if cost else "",
+            _INTERVAL: " | ".join(filter(None, (interval_text(e.interval) for e in costs))),
+            "Calls' cost": f"{below:,}" if below else "",
+            "Times": f"{times:,}" if times else "",
+            "Source": "..." if number < 0 else "",
+        }
+        if 1 <= number <= len(source):
+            row["Source"] = source[number - 1].expandtabs(4)
+        rows.append(row)
+    spare = ("Calls' cost", "Times")
+    return record_table(headers, rows, ["Source"], optional=headers, spare=spare, cuts_last=True)
 
 
 def _rows(lines: Mapping[int, object], source: Sequence[str]) -> Iterator[int]:
@@ -245,7 +240,9 @@ def instructions_page(profile: Profile, metric: str | None = None) -> Page:
 def _instruction_table(
     profile: Profile, numbers: Sequence[int], costs: Mapping[int, Sequence[int]], total: int
 ) -> Table:
-    rows: list[tuple[str, str, str, str, str]] = []
+    first = "Times" if profile.exact else "Samples"
+    headers = ["Address", first, "Self", "Self %", "Instruction"]
+    rows: list[dict[str, str]] = []
     last = None
     for number in numbers:
         instruction = profile.instructions[number]
@@ -254,21 +251,21 @@ def _instruction_table(
         if place != last and place[1]:
             lines = profile.sources.get(place[0], "").splitlines()
             said = lines[place[1] - 1].strip() if place[1] <= len(lines) else ""
-            rows.append(("", "", "", "", f"{_place(*place)}  {said}".rstrip()))
+            text = f"{_place(*place)}  {said}".rstrip()
+            rows.append({**dict.fromkeys(headers, ""), "Instruction": text})
         last = place
         times, cost = costs[number]
-        share = _percent(cost, total)
-        text = "    " + instruction.text.replace("\t", " ")
-        rows.append((f"{instruction.address:x}", f"{times:,}", f"{cost:,}", share, text))
-    first = "Times" if profile.exact else "Samples"
-    headers = ("Address", first, "Self", "Self %", "Instruction")
-    columns = [
-        Column(header, cells, is_text=header == "Instruction")
-        for header, cells in zip(headers, zip(*rows, strict=True), strict=True)
-    ]
+        row = {
+            "Address": f"{instruction.address:x}",
+            first: f"{times:,}",
+            "Self": f"{cost:,}",
+            "Self %": _percent(cost, total),
+            "Instruction": "    " + instruction.text.replace("\t", " "),
+        }
+        rows.append(row)
     if len(profile.columns) == 1:  # each time costs one
-        del columns[2]
-    return Table(columns, cuts_last=True)
+        headers.remove("Self")
+    return record_table(headers, rows, ["Instruction"], cuts_last=True)
 
 
 def interval_text(interval: Interval | None) -> str:

@@ -249,13 +249,14 @@ def statistics_page(report: Report) -> Page:
     notes = [_left_out(each) for each in left_out(report)]
     if not rows:
         return ["There are no samples.", *notes]
-    headers = [name for name in rows[0] if name not in _OPTIONAL or any(row[name] for row in rows)]
+    table = record_table(rows[0], rows, _LEFT, optional=_OPTIONAL)
+    headers = [column.header for column in table.columns]
     has_exact = any(row["CV"] == _EXACT for row in rows)
     shown = [
         text for name, text in _NOTES.items() if name in headers or (name == _EXACT and has_exact)
     ]
     legend = f"Values are per {one_of(group.key.label for group in groups)}."
-    return [record_table(headers, rows, _LEFT), "", legend, *shown, *notes]
+    return [table, "", legend, *shown, *notes]
 
 
 def _statistic_cells(group: GroupSummary) -> dict[str, str]:

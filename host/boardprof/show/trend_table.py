@@ -92,11 +92,7 @@ def _rank(trend: Trend) -> int:
 
 
 def trend_page(trends: Sequence[tuple[Trend, Sequence[RunName]]]) -> Page:
-    """Return a table for each row of a Report, with a line for each metric, and the changes.
-
-    Args:
-        trends: each with the names of its runs.
-    """
+    """Return a table for each row of a Report, with a line for each metric, and the changes."""
     by_row: dict[str, list[tuple[Trend, Sequence[RunName]]]] = {}
     for trend, names in trends:
         by_row.setdefault(row_title(trend.row), []).append((trend, names))

@@ -14,7 +14,6 @@ class Scalar:
     """A type that one word of a call can carry.
 
     Attributes:
-        text: as in signatures: i8 ... i64, u8 ... u64, f32, f64 or bool.
         c_type: the type with the same size and calling convention, as in
             ``stdint.h`` and ``stdbool.h``.
         size: in bytes; the alignment is at most that.
@@ -84,11 +83,9 @@ class Struct:
 
     Attributes:
         name: its tag, else its typedef, else ``anonymous``.
-        size: bytes.
         fields: in the order of the source; those of a union overlap. Empty if the type of a member
             is not known. The struct is then passed as bytes. Also empty where another pointer leads
             to the struct: `CFunction.structs` has its fields.
-        is_union: whether it is a union.
     """
 
     name: str
@@ -135,8 +132,6 @@ class Pointer:
 
     Attributes:
         element: the type that it points to; None for ``void``, whose elements are bytes.
-        const: whether the function only reads it.
-        size: bytes of the pointer itself.
         by_value: the function takes or returns the struct itself. The call takes it from the arena,
             or puts it there.
     """
@@ -193,15 +188,12 @@ class CFunction:
         name: as in C; in C++ with its scope, ``k::dot``, and with the types of its parameters if
             several functions have that name.
         parameters: in order; empty if ``reason`` is set.
-        result: None for void.
         setup: ``void <name>_setup(void)``, which prepares it; None if absent.
         check: ``int <name>_check(void)``, which returns 0 when its results are right; None if
             absent.
         source: the translation unit, relative to the folder it was compiled in.
-        reason: why it cannot be called over the wire, None if it can.
         line: of its definition in ``source``; 0 if not known.
         linkage: its name for the linker, if that differs from ``name``; else "".
-        structs: the structs that pointers in other structs lead to.
         wrapper: C code of a function that calls it and can be called itself; "" if it needs none.
     """
 
@@ -224,13 +216,7 @@ class CFunction:
 
 
 class HiddenFunction(NamedTuple):
-    """A function that cannot be called from outside its source.
-
-    Attributes:
-        name: as in the source.
-        source: its translation unit.
-        why: the reason, and a remedy.
-    """
+    """A function that cannot be called from outside its source."""
 
     name: str
     source: str
@@ -254,10 +240,6 @@ def wire_signature(fn: CFunction, room: int = LONGEST_SIGNATURE) -> str | None:
 
     If it is too long, parameters are called ``a``, ``b``, ... If that is still too long, pointers
     are ``void*``. A host that knows the source takes names and types from there.
-
-    Args:
-        fn: the function.
-        room: bytes for it.
     """
     room = min(room, LONGEST_SIGNATURE)
     return next((text for text in signature_forms(fn) if len(text.encode()) <= room), None)

@@ -20,8 +20,13 @@ from typing import Any
 
 from boardprof.base.errors import UsageError
 from boardprof.base.writing import unwritable
-from boardprof.target.descriptions.board_file import BOARD_FILE, is_board_name, load_board
-from boardprof.target.descriptions.board_lookup import board_spec, find_boards
+from boardprof.target.descriptions.board import (
+    BOARD_FILE,
+    board_spec,
+    find_boards,
+    is_board_name,
+    load_board,
+)
 from boardprof_protocol.blob import encode_blob
 from boardprof_protocol.c_header import own_header
 from boardprof_protocol.collectors import collector_layouts
@@ -68,21 +73,7 @@ _SOURCES = {".c", ".h", ".S", ".ld"}
 
 
 def new_board(name: str, like: str, folder: Path) -> Path:
-    """Make the folder of a new board, which builds at once.
-
-    Args:
-        name: the board's, and its folder's.
-        like: the board that it is most like.
-        folder: where the new folder is made.
-
-    Returns:
-        The new folder.
-
-    Raises:
-        UnknownNameError: the board ``like`` does not exist.
-        UsageError: the name is taken or none, or the folder is there or cannot be written; nothing
-            remains.
-    """
+    """Make the folder of a new board, which builds at once."""
     model = board_spec(like)
     target = folder / name
     if not is_board_name(name):
@@ -180,12 +171,7 @@ _NEW_VECTORS = "new vectors, valid and invalid"
 
 @dataclass(frozen=True)
 class NewCollector:
-    """The created files and the next steps.
-
-    Attributes:
-        files: that were written.
-        steps: for people, in order.
-    """
+    """The created files and the next steps."""
 
     files: tuple[Path, ...]
     steps: tuple[str, ...]
@@ -205,12 +191,7 @@ class _Place:
 def new_collector(name: str, folder: Path) -> NewCollector:
     """Write the files of a collector.
 
-    Args:
-        name: of the collector and of its counter.
-        folder: a checkout of boardprof, a board's folder, or that of a Python package.
-
-    Raises:
-        UsageError: the name is none or taken, or a file is there already or cannot be written.
+    ``folder``: a checkout of boardprof, a board's folder, or that of a Python package.
     """
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} is not a valid collector name: use a-z, then a-z, 0-9 and _.")

@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING
 
 from boardprof.base.errors import RpcError, UsageError, agent_option
 from boardprof.base.metrics import Metric
-from boardprof.compat.torch.device_spans import DeviceSpan, sample_spans, tick_counter, window_span
-from boardprof.compat.torch.records import Record
+from boardprof.compat.torch.board_activity import (
+    DeviceSpan,
+    sample_spans,
+    tick_counter,
+    window_span,
+)
+from boardprof.compat.torch.host_events import HostEvent
 from boardprof.compat.torch.settings import NotSupportedByAgentError
 from boardprof.measure.sampling.counted_pass import CountedPass, PackedCall, Value
 from boardprof.measure.sampling.window import Window
@@ -44,18 +49,7 @@ class CallCounters:
     def __init__(
         self, board: Board, metrics: Sequence[str], *, mask_interrupts: bool = False
     ) -> None:
-        """Choose the collectors and program the programmable ones.
-
-        Args:
-            board: with an open session.
-            metrics: names of counters, events or formulas.
-            mask_interrupts: whether no interrupt runs while the board counts a call alone.
-
-        Raises:
-            UnknownNameError: the board has no such metric.
-            UsageError: it does not count one of them, or not all at once; or it cannot mask
-                interrupts, or not in a call that is made only once.
-        """
+        """Choose the collectors and program the programmable ones."""
         flags = _flags(board.link, mask_interrupts)
         self._board = board
         self._asked = tuple(metrics)
@@ -84,18 +78,12 @@ class CallCounters:
         )
 
     def through(
-        self, record: Record, function: RemoteFunction, value: Value, is_plain: bool
+        self, record: HostEvent, function: RemoteFunction, value: Value, is_plain: bool
     ) -> Value:
         """Return a function that makes a call and counts; the record has the counts afterwards.
 
-        Args:
-            record: of the call.
-            function: that is called.
-            value: makes the call.
-            is_plain: whether ``value`` does nothing else.
-
-        Raises:
-            NotSupportedByAgentError: a window is needed, and the agent cannot keep windows open.
+        ``is_plain``: ``value`` does nothing but make the call. Raises NotSupportedByAgentError if a
+        window is needed, and the agent cannot keep windows open.
         """
         is_returned = self._returns is not False or function.signature.result == "void"
         if is_plain and function.info.measurable and is_returned:
@@ -104,7 +92,7 @@ class CallCounters:
 
     # -- measured by the board ------------------------------------------------------------------
 
-    def _measured(self, record: Record, function: RemoteFunction, value: Value) -> Value:
+    def _measured(self, record: HostEvent, function: RemoteFunction, value: Value) -> Value:
         is_void = function.signature.result == "void"
         wanted = MeasureFlag(0) if is_void else MeasureFlag.RESULT
 
@@ -122,7 +110,7 @@ class CallCounters:
 
         return call
 
-    def _note_sample(self, record: Record, measurement: Measurement) -> None:
+    def _note_sample(self, record: HostEvent, measurement: Measurement) -> None:
         (sample,) = measurement.samples
         if interrupts_in(sample):
             record.args["interrupts"] = interrupts_in(sample)
@@ -131,7 +119,7 @@ class CallCounters:
         record.metrics = self._metrics(nets, sample.readings)
         record.spans = tuple(sample_spans(measurement, self._pass.layouts))
 
-    def note_measurement(self, record: Record, measurement: Measurement) -> None:
+    def note_measurement(self, record: HostEvent, measurement: Measurement) -> None:
         """Add the sums of the call counters over a measurement's samples to its record."""
         counted = [name for name in measurement.counters if name in self._selection.counters]
         samples = measurement.samples
@@ -151,7 +139,7 @@ class CallCounters:
                     "it by board.profile",
                 )
 
-    def _in_windows(self, record: Record, value: Value) -> Value:
+    def _in_windows(self, record: HostEvent, value: Value) -> Value:
         def call(function_id: int, packed: bytes, count: int, name: str) -> object:
             self._check_windows(name)
             self._pass.renew()
@@ -161,7 +149,7 @@ class CallCounters:
         return call
 
     @contextmanager
-    def _around(self, record: Record) -> Iterator[None]:
+    def _around(self, record: HostEvent) -> Iterator[None]:
         windows: list[Window] = []
         with ExitStack() as stack:
             for collector in self._collectors:
@@ -239,11 +227,7 @@ class CallCounters:
 
 
 def _flags(link: BoardLink, mask_interrupts: bool) -> MeasureFlag:
-    """Return the flags of single calls.
-
-    Raises:
-        UsageError: the board cannot mask interrupts, or only after an unmasked call.
-    """
+    """Return the flags of single calls."""
     flags = link.flags(mask=mask_interrupts)
     if flags and link.interrupts is not None and link.interrupts.needs_trial:
         raise UsageError(
@@ -255,11 +239,7 @@ def _flags(link: BoardLink, mask_interrupts: bool) -> MeasureFlag:
 
 
 def _programmed(board: Board, chosen: Pass) -> tuple[Slots, ...]:
-    """Program the programmable collectors.
-
-    Raises:
-        UsageError: the board refuses an event.
-    """
+    """Program the programmable collectors."""
     slots = chosen.slots(board.offer.programmable)
     for name, why in ((n, w) for each in slots for n, w in each.refused.items()):
         raise UsageError(

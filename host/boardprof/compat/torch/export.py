@@ -14,11 +14,10 @@ from typing import Protocol
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.metrics import Count, Duration, metric_called, raw_of
 from boardprof.base.writing import unwritable
-from boardprof.compat.torch.device_spans import DeviceSpan
+from boardprof.compat.torch.board_activity import Action, DeviceSpan
 from boardprof.compat.torch.events import FunctionEvent
-from boardprof.compat.torch.memory_change import Action
+from boardprof.compat.torch.host_events import HostEvent, Thread
 from boardprof.compat.torch.memory_timeline import memory_of
-from boardprof.compat.torch.records import Record, Thread
 from boardprof.compat.torch.settings import ProfilerActivity
 from boardprof.compat.torch.table import of_device
 from boardprof.compat.torch.trace import Trace
@@ -49,16 +48,7 @@ def chrome_trace_text(
     with_ranges: bool = False,
     with_memory: bool = False,
 ) -> str:
-    """Return a trace in Chrome's format.
-
-    Args:
-        trace: what was recorded.
-        metadata: further keys beside the events.
-        activities: the recorded ones; without the host, its threads have no lanes.
-        with_modules: whether each event names the ranges around it.
-        with_ranges: whether ranges and marks on boards are shown.
-        with_memory: whether changes of their memory are shown, as instants.
-    """
+    """Return a trace in Chrome's format; without the host's activity, its threads have no lanes."""
     events: list[TraceEvent] = []
     if ProfilerActivity.CPU in activities:
         shown = [each for each in trace.events if each.kind != "device_range"]
@@ -103,7 +93,7 @@ def _host_event(event: FunctionEvent, lane: int, with_modules: bool) -> TraceEve
     return TraceEvent(event.name, start, end - start, _host(event.thread, lane), args, event.kind)
 
 
-def _mark(record: Record, trace: Trace, lanes: Mapping[FunctionEvent, int]) -> TraceEvent:
+def _mark(record: HostEvent, trace: Trace, lanes: Mapping[FunctionEvent, int]) -> TraceEvent:
     start_us = (record.start_ns - trace.base_ns) / 1e3
     around = trace.around_marks.get(record)
     # The event around it may be on another thread.
@@ -193,16 +183,8 @@ def stacks_text(trace: Trace, metric: str) -> str:
     Times are in whole nanoseconds: a board's function may take less than a microsecond, and
     programs for flame graphs read whole numbers.
 
-    Args:
-        trace: what was recorded.
-        metric: ``self_cpu_time_total``, ``self_device_time_total``, or a counter of calls. If
-            several boards have it, they are the outermost frames. Names of raw counters say so.
-            ``device_memory_usage`` is the bytes that were taken, whether or not they were given
-            back; the innermost frame is where.
-
-    Raises:
-        UnknownNameError: there is no such metric.
-        UsageError: no event has a value of 1 or more, so there would be no line.
+    If several boards have the metric, they are the outermost frames. ``device_memory_usage`` is the
+    bytes that were taken, whether or not they were given back; the innermost frame is where.
     """
     if metric == _MEMORY and any(event.memory for event in trace.events):
         return _memory_stacks(trace)
@@ -284,11 +266,7 @@ def _has_call_with(event: FunctionEvent, metric: str) -> bool:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a file, compressed if its name ends in ``.gz``.
-
-    Raises:
-        UsageError, StorageError: it cannot be written.
-    """
+    """Write a file, compressed if its name ends in ``.gz``."""
     content = text.encode()
     if os.fspath(path).endswith(".gz"):
         # Leave out the time of day, so that the same trace makes the same file.
@@ -350,16 +328,10 @@ def tensorboard_trace_handler(
 
 
 def lanes_of(events: Sequence[FunctionEvent]) -> dict[FunctionEvent, int]:
-    """Distribute events over lanes, so that on each lane all events nest.
+    """Return each event's lane within its thread, from 1; on each lane all events nest.
 
     Trace viewers only know times. On the same lane, what one task does while another waits would
     appear inside the other's range.
-
-    Args:
-        events: of one trace, linked.
-
-    Returns:
-        The number of each event's lane within its thread, from 1.
     """
     threads: dict[Thread, list[list[FunctionEvent]]] = {}
     lanes: dict[FunctionEvent, int] = {}

@@ -17,8 +17,7 @@ from typing import TypeVar
 
 from boardprof.base.errors import UsageError
 
-__all__ = ["Formula", "add", "addmm", "bmm", "conv2d", "flops_of", "mm", "mul"]
-__all__ += ["register_flops", "unregister_flops"]
+__all__ = ["add", "addmm", "bmm", "conv2d", "mm", "mul", "register_flops", "unregister_flops"]
 
 Shape = Sequence[int]
 
@@ -62,16 +61,7 @@ def unregister_flops(function: str) -> None:
 def flops_of(
     function: str, shapes: Mapping[str, tuple[int, ...]], args: Mapping[str, float]
 ) -> int | None:
-    """Return the operations of one call; None if there is no formula.
-
-    Args:
-        function: name of the called function.
-        shapes: shapes of its arrays, by parameter, as passed by the caller.
-        args: values of its scalars, by parameter.
-
-    Raises:
-        UsageError: the formula fails, or does not return a count.
-    """
+    """Return the operations of one call; None if there is no formula."""
     formula = _FORMULAS.get(function)
     if formula is None:
         return None

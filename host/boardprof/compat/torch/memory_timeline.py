@@ -10,11 +10,10 @@ from html import escape
 from itertools import accumulate
 
 from boardprof.base.errors import BoardprofError, UsageError
-from boardprof.compat.torch.board_probes import CallProbes
+from boardprof.compat.torch.board_activity import Action, CallProbes, MemoryChange
 from boardprof.compat.torch.events import FunctionEvent
-from boardprof.compat.torch.memory_change import Action, MemoryChange
 from boardprof.show.probe_tables import WITHOUT_MEMORY
-from boardprof.target.elf.call_sites import call_sites_of_build
+from boardprof.target.elf.binutils import call_sites_of_build
 
 CATEGORIES = 8
 """Of torch. The last one is memory whose use is not known, as all memory of a board."""
@@ -47,30 +46,18 @@ def memory_places(events: Iterable[FunctionEvent]) -> tuple[Places, list[str]]:
 
 @dataclass(frozen=True)
 class BoardMemory:
-    """What happened to memory in all calls.
+    """What happened to memory in all calls."""
 
-    Attributes:
-        changes: in their order; first, what existed before the trace.
-        of_call: the changes of each call.
-        exact: calls whose changes are known exactly: no events were dropped, and each block that
-            was given back is known, or existed before the trace.
-        unknown: blocks given back that recording did not see taken, on boards whose agent does not
-            count what existed.
-    """
-
-    changes: tuple[MemoryChange, ...]
+    changes: tuple[MemoryChange, ...]  # in their order; first, what existed before the trace
     of_call: dict[FunctionEvent, tuple[MemoryChange, ...]]
+    # no events dropped, and each block given back is known, or existed before
     exact: frozenset[FunctionEvent]
+    # blocks given back that recording did not see taken, where existing ones are not counted
     unknown: int
 
 
 def memory_of(events: Iterable[FunctionEvent], places: Places | None = None) -> BoardMemory:
-    """Put the memory events of calls together; a block may be given back in a later call.
-
-    Args:
-        events: of a trace.
-        places: where blocks were taken, if known.
-    """
+    """Put the memory events of calls together; a block may be given back in a later call."""
     known = _Known(places or {})
     of_call: dict[FunctionEvent, tuple[MemoryChange, ...]] = {}
     exact: set[FunctionEvent] = set()

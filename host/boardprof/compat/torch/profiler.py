@@ -11,20 +11,21 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from boardprof.base.errors import UsageError
 from boardprof.compat.torch.flops import flops_of
+from boardprof.compat.torch.host_events import HostEvent, record_function
 from boardprof.compat.torch.recorder import Recorded, Recorder
-from boardprof.compat.torch.records import Record, record_function
 from boardprof.compat.torch.results import Results
 from boardprof.compat.torch.settings import (
     ProfilerAction,
     ProfilerActivity,
     Schedule,
+    Settings,
     always,
-    checked_settings,
+    chosen_activities,
+    chosen_metrics,
 )
 from boardprof.compat.torch.trace import make_trace
 
@@ -115,16 +116,18 @@ class profile(Results):
             UsageError: no activity, an unknown setting, metrics without boards, masked interrupts
                 without metrics, or a callback that cannot be called.
         """
-        settings = checked_settings(
-            activities,
-            record_shapes=record_shapes,
-            profile_memory=profile_memory,
-            with_stack=with_stack,
-            with_flops=with_flops,
-            with_modules=with_modules,
-            experimental_config=experimental_config,
-            metrics=metrics,
-            mask_interrupts=mask_interrupts,
+        chosen = chosen_activities(activities)
+        names = chosen_metrics(experimental_config, metrics, chosen)
+        settings = Settings(
+            chosen,
+            record_shapes,
+            profile_memory,
+            bool((experimental_config or {}).get("device_ranges")),
+            with_stack,
+            with_flops,
+            with_modules,
+            names,
+            mask_interrupts,
         )
         for name, function in (
             ("schedule", schedule),
@@ -195,12 +198,7 @@ class profile(Results):
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop; events recorded before an error are kept."""
         self.stop()
 
@@ -226,11 +224,7 @@ class profile(Results):
     def _go(self, before: ProfilerAction, now: ProfilerAction | None) -> None:
         """Do what is due between two steps, and then raise any error of a handler.
 
-        After any other error nothing is recorded.
-
-        Args:
-            before: the action of the step that has ended.
-            now: that of the next step; None if the profile ends.
+        After any other error nothing is recorded. ``now`` is None if the profile ends.
         """
         self._handler_error = None
         try:
@@ -268,13 +262,7 @@ class profile(Results):
         recorder, self._recorder = self._recorder, None
         recorded = recorder.finish()
         failed: dict[str, str] = {}
-        trace = make_trace(
-            recorded,
-            functools.partial(self._flops, failed),
-            with_ranges=self._settings.device_ranges,
-            with_memory=self._settings.profile_memory,
-            with_places=self._settings.with_stack,
-        )
+        trace = make_trace(recorded, self._settings, functools.partial(self._flops, failed))
         trace = replace(trace, diagnostics=(*trace.diagnostics, *failed.values()))
         if self._accumulates and self._trace is not None:
             trace = self._trace.and_then(trace)
@@ -299,7 +287,7 @@ class profile(Results):
             except Exception as error:  # any error of a user's handler; the profile goes on
                 self._handler_error = error
 
-    def _flops(self, failed: dict[str, str], record: Record) -> int | None:
+    def _flops(self, failed: dict[str, str], record: HostEvent) -> int | None:
         """Return the operations of one call; failures are noted once for each function."""
         if not self._settings.with_flops or not record.board or record.shapes is None:
             return None

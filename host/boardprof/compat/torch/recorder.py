@@ -14,14 +14,19 @@ import msgpack
 
 from boardprof.base.errors import BoardprofError, UsageError
 from boardprof.base.metrics import metric_called
-from boardprof.compat.torch.board_probes import call_probes, probe_recorder
+from boardprof.compat.torch.board_activity import (
+    DeviceSpan,
+    call_probes,
+    placed,
+    probe_recorder,
+    sample_spans,
+)
 from boardprof.compat.torch.call_counters import CallCounters
-from boardprof.compat.torch.device_spans import DeviceSpan, placed, sample_spans
-from boardprof.compat.torch.records import (
+from boardprof.compat.torch.host_events import (
     RECORDINGS,
+    HostEvent,
     Kind,
     Open,
-    Record,
     begin,
     end,
     innermost_record,
@@ -40,8 +45,8 @@ if TYPE_CHECKING:
     from boardprof.measure.sampling.counted_pass import Value
     from boardprof.measure.session.board import Board
     from boardprof.results.report.measurement import Measurement
-    from boardprof.target.arguments.arguments import Arguments
     from boardprof.target.arguments.array_argument import ArrayArgument
+    from boardprof.target.arguments.binding import Arguments
     from boardprof.wire.decode.clock import ClockFit
 
 _NO_STACK = "it takes another call, which board.profile and Program.profile make"
@@ -49,45 +54,27 @@ _NO_STACK = "it takes another call, which board.profile and Program.profile make
 
 @dataclass(frozen=True)
 class Recorded:
-    """The recorded data.
+    """The recorded data."""
 
-    Attributes:
-        records: in the order in which they began.
-        unfinished: records that had not ended; their own end, if any, is after the trace's end.
-        begin_ns: the host's clock when it began.
-        end_ns: likewise when it ended.
-        unix_ns: the time of day when it began.
-        lacking: why a board does not count a metric, by the names of both.
-        unknown: requested metrics that no called board has.
-        uncalled: boards for which metrics are requested, and that were not called.
-        unprofiled: why the functions within calls on a board are not known, by its name.
-    """
-
-    records: tuple[Record, ...]
-    unfinished: frozenset[Record]
-    begin_ns: int
+    records: tuple[HostEvent, ...]  # in the order in which they began
+    unfinished: frozenset[HostEvent]  # their own end, if any, is after the trace's end
+    begin_ns: int  # the host's clock
     end_ns: int
-    unix_ns: int
-    lacking: Mapping[tuple[str, str], str]
-    unknown: tuple[str, ...]
-    uncalled: tuple[str, ...]
-    unprofiled: Mapping[str, str]
+    unix_ns: int  # the time of day when it began
+    lacking: Mapping[tuple[str, str], str]  # board and metric -> why it is not counted
+    unknown: tuple[str, ...]  # requested metrics that no called board has
+    uncalled: tuple[str, ...]  # boards for which metrics are requested, and that were not called
+    unprofiled: Mapping[str, str]  # board -> why the functions within its calls are not known
 
 
 class Recorder:
-    """Recorder of calls. Before `keep` it does the same work, but discards the records.
-
-    Attributes:
-        settings: of the profile.
-        keeps: whether the record of what begins now is kept.
-        profiles: of the calls; None if they are not recorded.
-    """
+    """Recorder of calls. Before `keep` it does the same work, but discards the records."""
 
     def __init__(self, settings: Settings) -> None:
         """Begin to watch; always call `finish` or `drop` later."""
         self.settings = settings
         self.keeps = False
-        self._records: list[Record] = []
+        self._records: list[HostEvent] = []
         self._counters: dict[Board, CallCounters | None] = {}
         self._clocks: dict[Board, ClockProbe] = {}
         self._lacking: dict[tuple[str, str], str] = {}
@@ -187,13 +174,13 @@ class Recorder:
         number = ports.index(port) + 1
         return name if number == 1 else f"{name} ({number})"
 
-    def add(self, record: Record) -> None:
+    def add(self, record: HostEvent) -> None:
         """Add a new record, if records are kept."""
         if self.keeps:
             self._records.append(record)
 
 
-def _placed(record: Record, fit: ClockFit | None) -> tuple[DeviceSpan, ...]:
+def _placed(record: HostEvent, fit: ClockFit | None) -> tuple[DeviceSpan, ...]:
     """Place the spans of a record on the host's time; ``fit`` is of its board's clock."""
     begin_ns, end_ns = record.start_ns, record.end_ns or record.start_ns
     found = (placed(span, begin_ns, end_ns, fit) for span in record.spans)
@@ -219,11 +206,11 @@ class _CallObservation:
         self._counters = counters
         self._is_made = False
         self._open: Open | None = None
-        self._label: Record | None = None
+        self._label: HostEvent | None = None
         self._label_open: Open | None = None
         self._probes: ProbeRecorder | None = None
         kind: Kind = "call" if call.rounds is None else "measurement"
-        self._record = Record(
+        self._record = HostEvent(
             call.function.info.name, kind, this_thread(), 0, board=recorder.name_of(call.board)
         )
 
@@ -275,7 +262,7 @@ class _CallObservation:
 
     def _begin_label(self, label: str) -> None:
         """Begin a range around the call, as a module has around its layers."""
-        self._label = Record(label, "range", this_thread(), now_ns(), around=innermost_record())
+        self._label = HostEvent(label, "range", this_thread(), now_ns(), around=innermost_record())
         self._label_open = begin(self, self._label)
         self._recorder.add(self._label)
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import SupportsIndex, overload
 
 from boardprof.base.errors import UsageError
-from boardprof.compat.torch.event_lists import EventAverages, EventList
+from boardprof.base.metrics import Count
+from boardprof.compat.torch.events import FunctionEvent, FunctionEventAvg
 from boardprof.compat.torch.export import (
     RESERVED_KEYS,
     TRACE_ID,
@@ -17,7 +20,224 @@ from boardprof.compat.torch.export import (
 )
 from boardprof.compat.torch.memory_timeline import memory_of, page_text, raw_text, sizes_text
 from boardprof.compat.torch.settings import Settings
+from boardprof.compat.torch.table import render_events_table
 from boardprof.compat.torch.trace import Trace
+from boardprof.results.report.profile import CALL, INTERRUPTS, OTHER, Profile
+
+
+class EventAverages(Sequence[FunctionEventAvg]):
+    """The result of `profile.key_averages`: one entry per key, in the order of first events."""
+
+    def __init__(self, averages: Iterable[FunctionEventAvg]) -> None:
+        """Hold averages."""
+        self._averages = list(averages)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> FunctionEventAvg: ...
+    @overload
+    def __getitem__(self, index: slice) -> EventAverages: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> FunctionEventAvg | EventAverages:
+        """Return one entry, or a slice."""
+        if isinstance(index, slice):
+            return EventAverages(self._averages[index])
+        return self._averages[index]
+
+    def __len__(self) -> int:
+        """Return the number of entries."""
+        return len(self._averages)
+
+    def __str__(self) -> str:
+        """Return the table."""
+        return self.table()
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """Total time of all events on the host, us; nested time counts once for each task."""
+        return sum(each.self_cpu_time_total for each in self._averages)
+
+    def total_average(self) -> FunctionEventAvg:
+        """Return the average of all their events, as ``Total``.
+
+        A nested event is also in the total of the event around it, so it counts twice in the sum of
+        totals. In the sum of self times it counts once.
+
+        Raises:
+            UsageError: the list is empty.
+        """
+        return _total([event for each in self._averages for event in each.events])
+
+    def table(
+        self,
+        sort_by: str | None = None,
+        row_limit: int = 100,
+        max_src_column_width: int | None = 75,
+        max_name_column_width: int | None = 55,
+        max_shapes_column_width: int | None = 80,
+        header: str | None = None,
+        top_level_events_only: bool = False,
+        time_unit: str | None = None,
+        percentiles: bool = False,
+    ) -> str:
+        """Return them as a text table; "" if the list is empty.
+
+        Percentages are of the sum of self times; a nested row is also in the total of the row
+        around it. Unknown values are ``--``: sums with an unknown part, and shares of such sums.
+
+        Args:
+            sort_by: sort by this in descending order: ``cpu_time``, ``cpu_time_total``,
+                ``self_cpu_time_total``, the same of ``device``, ``count``, ``flops``,
+                ``cpu_time_min``, ``cpu_time_p50`` ..., or a counter. None keeps the order in which
+                they began.
+            row_limit: maximum number of rows; -1 for all.
+            max_src_column_width: width of the stack column in characters, >= 4; None for all.
+            max_name_column_width: width of names, likewise.
+            max_shapes_column_width: width of argument shapes, likewise.
+            header: a line above the table.
+            top_level_events_only: leave out nested events.
+            time_unit: ``s``, ``ms`` or ``us``; None to choose one for each time.
+            percentiles: also show percentiles of the host's times.
+
+        Raises:
+            UnknownNameError: the sort key or the unit does not exist.
+            UsageError: a width or the limit is out of range.
+        """
+        return render_events_table(
+            self._averages,
+            sort_by=sort_by,
+            row_limit=row_limit,
+            widths=(max_name_column_width, max_shapes_column_width, max_src_column_width),
+            header=header,
+            top_level_events_only=top_level_events_only,
+            time_unit=time_unit,
+            percentiles=percentiles,
+        )
+
+
+class EventList(Sequence[FunctionEvent]):
+    """The result of `profile.events`, in the order in which events began."""
+
+    def __init__(self, events: Iterable[FunctionEvent], *, has_shapes: bool = True) -> None:
+        """Hold events; ``has_shapes``: the shapes of their arguments were recorded."""
+        self._events = list(events)
+        self._has_shapes = has_shapes
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> FunctionEvent: ...
+    @overload
+    def __getitem__(self, index: slice) -> EventList: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> FunctionEvent | EventList:
+        """Return one entry, or a slice."""
+        if isinstance(index, slice):
+            return EventList(self._events[index], has_shapes=self._has_shapes)
+        return self._events[index]
+
+    def __len__(self) -> int:
+        """Return the number of entries."""
+        return len(self._events)
+
+    def __str__(self) -> str:
+        """Return the table."""
+        return self.table()
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """Total time of all events on the host, us; nested time counts once for each task."""
+        return sum(event.self_cpu_time_total for event in self._events)
+
+    def total_average(self) -> FunctionEventAvg:
+        """Return the average of all of them; see `EventAverages.total_average`."""
+        return _total(self._events)
+
+    def key_averages(
+        self, group_by_input_shape: bool = False, group_by_stack_n: int = 0
+    ) -> EventAverages:
+        """Return averages; see `profile.key_averages`."""
+        if group_by_input_shape and not self._has_shapes:
+            raise UsageError(
+                "group_by_input_shape: no shapes were recorded.", hint="profile(record_shapes=True)"
+            )
+        return average(self._events, group_by_input_shape, group_by_stack_n)
+
+    def table(self, sort_by: str | None = None, row_limit: int = 100) -> str:
+        """Return a table with a row for each event; see `EventAverages.table`."""
+        rows = [FunctionEventAvg([e], e.input_shapes) for e in self._events]
+        return EventAverages(rows).table(sort_by=sort_by, row_limit=row_limit)
+
+
+def _total(events: Sequence[FunctionEvent]) -> FunctionEventAvg:
+    if not events:
+        raise UsageError("Cannot total an empty list.")
+    return FunctionEventAvg(events, key="Total")
+
+
+def _with_functions(events: Iterable[FunctionEvent]) -> Iterator[FunctionEvent]:
+    for event in events:
+        yield event
+        if event.profile is not None:
+            yield from _functions_within(event, event.profile)
+
+
+def _functions_within(event: FunctionEvent, profile: Profile) -> Iterator[FunctionEvent]:
+    """Yield an event for each call path within a call on a board, callers first.
+
+    Its ``count`` is how often it was called, its ``metrics`` are of these calls with all that they
+    call. It has no place in time.
+    """
+    costs = _with_callees(profile)
+    events = {CALL: event}
+    for index, node in enumerate(profile.tree):
+        if node.parent not in events or index in (INTERRUPTS, OTHER):
+            continue
+        events[index] = FunctionEvent(
+            event.id,
+            profile.symbols[node.symbol].name,
+            "function",
+            event.thread,
+            event.start_ns,
+            event.start_ns,
+            event.base_ns,
+            event.board,
+            metrics={
+                name: Count(cost * event.count)
+                for name, cost in zip(profile.columns, costs[index], strict=True)
+            },
+            count=max(1, node.calls * event.count),
+            cpu_parent=events[node.parent],
+        )
+        yield events[index]
+
+
+def _with_callees(profile: Profile) -> list[list[int]]:
+    """Return the cost of each path with all below it."""
+    costs = [[0] * len(profile.columns) for _ in profile.tree]
+    for index, _, cost in profile.counts:
+        costs[index] = [a + b for a, b in zip(costs[index], cost, strict=True)]
+    for index in reversed(range(len(profile.tree))):  # callers come first
+        parent = profile.tree[index].parent
+        if parent >= 0:
+            costs[parent] = [a + b for a, b in zip(costs[parent], costs[index], strict=True)]
+    return costs
+
+
+def average(
+    events: Iterable[FunctionEvent], by_input_shape: bool = False, by_stack_n: int = 0
+) -> EventAverages:
+    """Aggregate events of equal key, shapes and innermost ``by_stack_n`` ranges, as asked for."""
+    if not isinstance(by_stack_n, int) or by_stack_n < 0:
+        raise UsageError(f"group_by_stack_n={by_stack_n!r} is out of range: 0 or more.")
+    groups: dict[tuple[object, ...], list[FunctionEvent]] = {}
+    for event in _with_functions(events):
+        shapes = event.input_shapes if by_input_shape else None
+        stack = event.stack[:by_stack_n] if by_stack_n else ()
+        groups.setdefault((event.key, event.kind, event.board, shapes, stack), []).append(event)
+    return EventAverages(
+        FunctionEventAvg(
+            group,
+            group[0].input_shapes if by_input_shape else None,
+            group[0].stack[:by_stack_n] if by_stack_n else (),
+        )
+        for group in groups.values()
+    )
 
 
 class Results:

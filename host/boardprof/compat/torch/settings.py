@@ -11,7 +11,7 @@ from enum import Enum
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.measure.sampling.available_metrics import metric_names
 from boardprof.measure.session.board import OPEN_BOARDS
-from boardprof.target.descriptions.board_lookup import find_boards
+from boardprof.target.descriptions.board import find_boards
 
 _SETTINGS = ("metrics", "device_ranges")
 _OTHERS = ""
@@ -120,32 +120,14 @@ class NotSupportedByAgentError(UsageError):
     """The board's agent does not support a feature; ``what`` names it."""
 
     def __init__(self, what: str, why: str, *, hint: str | None = None) -> None:
-        """Compose the message.
-
-        Args:
-            what: the requested feature, as the caller writes it.
-            why: what the agent would have to do.
-            hint: what to try.
-        """
+        """Compose the message."""
         super().__init__(f"{what} is not supported by this agent: {why}.", hint=hint)
         self.what = what
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The checked settings of a profile; see `profile`.
-
-    Attributes:
-        activities: of the host, of boards, or both.
-        record_shapes: whether events have the shapes and values of arguments.
-        profile_memory: whether memory that boards take and give back is recorded.
-        device_ranges: whether ranges and marks on boards are recorded.
-        with_stack: whether the functions within calls are recorded.
-        with_flops: whether operations are counted.
-        with_modules: whether traces name the ranges around each event.
-        metrics: counters of each call, by the name of the board; "" is for all other boards.
-        mask_interrupts: whether interrupts are masked while these count.
-    """
+    """The settings of a profile; see `profile`."""
 
     activities: frozenset[ProfilerActivity]
     record_shapes: bool
@@ -154,8 +136,22 @@ class Settings:
     with_stack: bool
     with_flops: bool
     with_modules: bool
+    # of each call, by the name of the board; "" is for all other boards
     metrics: Mapping[str, tuple[str, ...]]
     mask_interrupts: bool
+
+    def __post_init__(self) -> None:
+        """Check that they do not contradict each other."""
+        if self.records_probes and ProfilerActivity.BOARD not in self.activities:
+            raise UsageError(
+                "profile_memory and device_ranges record boards, but ProfilerActivity.BOARD is not "
+                "among the activities."
+            )
+        if self.mask_interrupts and not self.metrics:
+            raise UsageError(
+                "mask_interrupts masks interrupts while a call is counted, but no metric is named.",
+                hint='metrics=["instructions"], or leave mask_interrupts out',
+            )
 
     def metrics_of(self, board: str) -> tuple[str, ...]:
         """Return the counters of each call of a board; () for none."""
@@ -178,56 +174,8 @@ class Settings:
         return {name: "1" for name in names if getattr(self, name)}
 
 
-def checked_settings(
-    activities: Iterable[ProfilerActivity] | None,
-    *,
-    record_shapes: bool,
-    profile_memory: bool,
-    with_stack: bool,
-    with_flops: bool,
-    with_modules: bool,
-    experimental_config: Mapping[str, object] | None,
-    metrics: str | Iterable[str] | Mapping[str, Iterable[str]] | None,
-    mask_interrupts: bool,
-) -> Settings:
-    """Check the arguments of `profile`.
-
-    Raises:
-        UsageError: no activity, an unknown setting, metrics without boards, or masked interrupts
-            without metrics.
-    """
-    chosen = _activities(activities)
-    names = _metrics(experimental_config, metrics)
-    if names and ProfilerActivity.BOARD not in chosen:
-        raise UsageError(
-            f"metrics={metrics or names} are counted on boards, but ProfilerActivity.BOARD is not "
-            "among the activities."
-        )
-    device_ranges = bool((experimental_config or {}).get("device_ranges"))
-    if (profile_memory or device_ranges) and ProfilerActivity.BOARD not in chosen:
-        raise UsageError(
-            "profile_memory and device_ranges record boards, but ProfilerActivity.BOARD is not "
-            "among the activities."
-        )
-    if mask_interrupts and not names:
-        raise UsageError(
-            "mask_interrupts masks interrupts while a call is counted, but no metric is named.",
-            hint='metrics=["instructions"], or leave mask_interrupts out',
-        )
-    return Settings(
-        chosen,
-        record_shapes,
-        profile_memory,
-        device_ranges,
-        with_stack,
-        with_flops,
-        with_modules,
-        names,
-        mask_interrupts,
-    )
-
-
-def _activities(given: Iterable[ProfilerActivity] | None) -> frozenset[ProfilerActivity]:
+def chosen_activities(given: Iterable[ProfilerActivity] | None) -> frozenset[ProfilerActivity]:
+    """Return the activities to record, None for all."""
     if given is None:
         return frozenset(ProfilerActivity)
     listed = list(given) if isinstance(given, Iterable) else [given]
@@ -242,10 +190,12 @@ def _activities(given: Iterable[ProfilerActivity] | None) -> frozenset[ProfilerA
     return frozenset(listed)
 
 
-def _metrics(
+def chosen_metrics(
     config: Mapping[str, object] | None,
     metrics: str | Iterable[str] | Mapping[str, Iterable[str]] | None,
+    activities: Collection[ProfilerActivity],
 ) -> dict[str, tuple[str, ...]]:
+    """Return the counters of each call, by the name of the board; "" is for all other boards."""
     if config is not None and not isinstance(config, Mapping):
         raise UsageError(f"experimental_config={config!r:.60} is not a dict.")
     for name in config or {}:
@@ -263,7 +213,13 @@ def _metrics(
     if names and not any(names.values()):
         raise UsageError("No metric is named.", hint='metrics=["instructions"], or None')
     _check_boards(set(names) - {_OTHERS})
-    return {board: tuple(each or ()) for board, each in names.items()}
+    found = {board: tuple(each or ()) for board, each in names.items()}
+    if found and ProfilerActivity.BOARD not in activities:
+        raise UsageError(
+            f"metrics={metrics or found} are counted on boards, but ProfilerActivity.BOARD is not "
+            "among the activities."
+        )
+    return found
 
 
 def _check_boards(names: Collection[str]) -> None:

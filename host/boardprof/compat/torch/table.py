@@ -21,7 +21,7 @@ from boardprof.show.cells import plural
 from boardprof.show.layout import Column, Table, plain
 
 if TYPE_CHECKING:
-    from boardprof.compat.torch.averages import FunctionEventAvg
+    from boardprof.compat.torch.events import FunctionEventAvg
 
 
 _SORTED_BY = (

@@ -8,31 +8,23 @@ from dataclasses import dataclass, field
 
 from boardprof.base.metrics import Count, Metric
 from boardprof.compat.torch.events import CALLS, FunctionEvent
+from boardprof.compat.torch.host_events import HostEvent
 from boardprof.compat.torch.memory_timeline import Places, memory_of, memory_places
 from boardprof.compat.torch.recorder import Recorded
-from boardprof.compat.torch.records import Record
+from boardprof.compat.torch.settings import Settings
 
 
 @dataclass(frozen=True)
 class Trace:
-    """A recorded trace.
-
-    Attributes:
-        events: in the order in which they began.
-        marks: instants, as records.
-        base_ns: the host's clock when it began.
-        unix_ns: the time of day when it began.
-        diagnostics: what is missing, and why.
-        places: file and line by board and return address, of calls that took memory.
-        around_marks: the event around each mark that is inside one.
-    """
+    """A recorded trace."""
 
     events: tuple[FunctionEvent, ...]
-    marks: tuple[Record, ...]
-    base_ns: int
-    unix_ns: int
-    diagnostics: tuple[str, ...]
-    around_marks: Mapping[Record, FunctionEvent] = field(default_factory=dict)
+    marks: tuple[HostEvent, ...]  # instants
+    base_ns: int  # the host's clock when it began
+    unix_ns: int  # the time of day when it began
+    diagnostics: tuple[str, ...]  # what is missing, and why
+    # the event around each mark that is inside one
+    around_marks: Mapping[HostEvent, FunctionEvent] = field(default_factory=dict)
     places: Places = field(default_factory=dict)
 
     def and_then(self, later: Trace) -> Trace:
@@ -52,27 +44,12 @@ class Trace:
         )
 
 
-Flops = Callable[[Record], int | None]
+Flops = Callable[[HostEvent], int | None]
 """Returns the number of operations of one call."""
 
 
-def make_trace(
-    recorded: Recorded,
-    flops: Flops,
-    *,
-    with_ranges: bool = False,
-    with_memory: bool = False,
-    with_places: bool = False,
-) -> Trace:
-    """Make events from records, and nest them.
-
-    Args:
-        recorded: what was recorded.
-        flops: counts the operations of a call.
-        with_ranges: make events of the ranges on boards.
-        with_memory: note what each call did to the memory of its board.
-        with_places: find file and line of the calls that took memory.
-    """
+def make_trace(recorded: Recorded, settings: Settings, flops: Flops) -> Trace:
+    """Make events from records, and nest them."""
     marks = tuple(r for r in recorded.records if r.kind == "mark")
     others = sorted(
         (r for r in recorded.records if r.kind != "mark"), key=lambda record: record.start_ns
@@ -80,10 +57,11 @@ def make_trace(
     events = tuple(_event(i, record, recorded, flops) for i, record in enumerate(others))
     known = dict(zip(others, events, strict=True))
     nest(events, [tuple(_around(record, known)) for record in others])
-    places, why_not = memory_places(events) if with_memory and with_places else ({}, ())
-    unknown = _note_memory(events, places) if with_memory else 0
+    has_places = settings.profile_memory and settings.with_stack
+    places, why_not = memory_places(events) if has_places else ({}, ())
+    unknown = _note_memory(events, places) if settings.profile_memory else 0
     notes = (*_diagnostics(recorded, events), *_probe_notes(events, unknown), *why_not)
-    if with_ranges:
+    if settings.device_ranges:
         events = tuple(_with_ranges(events))
         for number, event in enumerate(events):
             event.id = number
@@ -150,7 +128,7 @@ def _probe_notes(events: Iterable[FunctionEvent], unknown: int) -> Iterator[str]
         yield f"{unknown} blocks were given back that recording did not see taken"
 
 
-def _event(number: int, record: Record, recorded: Recorded, flops: Flops) -> FunctionEvent:
+def _event(number: int, record: HostEvent, recorded: Recorded, flops: Flops) -> FunctionEvent:
     one = flops(record)
     is_unfinished = record in recorded.unfinished
     end_ns = recorded.end_ns if is_unfinished or record.end_ns is None else record.end_ns
@@ -178,7 +156,7 @@ def _event(number: int, record: Record, recorded: Recorded, flops: Flops) -> Fun
     )
 
 
-def _metrics(record: Record) -> Mapping[str, Metric]:
+def _metrics(record: HostEvent) -> Mapping[str, Metric]:
     """Return the counters of a call; a profile counts what the board was not asked for."""
     profile = record.profile
     if profile is None:
@@ -187,7 +165,9 @@ def _metrics(record: Record) -> Mapping[str, Metric]:
     return {**sums, **record.metrics}
 
 
-def _around(record: Record, events: Mapping[Record, FunctionEvent]) -> Iterator[FunctionEvent]:
+def _around(
+    record: HostEvent, events: Mapping[HostEvent, FunctionEvent]
+) -> Iterator[FunctionEvent]:
     """Yield the recorded ranges that were open when a record began, innermost first."""
     outer = record.around
     while outer is not None:
@@ -224,10 +204,6 @@ def nest(events: Sequence[FunctionEvent], around: Sequence[Sequence[FunctionEven
     An event is inside those that were open in its context when it began, if they did not end before
     it. A range of one task does not contain events of another, whatever their times. A profile's
     step is independent of tasks: it contains all events within its time on its thread.
-
-    Args:
-        events: in the order in which they began, which is the order of their ids.
-        around: for each event, those open in its context when it began, innermost first.
     """
     within: dict[FunctionEvent, list[FunctionEvent]] = {}
     steps: dict[int, list[FunctionEvent]] = {}  # by thread, those that have not ended

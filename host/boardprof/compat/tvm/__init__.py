@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING
 from boardprof.show.rows import MissingExtraError
 
 if TYPE_CHECKING:
-    from boardprof.compat.tvm.firmware_source import network_c
     from boardprof.compat.tvm.lowering import to_c
-    from boardprof.compat.tvm.network import Network, Operator, host_run, lower, profile
+    from boardprof.compat.tvm.network import Network, Operator, host_run, lower, network_c, profile
     from boardprof.compat.tvm.network_tuning import TunedNetwork, tune_network
     from boardprof.compat.tvm.tuning import (
         BoardRunner,
@@ -52,9 +51,8 @@ __all__ = [
 ]
 
 _MODULES = {
-    "firmware_source": ("network_c",),
     "lowering": ("to_c",),
-    "network": ("Network", "Operator", "host_run", "lower", "profile"),
+    "network": ("Network", "Operator", "host_run", "lower", "network_c", "profile"),
     "network_tuning": ("TunedNetwork", "tune_network"),
     "tuning": ("BoardRunner", "CBuilder", "Tuned", "cost_model", "microcontroller_space", "tune"),
 }
@@ -64,11 +62,7 @@ _PINNED = {"apache-tvm": "0.27.0.post1", "apache-tvm-ffi": "0.1.14.post0"}
 
 
 def __getattr__(name: str) -> object:
-    """Load the module that has ``name`` (PEP 562), after a look at TVM's version.
-
-    Raises:
-        MissingExtraError: TVM is not installed, or another version of it.
-    """
+    """Load the module that has ``name`` (PEP 562), after a look at TVM's version."""
     import importlib
     from importlib import metadata
 

@@ -21,19 +21,12 @@ _ALIGNMENT = 16
 
 @dataclass(frozen=True)
 class CFunctionText:
-    """A plain C function.
-
-    Attributes:
-        name: of the function.
-        parameters: as in C; pointers to what it only reads are const.
-        body: between the braces.
-        workspace: bytes of temporary buffers, which it takes from ``workspace``.
-    """
+    """A plain C function."""
 
     name: str
-    parameters: tuple[str, ...]
-    body: str
-    workspace: int
+    parameters: tuple[str, ...]  # as in C; pointers to what it only reads are const
+    body: str  # between the braces
+    workspace: int  # bytes of temporary buffers, which it takes from `workspace`
 
     @property
     def outputs(self) -> list[str]:
@@ -50,12 +43,7 @@ class CFunctionText:
 def plain_functions(source: str, distinct: Collection[str] = ()) -> list[CFunctionText]:
     """Take the functions out of C that TVM's target ``c`` has made.
 
-    Args:
-        source: with functions of plain pointers, which return 0.
-        distinct: names of functions whose buffers do not overlap; their pointers are restrict.
-
-    Raises:
-        UsageError: a function needs TVM's runtime.
+    The buffers of ``distinct`` functions do not overlap: their pointers are restrict.
     """
     return [
         _plain(*found.groups(), is_distinct=found[1] in distinct)

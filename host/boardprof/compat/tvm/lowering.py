@@ -56,15 +56,7 @@ def to_c(mod: tvm.IRModule | tirx.PrimFunc) -> str:
 
 
 def static_shape(name: str, type_: Any) -> tuple[int, ...]:
-    """Return the shape of an array.
-
-    Args:
-        name: of the array, for the message.
-        type_: its type in Relax, or its buffer in TIR.
-
-    Raises:
-        UsageError: it is not an array, or a dimension is not a number.
-    """
+    """Return the shape of an array."""
     shape = getattr(type_, "shape", None)
     hint = "bind its dimensions: relax.transform.BindSymbolicVars"
     if shape is None:

@@ -21,7 +21,7 @@ from boardprof.compat.tvm.tuning import (
     searched,
 )
 from boardprof.results.report.measure_result import MeasureResult
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from tvm import tirx
 from tvm.s_tir import meta_schedule as ms
 

@@ -22,7 +22,7 @@ from boardprof.compat.tvm.c_source import c_file
 from boardprof.compat.tvm.lowering import C_TARGET, c_functions, static_shape
 from boardprof.jobs.tune import Candidate, Runner
 from boardprof.results.report.measure_result import MeasureResult
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from tvm import tirx
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
@@ -242,11 +242,7 @@ def tune(
 
 
 def _with_main(mod: tvm.IRModule | tirx.PrimFunc) -> tvm.IRModule:
-    """Return a module whose only TIR function is called ``main``.
-
-    Raises:
-        UsageError: it has another number of TIR functions.
-    """
+    """Return a module whose only TIR function is called ``main``."""
     every = mod.functions.values() if isinstance(mod, tvm.IRModule) else [mod]
     functions = [each for each in every if isinstance(each, tirx.PrimFunc)]
     if len(functions) != 1:
@@ -260,11 +256,7 @@ def _with_main(mod: tvm.IRModule | tirx.PrimFunc) -> tvm.IRModule:
 def _in_order(
     function: tirx.PrimFunc, arguments: Mapping[str, npt.NDArray[Any]]
 ) -> dict[str, npt.NDArray[Any]]:
-    """Return arrays in the order of a function's buffers.
-
-    Raises:
-        UsageError: an array is missing, is not a parameter, or has another shape or type.
-    """
+    """Return arrays in the order of a function's buffers."""
     shapes = _shapes(function)
     if set(arguments) != set(shapes):
         raise UsageError(
@@ -282,11 +274,7 @@ def _in_order(
 
 
 def _shapes(function: tirx.PrimFunc) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
-    """Return shape and type of each of a function's buffers.
-
-    Raises:
-        UsageError: a shape is not static, or a parameter is a scalar.
-    """
+    """Return shape and type of each of a function's buffers."""
     found = {}
     for each in function.params:
         type_ = each if tirx.is_buffer_var(each) else each.ty
@@ -305,9 +293,6 @@ def kernel_runner(
     """Return a runner for candidates of a module's function, and the cost of the untuned one.
 
     The runner expects TVM's own output.
-
-    Raises:
-        UsageError: the untuned function has no cost; the message calls it ``name``.
     """
     expected = host_outputs(mod, arguments)
     runner = Runner(board, arguments, metric, function=_KERNEL, expect=expected, **settings)
@@ -329,20 +314,7 @@ def searched(
     batch: int = _BATCH,
     **settings: Any,
 ) -> Any:
-    """Run a search of MetaSchedule with what suits a board; return its database.
-
-    Args:
-        search: ``tune_tir``, or what takes the same arguments.
-        subject: its arguments before the target.
-        runner: measures the candidates.
-        trials: candidates to measure, >= 1.
-        seed: of the search.
-        batch: candidates that are chosen at a time, at most.
-        settings: further arguments of ``search``.
-
-    Raises:
-        UsageError: ``trials`` is less than 1.
-    """
+    """Run a search of MetaSchedule with what suits a board; return its database."""
     if trials < 1:
         raise UsageError(f"trials is {trials}, but must be at least 1.")
     folder = tempfile.TemporaryDirectory(prefix="boardprof-tvm-")

@@ -33,25 +33,14 @@ _WITHOUT_TIME = ("instructions", "ticks")
 
 @dataclass(frozen=True)
 class Choice:
-    """The counters and collectors to use.
+    """The counters and collectors to use."""
 
-    Attributes:
-        metrics: as ``Board.measure`` takes them; None for all of the board.
-        collecting: the collectors of the host.
-    """
-
-    metrics: tuple[str, ...] | None
+    metrics: tuple[str, ...] | None  # as `Board.measure` takes them; None for all of the board
     collecting: Collecting
 
 
 def board_of(mod: Module, opened: ExitStack) -> Board:
-    """Return a connected board, or start an image, which ends when ``opened`` is closed.
-
-    Raises:
-        UsageError: it is neither.
-        LinkError: the board is closed.
-        BoardprofError: see `Firmware.open`.
-    """
+    """Return a connected board, or start an image, which ends when ``opened`` is closed."""
     if not isinstance(mod, Board | Firmware):
         raise UsageError(
             f"{mod!r:.60} is not a module: pass a connected board or a Firmware.",
@@ -63,20 +52,11 @@ def board_of(mod: Module, opened: ExitStack) -> Board:
 
 
 def choose(boards: Sequence[Board], collectors: Sequence[Collector] | None) -> dict[Board, Choice]:
-    """Separate the boards' collectors from those of the host.
+    """Separate the boards' collectors from those of the host; None is for all of the boards'.
 
-    Of several boards, each counts those of the collectors that it has.
-
-    A board with a real clock also times each sample, whatever is chosen. Otherwise, if nothing of
-    the board's is chosen, it counts instructions, else ticks.
-
-    Args:
-        boards: connected.
-        collectors: None for all of each board's, and none of the host.
-
-    Raises:
-        UnknownNameError: no board has a collector or a metric of that name.
-        UsageError: a value is not a collector, or no board counts anything of what is named.
+    Of several boards, each counts those of the collectors that it has. A board with a real clock
+    also times each sample, whatever is chosen. Otherwise, if nothing of the board's is chosen, it
+    counts instructions, else ticks.
     """
     if collectors is None:
         return dict.fromkeys(boards, Choice(None, Collecting([])))
@@ -136,11 +116,7 @@ def check_open(board: Board) -> None:
 
 
 def check_device(board: Board, dev: object) -> None:
-    """Check that ``dev`` is None, the board, its name, or a `DeviceWrapper` of it.
-
-    Raises:
-        UsageError: it is another device.
-    """
+    """Check that ``dev`` is None, the board, its name, or a `DeviceWrapper` of it."""
     device = dev.device if isinstance(dev, DeviceWrapper) else dev
     if device is None or device is board or str(device) == board.device.name:
         return
@@ -202,13 +178,10 @@ def _counters_of(board: Board, name: str) -> tuple[list[str], dict[str, str]]:
     """Return what a collector counts (by itself, if programmable) and what it does not.
 
     A metric's name stands for that metric alone, if no collector has the name.
-
-    Raises:
-        UnknownNameError: the board has neither a collector nor a metric of that name.
     """
     for programmable in board.offer.programmable:
         if programmable.collector.name == name:
-            slots = programmable.by_itself()
+            slots = programmable.select_default()
             # Another collector may have an event of the same name, but this one is meant.
             events = [event.removeprefix(f"{name}.") for event in slots.events]
             return [f"{name}.{event}" for event in events], dict(slots.refused)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from types import TracebackType
+from dataclasses import dataclass
 from typing import Self
 
 from boardprof.base.errors import UsageError
@@ -29,7 +29,7 @@ from boardprof.compat.tvm_profiler.observed_calls import (
     time_long_enough,
 )
 from boardprof.compat.tvm_profiler.timing import check_ms
-from boardprof.measure.sampling.counted_pass import UNMASKED, CountedPass, Taken
+from boardprof.measure.sampling.counted_pass import UNMASKED, CountedCalls, CountedPass
 from boardprof.measure.sampling.passes import Rounds
 from boardprof.measure.session.board import Board
 from boardprof.results.report.assemble import assemble
@@ -67,32 +67,17 @@ class Metrics(dict[str, Metric]):
         self.report = report
 
 
+@dataclass(eq=False, repr=False)
 class ProfiledFunction:
-    """The result of `profile_function`: call it with the function's arguments.
+    """The result of `profile_function`: call it with the function's arguments."""
 
-    Attributes:
-        board: where it runs.
-        name: of the function.
-    """
-
-    def __init__(
-        self,
-        board: Board,
-        name: str,
-        choice: Choice,
-        rounds: Rounds,
-        min_repeat_ms: float,
-        mask_interrupts: bool,
-        opened: ExitStack,
-    ) -> None:
-        """Keep the checked settings; ``opened`` has the started board."""
-        self.board = board
-        self.name = name
-        self._opened = opened
-        self._choice = choice
-        self._rounds = rounds
-        self._min_repeat_ms = min_repeat_ms
-        self._masks = mask_interrupts
+    board: Board
+    name: str
+    _choice: Choice
+    _rounds: Rounds
+    _min_repeat_ms: float
+    _masks: bool
+    _opened: ExitStack  # with the board, if it was started for this
 
     def __call__(self, *args: object, **named: object) -> Metrics:
         """Measure the function with these arguments.
@@ -155,7 +140,7 @@ class ProfiledFunction:
 
         def sample(
             counted: CountedPass, number: int = 1, flags: MeasureFlag | None = None
-        ) -> Taken:
+        ) -> CountedCalls:
             placement.send_again()
             return observed_sample(counted, call, placement.call(info), number, flags)
 
@@ -205,12 +190,7 @@ class ProfiledFunction:
         """Return this object."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close it."""
         self.close()
 

@@ -161,11 +161,7 @@ class Collecting:
         return bool(self._collectors)
 
     def init(self, boards: Iterable[Board]) -> None:
-        """Call `Init` of each.
-
-        Raises:
-            UsageError: one of them failed; the message names it.
-        """
+        """Call `Init` of each."""
         devices = [DeviceWrapper(board) for board in boards]
         for label, collector in self._collectors:
             with _blamed(label, "Init"):
@@ -173,13 +169,9 @@ class Collecting:
 
     @contextlib.contextmanager
     def around(self, board: Board) -> Iterator[dict[str, Mapping[str, Metric]]]:
-        """Start all, and stop all after the block; an error of the block takes precedence.
+        """Start all, and stop all after the block, which gets a mapping for their metrics.
 
-        Yields:
-            A mapping that gets the metrics of each supporting collector when the block ends.
-
-        Raises:
-            UsageError: one of them failed, which is named; the others have been stopped.
+        An error of the block takes precedence.
         """
         gathered: dict[str, Mapping[str, Metric]] = {}
         started: list[_Started] = []
@@ -201,17 +193,10 @@ class Collecting:
 
 
 def columns_for(samples: Iterable[Gathered], taken: Iterable[str]) -> dict[tuple[str, str], str]:
-    """Give each metric of each collector a column of its own.
+    """Give each metric of each collector a column of its own: (collector, name) -> column.
 
     A name already used by the board or an earlier collector gets the collector's name in front:
     ``Energy.cycles``.
-
-    Args:
-        samples: the gathered metrics, sample by sample.
-        taken: columns in use.
-
-    Returns:
-        (collector, name) -> column.
     """
     used = {*taken, *_OF_ROWS}
     columns: dict[tuple[str, str], str] = {}

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from boardprof.base.errors import UsageError
 from boardprof.compat.tvm_profiler.collector_selection import timer_of
-from boardprof.measure.sampling.counted_pass import UNMASKED, CountedPass, PackedCall, Taken
+from boardprof.measure.sampling.counted_pass import UNMASKED, CountedCalls, CountedPass, PackedCall
 from boardprof.measure.sampling.passes import PassQueue, Rounds
 from boardprof.measure.sampling.placement import Placement
 from boardprof.measure.session.board import (
@@ -36,16 +36,7 @@ MOST_CALLS = (1 << 32) - 1
 def planned_passes(
     board: Board, metrics: Sequence[str] | None, *, mask_interrupts: bool = False
 ) -> PassQueue:
-    """Plan the passes needed to count metrics; the board is not programmed yet.
-
-    Args:
-        board: connected.
-        metrics: see ``Board.profile``. None for all except those that the board refuses.
-        mask_interrupts: whether to mask interrupts within the windows.
-
-    Raises:
-        UsageError, UnknownNameError: see ``Offer.passes``; or the board cannot mask interrupts.
-    """
+    """Plan the passes that count metrics, None for all; the board is not programmed yet."""
     flags = board.link.flags(mask=mask_interrupts)
     prepare_observers(board)
     passes = board.offer.passes(metrics)
@@ -55,12 +46,7 @@ def planned_passes(
 def bound_call(
     board: Board, function: str, args: Sequence[object], named: Mapping[str, object]
 ) -> tuple[HostCall, Placement]:
-    """Bind a function's arguments; return the call and the arrays' placement, a context manager.
-
-    Raises:
-        UsageError: they do not fit the signature or the arena; see ``Board.profile``.
-        DeviceFaultError: the board's stack is too small for the function.
-    """
+    """Bind a function's arguments; return the call and the arrays' placement, a context manager."""
     remote = board.measurable(function)
     arguments = remote.bind(args, named)
     board.stack_check.require(function)
@@ -81,19 +67,11 @@ def observed_sample(
     packed: PackedCall,
     number: int = 1,
     flags: MeasureFlag | None = None,
-) -> Taken:
-    """Call a function ``number`` times in one window.
+) -> CountedCalls:
+    """Call a function ``number`` times in one window; to observers each sample is a measurement.
 
-    Args:
-        counted: the pass with its counters.
-        call: for observers: to them each sample is a measurement.
-        packed: the same call, with arguments at their current places.
-        number: calls in the window, >= 1.
-        flags: of the window; None for those of the pass. `UNMASKED` is checked as a trial of masked
-            windows.
-
-    Raises:
-        UsageError: with interrupts masked, the board's clock would fail in such a long window.
+    ``packed`` is the same call, with arguments at their current places. ``flags`` is None for those
+    of the pass; `UNMASKED` is checked as a trial of masked windows.
     """
     if OBSERVERS:
         counted.calibration(packed, number)  # first: observers count the sample alone
@@ -110,20 +88,12 @@ def observed_sample(
 
 
 class Stopwatch:
-    """Timer of one function's calls; each attempt is a separate request.
-
-    Attributes:
-        is_ambiguous: whether the clock may have wrapped unseen within an attempt.
-    """
+    """Timer of one function's calls; each attempt is a separate request."""
 
     def __init__(
         self, call: HostCall, placement: Placement, *, mask_interrupts: bool = False
     ) -> None:
-        """Program the board to count only its clock; nothing is called yet.
-
-        Raises:
-            UsageError: see `check_time`; or the board cannot mask interrupts.
-        """
+        """Program the board to count only its clock; nothing is called yet."""
         self._call = call
         self._placement = placement
         clock = check_time(call.board)
@@ -171,11 +141,7 @@ class Stopwatch:
 
 
 def check_time(board: Board) -> str:
-    """Return the counter that is the board's clock.
-
-    Raises:
-        UsageError: it has no clock, or a simulated one; the hint says what to use instead.
-    """
+    """Return the counter that is the board's clock."""
     timer = timer_of(board)
     if timer is not None:
         return timer
@@ -211,18 +177,9 @@ def time_long_enough(
     """Call ``timed`` with growing numbers until they take ``min_repeat_ms``.
 
     The whole time has to be long enough, as in TVM. The net time of a function that costs as much
-    as an empty one never is.
-
-    Args:
-        timed: function from a number of calls to their time.
-        number: of calls in the first attempt.
-        min_repeat_ms: time that is long enough.
-        limit_zero: number of times of 0 or less after which the last one is accepted.
-        may_grow: called after an attempt; False accepts it. With a clock that wraps unseen, no
-            attempt would ever be long enough.
-
-    Returns:
-        The number of the last attempt, and its net time in seconds.
+    as an empty one never is. After ``limit_zero`` times of 0 or less the last one is accepted, and
+    after an attempt that ``may_grow`` is against: with a clock that wraps unseen, no attempt would
+    ever be long enough. Returns the number of the last attempt, and its net time in seconds.
     """
     zeros = 0
     while True:

@@ -11,7 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
@@ -44,7 +44,7 @@ from boardprof.compat.tvm_profiler.program_calls import (
     inputs_of,
     program_call,
 )
-from boardprof.measure.sampling.counted_pass import UNMASKED, CountedPass, Taken
+from boardprof.measure.sampling.counted_pass import UNMASKED, CountedCalls, CountedPass
 from boardprof.measure.sampling.measure_function import Progress, paint_stack
 from boardprof.measure.sampling.passes import PassQueue, Rounds
 from boardprof.measure.session.board import Board
@@ -257,7 +257,7 @@ class Program:
                 passes,
                 collecting,
                 on_progress,
-                mask_interrupts=mask_interrupts,
+                mask_interrupts,
             )
             executed = list(runs.executed())
             arrays.fetch()
@@ -291,11 +291,7 @@ def _are_collectors(given: object) -> bool:
 
 
 def _converted(number: int, array: npt.NDArray[Any], value: object) -> npt.NDArray[Any]:
-    """Return an input's value in the form of its array, if that does not change it.
-
-    Raises:
-        UsageError: it has another shape, or values that the array cannot hold.
-    """
+    """Return an input's value in the form of its array, if that does not change it."""
     try:
         given = np.asarray(value)
         converted = given.astype(array.dtype)
@@ -314,52 +310,33 @@ def _converted(number: int, array: npt.NDArray[Any], value: object) -> npt.NDArr
 
 @dataclass(frozen=True)
 class _Executed:
-    """One execution of one call.
-
-    Attributes:
-        call: the call.
-        measurement: of one sample.
-        gathered: metrics of the host collectors.
-    """
+    """One execution of one call."""
 
     call: ProgramCall
-    measurement: Measurement
+    measurement: Measurement  # of one sample
     gathered: Gathered
 
 
+@dataclass(eq=False)
 class _Runs:
-    """All runs of a program.
+    """All runs of a program, with settings that `Program.profile` has checked."""
 
-    Attributes:
-        elapsed_s: time of each run of the first pass by the host's clock.
-    """
+    _calls: Sequence[ProgramCall]
+    _arrays: ProgramArrays
+    _rounds: Rounds
+    _passes: Mapping[Board, PassQueue]
+    _collecting: Collecting
+    _on_progress: Progress | None
+    _masks: bool
+    elapsed_s: list[float] = field(default_factory=list)  # of each run of the first pass, host's
+    _gathered: dict[_Place, Gathered] = field(default_factory=dict)
+    _calls_before: dict[_Place, int | None] = field(default_factory=dict)
+    _windows: dict[_Place, list[Windows]] = field(default_factory=lambda: defaultdict(list))
+    _done: int = 0
+    _passes_done: int = 0
 
-    def __init__(
-        self,
-        calls: Sequence[ProgramCall],
-        arrays: ProgramArrays,
-        rounds: Rounds,
-        passes: Mapping[Board, PassQueue],
-        collecting: Collecting,
-        on_progress: Progress | None,
-        *,
-        mask_interrupts: bool,
-    ) -> None:
-        """Keep the settings, which `Program.profile` has checked; nothing is called yet."""
-        self.elapsed_s: list[float] = []
-        self._calls = calls
-        self._arrays = arrays
-        self._rounds = rounds
-        self._masks = mask_interrupts
-        self._collecting = collecting
-        self._on_progress = on_progress
-        self._passes = passes
-        self._gathered: dict[_Place, Gathered] = {}
-        self._calls_before: dict[_Place, int | None] = {}
-        self._inputs = inputs_of(calls)
-        self._done = 0
-        self._windows: dict[_Place, list[Windows]] = defaultdict(list)
-        self._passes_done = 0
+    def __post_init__(self) -> None:
+        self._inputs = inputs_of(self._calls)
 
     def executed(self) -> Iterator[_Executed]:
         """Run all, then yield the executions: run by run, call by call."""
@@ -448,22 +425,13 @@ class _Runs:
         calibrations: Mapping[tuple[Board, str], tuple[Sample, ...]],
         run: int | None,
         warmup: int,
-    ) -> dict[int, Taken]:
-        """Run the program once.
+    ) -> dict[int, CountedCalls]:
+        """Run the program once; return what was counted, by the number of the call.
 
-        Args:
-            counted: the boards that count in this pass; the others have counted everything.
-            calibrations: of this pass.
-            run: number of a measured run; None for a warm-up run.
-            warmup: number of warm-up runs before this run.
-
-        Returns:
-            What was counted, by the number of the call.
-
-        Raises:
-            ProgramError: a call failed.
+        Boards that are not in ``counted`` have counted everything. ``run`` is None for a warm-up
+        run; ``warmup`` is the number of warm-up runs before this one.
         """
-        samples: dict[int, Taken] = {}
+        samples: dict[int, CountedCalls] = {}
 
         def so_far() -> Report | None:
             windows = {
@@ -487,7 +455,7 @@ class _Runs:
 
     def _take(
         self, counter: CountedPass | None, call: ProgramCall, place: _Place | None
-    ) -> Taken | None:
+    ) -> CountedCalls | None:
         """Make a call; ``place`` is None in a warm-up run. None without a counter."""
         packed = self._arrays.call(call)
         if counter is None:
@@ -505,7 +473,7 @@ class _Runs:
 
     def _counts(
         self,
-        samples: Mapping[int, Taken],
+        samples: Mapping[int, CountedCalls],
         counted: Mapping[Board, CountedPass],
         calibrations: Mapping[tuple[Board, str], tuple[Sample, ...]],
     ) -> Iterator[tuple[int, Windows]]:
@@ -540,13 +508,7 @@ def _blamed(number: int, call: ProgramCall, so_far: Callable[[], Report | None])
 
 
 def _report(executed: Sequence[_Executed], warmup: int, elapsed_s: Sequence[float]) -> Report:
-    """Build the Report of a program's runs.
-
-    Args:
-        executed: all calls of the first run, then those of the next; at least one.
-        warmup: number of warm-up runs.
-        elapsed_s: time of each run by the host's clock.
-    """
+    """Build the Report of a program's runs: all calls of the first run, then those of the next."""
     measurements = [each.measurement for each in executed]
     report = assemble(measurements)
     rows: list[Row] = [dict(row) for row in report.calls]

@@ -23,8 +23,8 @@ from boardprof.measure.sampling.counted_pass import PackedCall
 from boardprof.measure.sampling.placement import Placement
 from boardprof.measure.session.board import Board, HostCall
 from boardprof.measure.session.functions import RemoteFunction
-from boardprof.target.arguments.arguments import Arguments, check_overlap
 from boardprof.target.arguments.array_argument import ArrayArgument
+from boardprof.target.arguments.binding import Arguments, check_overlap
 from boardprof.target.arguments.dtypes import element_dtype
 from boardprof.target.arguments.passing import Passing
 from boardprof.target.arguments.signature import in_order
@@ -36,20 +36,12 @@ _BIN_HEAD = 2
 
 @dataclass(frozen=True, eq=False)
 class ProgramCall:
-    """A call of a packed function with its arguments.
-
-    Attributes:
-        board: the called board.
-        remote: the function.
-        arguments: of the call; the arrays are the caller's and are read when the program runs.
-        shapes: the arguments in TVM's form: ``float32[1, 64], float32[64]``, and scalars by value.
-        label: the caller's name for it, or None.
-    """
+    """A call of a packed function with its arguments."""
 
     board: Board
     remote: RemoteFunction
-    arguments: Arguments
-    shapes: str
+    arguments: Arguments  # the arrays are the caller's and are read when the program runs
+    shapes: str  # in TVM's form: float32[1, 64], float32[64], and scalars by value
     label: str | None
 
     @property
@@ -79,13 +71,7 @@ def program_call(
     named: Mapping[str, object],
     label: str | None,
 ) -> ProgramCall:
-    """Bind a call's arguments; nothing is sent.
-
-    Raises:
-        UnknownNameError: no such function.
-        UsageError: it cannot be measured, the arguments do not fit its signature, or the label is
-            not a string.
-    """
+    """Bind a call's arguments; nothing is sent."""
     if not isinstance(label, str | None):
         raise UsageError(f"label={label!r:.60} is not a string.", hint=f'label="{label!s:.40}"')
     remote = board.measurable(function)
@@ -154,12 +140,7 @@ class ProgramArrays:
     """The placed arrays of a program's calls. Use it in a ``with``."""
 
     def __init__(self, calls: Sequence[ProgramCall]) -> None:
-        """Find which arrays are the same; nothing is sent yet.
-
-        Raises:
-            UsageError: arrays overlap without being the same; or one that is written on a board is
-                taken on another.
-        """
+        """Find which arrays are the same; nothing is sent yet."""
         self._boards: dict[Board, _Placed] = {}
         for index, call in enumerate(calls):
             placed = self._boards.setdefault(call.board, _Placed())
@@ -175,19 +156,14 @@ class ProgramArrays:
         self._is_fresh = False
 
     def __enter__(self) -> Self:
-        """Reserve the blocks and send the arrays.
-
-        Raises:
-            UsageError: a board's arena is too small for all of its arrays.
-        """
+        """Reserve the blocks and send the arrays."""
         with ExitStack() as stack:
             for board in sorted(self._boards, key=id):  # so two threads do not wait for each other
                 stack.enter_context(board.session.turn(_PROGRAM))
             for board, placed in self._boards.items():
                 bound = Arguments(_PROGRAM, tuple(placed.arguments.values()), "")
                 placed.placement = Placement(board.memory, bound)
-                # from the host: the board would restore a copy before each call
-                placed.placement.sends_again = True
+                placed.placement.why_again = "the board would restore a copy before each call"
                 stack.enter_context(placed.placement)
             self._stack = stack.pop_all()
         self._pack()

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 import time
 import warnings
@@ -11,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from boardprof.base.errors import CheckFailedError, UsageError
-from boardprof.base.metrics import metric_called
+from boardprof.base.errors import UsageError
 from boardprof.compat.tvm_profiler.collector_selection import Module, board_of, check_device
 from boardprof.compat.tvm_profiler.observed_calls import (
     MOST_CALLS,
@@ -22,13 +20,13 @@ from boardprof.compat.tvm_profiler.observed_calls import (
     observed_value,
     time_long_enough,
 )
+from boardprof.jobs.tune.candidate import measured_result
 from boardprof.measure.sampling.available_metrics import ALL, metric_names
 from boardprof.measure.sampling.passes import check_range
 from boardprof.measure.sampling.placement import Placement
 from boardprof.measure.session.board import Board, HostCall
 from boardprof.results.record import Stack
-from boardprof.results.report.calls import STACK
-from boardprof.results.report.measure_result import MeasureError, MeasureResult, samples_of
+from boardprof.results.report.measure_result import MeasureResult, samples_of
 
 _LONGEST_MS = 1e9
 
@@ -84,37 +82,22 @@ class BenchmarkResult:
         return f"Execution time of a call, {len(self.results)} samples:\n{head}\n{line}"
 
 
+@dataclass(eq=False, repr=False)
 class TimeEvaluator:
     """The result of `time_evaluator`: call it with the function's arguments."""
 
-    def __init__(
-        self,
-        board: Board,
-        function: str,
-        number: int,
-        repeat: int,
-        min_repeat_ms: float,
-        limit_zero_time_iterations: int,
-        cooldown_interval_ms: float,
-        repeats_to_cooldown: int,
-        f_preproc: str | Callable[..., object],
-        mask_interrupts: bool,
-        metrics: Sequence[str],
-        opened: ExitStack,
-    ) -> None:
-        """Keep the checked settings; ``opened`` has the started board."""
-        self._board = board
-        self._function = function
-        self._number = number
-        self._repeat = repeat
-        self._min_repeat_ms = min_repeat_ms
-        self._limit_zero = limit_zero_time_iterations
-        self._cooldown_s = cooldown_interval_ms / 1000.0
-        self._repeats_to_cooldown = repeats_to_cooldown
-        self._prepare = f_preproc
-        self._masks = mask_interrupts
-        self._metrics = metrics
-        self._opened = opened
+    _board: Board
+    _function: str
+    _number: int
+    _repeat: int
+    _min_repeat_ms: float
+    _limit_zero: int
+    _cooldown_ms: float
+    _repeats_to_cooldown: int
+    _prepare: str | Callable[..., object]
+    _masks: bool
+    _metrics: Sequence[str]
+    _opened: ExitStack  # with the board, if it was started for this
 
     def __call__(self, *args: object, **named: object) -> BenchmarkResult | MeasureResult:
         """Time the function, or count the metrics that were asked for.
@@ -150,8 +133,8 @@ class TimeEvaluator:
                     may_grow=watch.is_certain,
                 )
                 results.append(seconds / number)
-                if self._cooldown_s > 0 and index % self._repeats_to_cooldown == 0:
-                    time.sleep(self._cooldown_s)
+                if self._cooldown_ms > 0 and index % self._repeats_to_cooldown == 0:
+                    time.sleep(self._cooldown_ms / 1000.0)
             info = call.function.info
             placement.call_for_outputs(lambda: observed_value(call, placement.call(info)))
         if min(results) <= 0:
@@ -180,28 +163,12 @@ class TimeEvaluator:
             named=named,
             mask_interrupts=self._masks,
         )
-        samples = samples_of(measurement)
-        passed_s = time.monotonic() - began_s
-        medians = {name: statistics.median(each) for name, each in samples.items()}
-        if isinstance(measurement.stack, Stack):
-            medians[STACK] = float(measurement.stack.used)
-        error = None
-        for name in self._metrics:
-            found = metric_called(name, medians)
-            if found is not None:
-                medians[name] = medians[found]
-            elif error is None:
-                error = CheckFailedError(f"{name} is not known: {measurement.stack}.")
-        first = metric_called(self._metrics[0], samples)
-        costs = samples[first] if first is not None else [medians.get(self._metrics[0], math.inf)]
-        return MeasureResult(
-            () if error is not None else tuple(costs),
-            MeasureError.NO_ERROR if error is None else MeasureError.OVER_LIMIT,
-            passed_s,
-            time.time(),
-            medians,
-            error,
-            run_s=passed_s,
+        stack = measurement.stack
+        return measured_result(
+            samples_of(measurement),
+            stack.used if isinstance(stack, Stack) else stack,
+            self._metrics,
+            run_s=time.monotonic() - began_s,
         )
 
     def close(self) -> None:

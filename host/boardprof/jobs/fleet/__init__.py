@@ -4,11 +4,10 @@
 The boards of this machine need no extra. Those of other hosts need ``boardprof[fleet]``.
 """
 
-from boardprof.jobs.fleet.batch_report import merged_report
 from boardprof.jobs.fleet.fleet import Fleet, Progress
-from boardprof.jobs.fleet.job import Job, JobError, Limits, Result, read_jobs
+from boardprof.jobs.fleet.fleet_runner import FleetRunner
+from boardprof.jobs.fleet.job import Job, JobError, Limits, Result, merged_report, read_jobs
 from boardprof.jobs.fleet.policy import Rules
-from boardprof.jobs.fleet.runner import FleetRunner
 
 __all__ = [
     "Fleet",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The boards behind dask's scheduler, as a batch sees them.
+"""The boards behind dask's scheduler, as a batch and ``fleet status`` see them.
 
 A call is a task that holds the resource of its board, on the one worker that has the board. dask
 carries it out and decides nothing: the task may not move to another worker, and is not repeated.
@@ -9,24 +9,32 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import platform
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import asdict
 from typing import Any
 from uuid import uuid4
 
 from boardprof.base.errors import BoardError
-from boardprof.jobs.fleet.boards import FleetBoard
+from boardprof.jobs.fleet.boards import (
+    FleetBoard,
+    Quarantine,
+    local_leases,
+    next_check,
+    quarantines,
+)
 from boardprof.jobs.fleet.dask_worker import (
     FACTS,
     call_on_board,
     kind_resource,
     serial_resource,
 )
-from boardprof.jobs.fleet.extra import distributed
 from boardprof.jobs.fleet.provider import Ended, Function, Joined, Left, Post
-from boardprof.jobs.fleet.quarantine import Quarantine
-from boardprof.jobs.fleet.security import check_address, host_and_port, security_of
+from boardprof.jobs.fleet.security import check_address, distributed, host_and_port, security_of
+from boardprof.show.layout import Page
 
 _CONNECT_S = 10.0
 _ANSWER_S = 30.0
@@ -40,16 +48,7 @@ class DaskProvider:
     """The boards of all workers of a scheduler."""
 
     def __init__(self, scheduler: str) -> None:
-        """Connect to a scheduler.
-
-        Args:
-            scheduler: its address, ``tls://HOST:PORT``.
-
-        Raises:
-            MissingExtraError: ``boardprof[fleet]`` is not installed.
-            UsageError: it is not an address for TLS, or there is no certificate.
-            BoardError: it cannot be reached.
-        """
+        """Connect to a scheduler."""
         self._scheduler = check_address(scheduler)
         host, _ = host_and_port(scheduler)
         self._security = security_of("client", host, self._scheduler)
@@ -68,11 +67,7 @@ class DaskProvider:
         return sorted(self._boards, key=lambda board: board.serial)
 
     def workers(self) -> Workers:
-        """Return what the scheduler knows of its workers.
-
-        Raises:
-            BoardError: it does not answer.
-        """
+        """Return what the scheduler knows of its workers."""
         try:
             facts = self._client.sync(
                 self._client.scheduler.identity, n_workers=-1, callback_timeout=_ANSWER_S
@@ -218,3 +213,56 @@ def _boards_of(workers: Workers) -> set[FleetBoard]:
         for address, worker in workers.items()
         for facts in worker.get("metrics", {}).get(FACTS, ())
     }
+
+
+def local_status() -> dict[str, Any]:
+    """Return what is leased on this machine, and its boards in quarantine, as plain data."""
+    leases = [{"what": what, "holder": holder} for what, holder in local_leases().items()]
+    kept = [{"board": place, **asdict(found)} for place, found in quarantines().items()]
+    return {"schema_version": 1, "host": platform.node(), "leases": leases, "quarantines": kept}
+
+
+def fleet_status(scheduler: str) -> dict[str, Any]:
+    """Return the hosts of a fleet and their boards, as plain data; raises as `DaskProvider`."""
+    provider = DaskProvider(scheduler)
+    try:
+        workers = provider.workers()
+    finally:
+        provider.close()
+    hosts = [
+        {
+            "host": worker["id"],
+            "address": address,
+            "silent_s": round(time.time() - worker["last_seen"], 1),
+            "boards": list(worker.get("metrics", {}).get(FACTS, ())),
+        }
+        for address, worker in workers.items()
+    ]
+    return {"schema_version": 1, "scheduler": scheduler, "hosts": hosts}
+
+
+def status_page(facts: Mapping[str, Any]) -> Page:
+    """Return what `local_status` or `fleet_status` found, as text."""
+    if "leases" in facts:
+        lines = [f"{lease['what']}: {lease['holder']}" for lease in facts["leases"]]
+        lines += [f"{each['board']}: {_quarantine_text(each)}" for each in facts["quarantines"]]
+        return lines or ["Nothing is leased on this machine."]
+    if not facts["hosts"]:
+        return ["No worker is connected."]
+    lines = []
+    for host in facts["hosts"]:
+        lines.append(f"{host['host']} at {host['address']}, last seen {host['silent_s']:.0f} s ago")
+        for board in host["boards"]:
+            kept = board.get("quarantine")
+            what = _quarantine_text(kept) if kept else "free"
+            if board["works_on"] is not None:
+                what = f"{time.time() - board['since_s']:.0f} s on {board['works_on']}"
+            error = f"; last error: {board['last_error']}" if board["last_error"] else ""
+            lines.append(
+                f"  {board['kind']} {board['serial']}: {what}; {board['ended']} ended{error}"
+            )
+    return lines
+
+
+def _quarantine_text(facts: Mapping[str, Any]) -> str:
+    return f"in quarantine, {next_check(facts['until_s'])} ({facts['why'].rstrip('.')})"

@@ -20,14 +20,12 @@ from dataclasses import asdict
 from typing import Any
 
 from boardprof.base.errors import BoardError, BusyError, UsageError
-from boardprof.jobs.fleet.boards import FleetBoard
-from boardprof.jobs.fleet.extra import distributed
-from boardprof.jobs.fleet.job_process import JobProcess
-from boardprof.jobs.fleet.provider import Ended, called
-from boardprof.jobs.fleet.quarantine import quarantine_of
+from boardprof.jobs.fleet.boards import FleetBoard, quarantine_of
+from boardprof.jobs.fleet.provider import Ended, JobProcess, called
 from boardprof.jobs.fleet.security import (
     bracketed,
     check_address,
+    distributed,
     host_and_port,
     security_of,
     shown,
@@ -111,9 +109,6 @@ def _own_address(scheduler: str) -> str:
     """Return the address of this machine on its way to a scheduler.
 
     dask would announce 127.0.0.1 while the network is down, and nobody could fetch a result.
-
-    Raises:
-        OSError: there is no way, or the scheduler's name is unknown.
     """
     host, port = host_and_port(scheduler)
     found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
@@ -136,18 +131,7 @@ def _without_pages(kind: Any) -> Any:
 def run_worker(
     scheduler: str, boards: Sequence[FleetBoard], name: str, on_note: Callable[[str], None]
 ) -> None:
-    """Serve boards until interrupted; connects again if the scheduler goes.
-
-    Args:
-        scheduler: its address.
-        boards: of this machine.
-        name: of this host; no other worker has it.
-        on_note: gets a line for each connection.
-
-    Raises:
-        MissingExtraError: ``boardprof[fleet]`` is not installed.
-        UsageError: it is not an address for TLS, or there is no certificate.
-    """
+    """Serve this host's boards until interrupted; connect again if the scheduler goes."""
     scheduler = check_address(scheduler)
     security = security_of("worker", host_and_port(scheduler)[0], scheduler)
     _places.update({board.serial: _Place(board) for board in boards})
@@ -202,11 +186,7 @@ async def _serve(
 
 
 async def _try_connection(scheduler: str, security: Any) -> None:
-    """Connect once, because dask's worker would not say why it cannot.
-
-    Raises:
-        OSError: with the reason.
-    """
+    """Connect once, because dask's worker would not say why it cannot."""
     arguments = security.get_connection_args("worker")
     (await distributed().comm.connect(scheduler, _TRY_S, **arguments)).abort()
 
@@ -214,17 +194,7 @@ async def _try_connection(scheduler: str, security: Any) -> None:
 def run_scheduler(host: str, port: int, silence_s: float, on_start: Callable[[str], None]) -> None:
     """Run dask's scheduler until interrupted.
 
-    Args:
-        host: address to listen at.
-        port: 0 for any free one.
-        silence_s: a worker that does not answer for this long has left. At least five seconds.
-        on_start: gets the scheduler's address.
-
-    Raises:
-        MissingExtraError: ``boardprof[fleet]`` is not installed.
-        UsageError: others could connect and there is no certificate, or the silence is too short.
-        BusyError: the port is in use.
-        BoardError: the address cannot be used.
+    A worker that does not answer for ``silence_s`` has left. ``on_start`` gets the address.
     """
     if silence_s < _LEAST_SILENCE_S:
         raise UsageError(

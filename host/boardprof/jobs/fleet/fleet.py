@@ -23,13 +23,29 @@ from boardprof.base.errors import (
     UnknownNameError,
     UsageError,
 )
-from boardprof.jobs.fleet.boards import FleetBoard, boards_of_host, check_startable
-from boardprof.jobs.fleet.job import DONE, FAILED, STARTED, UNKNOWN, Job, JobError, Result
-from boardprof.jobs.fleet.job_process import WHETHER_IT_RAN, JobLostError, JobTimeoutError
+from boardprof.jobs.fleet.boards import FleetBoard, boards_of_host, check_startable, next_check
+from boardprof.jobs.fleet.job import (
+    DONE,
+    FAILED,
+    STARTED,
+    UNKNOWN,
+    Job,
+    JobError,
+    Result,
+    ResultsFolder,
+)
 from boardprof.jobs.fleet.policy import Check, GiveUp, Outcome, Policy, Rules, Start
-from boardprof.jobs.fleet.provider import Ended, Event, Joined, Left, LocalProvider, Provider
-from boardprof.jobs.fleet.quarantine import next_check
-from boardprof.jobs.fleet.results_folder import ResultsFolder
+from boardprof.jobs.fleet.provider import (
+    WHETHER_IT_RAN,
+    Ended,
+    Event,
+    JobLostError,
+    JobTimeoutError,
+    Joined,
+    Left,
+    LocalProvider,
+    Provider,
+)
 from boardprof.jobs.fleet.work import (
     Answer,
     Image,
@@ -41,8 +57,6 @@ from boardprof.jobs.fleet.work import (
     key_of,
     perform,
 )
-
-__all__ = ["Fleet", "Progress"]
 
 _CHECK_S = 300.0
 _LONGEST_WAIT_S = 5.0
@@ -83,7 +97,6 @@ class Fleet:
         boards: Sequence[str] = (),
         rules: Rules | None = None,
         perform: Perform = perform,
-        provider: Provider | None = None,
     ) -> None:
         """Choose the boards; nothing is started yet.
 
@@ -95,7 +108,6 @@ class Fleet:
             rules: retries, quarantine and how long jobs wait for boards.
             perform: carries out a job in the process of its board; a function of a module. The
                 usual one gets a `Work`, another one the job itself.
-            provider: the boards. None for those of ``scheduler``, or of this machine.
 
         Raises:
             UsageError: boards were given although there is a scheduler.
@@ -106,7 +118,7 @@ class Fleet:
                 "Boards of this machine cannot be given together with a scheduler.",
                 hint="start a worker that has them: boardprof worker --board KIND",
             )
-        self._scheduler, self._texts, self._provider = scheduler, tuple(boards), provider
+        self._scheduler, self._texts = scheduler, tuple(boards)
         self._rules, self._perform = rules or Rules(), perform
 
     def map(self, jobs: Iterable[Job], **options: Any) -> list[Result]:
@@ -140,7 +152,7 @@ class Fleet:
         wanted = list(dict.fromkeys(jobs))
         with ResultsFolder(results) if results is not None else nullcontext() as folder:
             faults: dict[str, BoardprofError] = {}
-            provider = self._provider or self._made_provider(wanted, faults)
+            provider = self._provider(wanted, faults)
             batch = _Batch(wanted, provider, self._rules, self._perform, folder, faults)
             batch.on_progress, batch.on_sources = on_progress, on_sources
             try:
@@ -148,7 +160,7 @@ class Fleet:
             finally:
                 batch.close()
 
-    def _made_provider(self, jobs: Sequence[Job], faults: dict[str, BoardprofError]) -> Provider:
+    def _provider(self, jobs: Sequence[Job], faults: dict[str, BoardprofError]) -> Provider:
         """Return the boards; ``faults`` gets why those that jobs name are not among them."""
         if self._scheduler is not None:
             from boardprof.jobs.fleet.dask_provider import DaskProvider
@@ -168,18 +180,8 @@ class Fleet:
 
 
 def _can_be_started(kind: str, there: Collection[str]) -> bool:
-    """Tell whether a board of this kind could be started here.
-
-    Args:
-        kind: which.
-        there: other names that would have been valid.
-
-    Raises:
-        UnknownNameError: there is no such board.
-        UsageError: it needs a port.
-        MissingToolError: its emulator is not installed.
-    """
-    from boardprof.target.descriptions.board_lookup import board_spec, find_boards
+    """Tell whether a board of this kind could be started here; raises with the reason if not."""
+    from boardprof.target.descriptions.board import board_spec, find_boards
 
     try:
         spec = board_spec(kind)
@@ -201,19 +203,12 @@ def _has_report(result: Result) -> bool:
 
 @dataclass
 class _Call:
-    """A call that was sent to a board.
+    """A call that was sent to a board."""
 
-    Attributes:
-        board: its serial number.
-        number: of the job. None for a check of the board.
-        began_s: Unix time.
-        image: digest of the image that it needs. "" if none.
-    """
-
-    board: str
-    number: int | None
-    began_s: float
-    image: str = ""
+    board: str  # its serial number
+    number: int | None  # of the job; None for a check of the board
+    began_s: float  # Unix time
+    image: str = ""  # digest of the image that it needs; "" if none
 
 
 @dataclass

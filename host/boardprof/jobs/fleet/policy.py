@@ -76,17 +76,11 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Check a board with known work, and report the result to `Policy.checked`.
-
-    Attributes:
-        board: its name.
-        pause_s: how long it will be in quarantine if it fails.
-        count: how many checks it will have failed in a row then.
-    """
+    """Check a board with known work, and report the result to `Policy.checked`."""
 
     board: str
-    pause_s: float
-    count: int
+    pause_s: float  # of its quarantine, if it fails
+    count: int  # checks that it will have failed in a row then
 
     def __str__(self) -> str:
         """Return the check as a line for people."""
@@ -95,16 +89,10 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """End a job without a result.
-
-    Attributes:
-        job: its number.
-        is_unknown: it may have run: it must not be repeated, and its process died.
-        why: the reason.
-    """
+    """End a job without a result."""
 
     job: int
-    is_unknown: bool
+    is_unknown: bool  # it may have run, and must not be repeated
     why: str
 
 
@@ -167,9 +155,8 @@ class _Label:
 class Policy:
     """Decides about the jobs of one batch.
 
-    Attributes:
-        sends_ahead: whether a busy board gets its next job while it works, so that it need not
-            wait for the news of its end to travel. That pays off for short jobs only.
+    ``sends_ahead``: a busy board gets its next job while it works, so that it need not wait for the
+    news of its end to travel. That pays off for short jobs only.
     """
 
     def __init__(self, rules: Rules | None = None) -> None:
@@ -186,12 +173,7 @@ class Policy:
     # -- events ------------------------------------------------------------------------------
 
     def add_board(self, name: str, labels: Iterable[str]) -> None:
-        """Put a board into service.
-
-        Args:
-            name: no other board has it.
-            labels: its kind and serial number; jobs need one of them.
-        """
+        """Put a board into service; jobs need one of its labels, its kind or serial number."""
         assert name not in self._boards, name
         board = self._boards[name] = _Board(name, tuple(dict.fromkeys(labels)))
         for label in map(self._label, board.labels):
@@ -200,15 +182,7 @@ class Policy:
         self._place(board)
 
     def quarantine(self, name: str, why: str, until_s: float, count: int, now_s: float) -> None:
-        """Take a board out of service that has failed checks in an earlier batch.
-
-        Args:
-            name: of the board, which has no job.
-            why: what is wrong.
-            until_s: when it is checked again; may be over.
-            count: how many checks it has failed in a row.
-            now_s: the time.
-        """
+        """Take a board out of service that has failed ``count`` checks in an earlier batch."""
         board = self._boards[name]
         board.quarantines = count
         self._leave(board, State.QUARANTINED, now_s)
@@ -228,13 +202,9 @@ class Policy:
             self._again(job, board, why, is_unknown=job.once)
 
     def add_job(self, number: int, need: str, now_s: float, *, once: bool = False) -> None:
-        """Accept a job.
+        """Accept a job for a board with the label ``need``; lower numbers go first.
 
-        Args:
-            number: its number in the batch; lower ones go first.
-            need: a label that its board must have.
-            now_s: the time.
-            once: it must not be repeated if it may have run.
+        A job marked ``once`` is not repeated if it may have run.
         """
         if lack := self.lack(need):
             self._decided.append(GiveUp(number, False, lack))
@@ -246,15 +216,7 @@ class Policy:
             self._await(need, now_s)
 
     def ended(self, name: str, number: int, outcome: Outcome, now_s: float, why: str = "") -> None:
-        """Take note that an attempt at a job has ended.
-
-        Args:
-            name: of the board.
-            number: of the job.
-            outcome: how it ended.
-            now_s: the time.
-            why: what went wrong.
-        """
+        """Take note that an attempt at a job has ended."""
         board = self._boards[name]
         job = board.jobs.pop(number)
         if outcome is Outcome.OVER:

@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may connect to a fleet: with TLS, only the holders of a key.
-
-dask sends pickles, so anyone who can connect to a scheduler, worker or client can run any program
-there. For several machines, dask's settings name the certificates. Without these settings,
-scheduler, workers and clients of one user on one machine share a key in the user's own folder.
-"""
+"""dask, and who may connect to a fleet: with TLS, only the holders of a key."""
 
 from __future__ import annotations
 
 import datetime
 import ipaddress
+import logging
 import os
 import re
 import socket
@@ -21,8 +17,29 @@ from typing import Any
 from boardprof.base.errors import UsageError
 from boardprof.base.settings import user_file
 from boardprof.base.writing import unwritable
-from boardprof.jobs.fleet.extra import distributed
 from boardprof.show.rows import MissingExtraError
+
+_NAME = "distributed"
+_shown: list[bool] = []
+
+
+def show_logs() -> None:
+    """Let dask log its warnings from now on; without this it logs nothing."""
+    _shown.append(True)
+
+
+def distributed() -> Any:
+    """Return the module ``distributed``; what it would log is in our own errors and notes."""
+    try:
+        import distributed
+    except ImportError as error:
+        raise MissingExtraError("A fleet of several hosts", "distributed", "fleet") from error
+    level = logging.WARNING if _shown else logging.CRITICAL + 1
+    for name in (_NAME, *logging.root.manager.loggerDict):
+        if name.partition(".")[0] in (_NAME, "tornado"):
+            logging.getLogger(name).setLevel(level)
+    return distributed
+
 
 _ADDRESS = re.compile(r"(?:tcp|tls)://(?:\[([\da-fA-F:.]+(?:%[\w.-]+)?)\]|([\w.-]+)):(\d{1,5})")
 _HOST = re.compile(r"[\w.*-]*")
@@ -38,9 +55,6 @@ def check_address(address: str) -> str:
     """Return the address of a scheduler as ``tls://HOST:PORT``.
 
     On this machine, ``tcp://`` means the same, as version 0.2 had it.
-
-    Raises:
-        UsageError: it is not an address, or on another machine and not for TLS.
     """
     host, _ = host_and_port(address)
     if address.startswith("tcp:") and not _is_loopback(host):
@@ -52,11 +66,7 @@ def check_address(address: str) -> str:
 
 
 def host_and_port(address: str) -> tuple[str, int]:
-    """Split the address of a scheduler; an IPv6 address has no brackets then.
-
-    Raises:
-        UsageError: it is not an address.
-    """
+    """Split the address of a scheduler; an IPv6 address has no brackets then."""
     found = _ADDRESS.fullmatch(address)
     if found is None or not 0 < int(found[3]) < 65536:
         raise UsageError(
@@ -66,11 +76,7 @@ def host_and_port(address: str) -> tuple[str, int]:
 
 
 def bracketed(host: str) -> str:
-    """Return a host as addresses have it: ``[::1]``.
-
-    Raises:
-        UsageError: it is neither an IP address nor a name.
-    """
+    """Return a host as addresses have it: ``[::1]``."""
     host = host.strip()
     if _HOST.fullmatch(host):
         return host
@@ -88,18 +94,7 @@ def shown(text: str) -> str:
 
 
 def security_of(role: str, host: str, what: str) -> Any:
-    """Return dask's security settings for one side of a connection.
-
-    Args:
-        role: ``scheduler``, ``worker`` or ``client``.
-        host: of the scheduler.
-        what: needs the settings; the subject of an error.
-
-    Raises:
-        MissingExtraError: ``boardprof[fleet]`` is not installed.
-        UsageError: others could connect and there is no certificate, or it cannot be used.
-        StorageError: the key cannot be written.
-    """
+    """Return dask's settings for a ``scheduler``, ``worker`` or ``client``; ``what`` needs them."""
     dask = distributed()
     found = dask.Security(require_encryption=True)
     if not found.tls_ca_file and _is_loopback(host):
@@ -135,12 +130,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _own_key() -> tuple[str, str]:
-    """Return the file of this user's key and certificate, and its content; made if missing.
-
-    Raises:
-        MissingExtraError: ``cryptography`` is not installed.
-        UsageError, StorageError: it cannot be written or read, or others can read it.
-    """
+    """Return the file of this user's key and certificate, and its content; made if missing."""
     file = user_file().with_name("fleet.pem")
     try:
         if not file.exists():

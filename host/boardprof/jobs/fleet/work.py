@@ -24,14 +24,19 @@ from boardprof.base.errors import (
     MissingToolError,
     RpcError,
 )
-from boardprof.jobs.fleet.boards import FleetBoard, check_startable
+from boardprof.jobs.fleet.boards import (
+    FleetBoard,
+    Quarantine,
+    check_startable,
+    end_quarantine,
+    keep_quarantine,
+    lease_of,
+)
 from boardprof.jobs.fleet.job import Job, JobError
-from boardprof.jobs.fleet.lease import lease_of
 from boardprof.jobs.fleet.policy import Check
-from boardprof.jobs.fleet.quarantine import Quarantine, end_quarantine, keep_quarantine
-from boardprof.jobs.run.measure_plan import Listener, results
+from boardprof.jobs.run.execution import Listener, results
 from boardprof.jobs.run.plan import Plan, PlanData
-from boardprof.measure.doctor.check_board import finding_text, proof_sources, prove
+from boardprof.measure.doctor.check_board import check_board, finding_text, proof_sources
 from boardprof.measure.doctor.known_work import FAILED as PROOF_FAILED
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
@@ -41,7 +46,7 @@ from boardprof.results.stats.warnings import warnings
 from boardprof.target.build.builder import build
 from boardprof.target.build.firmware import Firmware
 from boardprof.target.build.flash import flash
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.toolchain.cache import Cache, FileHashes
 
 _OF_THE_BOARD = (
@@ -59,17 +64,11 @@ LEASE_S = 300.0
 
 @dataclass(frozen=True)
 class Image:
-    """An image on its way to a worker.
+    """An image on its way to a worker."""
 
-    Attributes:
-        firmware: as it was built; its path is the client's.
-        digest: SHA-256 of the file, in hex.
-        content: the file. None if the worker has it.
-    """
-
-    firmware: Firmware
-    digest: str
-    content: bytes | None = None
+    firmware: Firmware  # as it was built; its path is the client's
+    digest: str  # SHA-256 of the file, in hex
+    content: bytes | None = None  # the file; None if the worker has it
 
     @classmethod
     def of(cls, firmware: Firmware) -> Image:
@@ -81,11 +80,7 @@ class Image:
         return replace(self, content=self.firmware.image.read_bytes())
 
     def here(self, spec: BoardSpec) -> Firmware:
-        """Return the firmware with an image of this machine.
-
-        Raises:
-            ImageMissingError: the image has not been sent to this machine.
-        """
+        """Return the firmware with an image of this machine."""
         name = self.firmware.image.name
         cache = Cache()
         path = cache.root / "images" / "fleet" / self.digest / name
@@ -109,13 +104,7 @@ class ImageMissingError(BoardError):
 
 @dataclass(frozen=True)
 class Work:
-    """What a job's process needs.
-
-    Attributes:
-        job: the job.
-        data: its arguments.
-        image: its image.
-    """
+    """What a job's process needs."""
 
     job: Job
     data: PlanData
@@ -128,25 +117,15 @@ class Work:
 
 @dataclass(frozen=True)
 class Answer:
-    """How an attempt at a job ended.
+    """How an attempt at a job ended."""
 
-    Attributes:
-        report: what was measured, as JSON. None if nothing was.
-        medians: of it, see `Result`.
-        errors: what went wrong.
-        is_boards_fault: another board may do the job.
-        may_have_run: the function may have been called.
-        warnings: about unreliable numbers, as ``boardprof run`` prints them.
-        value: what another function than `perform` returns.
-    """
-
-    report: str | None = None
-    medians: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    report: str | None = None  # as JSON; None if nothing was measured
+    medians: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # see `Result`
     errors: tuple[JobError, ...] = ()
-    is_boards_fault: bool = False
-    may_have_run: bool = True
-    warnings: tuple[str, ...] = ()
-    value: Any = None
+    is_boards_fault: bool = False  # another board may do the job
+    may_have_run: bool = True  # the function may have been called
+    warnings: tuple[str, ...] = ()  # as `boardprof run` prints them
+    value: Any = None  # what another function than `perform` returns
 
 
 def built(job: Job, kind: str) -> Image:
@@ -273,7 +252,7 @@ def fault_of(board: FleetBoard) -> str | None:
                 if port is not None:
                     flash(spec, firmware.image, port)
                 with firmware.open(port) as opened:
-                    found = [f for f in prove(opened) if f.verdict == PROOF_FAILED]
+                    found = [f for f in check_board(opened) if f.verdict == PROOF_FAILED]
                 return finding_text(found[0]) if found else None
             from boardprof.measure.connect import connect
 

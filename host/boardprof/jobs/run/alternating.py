@@ -15,13 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from boardprof.base.errors import BoardprofError, UsageError
-from boardprof.jobs.run.measure_plan import Listener
+from boardprof.jobs.run.execution import Listener, Outcome, once, run_plan
 from boardprof.jobs.run.plan import Plan, boards_of, with_each_setting
-from boardprof.jobs.run.runner import Outcome, once, run_plan
 from boardprof.results.history.project import git_output, run_git
 from boardprof.results.report.report import Report
 from boardprof.target.build.build_options import BuildOptions, effective_flags
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 
 SESSIONS = 10
 """Sessions per side if samples vary. If all ten pairs differ in one direction, p = 0.002."""
@@ -29,33 +28,20 @@ SESSIONS = 10
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two sides.
-
-    Attributes:
-        plan: what is measured.
-        name: as shown in output.
-        folder: where relative paths of the plan start. None for the current folder.
-    """
+    """One of the two sides."""
 
     plan: Plan
     name: str
-    folder: Path | None = None
+    folder: Path | None = None  # where relative paths of the plan start; None for the current one
 
 
 @dataclass(frozen=True)
 class Alternated:
-    """The results of both sides.
-
-    Attributes:
-        before: of all sessions of the first side.
-        after: of all sessions of the second.
-        sessions: how many there were of each.
-        names: of the sides, as shown in output.
-    """
+    """The results of both sides."""
 
     before: Outcome
     after: Outcome
-    sessions: int
+    sessions: int  # of each side
     names: tuple[str, str]
 
     def outcome(self) -> Outcome:
@@ -70,11 +56,7 @@ class Alternated:
 
 
 def sides_of_flags(plan: Plan, flags: str) -> tuple[Side, Side]:
-    """Return a plan with each of two settings of compiler flags, which may be the same.
-
-    Raises:
-        UsageError: there are not two settings, or there is nothing to compile.
-    """
+    """Return a plan with each of two settings of compiler flags, which may be the same."""
     with_each_setting(replace(plan, sweep="-g"))  # the same requirements as a sweep
     before, after = (
         Side(replace(plan, code=code), name) for name, code in two_settings(plan.code, flags)
@@ -83,11 +65,7 @@ def sides_of_flags(plan: Plan, flags: str) -> tuple[Side, Side]:
 
 
 def two_settings(code: BuildOptions, flags: str) -> list[tuple[str, BuildOptions]]:
-    """Return the build options for each of two settings of flags, and their names in output.
-
-    Raises:
-        UsageError: there are not two.
-    """
+    """Return the build options for each of two settings of flags, and their names in output."""
     texts = flags.split("|")
     if len(texts) != 2:
         raise UsageError(f"--ab {flags!r} is not two settings of flags.", hint="--ab '-O2|-O3'")
@@ -104,9 +82,6 @@ def run_in_turns(before: Side, after: Side, listener: Listener) -> Alternated:
 
     The side that begins changes from pair to pair, so that a drift affects both. On emulators one
     session per side is enough, because the next one would be the same.
-
-    Raises:
-        UsageError: a plan contradicts itself or lacks something.
     """
     specs = boards_of(after.plan)
     sessions = sessions_on(specs, after.plan.port)
@@ -181,16 +156,10 @@ _TRY = "check that the disk has space, and that git worktree works there"
 
 @dataclass(frozen=True)
 class Worktree:
-    """A commit's files.
+    """A commit's files."""
 
-    Attributes:
-        top: of the working tree that the user is in.
-        folder: where the commit's files are.
-        commit: its id.
-    """
-
-    top: Path
-    folder: Path
+    top: Path  # of the working tree that the user is in
+    folder: Path  # with the commit's files
     commit: str
 
     def inside(self, path: str | Path) -> Path:
@@ -229,15 +198,7 @@ def _with_whole_path(value: str) -> str:
 
 @contextlib.contextmanager
 def worktree_of(folder: Path, revision: str) -> Iterator[Worktree]:
-    """Lend a worktree of a commit, which is removed afterwards.
-
-    Args:
-        folder: in the repository.
-        revision: a commit, a branch or any other name that git knows.
-
-    Raises:
-        UsageError: there is no repository, the commit is unknown, or git cannot check it out.
-    """
+    """Lend a worktree of a commit, which is removed afterwards."""
     top = git_output(folder, "rev-parse", "--show-toplevel")
     if not top:
         raise UsageError(
@@ -261,11 +222,7 @@ def worktree_of(folder: Path, revision: str) -> Iterator[Worktree]:
 
 
 def _git(folder: Path, *words: str) -> None:
-    """Run git for as long as a large checkout takes.
-
-    Raises:
-        UsageError: it fails.
-    """
+    """Run git for as long as a large checkout takes."""
     try:
         done = run_git(folder, *words, timeout_s=_CHECKOUT_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired) as error:

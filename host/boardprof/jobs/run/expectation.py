@@ -28,32 +28,19 @@ _BOARD = "{board}"
 
 @dataclass(frozen=True, eq=False)
 class Expectation:
-    """The expected value of one output.
+    """The expected value of one output."""
 
-    Attributes:
-        name: of the parameter, or ``return``. None for the only output.
-        source: the file that it is from, or the number as it was given.
-        array: as the file has it; a number is an array without dimensions.
-        board: whose output. None for every board.
-        is_number: it was given as a number, and not as a file.
-    """
-
-    name: str | None
-    source: str
-    array: npt.NDArray[Any]
-    board: str | None = None
+    name: str | None  # of the parameter, or "return"; None for the only output
+    source: str  # its file, or the number as it was given
+    array: npt.NDArray[Any]  # a number is an array without dimensions
+    board: str | None = None  # None for every board
     is_number: bool = False
 
 
 def read_expectations(text: str, boards: Sequence[str]) -> list[Expectation]:
     """Read ``@y.npy``, ``y=@y.npy`` or ``return=4``; of ``@{board}/y.npy``, each board's file.
 
-    Args:
-        text: as ``--expect`` takes it.
-        boards: the names of those that are measured; "" where it is not named.
-
-    Raises:
-        UsageError: it has another form, a file cannot be read, or the board has no name yet.
+    ``boards`` are the names of those that are measured; "" where the board is not named.
     """
     if _BOARD not in text:
         return [_read(text, None)]
@@ -97,16 +84,8 @@ def check_outputs(
 ) -> None:
     """Compare a measurement's outputs with the expected values.
 
-    Args:
-        measurement: with the outputs of one call.
-        expectations: of some or all of them; those for other boards are ignored.
-        tolerance: largest relative difference of floats; with 0 every bit must be the same. NaN
-            equals NaN.
-
-    Raises:
-        UnknownNameError: there is no output with that name.
-        UsageError: it is unclear which output is meant, or the shape or element type differs.
-        WrongOutputError: an output differs.
+    Expectations for other boards are ignored. ``tolerance`` is the largest relative difference of
+    floats; with 0 every bit must be the same. NaN equals NaN.
     """
     own = [each for each in expectations if each.board in (None, measurement.device.name)]
     outputs = outputs_of(measurement) if own else {}
@@ -269,11 +248,7 @@ def outputs_of(measurement: Measurement) -> dict[str, npt.NDArray[Any]]:
 
 
 def check_folder(folder: str) -> None:
-    """Check before the first measurement that files can be written there; create the folder.
-
-    Raises:
-        UsageError, StorageError: it cannot.
-    """
+    """Check before the first measurement that files can be written there; create the folder."""
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -281,11 +256,7 @@ def check_folder(folder: str) -> None:
 
 
 def save_outputs(measurement: Measurement, folder: str | Path) -> list[Path]:
-    """Write ``return.npy`` and one ``NAME.npy`` an output; return their paths.
-
-    Raises:
-        UsageError, StorageError: a file cannot be written.
-    """
+    """Write ``return.npy`` and one ``NAME.npy`` an output; return their paths."""
     import numpy as np
 
     paths = []

@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from boardprof.base.errors import BuildError, UnknownNameError, UsageError
 from boardprof.jobs.run.plan import ALL, Plan
 from boardprof.measure.session.board import Board
-from boardprof.target.arguments.arguments import referred
+from boardprof.target.arguments.binding import referred
 from boardprof.target.arguments.signature import Signature, in_order, parse_signature
+from boardprof.target.build.build_errors import source_hint
 from boardprof.target.build.firmware import Firmware
-from boardprof.target.build.linking import source_hint
 from boardprof.target.cfunction import CHAR, CFunction, Struct, signature
 
 Note = Callable[[str], None]
@@ -21,11 +21,7 @@ _HOOK = re.compile(rb"\b[A-Za-z]\w*_(?:setup|check)\b")
 
 
 def check_early(functions: Sequence[CFunction], plan: Plan) -> None:
-    """Check the arguments against the function before its firmware is built.
-
-    Raises:
-        UsageError, UnknownNameError: a parameter has no value, or does not exist.
-    """
+    """Check the arguments against the function before its firmware is built."""
     for function in functions:
         if function.name == plan.function and function.reason is None:
             check_arguments(function.name, signature(function), plan.arguments)
@@ -34,17 +30,7 @@ def check_early(functions: Sequence[CFunction], plan: Plan) -> None:
 def chosen_functions(
     board: Board, plan: Plan, firmware: Firmware | None, on_note: Note
 ) -> list[str]:
-    """Return the functions to measure, in the board's order.
-
-    Args:
-        board: with the functions.
-        plan: names one function, or all.
-        firmware: built for the plan; None if the board has its own.
-        on_note: gets the functions that are left out, with reasons.
-
-    Raises:
-        UsageError, UnknownNameError, BuildError: no function can be measured.
-    """
+    """Return the functions to measure, in the board's order."""
     chosen = _chosen(board, plan, firmware, on_note)
     _note_hooks(chosen, board, plan, firmware, on_note)
     return chosen
@@ -157,19 +143,19 @@ def _check_hidden(plan: Plan, firmware: Firmware | None) -> None:
     """Check that a function is not main and can be called from outside its file."""
     if firmware is None:
         return
-    from boardprof.target.build.functions import unoffered  # later: only errors need it
+    from boardprof.target.build.functions import discarded_functions  # later: only errors need it
 
-    found = unoffered(firmware.board, plan.files[:1], plan.code, plan.function)
+    found = discarded_functions(firmware.board, plan.files[:1], plan.code, plan.function)
     name, sources = plan.function, [source for _, source, _ in found.static]
     if sources or name in firmware.hidden:
         kept = name if len(sources) == 1 else f"{sources[0]}:{name}" if sources else None
         sources = sources or [firmware.hidden[name]]
-        # In C++, or if it is always inlined or compiled elsewhere, --keep cannot help.
+        # In C++, or if it is always inlined or compiled elsewhere, --no-inline cannot help.
         own = f"call {name} in {sources[0]} from a function of your own there"
         raise UsageError(
             f"{name} in {' and in '.join(sources)} is static or inlined, so nothing outside its "
             "file can call it.",
-            hint=own if kept is None else f"--keep {kept} compiles it out of line",
+            hint=own if kept is None else f"--no-inline {kept} compiles it out of line",
         )
     if plan.function == "main" and found.mains:
         raise UsageError(
@@ -180,16 +166,16 @@ def _check_hidden(plan: Plan, firmware: Firmware | None) -> None:
 
 def _why_nothing(plan: Plan, firmware: Firmware) -> tuple[list[str], str, str | None]:
     """Explain why sources offer no function: their static ones, the reason if known, a hint."""
-    from boardprof.target.build.functions import unoffered  # later: only errors need it
+    from boardprof.target.build.functions import discarded_functions  # later: only errors need it
 
-    found = unoffered(firmware.board, plan.files[:1], plan.code)
+    found = discarded_functions(firmware.board, plan.files[:1], plan.code)
     static = sorted({*firmware.hidden, *(name for name, _, _ in found.static)})
     if static:
         more = f" and {len(static) - _MOST_LISTED} more" if len(static) > _MOST_LISTED else ""
         verb = "is" if len(static) == 1 else "are"
         why = f": {', '.join(static[:_MOST_LISTED])}{more} {verb} static or inlined"
         # Others, such as those of C++, may not be possible to keep.
-        hint = f"--keep {found.static[0][0]} compiles it out of line" if found.static else None
+        hint = f"--no-inline {found.static[0][0]} compiles it out of line" if found.static else None
         return static, why, hint
     if found.mains:
         why = ": the firmware's main replaces main, and no other function can be called"
@@ -229,9 +215,9 @@ def _is_static(name: str, plan: Plan, firmware: Firmware) -> bool:
     """Tell whether a function exists only as a static one, which compilers discard if unused."""
     if name in firmware.hidden:
         return True
-    from boardprof.target.build.functions import unoffered  # later: it may compile
+    from boardprof.target.build.functions import discarded_functions  # later: it may compile
 
-    return bool(unoffered(firmware.board, plan.files[:1], plan.code, name).static)
+    return bool(discarded_functions(firmware.board, plan.files[:1], plan.code, name).static)
 
 
 def _where(board: Board, plan: Plan) -> str:
@@ -249,12 +235,7 @@ def parameters_given(parameters: Collection[str], arguments: Mapping[str, str]) 
 
 
 def check_arguments(function: str, signature: str, arguments: Mapping[str, str]) -> None:
-    """Check that each parameter has an argument; the error shows examples for missing ones.
-
-    Raises:
-        UsageError: a parameter has no argument.
-        UnknownNameError: the parameter does not exist.
-    """
+    """Check that each parameter has an argument; the error shows examples for missing ones."""
     parsed = parse_signature(signature)
     given = parameters_given([name for name, _ in parsed.parameters], arguments)
     missing = [name for name, _ in parsed.parameters if name not in given]

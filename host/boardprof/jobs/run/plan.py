@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from boardprof.base.errors import BoardprofError, UsageError
+from boardprof.base.errors import BoardprofError, UsageError, WrongOutputError
 from boardprof.jobs.run.expectation import (
     Expectation,
     check_folder,
@@ -16,7 +17,6 @@ from boardprof.jobs.run.expectation import (
     read_expectations,
     save_outputs,
 )
-from boardprof.jobs.run.target import split_target
 from boardprof.measure.sampling.available_metrics import ALL as ALL_METRICS
 from boardprof.measure.sampling.available_metrics import lack_text
 from boardprof.measure.session.board import Board
@@ -25,8 +25,7 @@ from boardprof.results.report.measurement import Measurement
 from boardprof.target.arguments.argument_text import ArgumentText, read_argument
 from boardprof.target.build.build_options import BuildOptions, settings_of
 from boardprof.target.build.sources import find_sources
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import board_spec, default_board, unnamed_board
+from boardprof.target.descriptions.board import BoardSpec, board_spec, default_board, unnamed_board
 
 ALL = "all"
 """In place of a function's name: each that the arguments fit."""
@@ -36,31 +35,17 @@ _TARGET = "PATH:FUNCTION or PATH:all"
 
 @dataclass(frozen=True)
 class PlanData:
-    """Arguments, expectations and the folder for outputs, the same for every board.
-
-    Attributes:
-        arguments: by parameter name.
-        expectations: what outputs must be.
-        tolerance: largest relative difference of floats.
-        folder: where outputs are written. None to write none.
-    """
+    """Arguments, expectations and the folder for outputs, the same for every board."""
 
     arguments: Mapping[str, ArgumentText] = field(default_factory=dict)
     expectations: Sequence[Expectation] = ()
-    tolerance: float = 0.0
-    folder: Path | None = None
+    tolerance: float = 0.0  # largest relative difference of floats
+    folder: Path | None = None  # for outputs; None to write none
 
     def values(self, function: RemoteFunction, arena_bytes: int) -> dict[str, object]:
         """Return the arguments for a function; each call returns new copies of the arrays.
 
         Unknown names stay in, so that the call refuses them with the right ones.
-
-        Args:
-            function: of the board.
-            arena_bytes: the board's memory for arrays.
-
-        Raises:
-            UsageError: an array for a scalar, or the other way round, or one that is too large.
         """
         signature = function.signature
         known = {name for name, _ in signature.parameters}
@@ -75,21 +60,19 @@ class PlanData:
         except UsageError as error:
             raise UsageError(f"{function.info.name}: {error.message}", hint=error.hint) from error
 
-    def take(self, measurement: Measurement, *below: str) -> None:
-        """Save a measurement's outputs, if requested, and compare them with the expected values.
+    def take(self, measurement: Measurement, *below: str) -> WrongOutputError | None:
+        """Save a measurement's outputs, if requested; return what is wrong with them.
 
-        Args:
-            measurement: with the outputs of one call.
-            below: folders within the one for outputs, for example one for each board.
-
-        Raises:
-            UsageError: a file cannot be written, or an expectation does not fit.
-            WrongOutputError: an output differs from what is expected.
+        ``below`` are folders within the one for outputs, for example one for each board.
         """
         if self.folder is not None:
             parts = [part.replace("/", "_").replace(" ", "_") for part in below]
             save_outputs(measurement, self.folder.joinpath(*parts))
-        check_outputs(measurement, self.expectations, self.tolerance)
+        try:
+            check_outputs(measurement, self.expectations, self.tolerance)
+        except WrongOutputError as error:
+            return error
+        return None
 
 
 @dataclass(frozen=True)
@@ -152,11 +135,7 @@ class Plan:
 
     @property
     def arguments(self) -> dict[str, str]:
-        """The values by parameter name.
-
-        Raises:
-            UsageError: one has no ``=``, or a name is given twice.
-        """
+        """The values by parameter name."""
         arguments: dict[str, str] = {}
         for text in self.values:
             name, equals, value = text.partition("=")
@@ -168,14 +147,7 @@ class Plan:
         return arguments
 
     def read_data(self, boards: Sequence[str] = ()) -> PlanData:
-        """Read the arguments and expectations, and the files that they name.
-
-        Args:
-            boards: names of the boards that are measured, for ``{board}`` in ``expect``.
-
-        Raises:
-            UsageError: a text has an unknown form, or a file or folder cannot be used.
-        """
+        """Read the arguments and expectations, and the files that they name."""
         expectations = [each for text in self.expect for each in read_expectations(text, boards)]
         if self.tolerance and not expectations:
             raise UsageError("--tolerance needs --expect.", hint="--expect @y.npy")
@@ -203,12 +175,7 @@ def _argument_hint(text: str) -> str:
 
 
 def boards_of(plan: Plan) -> list[BoardSpec]:
-    """Return the boards that a plan is for.
-
-    Raises:
-        UsageError: the plan contradicts itself or lacks something.
-        UnknownNameError: a board does not exist.
-    """
+    """Return the boards that a plan is for."""
     if not plan.target.strip():
         raise UsageError("The target is empty: give a function.", hint=_TARGET)
     if plan.path is None and not plan.target.isidentifier() and Path(plan.target).exists():
@@ -268,11 +235,7 @@ def _check_flash(plan: Plan, specs: Sequence[BoardSpec]) -> None:
 
 
 def with_each_setting(plan: Plan) -> list[Plan]:
-    """Return the plan once for each setting of the compiler's flags, which are in ``cflags``.
-
-    Raises:
-        UsageError: there is nothing that could be compiled with them.
-    """
+    """Return the plan once for each setting of the compiler's flags, which are in ``cflags``."""
     if plan.sweep is None:
         return [plan]
     if plan.path is None:
@@ -307,11 +270,7 @@ class WantedMetrics:
         self._without: list[UsageError] = []
 
     def of(self, board: Board) -> list[str] | None:
-        """Return those that a board has, or None for the fixed counters.
-
-        Raises:
-            UsageError: it has none of them, or it lacks one and is the only board.
-        """
+        """Return those that a board has, or None for the fixed counters."""
         if self._names is None or not self._may_lack:
             return None if self._names is None else list(self._names)
         found, lacking = board.offer.split(self._names)
@@ -360,3 +319,13 @@ class WantedMetrics:
 
     def _of(self, board: str) -> dict[str, UsageError]:
         return {name: error for (at, name), error in self._errors.items() if at == board}
+
+
+_LAST_COLON = re.compile(r"(?<!:):(?!:)(?=(?:[^:]|::)*$)")
+"""The last colon that is not one of the two in a C++ name."""
+
+
+def split_target(text: str) -> tuple[str, str]:
+    """Return the path, "" if absent, and the function."""
+    match = _LAST_COLON.search(text)
+    return ("", text) if match is None else (text[: match.start()], text[match.end() :])

@@ -35,12 +35,7 @@ _WRITE_S = 10.0
 def check_save_name(name: str | None, folder: str | Path = ".") -> None:
     """Check before the first measurement that a run can be stored, and found by its name.
 
-    Args:
-        name: given by ``--save``. None if absent; then no history is needed.
-        folder: where the user is.
-
-    Raises:
-        UsageError: the run cannot be saved, there is no history, or a branch has the name.
+    A run without a name needs no history.
     """
     if name is not None:
         check_name(name)
@@ -50,11 +45,7 @@ def check_save_name(name: str | None, folder: str | Path = ".") -> None:
 
 
 def check_is_no_branch(name: str, folder: str | Path = ".") -> None:
-    """Check that a name does not hide the runs of a branch.
-
-    Raises:
-        UsageError: it does.
-    """
+    """Check that a name does not hide the runs of a branch."""
     with contextlib.suppress(HistoryError):  # a run is kept even without git
         if has_branch(folder, name):
             raise UsageError(
@@ -75,22 +66,11 @@ def keep_run(
     has_failed: bool = False,
     on_note: Callable[[str], None],
 ) -> RunId | None:
-    """Save a Report in the user's history; a failure is a note, never an error.
+    """Save a Report in the user's history; return its number. A failure is a note, never an error.
 
-    Args:
-        report: what was measured.
-        name: given by ``--save``; a failed run does not get it.
-        command: the command line; None takes that of this process.
-        measured: files and folders that were measured; see `git_state`.
-        sources: files that they were compiled from, including headers; see `git_state`.
-        folder: where it was started. The run belongs to this folder's project; if there is none,
-            to the project of the first measured file.
-        has_failed: it failed or was interrupted, so it must not become a baseline unnoticed.
-        on_note: gets a sentence if the run could not be saved, or if a file that the user has named
-            did not exist: the name may be a mistake.
-
-    Returns:
-        The run's number; None if nothing was saved.
+    A failed run does not get the ``name``: it must not become a baseline unnoticed. ``command`` is
+    None for that of this process. ``on_note`` also hears if a history that the user has named did
+    not exist: the name may be a mistake.
     """
     if history_place() is None:
         return None
@@ -112,18 +92,12 @@ def keep_run(
 def git_state(
     measured: Sequence[str | Path] = (), folder: str | Path = ".", sources: Sequence[Path] = ()
 ) -> GitState | None:
-    """Return git's facts about the measured files.
+    """Return git's facts about the measured files, for which the first one's repository counts.
 
-    None outside a repository, without git, or if git does not answer within ten seconds.
-
-    Args:
-        measured: files and folders: sources, objects or firmware. The first one's repository
-            counts. A source in it that git does not track counts as a change; objects and firmware
-            need not be tracked.
-        folder: where it was started. Its repository is used if no files are known. For files in
-            another repository there is no branch, because that is not this project's.
-        sources: further files that they were compiled from, such as headers; files outside of that
-            repository are ignored.
+    A source in it that git does not track is a change; objects and firmware need not be tracked.
+    ``folder`` is where the run was started; its repository is used if no files are known. For files
+    in another repository there is no branch, because that is not this project's. None outside a
+    repository, without git, or if git does not answer within ten seconds.
     """
     files = [file for path in measured for file in _files(Path(path))]
     place = files[0].parent if files else folder
@@ -150,7 +124,7 @@ def git_state(
 
 
 def _home(measured: Sequence[str | Path], folder: str | Path) -> str | Path:
-    """Return the folder whose project a run belongs to."""
+    """Return the folder whose project a run belongs to: ``folder``, or that of the first file."""
     with contextlib.suppress(HistoryError):
         files = [file for path in measured for file in _files(Path(path))]
         is_elsewhere = bool(files) and not _are_together(files[0].parent, folder)
@@ -202,12 +176,7 @@ def _work_tree(folder: Path) -> Path | None:
 
 
 def check_baseline_file(file: str) -> None:
-    """Check before anything is measured that `write_baseline` can write a file.
-
-    Raises:
-        ReportFileError: there is a file that is not a baseline, or is damaged.
-        UsageError: as `check_report_file`.
-    """
+    """Check before anything is measured that `write_baseline` can write a file."""
     check_report_file(file)
     _earlier(file)
 
@@ -217,19 +186,10 @@ def write_baseline(
 ) -> BaselineUpdate:
     """Write a baseline file, or join a Report with the one that is there.
 
-    Unchanged results keep their lines. The file is written completely or not at all. If several
-    processes write it at the same time, it has the rows of all.
-
-    Args:
-        report: what was measured.
-        file: to be written.
-        keeps: tells by its label whether to keep a measurement of the file that was not repeated.
-
-    Raises:
-        ReportFileError: there is a file that is not a baseline, or is damaged.
-        BusyError: another process does not finish writing in the same folder.
-        UsageError, StorageError: it cannot be written, or its other rows were measured in another
-            way. It is left as it was.
+    Unchanged results keep their lines. ``keeps`` tells by its label whether to keep a measurement
+    of the file that was not repeated. The file is written completely or not at all; it is left as
+    it was if its other rows were measured in another way. If several processes write it at the same
+    time, it has the rows of all.
     """
     folder = Path(os.path.realpath(file)).parent
     with locked_folder(folder, _WRITE_S, f"{file} cannot be written: {folder}"):
@@ -246,11 +206,7 @@ def write_baseline(
 
 
 def _earlier(file: str) -> dict[str, Any] | None:
-    """Return the content of a baseline file; None if it is absent or empty.
-
-    Raises:
-        ReportFileError: it is not a baseline, or is damaged.
-    """
+    """Return the content of a baseline file; None if it is absent or empty."""
     path = Path(file)
     if not path.is_file():  # a pipe or a device is only written
         return None

@@ -1,14 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A candidate: one way to write or compile the function that is tuned."""
+"""A candidate, which is one way to write or compile a function, and what becomes of it."""
 
 from __future__ import annotations
 
+import json
+import math
+import statistics
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from boardprof.base.errors import UsageError
+from boardprof.base import errors
+from boardprof.base.errors import (
+    BoardprofError,
+    BoardTimeoutError,
+    BuildError,
+    CheckFailedError,
+    DeviceTimeoutError,
+    UsageError,
+)
+from boardprof.base.metrics import metric_called
+from boardprof.results.report.measure_result import MeasureError, MeasureResult
 from boardprof.target.build.build_options import BuildOptions
+from boardprof.target.elf.binutils import Location
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 @dataclass(frozen=True)
@@ -30,11 +49,7 @@ class Candidate:
     image: str | Path | None = None
 
     def __post_init__(self) -> None:
-        """Check that it has one origin.
-
-        Raises:
-            UsageError: it has several.
-        """
+        """Check that it has one origin."""
         compiled = (bool(self.source), self.text is not None)
         if sum((*compiled, self.image is not None)) > 1:
             raise UsageError(
@@ -54,11 +69,7 @@ class Candidate:
         return [Path(source)] if isinstance(source, str | Path) else list(map(Path, source))
 
     def options(self, base: BuildOptions) -> BuildOptions:
-        """Return the options of its compilation.
-
-        Args:
-            base: of all candidates.
-        """
+        """Return the options of its compilation, from those of all candidates."""
         given = self.defines.items()
         defines = [name if value is None else f"{name}={value}" for name, value in given]
         return replace(
@@ -67,22 +78,14 @@ class Candidate:
 
 
 def as_candidates(values: Sequence[Candidate | str | Path]) -> list[Candidate]:
-    """Return candidates; see `as_candidate`.
-
-    Raises:
-        UsageError: it is not a list of candidates.
-    """
+    """Return candidates; see `as_candidate`."""
     if isinstance(values, str | Path | Candidate):
         raise UsageError("One candidate is not a list of candidates.", hint="measure([candidate])")
     return [as_candidate(each) for each in values]
 
 
 def as_candidate(value: object) -> Candidate:
-    """Return a candidate; a text is C source, and a path is a file or an image.
-
-    Raises:
-        UsageError: it is neither.
-    """
+    """Return a candidate; a text is C source, and a path is a file or an image."""
     if isinstance(value, Candidate):
         return value
     if isinstance(value, str):
@@ -93,3 +96,158 @@ def as_candidate(value: object) -> Candidate:
         f"{value!r:.60} is not a candidate.",
         hint="give a Candidate, C source as a text, or a Path",
     )
+
+
+FLASH, RAM, STACK = "Flash (bytes)", "RAM (bytes)", "Stack (bytes)"
+"""Names of the sizes among the metrics."""
+
+SHORT_NAMES = {
+    "flash": FLASH,
+    "ram": RAM,
+    "stack": STACK,
+    "time": "Duration (us)",
+    "duration": "Duration (us)",
+}
+"""Short names of metrics, for constraints and goals."""
+
+FORMAT = 2
+"""Results of other formats are measured again: until 1, they could have too low times, and errors
+that were due to other candidates in the image."""
+
+
+def error_number(error: BoardprofError) -> MeasureError:
+    """Return the number for an error."""
+    match error:
+        case CheckFailedError():
+            return MeasureError.WRONG_ANSWER
+        case DeviceTimeoutError() | BoardTimeoutError():
+            return MeasureError.RUN_TIMEOUT
+        case BuildError():
+            return MeasureError.COMPILE_DEVICE
+        case UsageError():
+            return MeasureError.INSTANTIATION_ERROR
+        case errors.DeviceError() | errors.LinkError() | errors.BoardError():
+            return MeasureError.RUNTIME_DEVICE
+    return MeasureError.UNKNOWN_ERROR
+
+
+def measured_result(
+    samples: Mapping[str, Sequence[float]],
+    stack: int | str | None,
+    wanted: Sequence[str],
+    *,
+    sizes: Mapping[str, float] | None = None,
+    limits: Mapping[str, float] | None = None,
+    build_s: float = 0.0,
+    run_s: float,
+    key: str = "",
+    outputs: Mapping[str, npt.NDArray[Any]] | None = None,
+) -> MeasureResult:
+    """Return the result of what ran and whose output is right; the first metric is the cost.
+
+    ``stack`` is in bytes, or why it is not known.
+    """
+    metrics = {name: statistics.median(each) for name, each in samples.items()}
+    metrics |= sizes or {}
+    if isinstance(stack, int):
+        metrics[STACK] = float(stack)
+    for name in wanted:  # it may have been given by another name
+        found = metric_called(name, metrics)
+        if found is not None:
+            metrics[name] = metrics[found]
+    error = _broken(metrics, stack, wanted, limits or {})
+    sampled = metric_called(wanted[0], samples)
+    costs = samples[sampled] if sampled else [metrics.get(wanted[0], math.inf)]
+    return MeasureResult(
+        () if error is not None else tuple(costs),
+        MeasureError.NO_ERROR if error is None else MeasureError.OVER_LIMIT,
+        build_s + run_s,
+        time.time(),
+        metrics,
+        error,
+        build_s,
+        run_s,
+        key,
+        outputs=outputs or {},
+    )
+
+
+def _broken(
+    metrics: Mapping[str, float],
+    stack: int | str | None,
+    wanted: Sequence[str],
+    limits: Mapping[str, float],
+) -> BoardprofError | None:
+    """Return the error of a limit that is broken, or of a metric that is not known."""
+    for name in wanted:
+        if name not in metrics:
+            is_stack = metric_called(name, [STACK]) is not None and isinstance(stack, str)
+            return CheckFailedError(f"{name} is not known{f': {stack}' if is_stack else ''}.")
+    for name, limit in limits.items():
+        if metrics[name] > limit:
+            return CheckFailedError(f"{name} is {metrics[name]:,g}, above the limit of {limit:,g}.")
+    return None
+
+
+# -- as text, for the history ------------------------------------------------------------------
+
+
+def result_to_text(result: MeasureResult) -> str:
+    """Return a result as JSON, without outputs."""
+    data: dict[str, Any] = {
+        "format": FORMAT,
+        "costs": result.costs,
+        "error_no": result.error_no,
+        "timestamp": result.timestamp,
+        "metrics": dict(result.metrics),
+        "key": result.key,
+    }
+    if result.error is not None:
+        data["error"] = _error_to_data(result.error)
+    return json.dumps(data)
+
+
+def result_from_text(text: str) -> MeasureResult | None:
+    """Return the result that `result_to_text` wrote. None if another version wrote it."""
+    data = json.loads(text)
+    if data.get("format") != FORMAT:
+        return None
+    error = data.get("error")
+    return MeasureResult(
+        tuple(data["costs"]),
+        MeasureError(data["error_no"]),
+        0.0,
+        data["timestamp"],
+        data["metrics"],
+        None if error is None else _error_from_data(error),
+        key=data["key"],
+        is_known=True,
+        is_from_history=True,
+    )
+
+
+def _error_to_data(error: BoardprofError) -> dict[str, Any]:
+    facts = {
+        name: value
+        for name, value in vars(error).items()
+        if isinstance(value, str | int | float | None) and name not in ("message", "hint")
+    }
+    location = getattr(error, "location", None)
+    return {
+        "type": next(
+            kind.__name__ for kind in type(error).__mro__ if hasattr(errors, kind.__name__)
+        ),
+        "message": error.message,
+        "hint": error.hint,
+        "facts": facts,
+        "location": None if location is None else [location.path, location.line, location.function],
+    }
+
+
+def _error_from_data(data: Mapping[str, Any]) -> BoardprofError:
+    kind = getattr(errors, data["type"])
+    error: BoardprofError = kind.__new__(kind, data["message"])
+    vars(error).update(data["facts"], message=data["message"], hint=data["hint"])
+    if data["location"] is not None:
+        vars(error)["location"] = Location(*data["location"])
+    return error

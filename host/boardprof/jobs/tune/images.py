@@ -13,12 +13,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from boardprof.base.errors import BoardprofError, BuildError, MissingToolError, UsageError
-from boardprof.jobs.tune.candidate import Candidate
-from boardprof.jobs.tune.result import FLASH, RAM
+from boardprof.jobs.tune.candidate import FLASH, RAM, Candidate
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.firmware import Firmware, sizes_of
 from boardprof.target.build.versions import Version, VersionBuilder
@@ -32,25 +30,15 @@ _TOO_LARGE = " needs "  # as `build_errors.explain` writes it
 
 @dataclass
 class Job:
-    """A candidate on its way through compiler, linker and board.
+    """A candidate on its way through compiler, linker and board."""
 
-    Attributes:
-        index: its place in the caller's list.
-        candidate: the candidate.
-        version: once it is compiled; None for an image.
-        key: digest of all that its result depends on; "" if not known.
-        sizes: of its code and data; None if not known.
-        error: why it cannot be measured.
-        build_s: time of compiling, and its share of linking.
-    """
-
-    index: int
+    index: int  # its place in the caller's list
     candidate: Candidate
-    version: Version | None = None
-    key: str = ""
-    sizes: Mapping[str, float] | None = None
-    error: BoardprofError | None = None
-    build_s: float = 0.0
+    version: Version | None = None  # once it is compiled; None for an image
+    key: str = ""  # digest of all that its result depends on; "" if not known
+    sizes: Mapping[str, float] | None = None  # of its code and data; None if not known
+    error: BoardprofError | None = None  # why it cannot be measured
+    build_s: float = 0.0  # time of compiling, and its share of linking
 
     @property
     def function(self) -> str:
@@ -58,11 +46,7 @@ class Job:
         return "" if self.version is None else self.version.function.name
 
     def name(self, offered: Sequence[str]) -> str:
-        """Return its name in an image that offers these functions.
-
-        Raises:
-            UsageError: the image does not say which function is meant.
-        """
+        """Return its name in an image that offers these functions."""
         if self.version is not None:
             return self.version.name
         if len(offered) != 1:
@@ -76,19 +60,12 @@ class Job:
 
 @dataclass(frozen=True)
 class Batch:
-    """What one batch of candidates has become.
+    """The candidates of one image, and those that need none."""
 
-    Attributes:
-        image: to be measured; None if it has none.
-        jobs: the candidates in it.
-        failed: candidates that have an error already.
-        repeated: candidates whose key was seen before.
-    """
-
-    image: Firmware | Path | None = None
+    image: Firmware | Path | None = None  # None if none of its candidates can be measured
     jobs: Sequence[Job] = ()
-    failed: Sequence[Job] = ()
-    repeated: Sequence[Job] = ()
+    failed: Sequence[Job] = ()  # candidates that have an error already
+    repeated: Sequence[Job] = ()  # candidates whose key was seen before
 
     @property
     def is_shared(self) -> bool:
@@ -98,23 +75,15 @@ class Batch:
 
 @dataclass
 class ImageFactory:
-    """Makes the images of candidates, in order. Use it in a ``with``.
-
-    Attributes:
-        builder: compiles and links.
-        candidates: in the caller's order.
-        base: options of each compilation.
-        sources: files of candidates that have none of their own.
-        conditions: returns the key of a candidate's code under the conditions of all results.
-        is_known: tells for keys which of them need not be measured.
-    """
+    """Makes the images of candidates, in order. Use it in a ``with``."""
 
     builder: VersionBuilder
     candidates: Sequence[Candidate]
-    base: BuildOptions
-    sources: Sequence[Path]
+    base: BuildOptions  # options of each compilation
+    sources: Sequence[Path]  # of candidates that have none of their own
+    # returns the key of a candidate's code under the conditions of all results
     conditions: Callable[[str], str]
-    is_known: Callable[[Sequence[str]], set[str]]
+    is_known: Callable[[Sequence[str]], set[str]]  # tells which keys need not be measured
     _pool: ThreadPoolExecutor = field(init=False)
     _linker: ThreadPoolExecutor = field(init=False)
     _seen: set[str] = field(init=False, default_factory=set)
@@ -126,12 +95,7 @@ class ImageFactory:
         self._linker = ThreadPoolExecutor(1, "boardprof-link")
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """End the threads; after an error also what they compile."""
         if error is not None:
             self.builder.stop()
@@ -139,11 +103,7 @@ class ImageFactory:
         self._pool.shutdown(cancel_futures=True)
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the batches, each as soon as it is linked.
-
-        Raises:
-            MissingToolError: the board's tools are not installed.
-        """
+        """Yield the batches, each as soon as it is linked."""
         jobs = [Job(index, each) for index, each in enumerate(self.candidates)]
         compiled = [self._pool.submit(self._compiled, job) for job in jobs]
         chunks = [compiled[at : at + BATCH] for at in range(0, len(compiled), BATCH)]

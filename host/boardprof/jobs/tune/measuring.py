@@ -13,13 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from types import TracebackType
 from typing import Any, Self
 
 import numpy.typing as npt
 
 from boardprof.jobs.run.expectation import Expectation, check_outputs, outputs_of
-from boardprof.jobs.tune.result import FLASH, RAM, STACK
+from boardprof.jobs.tune.candidate import FLASH, RAM, STACK
 from boardprof.measure.sampling.counted_pass import CountedPass, PackedCall
 from boardprof.measure.sampling.measure_function import paint_stack
 from boardprof.measure.sampling.passes import PassQueue, Rounds
@@ -30,7 +29,7 @@ from boardprof.results.record import Stack
 from boardprof.results.report.measure_result import samples_of
 from boardprof.results.report.measurement import Measurement
 from boardprof.target.arguments.argument_text import ArgumentText
-from boardprof.target.arguments.arguments import Arguments
+from boardprof.target.arguments.binding import Arguments
 from boardprof.target.arguments.passing import Passing
 from boardprof.target.arguments.signature import Signature, in_order
 from boardprof.wire.decode.samples import Sample
@@ -42,42 +41,20 @@ ArgumentValues = Sequence[object] | Mapping[str, object]
 
 @dataclass(frozen=True)
 class Settings:
-    """How versions are measured.
-
-    Attributes:
-        arguments: of each call.
-        metrics: names that are needed: of the cost and of constraints.
-        number: calls in each sample.
-        warmup: warm-up calls. None for none on an emulated board, and one on others.
-        repeat: samples. None for one on an emulated board, and five on others.
-        expected: the outputs, by parameter; ``return`` is the result, None the only output. Empty
-            if nothing is checked.
-        tolerance: largest relative difference of floats.
-    """
+    """How versions are measured."""
 
     arguments: ArgumentValues
-    metrics: tuple[str, ...]
-    number: int = 1
-    warmup: int | None = None
-    repeat: int | None = None
+    metrics: tuple[str, ...]  # that the cost and constraints need
+    number: int = 1  # calls in each sample
+    warmup: int | None = None  # None for none on an emulated board, one on others
+    repeat: int | None = None  # None for one on an emulated board, five on others
+    # by parameter; "return" is the result, None the only output
     expected: Mapping[str | None, npt.NDArray[Any]] = field(default_factory=dict)
     tolerance: float = 0.0
 
-    def rounds(self, board: Board) -> Rounds:
-        """Return how often a board calls each version.
-
-        Raises:
-            UsageError: a number is out of range.
-        """
-        return rounds_on(board, self.warmup, self.repeat, self.number)
-
 
 def rounds_on(board: Board, warmup: int | None, repeat: int | None, number: int) -> Rounds:
-    """Return how often a board calls each version; see `Settings`.
-
-    Raises:
-        UsageError: a number is out of range.
-    """
+    """Return how often a board calls each version; see `Settings`."""
     is_exact = board.device.emulated
     warmup = (0 if is_exact else 1) if warmup is None else warmup
     repeat = (1 if is_exact else 5) if repeat is None else repeat
@@ -86,16 +63,10 @@ def rounds_on(board: Board, warmup: int | None, repeat: int | None, number: int)
 
 @dataclass(frozen=True)
 class Measured:
-    """What the board says about a version.
+    """What the board says about a version."""
 
-    Attributes:
-        samples: of each metric, per call.
-        stack: bytes; why it is not known, as a text; None if nobody asked.
-        outputs: by parameter, with the result as ``return``.
-    """
-
-    samples: Mapping[str, Sequence[float]]
-    stack: int | str | None
+    samples: Mapping[str, Sequence[float]]  # of each metric, per call
+    stack: int | str | None  # bytes; a text: why it is not known; None if nobody asked
     outputs: Mapping[str, npt.NDArray[Any]]
 
 
@@ -103,11 +74,7 @@ class Measuring:
     """One boot of a board, with the arrays of the versions. Use it in a ``with``."""
 
     def __init__(self, board: Board, settings: Settings) -> None:
-        """Take a connected board, which is closed at the end, or at an error.
-
-        Raises:
-            UsageError: the board does not count a metric, or a number is out of range.
-        """
+        """Take a connected board, which is closed at the end, or at an error."""
         self.board = board
         try:
             self._plan(settings)
@@ -118,7 +85,7 @@ class Measuring:
     def _plan(self, settings: Settings) -> None:
         board = self.board
         self._settings = settings
-        self._rounds = settings.rounds(board)
+        self._rounds = rounds_on(board, settings.warmup, settings.repeat, settings.number)
         wanted = [name for name in settings.metrics if name not in (FLASH, RAM, STACK)]
         passes = board.offer.passes(wanted or None)
         takes_all = not any(each.events for each in passes)
@@ -138,28 +105,12 @@ class Measuring:
         """Return it; the arrays are sent with the first version."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End the session; a board that was started for it ends, too."""
         self.board.close()
 
     def measure(self, name: str, function: str) -> Measured:
-        """Measure one version, and check its output.
-
-        Args:
-            name: of its function in the image.
-            function: its name for messages.
-
-        Raises:
-            UsageError: the arguments do not fit it, or the expected output does not.
-            CheckFailedError: its output is wrong.
-            DeviceError: it trapped, wrote outside of its arrays, or did not end in time.
-            LinkError: the board is gone.
-        """
+        """Measure a function of the image, and check its output; messages call it ``function``."""
         remote = self.board.measurable(name)
         self.board.stack_check.require(name)
         arrays = self._arrays_for(remote)
@@ -259,11 +210,7 @@ class _Arrays:
     """
 
     def __init__(self, board: Board, remote: RemoteFunction, values: ArgumentValues) -> None:
-        """Reserve and send the arrays.
-
-        Raises:
-            UsageError: they do not fit the signature, or the arena.
-        """
+        """Reserve and send the arrays."""
         self.arguments = _bound(remote, values)
         self._before = [
             None if each.array is None else each.array.copy() for each in self.arguments.arrays

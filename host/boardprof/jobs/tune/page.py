@@ -6,14 +6,15 @@ from __future__ import annotations
 import html
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from string import Template
 from typing import Any
 
 from boardprof import __version__
 from boardprof.base.metrics import Count
-from boardprof.jobs.tune.result import FLASH, RAM, STACK
+from boardprof.jobs.tune.candidate import FLASH, RAM, STACK
 from boardprof.jobs.tune.search import FLAGS, Search, Trial
+from boardprof.jobs.tune.winner import Winner
 from boardprof.results.report.measure_result import MeasureError
 from boardprof.show.cells import number_text
 from boardprof.show.layout import Column, Page, Table
@@ -32,23 +33,6 @@ _FAILURES = {
     MeasureError.UNKNOWN_ERROR: "failed in another way",
     MeasureError.OVER_LIMIT: "are above a limit",
 }
-
-
-@dataclass(frozen=True)
-class Winner:
-    """The best choice, built by itself.
-
-    Attributes:
-        command: that measures it.
-        cost: in this image; None if it was not measured.
-        later_cost: of the next call.
-        is_first_call: whether ``cost`` is that of the first call.
-    """
-
-    command: str
-    cost: float | None = None
-    later_cost: float | None = None
-    is_first_call: bool = False
 
 
 def tuning_page(search: Search, winner: Winner | None = None) -> Page:
@@ -122,13 +106,7 @@ def _leading(search: Search) -> list[Trial]:
 
 
 def trial_table(search: Search, trials: Sequence[Trial], first: Trial | None = None) -> Table:
-    """Return trials as a table.
-
-    Args:
-        search: what they belong to.
-        trials: in the order of the rows.
-        first: the baseline, as a last row; None if it is not wanted.
-    """
+    """Return trials as a table; ``first`` is the baseline, as a last row."""
     rows = [*trials]
     names = [f"#{each.number}" for each in rows]
     if first is not None and first.ok and first not in rows:
@@ -154,13 +132,7 @@ def number(value: float | None) -> str:
 
 
 def tuning_facts(search: Search, subject: dict[str, Any], winner: Winner | None) -> dict[str, Any]:
-    """Return a search as plain data for JSON.
-
-    Args:
-        search: the search.
-        subject: what it was about: plain data.
-        winner: the best choice by itself, if there is one.
-    """
+    """Return a search as plain data for JSON; ``subject`` is what it was about."""
     return {
         **subject,
         "goals": list(search.goals),
@@ -179,14 +151,7 @@ def tuning_facts(search: Search, subject: dict[str, Any], winner: Winner | None)
 
 
 def render_tuning(search: Search, title: str, facts: str, winner: Winner | None = None) -> str:
-    """Return a search as an HTML page.
-
-    Args:
-        search: the search.
-        title: what was tuned.
-        facts: a line on how.
-        winner: the best choice by itself.
-    """
+    """Return a search as an HTML page; ``facts`` is a line on how."""
     style = asset("page.css") + asset("tuning.css")
     every = [trial_table(search, [each for each in search.trials if each.ok])]
     failed = [each for each in search.trials if not each.ok]

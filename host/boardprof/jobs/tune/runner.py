@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import math
 import operator
-import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +20,6 @@ from boardprof.base.errors import (
     BoardError,
     BoardprofError,
     BoardTimeoutError,
-    CheckFailedError,
     DeviceEndedError,
     DeviceError,
     DeviceResetError,
@@ -29,18 +27,18 @@ from boardprof.base.errors import (
     UnknownNameError,
     UsageError,
 )
-from boardprof.base.metrics import metric_called
-from boardprof.jobs.tune.candidate import Candidate, as_candidates
-from boardprof.jobs.tune.images import Batch, ImageFactory, Job
-from boardprof.jobs.tune.measuring import ArgumentValues, Measured, Measuring, Settings
-from boardprof.jobs.tune.result import (
+from boardprof.jobs.tune.candidate import (
     FORMAT,
     SHORT_NAMES,
-    STACK,
+    Candidate,
+    as_candidates,
     error_number,
+    measured_result,
     result_from_text,
     result_to_text,
 )
+from boardprof.jobs.tune.images import Batch, ImageFactory, Job
+from boardprof.jobs.tune.measuring import ArgumentValues, Measuring, Settings
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
 from boardprof.results.history.report_lookup import history_place, user_history
@@ -50,8 +48,7 @@ from boardprof.target.build.builder import link_objects
 from boardprof.target.build.firmware import Firmware
 from boardprof.target.build.flash import after_flash, check_flashable, flash
 from boardprof.target.build.versions import VersionBuilder
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import board_spec
+from boardprof.target.descriptions.board import BoardSpec, board_spec
 from boardprof.target.toolchain.cache import digest
 
 OnResult = Callable[[int, MeasureResult], None]
@@ -308,7 +305,7 @@ class Runner:
                     job = left.pop(0)
                     began_s = time.monotonic()
                     try:
-                        measured = self._measure(measuring, job)
+                        result = self._measure(measuring, job)
                     except BoardprofError as error:
                         run_s = time.monotonic() - began_s
                         if not batch.is_shared or isinstance(error, UsageError):
@@ -319,18 +316,30 @@ class Runner:
                         if is_over or not self._renewed(measuring):
                             break
                     else:
-                        yield job, self._result(job, measured, time.monotonic() - began_s)
+                        yield job, result
         for job in suspects:
             for own in factory.halves([job]):
                 yield from self._measured(own, factory)
 
-    def _measure(self, measuring: Measuring, job: Job) -> Measured:
+    def _measure(self, measuring: Measuring, job: Job) -> MeasureResult:
+        began_s = time.monotonic()
         offered = list(measuring.board.functions)
         name = self._function if job.version is None else None
         if name is not None and name not in offered:
             raise UnknownNameError("function", name, offered)
         name = name or job.name(offered)
-        return measuring.measure(name, job.function or name)
+        measured = measuring.measure(name, job.function or name)
+        return measured_result(
+            measured.samples,
+            measured.stack,
+            self._settings.metrics,
+            sizes=job.sizes,
+            limits=self.constraints,
+            build_s=job.build_s,
+            run_s=time.monotonic() - began_s,
+            key=job.key,
+            outputs=measured.outputs,
+        )
 
     def _check_starts(self, error: BoardprofError) -> None:
         """Raise the error of a start unless the board starts without any candidate."""
@@ -364,45 +373,6 @@ class Runner:
             return False
         return True
 
-    def _result(self, job: Job, measured: Measured, run_s: float) -> MeasureResult:
-        """Return the result of a candidate whose output is right."""
-        metrics = {name: statistics.median(each) for name, each in measured.samples.items()}
-        metrics |= job.sizes or {}
-        if isinstance(measured.stack, int):
-            metrics[STACK] = float(measured.stack)
-        for name in self._settings.metrics:  # it may have been given by another name
-            found = metric_called(name, metrics)
-            if found is not None:
-                metrics[name] = metrics[found]
-        error = self._broken(metrics, measured)
-        sampled = metric_called(self.metric, measured.samples)
-        costs = measured.samples[sampled] if sampled else [metrics.get(self.metric, math.inf)]
-        return MeasureResult(
-            () if error is not None else tuple(map(float, costs)),
-            MeasureError.NO_ERROR if error is None else MeasureError.OVER_LIMIT,
-            job.build_s + run_s,
-            time.time(),
-            metrics,
-            error,
-            job.build_s,
-            run_s,
-            job.key,
-            outputs=measured.outputs,
-        )
-
-    def _broken(self, metrics: Mapping[str, float], measured: Measured) -> BoardprofError | None:
-        """Return the error of a constraint that is broken, or that nothing is known about."""
-        for name in self._settings.metrics:
-            if name not in metrics:
-                why = measured.stack if name == STACK and isinstance(measured.stack, str) else None
-                return CheckFailedError(f"{name} is not known{f': {why}' if why else ''}.")
-        for name, limit in self.constraints.items():
-            if metrics[name] > limit:
-                return CheckFailedError(
-                    f"{name} is {metrics[name]:,g}, above the limit of {limit:,g}."
-                )
-        return None
-
 
 def _failure(job: Job, error: BoardprofError, run_s: float = 0.0) -> MeasureResult:
     return MeasureResult(
@@ -428,11 +398,7 @@ def _named(error: BoardprofError, job: Job) -> BoardprofError:
 
 
 def _limit(name: str, value: float) -> float:
-    """Return a constraint's limit.
-
-    Raises:
-        UsageError: it is not a number from 0 on.
-    """
+    """Return a constraint's limit."""
     try:
         limit = float(value)
     except (TypeError, ValueError):

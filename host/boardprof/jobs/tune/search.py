@@ -56,16 +56,9 @@ Choice = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Space:
-    """The alternatives.
+    """The alternatives."""
 
-    Attributes:
-        alternatives: of each macro, and of the flags under `FLAGS`; the first ones are the
-            baseline.
-
-    Raises:
-        UsageError: there is nothing to choose.
-    """
-
+    # of each macro, and of the flags under `FLAGS`; the first ones are the baseline
     alternatives: Mapping[str, tuple[str, ...]]
 
     def __post_init__(self) -> None:
@@ -99,27 +92,16 @@ class Space:
 
 @dataclass(frozen=True)
 class Trial:
-    """A choice and its result.
+    """A choice and its result."""
 
-    Attributes:
-        number: counted from 0, in the order in which they were proposed.
-        choice: what was chosen.
-        metrics: of a call, and sizes.
-        error_no: why it does not count.
-        error: the first line of the message, or the compiler's first error; "" if none.
-        is_known: whether an earlier candidate had the same code, or the history has it.
-        is_from_history: whether the history has it.
-        key: digest of its code; "" if it did not compile.
-    """
-
-    number: int
+    number: int  # from 0, in the order in which they were proposed
     choice: Choice
     metrics: Mapping[str, float]
     error_no: MeasureError
-    error: str = ""
-    is_known: bool = False
+    error: str = ""  # the message's first line, or the compiler's first error; "" if none
+    is_known: bool = False  # an earlier candidate had the same code, or the history has it
     is_from_history: bool = False
-    key: str = ""
+    key: str = ""  # digest of its code; "" if it did not compile
 
     @property
     def ok(self) -> bool:
@@ -128,13 +110,7 @@ class Trial:
 
 
 class Search:
-    """A search, new or resumed.
-
-    Attributes:
-        space: what can be chosen.
-        goals: metrics to minimise, the most important first.
-        trials: so far, in the order of their numbers.
-    """
+    """A search, new or resumed."""
 
     def __init__(
         self,
@@ -147,20 +123,7 @@ class Search:
         study: str | Path | None = None,
         subject: Mapping[str, Any] | None = None,
     ) -> None:
-        """Create the study, or open it.
-
-        Args:
-            runner: measures candidates; its metric is the first goal.
-            space: what can be chosen.
-            goals: metrics to minimise.
-            sampler: one of `SAMPLERS`.
-            seed: of the sampler.
-            study: SQLite file that keeps it. None keeps it in memory.
-            subject: what the study is about: plain data. A file with another subject is refused.
-
-        Raises:
-            UsageError: optuna is not installed, or the file is of another study.
-        """
+        """Create the study, or open its SQLite file, which another ``subject`` would not fit."""
         self.space, self.goals = space, tuple(goals)
         self._runner, self._sampler = runner, sampler
         self._random = random.Random(seed)
@@ -175,15 +138,7 @@ class Search:
         self._seen = {tuple(each.choice.values()) for each in self.trials}
 
     def run(self, count: int, on_trial: Callable[[Trial], None] | None = None) -> None:
-        """Measure until there are ``count`` trials, or no more choices.
-
-        Args:
-            count: trials, those of earlier runs of the study included.
-            on_trial: called with each trial as soon as it is measured.
-
-        Raises:
-            BoardprofError: as `Runner.measure`. What was measured before is kept.
-        """
+        """Measure until there are ``count`` trials, earlier ones included, or no more choices."""
         while (left := min(count, self.space.size) - len(self.trials)) > 0:
             asked = self._ask(min(left, _BATCH[self._sampler]))
             if not asked:
@@ -379,11 +334,7 @@ def _trial(number: int, choice: Choice, result: MeasureResult) -> Trial:
 
 
 def _optuna() -> Any:
-    """Return optuna, which reports warnings only.
-
-    Raises:
-        MissingExtraError: it is not installed.
-    """
+    """Return optuna, which reports warnings only."""
     try:
         import optuna
     except ImportError as error:

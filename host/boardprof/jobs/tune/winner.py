@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from boardprof.base.errors import MissingToolError, UsageError
 from boardprof.base.metrics import metric_called
+from boardprof.jobs.tune.candidate import FLASH, RAM, SHORT_NAMES, STACK
 from boardprof.jobs.tune.measuring import rounds_on
-from boardprof.jobs.tune.result import SHORT_NAMES
 from boardprof.jobs.tune.runner import AnyRunner, Runner
 from boardprof.jobs.tune.search import Choice, Space
 from boardprof.measure.sampling.passes import Rounds
@@ -27,7 +27,7 @@ from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.builder import build
 from boardprof.target.build.flash import flash
 from boardprof.target.build.versions import VersionBuilder
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.toolchain.cache import FileHashes, digest
 
 _DEFAULT_GOALS = ("cycles", "instructions", "time")
@@ -35,54 +35,29 @@ _DEFAULT_GOALS = ("cycles", "instructions", "time")
 
 
 @dataclass(frozen=True)
-class Alone:
-    """What a choice costs, built by itself.
+class Winner:
+    """The best choice, built by itself; without costs if it cannot be measured."""
 
-    Attributes:
-        cost: as the search measures it.
-        later_cost: of the next call; the same as ``cost`` on boards where samples differ.
-        rounds: how often the search calls it.
-        is_exact: the board is emulated.
-        report: of the measurement.
-    """
-
-    cost: float
-    later_cost: float
-    rounds: Rounds
-    is_exact: bool
-    report: Report
-
-    @property
-    def is_first_call(self) -> bool:
-        """Whether the cost is that of the first call."""
-        return self.is_exact and self.rounds == Rounds(warmup=0, repeat=1, number=1)
+    command: str  # that measures it
+    cost: float | None = None  # as the search measures it
+    later_cost: float | None = None  # of the next call; the same as `cost` where samples differ
+    is_first_call: bool = False
+    report: Report | None = None
 
 
 @dataclass(frozen=True)
 class Subject:
-    """The function that is tuned, and how it is measured.
-
-    Attributes:
-        spec: the board.
-        path: of its source.
-        function: its name.
-        values: its arguments as they were given: ``NAME=VALUE``.
-        arguments: the same by name.
-        options: of each build.
-        limits: how to measure: further arguments of `Runner`.
-        runner_kind: what measures: `Runner`, or what takes the same arguments.
-        can_start: the board can be started here, to measure the winner by itself.
-    """
+    """The function that is tuned, and how it is measured."""
 
     spec: BoardSpec
     path: Path
     function: str
-    values: Sequence[str]
+    values: Sequence[str]  # as they were given: NAME=VALUE
     arguments: Mapping[str, ArgumentText]
     options: BuildOptions
-    limits: Mapping[str, Any]
+    limits: Mapping[str, Any]  # further arguments of `Runner`
     runner_kind: Callable[..., AnyRunner] = Runner
-    can_start: bool = True
+    can_start: bool = True  # the board can be started here, to measure the winner by itself
 
     def runner(self, metric: str, **options: Any) -> AnyRunner:
         """Return a runner for its candidates."""
@@ -103,21 +78,7 @@ class Subject:
         expect: Mapping[str | None, npt.NDArray[Any]],
         tolerance: float,
     ) -> tuple[list[str], MeasureResult]:
-        """Measure the first alternatives.
-
-        Args:
-            space: the alternatives.
-            goals: metrics to minimise; empty for the default of the board.
-            expect: the right outputs; empty if they are not known.
-            tolerance: largest relative difference of floats.
-
-        Returns:
-            The goals, and the result, with its outputs.
-
-        Raises:
-            UsageError: the board does not count a goal.
-            BoardprofError: what is wrong with the baseline.
-        """
+        """Measure the first alternatives; return the goals, or their default, and the result."""
         candidate = space.candidate(space.baseline)
         for number, first in enumerate(goals[:1] or _DEFAULT_GOALS, 1):
             runner = self.runner(
@@ -139,12 +100,10 @@ class Subject:
         options = Space.candidate(choice).options(self.options)
         return replace(options, cflags=options.cflags.strip())
 
-    def command(self, choice: Choice, alone: Alone | None = None) -> str:
+    def _command(self, choice: Choice, exact: Rounds | None = None) -> str:
         """Return the command line that measures a choice as the search does.
 
-        Args:
-            choice: what was chosen.
-            alone: what it costs; None if it was not measured.
+        One more call may cost more, so an exact cost needs the same number of calls.
         """
         port, baud = self.limits.get("port"), self.limits.get("baud")
         words = ["boardprof", "run", "-b", self.spec.name]
@@ -152,10 +111,8 @@ class Subject:
         words += ["--baud", str(baud)] if baud is not None else []
         words += [f"{self.path}:{self.function}", *self.values]
         words += _words(self.chosen(choice))
-        # One more call may cost more, so an exact cost needs the same number of calls.
-        rounds = None if alone is None or not alone.is_exact else alone.rounds
         for name, default in (("warmup", None), ("repeat", None), ("number", 1)):
-            value = getattr(rounds, name) if rounds is not None else self.limits.get(name, default)
+            value = getattr(exact, name) if exact is not None else self.limits.get(name, default)
             words += [f"--{name}", str(value)] if value != default else []
         return shlex.join(words)
 
@@ -186,14 +143,10 @@ class Subject:
         hashes = FileHashes()
         return digest([hashes.of(file) for file in files])
 
-    def measured_alone(self, choice: Choice, metric: str) -> Alone | None:
-        """Build a choice as its command does, and measure it.
-
-        Returns:
-            None if it cannot be measured here.
-        """
-        if not self.can_start:
-            return None
+    def winner(self, choice: Choice, metric: str) -> Winner:
+        """Build a choice as its command does, and measure it if that is possible here."""
+        if not self.can_start or metric in (FLASH, RAM, STACK):
+            return Winner(self._command(choice))
         firmware = build(self.spec, [self.path], self.chosen(choice))
         port, limits = self.limits.get("port"), self.limits
         if port is not None:
@@ -222,10 +175,15 @@ class Subject:
         samples = samples_of(measurement)
         name = metric_called(SHORT_NAMES.get(metric, metric), samples)
         if name is None:
-            return None
+            return Winner(self._command(choice))
         cost = statistics.median(samples[name][: rounds.repeat])
-        later = samples[name][-1] if is_exact else cost
-        return Alone(cost, later, rounds, is_exact, assemble([measurement]))
+        return Winner(
+            self._command(choice, rounds if is_exact else None),
+            cost,
+            samples[name][-1] if is_exact else cost,
+            is_exact and rounds == Rounds(warmup=0, repeat=1, number=1),
+            assemble([measurement]),
+        )
 
 
 def _words(options: BuildOptions) -> list[str]:
@@ -236,7 +194,7 @@ def _words(options: BuildOptions) -> list[str]:
         ("--source", options.sources),
         ("-I", options.includes),
         ("-D", options.defines),
-        ("--keep", options.keep),
+        ("--no-inline", options.keep),
     ):
         words += [word for value in each for word in (flag, str(value))]
     words += [f"--cflags={options.cflags}"] if options.cflags else []

@@ -27,13 +27,12 @@ from boardprof.measure.doctor.known_work import FAILED, OK, SKIPPED, UNSUPPORTED
 from boardprof.measure.session.board import Board
 from boardprof.results.record import Stack
 from boardprof.target.build.builder import build
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import board_spec, default_board
+from boardprof.target.descriptions.board import BoardSpec, board_spec, default_board
 
 _ROUNDS, _DEPTH = "proof_rounds", "proof_depth"
 
 
-def proved(
+def connect_and_check(
     board: str | None,
     port: str | None = None,
     *,
@@ -44,19 +43,19 @@ def proved(
     """Start a board with functions of known work, or use the one at ``port``, and check it."""
     if port is not None:
         with connect(board, port, key_file=key_file, on_note=on_note) as at_port:
-            return prove(at_port, on_finding)
+            return check_board(at_port, on_finding)
     spec = board_spec(board) if board is not None else default_board()
     with connect(spec, image=build(spec, proof_sources(spec)).image, on_note=on_note) as started:
-        return prove(started, on_finding)
+        return check_board(started, on_finding)
 
 
 def proof_sources(spec: BoardSpec) -> list[str]:
-    """Return the sources of the functions that a board must have for `prove`."""
+    """Return the sources of the functions that a board must have for `check_board`."""
     own = [spec.folder / path for path in spec.doctor.sources]
     return [str(path) for path in (*sorted((runtime_dir() / "proof").glob("*.c")), *own)]
 
 
-def prove(board: Board, on_finding: Callable[[Finding], None] | None = None) -> list[Finding]:
+def check_board(board: Board, on_finding: Callable[[Finding], None] | None = None) -> list[Finding]:
     """Check a board with known work.
 
     It is also a finding if no counter works, or if the board ends a call at its time limit.

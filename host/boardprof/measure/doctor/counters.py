@@ -129,7 +129,7 @@ def _counters(board: Board) -> Iterator[CounterInfo]:
         yield from (c for c in collector.counters if c.name not in board.device.unsupported)
     for programmable in board.offer.programmable:
         if programmable.codes is None:
-            slots = programmable.by_itself()
+            slots = programmable.select_default()
             yield from (c for c in slots.collector.counters if c.name in slots.events)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from boardprof.base.errors import DecodeError
@@ -19,7 +19,7 @@ from boardprof.results.report.profile import (
     Site,
     Symbol,
 )
-from boardprof.target.elf.binutils import demangled, frames_at
+from boardprof.target.elf.binutils import Location, demangled, frames_at
 from boardprof.target.elf.symbol_table import CodeRange, SymbolTable
 
 CALL, INTERRUPTS, OTHER = 0, 1, 2
@@ -135,17 +135,18 @@ def profile_of(
     """
     addresses = sorted({address for _, address in tree.counts} | {c.site for c in tree.calls})
     entries = dict.fromkeys(path.entry for path in tree.paths if path.entry)
-    frames = frames_at(image, [at for at in (*addresses, *entries) if at < ELSEWHERE])
-    mangled = {frame.function for each in frames.values() for frame in each}
+    places = frames_at(image, [at for at in (*addresses, *entries) if at < ELSEWHERE])
+    mangled = {place.function or "" for each in places.values() for place in each}
     symbols_of = [code.name for code in table.functions]
     names = demangled([*mangled, *symbols_of, *(name.partition(".")[0] for name in symbols_of)])
 
-    def in_source(address: int, frame: Frame) -> Frame:
+    def in_source(address: int, place: Location) -> Frame:
         code = table.at(address)
         own = "" if code is None else code.name.partition(".")[0]
-        return replace(frame, function=names[frame.function] or names.get(own, own))
+        name = names[place.function or ""] or names.get(own, own)
+        return Frame(name, place.path, place.line)
 
-    frames = {a: tuple(in_source(a, frame) for frame in each) for a, each in frames.items()}
+    frames = {a: tuple(in_source(a, place) for place in each) for a, each in places.items()}
     symbols: dict[int, int] = {}
 
     def symbol_of(address: int) -> int:

@@ -25,7 +25,7 @@ from boardprof.measure.hotspots.call_tree import (
     CallTree,
     Cost,
 )
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.elf.symbol_table import CodeRange, SymbolTable
 
 _WINDOW = "bp_window"

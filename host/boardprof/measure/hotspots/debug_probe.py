@@ -187,13 +187,13 @@ _WORDS = 16
 _COLLECTOR = 1  # mask of bp.measure: it must not be 0
 
 
-def check_board(probe: DebugProbe, image: Path, board: str, boot_id: int) -> None:
+def check_probed_board(probe: DebugProbe, image: Path, board: str, boot_id: int) -> None:
     """Check that a debug probe reads the board that runs the session, and switch its DWT on."""
     machine, state = read_if_possible(image, _machine_and_state) or ("", None)
     if machine != "EM_ARM":
         raise UsageError(
             f"{board} has no DWT_PCSR that a debug probe could read: it is not an Arm Cortex-M.",
-            hint="leave out --probe",
+            hint="leave out --debug-probe",
         )
     probe.enable()
     if state is not None and boot_id not in probe.words(state, _WORDS):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from boardprof.base.errors import DecodeError, UsageError
 from boardprof.measure.hotspots.call_tree import INTERRUPTS, CallEdge, CallPath, CallTree
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.descriptions.launch import SimulatorSpec, filled
 from boardprof.target.elf.symbol_table import SymbolTable
 from boardprof.target.toolchain.simulator import build_simulator

@@ -19,9 +19,8 @@ from boardprof.measure.hotspots.callgrind import Callgrind
 from boardprof.measure.hotspots.emulator_recorder import Emulator
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import Profile
-from boardprof.target.arguments.copies import copied_arguments
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import check_recordable
+from boardprof.target.arguments.passing import copied_arguments
+from boardprof.target.descriptions.board import BoardSpec, check_recordable
 from boardprof.target.elf.binutils import disassembly, objdump_of
 from boardprof.target.elf.symbol_table import SymbolTable, symbol_table
 

@@ -31,9 +31,9 @@ from boardprof.measure.sampling.passes import Rounds
 from boardprof.measure.sampling.placement import Placement
 from boardprof.measure.session.memory import Memory
 from boardprof.results.report.profile import Profile, SampledCalls
-from boardprof.target.arguments.arguments import Arguments
+from boardprof.target.arguments.binding import Arguments
 from boardprof.target.arguments.passing import Block
-from boardprof.target.descriptions.board_lookup import board_spec, find_boards
+from boardprof.target.descriptions.board import board_spec, find_boards
 from boardprof.target.elf.binutils import disassembly, objdump_of
 from boardprof.target.elf.symbol_table import SymbolTable, symbol_table
 from boardprof.wire.decode.dictionary import FunctionInfo
@@ -85,7 +85,7 @@ def sampled_profile(
             from boardprof.measure.hotspots import debug_probe  # later: few boards have one
 
             reader = stack.enter_context(contextlib.closing(debug_probe.DebugProbe(probe, seed)))
-            debug_probe.check_board(reader, file, board, link.device.boot_id)
+            debug_probe.check_probed_board(reader, file, board, link.device.boot_id)
             take = partial(debug_probe.take_probe_samples, reader, link.session)
         table, symbol = symbol_table(file), link.image.symbol_of(function.name)
         if symbol not in table.entries:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from boardprof.base.errors import DeviceBoundsError
-from boardprof.target.arguments.arguments import is_same_memory
+from boardprof.target.arguments.binding import is_same_memory
 from boardprof.target.arguments.passing import Block, Passing
 
 if TYPE_CHECKING:

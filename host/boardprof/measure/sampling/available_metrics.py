@@ -17,7 +17,7 @@ from boardprof.measure.sampling.programmable import (
     shown_name,
 )
 from boardprof.results.report.calls import DURATION, STACK
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo, Dictionary
 from boardprof.wire.link.session import Session
 from boardprof_protocol.layout import Layout
@@ -108,8 +108,42 @@ class Offer:
         events = tuple(e for e in collector.codes if collector.unsupported(e) is None)
         return events if is_all else ()
 
-    def _select(self, names: Sequence[str] | None) -> Selection:
-        return select_metrics(self.board, self.fixed, self.unsupported, names, self.clock_kind)
+    def _select(self, metrics: Sequence[str] | None) -> Selection:
+        """Choose the fixed collectors for metrics; None for all supported ones."""
+        supported = [name for name in self._counters() if name not in self.unsupported]
+        if not supported:
+            found = (f"{name} ({why})" for name, why in self.unsupported.items())
+            raise UsageError(f"{self.board} has no working counter: {'; '.join(found)}.")
+        wanted = supported if metrics is None else [self._counter(each) for each in metrics]
+        if not wanted:
+            raise UsageError("No metric is named.", hint="name one of " + ", ".join(supported))
+        active = tuple(c for c in self.fixed if any(k.name in wanted for k in c.counters))
+        return Selection(active, frozenset(wanted))
+
+    def _counter(self, metric: str) -> str:
+        """Return the fixed counter of a metric."""
+        names = self._counters()
+        hint = "one of " + ", ".join(name for name in names if name not in self.unsupported)
+        if is_duration(metric) and self.clock_kind == "simulated":
+            raise UsageError(
+                f"{self.board} does not support {metric}: its clock is simulated.", hint=hint
+            )
+        candidates = CLOCKS if is_duration(metric) else (metric.removesuffix(" (us)"),)
+        found = next((name for name in candidates if name in names), None)
+        instead = next((name for name in CLOCKS if name in names), None)
+        if found is None and metric in CLOCKS and instead is not None:
+            raise UsageError(
+                f"{self.board} has no {metric}: its clock counts {instead}.", hint=instead
+            )
+        if found is None:
+            raise UnknownNameError("metric", metric, names, owner=self.board)
+        if found in self.unsupported:
+            why = self.unsupported[found]
+            raise UsageError(f"{self.board} does not support {metric}: {why}.", hint=hint)
+        return found
+
+    def _counters(self) -> list[str]:
+        return [counter.name for collector in self.fixed for counter in collector.counters]
 
     def _parts(self, name: str) -> tuple[str, ...]:
         return self.formulas[name][1].names if name in self.formulas else (name,)
@@ -121,7 +155,7 @@ class Offer:
         """
         if is_duration(name) or self._is_clock(name):
             return None
-        if any(c.name == name.removesuffix(" (us)") for k in self.fixed for c in k.counters):
+        if name.removesuffix(" (us)") in self._counters():
             return None
         reasons: dict[str, str] = {}
         # The innermost first: if two count the same, it includes the least overhead.
@@ -181,14 +215,12 @@ class Offer:
         return [nearest] if nearest else []
 
     def _is_clock(self, name: str) -> bool:
-        """Whether it is a clock; `select_metrics` names the clock that the board has instead."""
-        counters = {c.name for collector in self.fixed for c in collector.counters}
-        return name in CLOCKS and not counters.isdisjoint(CLOCKS)
+        """Whether it is a clock; `_counter` names the clock that the board has instead."""
+        return name in CLOCKS and not set(CLOCKS).isdisjoint(self._counters())
 
     def _known(self) -> list[str]:
-        counters = [c.name for collector in self.fixed for c in collector.counters]
         events = [p.shown(event) for p in self.programmable for event in p.codes or ()]
-        return list(dict.fromkeys((*counters, *self.formulas, *events)))
+        return list(dict.fromkeys((*self._counters(), *self.formulas, *events)))
 
 
 def _never_wraps(counter: CounterInfo) -> bool:
@@ -272,31 +304,6 @@ def unsupported_counters(
     return reasons
 
 
-def select_metrics(
-    board: str,
-    collectors: Sequence[CollectorInfo],
-    unsupported: Mapping[str, str],
-    metrics: str | Sequence[str] | None,
-    clock_kind: str,
-) -> Selection:
-    """Choose the collectors for one or several ``metrics``; None for all supported ones."""
-    metrics = metric_names(metrics)
-    names = [counter.name for collector in collectors for counter in collector.counters]
-    supported = [name for name in names if name not in unsupported]
-    if not supported:
-        found = (f"{name} ({why})" for name, why in unsupported.items())
-        raise UsageError(f"{board} has no working counter: {'; '.join(found)}.")
-    wanted = (
-        supported
-        if metrics is None
-        else [_counter(board, m, names, unsupported, clock_kind) for m in metrics]
-    )
-    if not wanted:
-        raise UsageError("No metric is named.", hint="name one of " + ", ".join(supported))
-    active = tuple(c for c in collectors if any(k.name in wanted for k in c.counters))
-    return Selection(active, frozenset(wanted))
-
-
 def is_duration(metric: str) -> bool:
     """Return whether a metric is the Duration, by its column's name or an alias of it."""
     return metric_called(metric, [DURATION]) is not None and metric not in CLOCKS
@@ -315,33 +322,6 @@ def metric_names(metrics: object) -> list[str] | None:
             f"metrics={metrics!r:.60} is not a list of metric names.", hint='metrics=["ticks"]'
         )
     return names
-
-
-def _counter(
-    board: str,
-    metric: str,
-    names: Sequence[str],
-    unsupported: Mapping[str, str],
-    clock_kind: str,
-) -> str:
-    if is_duration(metric) and clock_kind == "simulated":
-        raise UsageError(
-            f"{board} does not support {metric}: its clock is simulated.",
-            hint="one of " + ", ".join(n for n in names if n not in unsupported),
-        )
-    candidates = CLOCKS if is_duration(metric) else (metric.removesuffix(" (us)"),)
-    found = next((name for name in candidates if name in names), None)
-    instead = next((name for name in CLOCKS if name in names), None)
-    if found is None and metric in CLOCKS and instead is not None:
-        raise UsageError(f"{board} has no {metric}: its clock counts {instead}.", hint=instead)
-    if found is None:
-        raise UnknownNameError("metric", metric, names, owner=board)
-    if found in unsupported:
-        raise UsageError(
-            f"{board} does not support {metric}: {unsupported[found]}.",
-            hint="one of " + ", ".join(n for n in names if n not in unsupported),
-        )
-    return found
 
 
 # -- lists -------------------------------------------------------------------------------------
@@ -386,7 +366,7 @@ def _coded_events(collector: Programmable, codes: Mapping[str, int]) -> Iterator
     for event, code in codes.items():
         refused = collector.select([event]).refused
         yield ListedMetric(collector.shown(event), name, f"event {code:#x}", refused.get(event))
-    collector.by_itself()
+    collector.select_default()
 
 
 def _named_events(collector: Programmable) -> Iterator[ListedMetric]:
@@ -406,5 +386,5 @@ def _missing(offer: Offer, part: str) -> str | None:
         return error.message.removesuffix(".")
     for collector in offer.programmable:
         if found is not None and collector.codes is None:
-            collector.by_itself()  # `find` has selected the event
+            collector.select_default()  # `find` has selected the event
     return None

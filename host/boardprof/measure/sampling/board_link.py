@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from boardprof.base.errors import FrameError, UsageError, agent_option
 from boardprof.measure.sampling.programmable import Programmable
-from boardprof.measure.sampling.stack_check import StackCheck
-from boardprof.measure.session.image import BoardImage
+from boardprof.measure.session.image import BoardImage, StackCheck
 from boardprof.measure.session.memory import Memory
 from boardprof.results.record import Device
 from boardprof.results.report.interrupts import HOOKED, NOT_MASKED, Interrupts, window_s

@@ -89,7 +89,7 @@ class PackedCall:
 
 
 @dataclass(frozen=True)
-class Taken:
+class CountedCalls:
     """The result of one request, or of several in a row."""
 
     samples: tuple[Sample, ...]  # net of the cost of interrupts outside their hooks
@@ -123,7 +123,7 @@ class CountedPass:
             **{each.collector.schema_id: each.layout for each in slots},
         }
         self._costs: dict[str, Fraction] | None = {} if flags & MeasureFlag.MASK else None
-        self._calibrations: dict[tuple[int, int], Taken] = {}
+        self._calibrations: dict[tuple[int, int], CountedCalls] = {}
 
     @property
     def is_programmed(self) -> bool:
@@ -156,7 +156,7 @@ class CountedPass:
         prepare: Prepare | None = None,
         wanted: MeasureFlag = UNMASKED,
         on_done: Callable[[int], None] | None = None,
-    ) -> Taken:
+    ) -> CountedCalls:
         """Measure the overhead with an empty function, and the cost of an interrupt once.
 
         The function of ``call`` is not called; the empty one gets its arguments. See `take` for
@@ -196,7 +196,7 @@ class CountedPass:
         flags: MeasureFlag | None = None,
         prepare: Prepare | None = None,
         on_done: Callable[[int], None] | None = None,
-    ) -> Taken:
+    ) -> CountedCalls:
         """Call a function and count.
 
         A board sends as many samples as its buffer holds. The others take more requests, each with
@@ -208,7 +208,7 @@ class CountedPass:
         """
         flags = self.flags if flags is None else flags
         self.renew()
-        batches: list[Taken] = []
+        batches: list[CountedCalls] = []
         done = samples = 0
         while samples < repeat:
             if prepare is not None:
@@ -235,14 +235,14 @@ class CountedPass:
         )
         return self._without_costs(found)
 
-    def check_unmasked(self, call: PackedCall, taken: Taken) -> None:
+    def check_unmasked(self, call: PackedCall, taken: CountedCalls) -> None:
         """Check that masked windows as long as these unmasked ones are not too long."""
         known = self.link.interrupts
         if self.flags & MeasureFlag.MASK and known is not None:
             for sample in taken.samples:
                 known.check_window(call.function.name, sample.readings)
 
-    def windows(self, taken: Sequence[Taken], calibration: tuple[Sample, ...]) -> Windows:
+    def windows(self, taken: Sequence[CountedCalls], calibration: tuple[Sample, ...]) -> Windows:
         """Assemble the measurement of one function from its readings."""
         samples = tuple(sample for each in taken for sample in each.samples)
         totals = tuple(total for each in taken for total in each.totals)
@@ -251,12 +251,12 @@ class CountedPass:
         costs: Mapping[str, Fraction] = self._costs or {}
         return Windows(samples, calibration, totals, self.selection.mask, events, costs)
 
-    def measurement(self, call: PackedCall, taken: Taken, number: int = 1) -> Measurement:
+    def measurement(self, call: PackedCall, taken: CountedCalls, number: int = 1) -> Measurement:
         """Return ``taken`` as a measurement of its own."""
         windows = self.windows([taken], self.calibration(call, number))
         return Measurement(call.function.name, self.link.device, number, 0, (windows,))
 
-    def _without_costs(self, taken: Taken) -> Taken:
+    def _without_costs(self, taken: CountedCalls) -> CountedCalls:
         costs = self._costs
         if not costs:  # there are none, or they are not known yet
             return taken
@@ -286,7 +286,7 @@ class CountedPass:
         repeat: int,
         number: int,
         on_progress: Callable[[int, int], None] | None = None,
-    ) -> Taken:
+    ) -> CountedCalls:
         """Make one call of ``bp.measure``."""
         session, name = self.link.session, call.function.name
 
@@ -337,7 +337,7 @@ class CountedPass:
             session.calls += warmup + number * len(samples)
         returned = len(value) == 3
         result = value[2] if returned else None
-        return Taken(tuple(samples), (total,), answer.elapsed_s, returned, result)
+        return CountedCalls(tuple(samples), (total,), answer.elapsed_s, returned, result)
 
 
 def _after(on_done: Callable[[int], None] | None, before: int) -> Callable[[int, int], None] | None:

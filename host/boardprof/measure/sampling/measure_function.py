@@ -35,7 +35,7 @@ from boardprof_protocol.codes import ErrorCode, MeasureFlag
 
 if TYPE_CHECKING:
     from boardprof.measure.session.functions import RemoteFunction
-    from boardprof.target.arguments.arguments import Arguments
+    from boardprof.target.arguments.binding import Arguments
 
 Progress = Callable[[int, int], None]
 """Called with (rounds done, total rounds) while a measurement runs."""
@@ -96,8 +96,6 @@ class FunctionSampler:
             flags=link.flags(mask=sampling.mask_interrupts),
         )
         self._prepare = prepare
-        self._may_shorten = sampling.may_shorten
-        self._wants_cold = sampling.cold
         self._windows: list[Windows] = []
         self._done = 0
         self._elapsed_s = 0.0
@@ -105,7 +103,31 @@ class FunctionSampler:
     def windows(self) -> tuple[Windows, ...]:
         """Run every pass."""
         while (counted := self._passes.next(self._calibrate)) is not None:
-            self._windows.append(self._measured(counted))
+            calibration = counted.calibration(self._call, self.rounds.number)
+            if self._sampling.cold and not self._windows:
+                self.cold = self._first_call(counted)
+            if counted.needs_trial:  # nothing would end a window that hangs once it is masked
+                trial = counted.take(
+                    self._call,
+                    min(self.rounds.warmup, 1),
+                    1,
+                    self.rounds.number,
+                    flags=UNMASKED,
+                    prepare=self._prepare,
+                )
+                counted.check_unmasked(self._call, trial)
+            warmup = self.rounds.warmup
+            if self._sampling.may_shorten and not self._windows:
+                warmup = self._shortened(counted)
+            taken = counted.take(
+                self._call,
+                warmup,
+                self.rounds.repeat,
+                self.rounds.number,
+                prepare=self._prepare,
+                on_done=self._on_done,
+            )
+            self._windows.append(counted.windows([taken], calibration))
         return tuple(self._windows)
 
     def device(self) -> Device:
@@ -125,35 +147,6 @@ class FunctionSampler:
             on_done=self._on_done,
         )
         self._done += warmup + self._sampling.calibrations
-
-    def _measured(self, counted: CountedPass) -> Windows:
-        calibration = counted.calibration(self._call, self.rounds.number)
-        if self._wants_cold:
-            self._wants_cold = False
-            self.cold = self._first_call(counted)
-        if counted.needs_trial:  # nothing would end a window that hangs once it is masked
-            trial = counted.take(
-                self._call,
-                min(self.rounds.warmup, 1),
-                1,
-                self.rounds.number,
-                flags=UNMASKED,
-                prepare=self._prepare,
-            )
-            counted.check_unmasked(self._call, trial)
-        warmup = self.rounds.warmup
-        if self._may_shorten:
-            self._may_shorten = False
-            warmup = self._shortened(counted)
-        taken = counted.take(
-            self._call,
-            warmup,
-            self.rounds.repeat,
-            self.rounds.number,
-            prepare=self._prepare,
-            on_done=self._on_done,
-        )
-        return counted.windows([taken], calibration)
 
     def _shortened(self, counted: CountedPass) -> int:
         """Time a call, and take fewer rounds if it is long; return the warm-up calls that are left.

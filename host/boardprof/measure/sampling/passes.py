@@ -41,7 +41,9 @@ class Pass:
         """Program the slots of this pass."""
         programmed = (c for c in collectors if c.collector.name in self.events)
         chosen = [(c, self.events[c.collector.name]) for c in programmed]
-        return tuple(c.by_itself() if names is None else c.select(names) for c, names in chosen)
+        return tuple(
+            c.select_default() if names is None else c.select(names) for c, names in chosen
+        )
 
     def selection(self, slots: Sequence[Slots]) -> Selection:
         """Return the collectors of this pass, by index, and their active counters."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,7 +21,7 @@ from boardprof.base.errors import (
 )
 from boardprof.measure.sampling.arena_layout import FENCE, Fence, Slot, fences, lay_out, slots_of
 from boardprof.measure.sampling.counted_pass import PackedCall
-from boardprof.target.arguments.arguments import Arguments
+from boardprof.target.arguments.binding import Arguments
 from boardprof.target.arguments.passing import Block, BoardPointer, Passing, place_text
 from boardprof_protocol.codes import ErrorCode
 
@@ -55,6 +56,15 @@ _Piece = tuple[int, bytes]
 """An offset in a block and the content at that offset."""
 
 
+@dataclass(eq=False)
+class _Region:
+    """Slots that have one block of the arena."""
+
+    slots: list[Slot]
+    size: int = 0
+    block: Block | None = None
+
+
 class Placement:
     """The blocks of one call, or of one measurement. Use it in a ``with``.
 
@@ -81,16 +91,13 @@ class Placement:
         arrays stay on the board for later calls.
         """
         self._packed = (b"", 0)
-        self.sends_again = False  # the host sends in/out arrays again before each call
-        self.why_again = ""  # for Reports
+        self.why_again = ""  # why the host sends in/out arrays again before each call, if it does
         self.again_s = 0.0  # how long that takes, by the time of the first transfer
         self._memory = memory
         self.arguments = arguments
         self._put_back = put_back
         self._on_transfer = on_transfer
         self._blocks: list[Block] = []
-        self._main: Block | None = None
-        self._out: Block | None = None
         self._uses_stored = False
         self._slots = slots_of(arguments.arrays)
         self._slot_of: dict[int, Slot] = {
@@ -101,22 +108,27 @@ class Placement:
             for slot in self._slots
             if store and slot.is_constant and slot.argument.size >= _LEAST_STORED
         ]
-        self._main_slots = [slot for slot in self._slots if not slot.is_out]
-        self._out_slots = [slot for slot in self._slots if slot.is_out]
+        self._main = _Region([slot for slot in self._slots if not slot.is_out])
+        self._out = _Region([slot for slot in self._slots if slot.is_out])
+        self._regions = (self._main, self._out)
         room = memory.size - memory.held_bytes
         copies = sum(slot.room for slot in self._slots if slot.is_put_back) * put_back
-        spare = (
-            room - copies if self._lay_out(0) + copies <= room else room
-        )  # copies are more useful
+        # Copies are more useful than fences.
+        spare = room - copies if self._lay_out(0) + copies <= room else room
         self._is_fenced = self._lay_out(len(FENCE)) <= spare
         self._size = self._lay_out(len(FENCE) * self._is_fenced)
         self._check(room)
 
     def _lay_out(self, fence: int) -> int:
         """Place the arrays in their blocks; return how many bytes both take."""
-        self._main_size = lay_out(self._main_slots, fence)
-        self._out_size = lay_out(self._out_slots, fence)
-        return self._main_size + self._out_size
+        for region in self._regions:
+            region.size = lay_out(region.slots, fence)
+        return sum(region.size for region in self._regions)
+
+    @property
+    def sends_again(self) -> bool:
+        """Whether the host sends in/out arrays again before each call."""
+        return self.why_again != ""
 
     def _check(self, room: int) -> None:
         memory, name = self._memory, self.arguments.function
@@ -158,10 +170,8 @@ class Placement:
     def _enter(self) -> None:
         try:
             self._take_stored()
-            if self._main_size:
-                self._main = self._reserve(self._main_size)
-            if self._out_size:
-                self._out = self._reserve(self._out_size)
+            for region in self._regions:
+                region.block = self._reserve(region.size) if region.size else None
             if self._put_back:
                 self._make_copies()
             began_s = time.monotonic()
@@ -176,7 +186,7 @@ class Placement:
         """Leave constants where the board has them, or send them there."""
         if not self._constants:
             return
-        self._main_slots = [slot for slot in self._main_slots if slot not in self._constants]
+        self._main.slots = [slot for slot in self._main.slots if slot not in self._constants]
         self._size = self._lay_out(len(FENCE) * self._is_fenced)
         contents = [slot.argument.content() for slot in self._constants]
         places = self._memory.constants.take(contents, besides=self._size)
@@ -192,7 +202,7 @@ class Placement:
         for slot in self._constants:
             slot.stored = None
         self._constants = []
-        self._main_slots = [slot for slot in self._slots if not slot.is_out]
+        self._main.slots = [slot for slot in self._slots if not slot.is_out]
         self._size = self._lay_out(len(FENCE) * self._is_fenced)
 
     def __exit__(
@@ -236,19 +246,19 @@ class Placement:
     def renew(self) -> None:
         """Send all arrays again as they are now; their places may change."""
         self.__exit__(None, None, None)
-        self._main = self._out = None
-        self.sends_again, self.why_again = False, ""
+        self._main.block = self._out.block = None
+        self.why_again = ""
         for slot in self._slots:
             slot.copy = None
         self.__enter__()
 
     def renew_outputs(self) -> None:
         """Set the arrays that are not sent to zeros again, as before the first call."""
-        if self._out is not None:
-            self._blocks.remove(self._out)
-            self._memory.release([self._out], now=True)
-            self._out = self._reserve(self._out_size)
-            self._write(self._out, _pieces(self._fences(self._out)))
+        if self._out.block is not None:
+            self._blocks.remove(self._out.block)
+            self._memory.release([self._out.block], now=True)
+            self._out.block = self._reserve(self._out.size)
+            self._write(self._out.block, self._fence_pieces(self._out))
             self._point([slot for slot in self._slots if self._leads_out(slot)])
             self._packed = self._pack()
 
@@ -258,26 +268,21 @@ class Placement:
         return any(array is not None and self._slot_of[id(array)].is_out for array in arrays)
 
     def _make_copies(self) -> None:
-        """Reserve a copy for each array that is restored, or note that the copies do not fit."""
+        """Reserve a copy for each array that is restored, or note why there are none."""
         slots = [slot for slot in self._slots if slot.is_put_back and slot.argument.size]
         in_call = {id(part) for part in self.arguments.parts}
-        if not all(any(id(array) in in_call for array in slot.arguments) for slot in slots):
-            self.sends_again = True
-            self.why_again = "pointers in structs lead to arrays that the function may change"
-            return
-        if len(slots) > _MOST_COPIES:
-            self.sends_again = True
-            self.why_again = f"the board restores at most {_MOST_COPIES} arrays"
-            return
         needed = sum(slot.room for slot in slots)
-        room = self._memory.size - self._memory.held_bytes
         first = len(self._blocks)
-        if needed > room:
-            self.sends_again = True
+        if not all(any(id(array) in in_call for array in slot.arguments) for slot in slots):
+            self.why_again = "pointers in structs lead to arrays that the function may change"
+        elif len(slots) > _MOST_COPIES:
+            self.why_again = f"the board restores at most {_MOST_COPIES} arrays"
+        elif needed > self._memory.size - self._memory.held_bytes:
             self.why_again = (
                 f"copies of {needed:,} bytes do not fit into the arena of {self._memory.size:,} "
                 f"bytes together with the arrays ({self._size:,} bytes)"
             )
+        if self.why_again:
             return
         try:
             for slot in slots:
@@ -289,17 +294,15 @@ class Placement:
             del self._blocks[first:]
             for slot in slots:
                 slot.copy = None
-            self.sends_again = True
             self.why_again = "the board has no free handle, or no contiguous space, for the copies"
 
     def _fill(self) -> None:
         """Send the arrays, into their block or into their copies, and the fences."""
         has_copies = any(slot.copy is not None for slot in self._slots)
-        if self._main is not None:
-            sent = [slot for slot in self._main_slots if not (has_copies and slot.is_put_back)]
-            self._write(self._main, [*_contents(sent), *_pieces(self._fences(self._main))])
-        if self._out is not None:
-            self._write(self._out, _pieces(self._fences(self._out)))
+        sent = [slot for slot in self._main.slots if not (has_copies and slot.is_put_back)]
+        for region, contents in ((self._main, _contents(sent)), (self._out, [])):
+            if region.block is not None:
+                self._write(region.block, [*contents, *self._fence_pieces(region)])
         for slot in self._slots:
             if slot.copy is not None:
                 self._write(slot.copy, [(0, slot.argument.content())])
@@ -321,7 +324,7 @@ class Placement:
         return _PLACE.pack(self._block_of(slot).handle, slot.offset + target.at)
 
     def _block_of(self, slot: Slot) -> Block:
-        block = slot.stored or (self._out if slot.is_out else self._main)
+        block = slot.stored or (self._out if slot.is_out else self._main).block
         assert block is not None, "it is reserved for as long as the placement is used"
         return block
 
@@ -340,12 +343,12 @@ class Placement:
         names = [each.name for each in self.arguments.arrays if each.block is held]
         return BoardPointer(place_text(names[0] if names else "block", offset), None, held, offset)
 
-    def _fences(self, block: Block) -> list[Fence]:
-        if not self._is_fenced:
-            return []
-        if block is self._out:
-            return fences(self._out_slots, self._out_size)
-        return fences(self._main_slots, self._main_size)
+    def _fences(self, region: _Region) -> list[Fence]:
+        return fences(region.slots, region.size) if self._is_fenced else []
+
+    def _fence_pieces(self, region: _Region, begin: int = 0) -> list[_Piece]:
+        around = self._fences(region)
+        return [(fence.offset, fence.content) for fence in around if fence.offset >= begin]
 
     @property
     def again_bytes(self) -> int:
@@ -353,15 +356,15 @@ class Placement:
         return sum(slot.room for slot in self._slots if slot.is_put_back) * self.sends_again
 
     def _share_again(self) -> float:
-        sent = sum(slot.room for slot in self._main_slots)
+        sent = sum(slot.room for slot in self._main.slots)
         return self.again_bytes / sent if sent else 0.0
 
     def send_again(self) -> None:
         """Restore in/out arrays to the host's values, unless the board does it."""
-        again = [slot for slot in self._main_slots if slot.is_put_back]
-        if self.sends_again and self._main is not None and again:
-            after = [each for each in self._fences(self._main) if each.offset >= again[0].offset]
-            self._write(self._main, [*_contents(again), *_pieces(after)])
+        again = [slot for slot in self._main.slots if slot.is_put_back]
+        if self.sends_again and self._main.block is not None and again:
+            fenced = self._fence_pieces(self._main, again[0].offset)
+            self._write(self._main.block, [*_contents(again), *fenced])
             self._point(again)
 
     def _write(self, block: Block, pieces: Sequence[_Piece]) -> None:
@@ -412,9 +415,8 @@ class Placement:
     def fetch(self) -> dict[str, npt.NDArray[Any]]:
         """Read written arrays back into the caller's arrays; return them by parameter name."""
         outputs: dict[str, npt.NDArray[Any]] = {}
-        for block, slots in ((self._main, self._main_slots), (self._out, self._out_slots)):
-            if block is not None:
-                outputs |= self._fetch(block, [slot for slot in slots if slot.is_written])
+        for region in self._regions:
+            outputs |= self._fetch(region, [slot for slot in region.slots if slot.is_written])
         order = [array.name for array in self.arguments.arrays]
         return {name: outputs[name] for name in order if name in outputs}
 
@@ -428,9 +430,8 @@ class Placement:
 
     def check(self) -> None:
         """Check that no call has written before or after an array."""
-        for block in (self._main, self._out):
-            if block is not None:
-                self._fetch(block, [])
+        for region in self._regions:
+            self._fetch(region, [])
 
     def _fetch_pointers(self, block: Block, slot: Slot) -> None:
         """Fetch the pointers in an array; the board replaces them by NULL, so none is read."""
@@ -446,9 +447,12 @@ class Placement:
             return self.pointer_at(*_PLACE.unpack(reference))
         return self._memory.pointer(reference)
 
-    def _fetch(self, block: Block, slots: Sequence[Slot]) -> dict[str, npt.NDArray[Any]]:
-        """Read slots of a block, and its fences."""
-        around = self._fences(block)
+    def _fetch(self, region: _Region, slots: Sequence[Slot]) -> dict[str, npt.NDArray[Any]]:
+        """Read slots of a region, and its fences."""
+        block = region.block
+        if block is None:
+            return {}
+        around = self._fences(region)
         for slot in slots:
             self._fetch_pointers(block, slot)
         wanted = [(slot.offset, slot.end) for slot in slots if slot.argument.size]
@@ -475,10 +479,6 @@ class Placement:
 
 def _contents(slots: Sequence[Slot]) -> list[_Piece]:
     return [(slot.offset, slot.argument.content()) for slot in slots if slot.argument.size]
-
-
-def _pieces(around: Sequence[Fence]) -> list[_Piece]:
-    return [(fence.offset, fence.content) for fence in around]
 
 
 def _runs(pieces: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -118,7 +118,7 @@ class Programmable:
 
     def counting(self) -> Slots:
         """Return the current slots; if they were not programmed yet, with their default."""
-        return self.by_itself() if self.current is None else self.current
+        return self.select_default() if self.current is None else self.current
 
     def select(self, events: Sequence[str]) -> Slots:
         """Program the slots with these events, at most `slots`; the other slots are off."""
@@ -133,37 +133,36 @@ class Programmable:
             refused |= {info.name: why for info, why in found if why}
             return self._named([info for info, _ in found], refused)
 
-    def by_itself(self) -> Slots:
+    def select_default(self) -> Slots:
         """Program the slots with their own default, if they have one.
 
         Events that another collector counts anyway are left out; they can be selected by name.
         """
         with self._session.turn(self.collector.name):
-            return self._by_itself()
-
-    def _by_itself(self) -> Slots:
-        self._call("init", [])
-        first = sum(len(c.counters) for c in self._dictionary.collectors[: self.collector.index])
-        infos: list[CounterInfo] = []
-        refused: dict[str, str] = {}
-        for index in range(first, first + self.slots):
-            arguments = bytes(msgpack.packb(_COUNTERS)) + bytes(msgpack.packb(index))
-            entry = self._session.call(BuiltIn.DESCRIBE, arguments, 2, name="bp.describe").value
-            if not isinstance(entry, list) or len(entry) < 8:
-                raise FrameError(f"bp.describe returned {entry!r:.80} for a slot.")
-            slot, event, status = entry[0], entry[1], CounterStatus(entry[6])
-            info = _counter(event or slot, status, entry[7], entry[3])
-            why = self.unsupported(event) if event else None
-            if event in self._taken or why is not None:
-                info = replace(info, status=CounterStatus.ABSENT)
-            else:
-                why = info.unsupported if event else None
-            if why is not None:
-                refused[event] = why
-            infos.append(info)
-        return self._named(
-            infos, {event: self._refusal(event, refused[event]) for event in refused}
-        )
+            self._call("init", [])
+            first = sum(
+                len(c.counters) for c in self._dictionary.collectors[: self.collector.index]
+            )
+            infos: list[CounterInfo] = []
+            refused: dict[str, str] = {}
+            for index in range(first, first + self.slots):
+                arguments = bytes(msgpack.packb(_COUNTERS)) + bytes(msgpack.packb(index))
+                entry = self._session.call(BuiltIn.DESCRIBE, arguments, 2, name="bp.describe").value
+                if not isinstance(entry, list) or len(entry) < 8:
+                    raise FrameError(f"bp.describe returned {entry!r:.80} for a slot.")
+                slot, event, status = entry[0], entry[1], CounterStatus(entry[6])
+                info = _counter(event or slot, status, entry[7], entry[3])
+                why = self.unsupported(event) if event else None
+                if event in self._taken or why is not None:
+                    info = replace(info, status=CounterStatus.ABSENT)
+                else:
+                    why = info.unsupported if event else None
+                if why is not None:
+                    refused[event] = why
+                infos.append(info)
+            return self._named(
+                infos, {event: self._refusal(event, refused[event]) for event in refused}
+            )
 
     def _refusal(self, event: str, why: str) -> str:
         """Return why an event does not count; from the board itself if it knows events by name."""

@@ -62,7 +62,7 @@ class Window:
         if self._programmable is None:
             self._call("init")
         else:  # this initialises them too, and asks for their events
-            self._programmable.by_itself()
+            self._programmable.select_default()
 
     def start(self) -> None:
         """Open the window; the board reads the counters just before it replies."""

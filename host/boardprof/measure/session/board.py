@@ -26,10 +26,9 @@ from boardprof.measure.sampling.counted_pass import Value
 from boardprof.measure.sampling.measure_function import OnNote, Progress, Sampling, measure_function
 from boardprof.measure.sampling.passes import Rounds, check_range
 from boardprof.measure.sampling.placement import OnTransfer
-from boardprof.measure.sampling.stack_check import StackCheck
 from boardprof.measure.sampling.window import Collectors
 from boardprof.measure.session.functions import Functions, RemoteFunction
-from boardprof.measure.session.image import BoardImage, check_build
+from boardprof.measure.session.image import BoardImage, StackCheck, check_build
 from boardprof.measure.session.memory import Memory
 from boardprof.results.record import Device
 from boardprof.results.report.assemble import assemble
@@ -37,10 +36,10 @@ from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.report import Report
 from boardprof.target.arguments.dtypes import Dtypes
 from boardprof.target.cfunction import CFunction
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.elf.anchors import anchored_symbols
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.elf.binutils import locate
 from boardprof.target.elf.identity import compilers_of
+from boardprof.target.elf.symbol_table import anchored_symbols
 from boardprof.wire.decode.clock import ClockFit
 from boardprof.wire.decode.dictionary import Dictionary
 from boardprof.wire.decode.samples import check_layouts
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
     from boardprof.measure.probe_recorder import ProbeRecorder
     from boardprof.results.probes.run import ProbeRun
     from boardprof.results.report.profile import Profile
-    from boardprof.target.arguments.arguments import Arguments
+    from boardprof.target.arguments.binding import Arguments
 
 
 OPEN_BOARDS: WeakSet[Board] = WeakSet()
@@ -163,11 +162,11 @@ class Board:
         """Return what sources or debug information say of a function; None if there are none."""
         return self.link.image.source_of(function)
 
-    def know(self, functions: Iterable[CFunction]) -> None:
+    def add_functions(self, functions: Iterable[CFunction]) -> None:
         """Add facts about functions that the board does not report: the members of structs."""
-        self.link.image.know(functions)
+        self.link.image.add_functions(functions)
 
-    def know_image(
+    def set_image(
         self,
         image: Path,
         *,
@@ -186,6 +185,8 @@ class Board:
         self.session.locate = cache(partial(locate, image))
         self.compilers = compilers_of([image])
         self.memory.symbol_at = anchored_symbols(image)
+
+    know, know_image = add_functions, set_image  # their names up to version 0.2.0
 
     @property
     def calls(self) -> int | None:
@@ -391,7 +392,7 @@ class Board:
 
         def start(spec: BoardSpec) -> Board:
             board = again(spec)
-            board.know(sources)
+            board.add_functions(sources)
             return board
 
         names = {name: self.link.image.symbol_of(name) for name in self.link.image.functions}

@@ -12,7 +12,7 @@ from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.measure.sampling.board_link import BoardLink
 from boardprof.measure.sampling.counted_pass import Value
 from boardprof.measure.sampling.placement import Placement
-from boardprof.target.arguments.arguments import RETURN, Arguments, bind
+from boardprof.target.arguments.binding import RETURN, Arguments, bind
 from boardprof.target.arguments.passing import BoardPointer
 from boardprof.target.arguments.signature import Signature, pack_arguments, parse_signature
 from boardprof.target.arguments.struct_value import members_text
@@ -144,7 +144,7 @@ class RemoteFunction:
                 self._signature = self._described(reads_image=True)
 
     def bind(self, args: Sequence[object], named: Mapping[str, object]) -> Arguments:
-        """Give each parameter its value; see `boardprof.target.arguments.arguments.bind`."""
+        """Give each parameter its value; see `boardprof.target.arguments.binding.bind`."""
         self._learn_names([*args, *named.values()])
         order = self._link.memory.byte_order
         return bind(self.info.name, self.signature, args, named, order, self._function_id)
@@ -153,7 +153,7 @@ class RemoteFunction:
         try:
             return self._link.dictionary.function(name).id
         except UnknownNameError as error:
-            hint = f"if {name} is static, --keep {name} puts it on the board"
+            hint = f"if {name} is static, --no-inline {name} puts it on the board"
             raise UnknownNameError("function", name, error.known, hint=hint) from None
 
     def __repr__(self) -> str:

@@ -1,18 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The image that a board runs: what it says of functions, and whether the board really runs it."""
+"""The image that a board runs: its functions, their stack, and whether the board really runs it."""
 
 from __future__ import annotations
 
 import contextlib
+import json
+import resource
+import threading
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 
-from boardprof.base.errors import BoardprofError, BuildMismatchError
-from boardprof.results.record import Device, SourcePlace
+from boardprof.base.errors import BoardprofError, BuildMismatchError, DeviceFaultError
+from boardprof.results.record import Device, SourcePlace, Stack
 from boardprof.results.report.source_place import place_of_line, source_place
 from boardprof.target.cfunction import CFunction
+from boardprof.target.descriptions.build_and_guard import cause_name
 from boardprof.target.elf.binutils import definition
 from boardprof.target.elf.identity import build_id_of
+from boardprof.target.elf.stack_need import ImageStack, StackNeed, image_stack
+from boardprof.target.toolchain.cache import Cache, FileHashes, digest
+from boardprof_protocol.codes import ErrorCode, FaultCause
+
+_VERSION = 6
+"""Version of the cached data; other versions are not read."""
+
+_CACHE_ERRORS = (OSError, BoardprofError)
+"""Cache errors are reported elsewhere; they do not prevent a measurement."""
+
+_UNSEEN = 64
+"""Bytes at a frame's lower end that may be padding, or used only on a rare path."""
+
+_UNTOLD = 256
+"""Bytes of stack that the image does not show, such as the red zone of x86 leaf functions."""
+
+_HOST_GUARD = 4096
+"""Smallest guard of an operating system below a stack, in bytes."""
 
 
 class BoardImage:
@@ -29,7 +53,7 @@ class BoardImage:
         self.sources: dict[str, CFunction] = {}
         self._has_been_read = False
 
-    def know(self, functions: Iterable[CFunction]) -> None:
+    def add_functions(self, functions: Iterable[CFunction]) -> None:
         """Add facts about functions that the board does not report: the members of structs."""
         self.sources.update((function.name, function) for function in functions)
 
@@ -63,7 +87,9 @@ class BoardImage:
         from boardprof.target.elf.functions import functions  # later: reading takes a while
 
         with contextlib.suppress(BoardprofError):  # such as an image without symbols
-            self.know([each for each in functions([self.file]) if each.name not in self.sources])
+            self.add_functions(
+                [each for each in functions([self.file]) if each.name not in self.sources]
+            )
         self._has_been_read = True  # last: another thread may ask meanwhile
 
 
@@ -104,3 +130,142 @@ def check_build(
             f"{found}; {image} {made}.",
             hint=f"flash {image} (boardprof flash), or name the ELF of the image that runs",
         )
+
+
+# -- stack --------------------------------------------------------------------------------------
+
+
+class StackCheck:
+    """Whether a function's stack fits, and whether painting can have seen all of its use.
+
+    A frame that is larger than the guard below the stack may begin beyond the guard, where nothing
+    notices. And an array that is only written at its upper end leaves the paint below intact. So
+    the sizes of frames are read from the image. Where a frame of unknown size may be active,
+    painting only gives a lower bound, and there is a reason instead of a number.
+    Without an image, nothing is refused.
+    """
+
+    def __init__(self, board: str, image: BoardImage) -> None:
+        """Take a board's name, for messages; its image is read when needed."""
+        self._board = board
+        self._image = image
+        self._stack_of = cache(self._read)  # by file, which may become known later
+
+    def require(self, function: str) -> None:
+        """Check that the function's frames fit into the stack.
+
+        A chain of small frames is not refused: the board's guard catches it.
+        """
+        need, room, guard = self._need(function), self._stack.room, self._stack.guard
+        if need is None or room is None or need.total <= room or need.largest <= guard:
+            return
+        whose = "its own frame" if need.largest_of == function else f"{need.largest_of} within it"
+        raise DeviceFaultError(
+            f"{function} was not called: it needs {need.total:,} bytes of stack, and {self._board} "
+            f"has {room:,} ({need.largest:,} are for {whose}).",
+            code=ErrorCode.FAULT,
+            cause=cause_name(FaultCause.STACK_OVERFLOW),
+            hint=f"make the large arrays in {need.largest_of} smaller, static, or parameters",
+        )
+
+    def masks_interrupts(self, function: str) -> bool:
+        """Return whether the function's code masks interrupts, as far as the image shows it."""
+        need = self._need(function)
+        return need is not None and need.masks
+
+    def figure(self, function: str, stack: Stack) -> Stack | str:
+        """Return the stack use found by painting, or why it is not that of a call."""
+        need = self._need(function)
+        looked_at = f"only {stack.painted:,} are checked"
+        if need is not None:
+            beyond = self._beyond(function, need, stack)
+            if beyond is not None:
+                return f"{beyond}; {looked_at}"
+        if stack.used + self._unseen(need, stack) >= stack.painted:
+            return f"{function} used all of the {stack.painted:,} bytes that are checked"
+        if need is not None and need.own > stack.used + _UNSEEN:
+            return (
+                f"{function} reserves {need.own:,} bytes, but wrote only the upper "
+                f"{stack.used:,}, as far as painting shows"
+            )
+        return stack
+
+    def _beyond(self, function: str, need: StackNeed, stack: Stack) -> str | None:
+        """Return which frame may reach beyond the paint without a trace in it; None if none can."""
+        by_pointer = f"{function} may call functions through pointers or a library, and "
+        variable = f" may reserve a variable number of bytes (at least {stack.used:,} were used)"
+        if need.own > stack.painted:
+            return f"{function} reserves {need.own:,} bytes"
+        if need.largest > stack.painted:
+            return f"{need.largest_of}, which {function} may call, reserves {need.largest:,} bytes"
+        if need.variable_of == function:
+            return function + variable
+        if need.variable_of is not None:
+            return f"{need.variable_of}, which {function} may call,{variable}"
+        if not need.calls_unknown:
+            return None
+        if self._stack.largest > stack.painted:
+            return f"{by_pointer}{self._stack.largest_of} reserves {self._stack.largest:,} bytes"
+        if self._stack.variable_of is not None:
+            return f"{by_pointer}{self._stack.variable_of}{variable}"
+        return None
+
+    def _unseen(self, need: StackNeed | None, stack: Stack) -> int:
+        """Return the number of bytes of frames that may have left the paint intact."""
+        if need is None:
+            return _UNSEEN
+        if need.calls_unknown:
+            return max(_UNSEEN, 2 * self._stack.largest)
+        if need.is_recursive or need.total > stack.painted:
+            # A caller's frame, and below it that of a function that calls no other: all other
+            # frames leave a return address.
+            return max(_UNSEEN, 2 * need.largest)
+        if stack.used < need.total:
+            return _UNSEEN
+        # If it used more than the image shows, some code has no call-frame information.
+        return 0 if stack.used <= need.total + _UNTOLD else max(_UNSEEN, need.largest)
+
+    def _need(self, function: str) -> StackNeed | None:
+        return self._stack.needs.get(self._image.symbol_of(function))
+
+    @property
+    def _stack(self) -> ImageStack:
+        return self._stack_of(self._image.file)
+
+    def _read(self, file: Path | None) -> ImageStack:
+        found = ImageStack({}) if file is None else self._frames(file)
+        if self._image.is_of_this_host and found.room is None:
+            return replace(found, room=_host_room(), guard=_HOST_GUARD)
+        return found
+
+    def _frames(self, file: Path) -> ImageStack:
+        """Return the stack facts of the image, from the cache if it was read before."""
+        content = FileHashes().of(file)
+        if content is None:
+            return ImageStack({})
+        symbols = tuple(map(self._image.symbol_of, self._image.functions))
+        place = ("functions", digest("stack", _VERSION, content, symbols) + ".json")
+        known = _kept(place)
+        if known is not None:
+            return known
+        found = image_stack(file, symbols)
+        with contextlib.suppress(*_CACHE_ERRORS):
+            Cache().write(json.dumps(asdict(found)), *place)
+        return found
+
+
+def _kept(place: tuple[str, ...]) -> ImageStack | None:
+    """Return the cached data; None if it is absent or cannot be read."""
+    with contextlib.suppress(*_CACHE_ERRORS, ValueError, LookupError, TypeError, AttributeError):
+        text = Cache().read(*place)
+        if text is not None:
+            data = json.loads(text)
+            needs = {name: StackNeed(**need) for name, need in data["needs"].items()}
+            return ImageStack(**{**data, "needs": needs})
+    return None
+
+
+def _host_room() -> int | None:
+    """Return the stack size of a thread of this process, in bytes; None if unlimited."""
+    limit = threading.stack_size() or resource.getrlimit(resource.RLIMIT_STACK)[0]
+    return None if limit == resource.RLIM_INFINITY else limit

@@ -19,11 +19,12 @@ from boardprof.base.processes import commands_behind, port_holders
 from boardprof.base.progress import activity
 from boardprof.measure.session.board import Board
 from boardprof.measure.session.fetch_dictionary import fetch_dictionary
-from boardprof.target.descriptions.board_file import BOARD_FILE, BoardSpec
-from boardprof.target.descriptions.board_lookup import (
+from boardprof.target.descriptions.board import (
+    BOARD_FILE,
+    BoardSpec,
     board_spec,
     find_boards,
-    what_it_says,
+    with_reported_board,
 )
 from boardprof.target.descriptions.launch import DEFAULT_BAUD, filled
 from boardprof.target.elf.binutils import locate
@@ -172,7 +173,7 @@ def attach(
             session.locate = cache(partial(locate, Path(image)))
         welcome = _opened(session, spec, is_started=is_started)
         dictionary = fetch_dictionary(session, cache_root() / "dictionaries")
-        spec = what_it_says(spec, dictionary.board)
+        spec = with_reported_board(spec, dictionary.board)
         if dictionary.board != spec.name:
             why = ", the default without -b" if spec.default else ""
             raise BoardError(
@@ -190,7 +191,7 @@ def attach(
         layouts = layouts_for(spec.folder)
         board = Board(spec, session, welcome, dictionary, layouts, is_started=is_started)
         if image is not None:
-            board.know_image(
+            board.set_image(
                 Path(image), is_of_this_host=is_of_this_host, built=built, on_note=on_note
             )
         return board

@@ -34,19 +34,16 @@ class Reference:
     """A parsed reference.
 
     Attributes:
-        word: without ``#``, ``KIND:`` and ``~N``, in the form that the file stores.
-        back: number of runs to go back from the newest match, >= 0.
         number: of the run, if the word is a number; else None. Like ``back``, it is limited to the
             largest number that the file can store.
-        kind: required kind, ``name``, ``branch`` or ``commit``; "" if any.
     """
 
     text: str
-    word: str
-    back: int
+    word: str  # without ``#``, ``KIND:`` and ``~N``, in the form that the file stores
+    back: int  # number of runs to go back from the newest match, >= 0
     number: int | None
     must_be_number: bool
-    kind: str = ""
+    kind: str = ""  # required kind, ``name``, ``branch`` or ``commit``; "" if any
 
     @property
     def commit(self) -> str | None:

@@ -37,16 +37,11 @@ _MOST_ROWS = 10_000
 
 @dataclass(frozen=True)
 class Found:
-    """A Report that was found.
-
-    Attributes:
-        label: its name in output, e.g. ``#42 (saved as before)``, or the file's name.
-        time: when it was kept, or when the file was written; ISO 8601, in UTC.
-    """
+    """A Report that was found."""
 
     report: Report
-    label: str
-    time: str
+    label: str  # its name in output, e.g. ``#42 (saved as before)``, or the file's name
+    time: str  # when it was kept, or when the file was written; ISO 8601, in UTC
     run: Run | None = None
 
     @property

@@ -28,17 +28,11 @@ class NothingKeptError(HistoryError):
 
 @dataclass(frozen=True)
 class GitState:
-    """The state of a run's sources in git.
+    """The state of a run's sources in git."""
 
-    Attributes:
-        commit: 40 hexadecimal digits, or 64; "" before the first commit.
-        branch: "" if HEAD is detached, or the sources are from another repository than the run.
-        is_dirty: a tracked file was changed, or a measured source is not tracked.
-    """
-
-    commit: str
-    branch: str
-    is_dirty: bool
+    commit: str  # 40 hexadecimal digits, or 64; "" before the first commit
+    branch: str  # "" if HEAD is detached, or the sources are from another repository than the run
+    is_dirty: bool  # a tracked file was changed, or a measured source is not tracked
 
     @property
     def text(self) -> str:
@@ -50,29 +44,22 @@ class GitState:
 
 @dataclass(frozen=True)
 class Run:
-    """One run, without its Report.
+    """One run, without its Report."""
 
-    Attributes:
-        id: increasing, never used twice.
-        time: when it was saved, ISO 8601 in UTC, e.g. ``2026-11-21T09:14:00Z``.
-        command: the command line; "" if not known.
-        git: the state of the work tree that the measured sources are in; None outside of one.
-        project: of the run, see `boardprof.results.history.project`; "" if it has none.
-        has_failed: it failed or was interrupted, and so is not found by its branch or commit.
-    """
-
-    id: RunId
-    time: str
+    id: RunId  # increasing, never used twice
+    time: str  # when it was saved, ISO 8601 in UTC, e.g. ``2026-11-21T09:14:00Z``
     name: str | None
     boards: tuple[str, ...]
     functions: tuple[str, ...]
     build_ids: tuple[str, ...]
     flags: tuple[str, ...]
-    command: str
+    command: str  # the command line; "" if not known
+    # the state of the work tree that the measured sources are in; None outside of one
     git: GitState | None
     version: str
     rows: int
-    project: str = ""
+    project: str = ""  # of the run, see `boardprof.results.history.project`; "" if it has none
+    # it failed or was interrupted, and so is not found by its branch or commit
     has_failed: bool = False
 
     @property
@@ -189,11 +176,7 @@ _WROTE: Final = "a file that `boardprof history export` wrote, unchanged"
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A run.
-
-    Attributes:
-        report: as one line of JSON.
-    """
+    """A run."""
 
     time: str
     name: str | None
@@ -204,7 +187,7 @@ class StoredRun:
     dirty: bool | None
     version: str
     failed: bool
-    report: str
+    report: str  # as one line of JSON
 
 
 def packed(report: str) -> bytes:

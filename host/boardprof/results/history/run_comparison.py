@@ -117,7 +117,7 @@ class BranchRuns:
         self._folder = folder
         self._runs: dict[Choice, list[Run]] = {}
         self._reports: dict[RunId, Report] = {}
-        self._earlier: dict[tuple[RunId, int], list[Report]] = {}
+        self._earlier: dict[RunId, list[Report]] = {}
 
     def baseline(
         self,
@@ -163,12 +163,11 @@ class BranchRuns:
                 break
         return None if best is None else best[1]
 
-    def earlier(self, run: Run, limit: int) -> list[Report]:
+    def earlier(self, run: Run) -> list[Report]:
         """Return a run and those before it, see `branch_reports`."""
-        key = run.id, limit
-        if key not in self._earlier:
-            self._earlier[key] = branch_reports(run, limit, self._folder)
-        return self._earlier[key]
+        if run.id not in self._earlier:
+            self._earlier[run.id] = branch_reports(run, SPREAD_RUNS, self._folder)
+        return self._earlier[run.id]
 
     def _listed(self, choice: Choice) -> list[Run]:
         if choice not in self._runs:

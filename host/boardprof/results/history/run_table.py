@@ -19,20 +19,14 @@ from boardprof.results.history.run import Run, StoredRun
 
 @dataclass(frozen=True)
 class Choice:
-    """Conditions that a run must meet, all of them; one that is None does not matter.
-
-    Attributes:
-        before: only runs with a smaller number.
-        commit: the beginning of the id of its commit, in lower case.
-        is_clean: True for a run that did not fail and whose sources were not changed; False for all
-            others.
-    """
+    """Conditions that a run must meet, all of them; one that is None does not matter."""
 
     id: int | None = None
-    before: int | None = None
+    before: int | None = None  # only runs with a smaller number
     name: str | None = None
     branch: str | None = None
-    commit: str | None = None
+    commit: str | None = None  # the beginning of the id of its commit, in lower case
+    # True for a run that did not fail and whose sources were not changed; False for all others
     is_clean: bool | None = None
     has_failed: bool | None = None
     project: Project | None = None

@@ -27,15 +27,11 @@ _READ_FOR_NAMES = 1000
 
 @dataclass(frozen=True)
 class RunTrend:
-    """One metric of a function over several runs.
-
-    Attributes:
-        file: where the function is, as its repository calls it; None if not known.
-    """
+    """One metric of a function over several runs."""
 
     trend: Trend
     runs: tuple[Run, ...]
-    file: str | None = None
+    file: str | None = None  # where the function is, as its repository calls it; None if not known
 
     def named_with_file(self) -> RunTrend:
         """Return it with the file before the function's name, as ``src/fir.c:fir``."""
@@ -46,16 +42,12 @@ class RunTrend:
 
 @dataclass(frozen=True)
 class FunctionTrends:
-    """All trends of a function.
-
-    Attributes:
-        branch: whose clean runs were read; None for all runs that did not fail.
-        left_out: reason -> runs that cannot be compared with the newest one, the oldest first.
-    """
+    """All trends of a function."""
 
     function: str
-    branch: str | None
+    branch: str | None  # whose clean runs were read; None for all runs that did not fail
     trends: tuple[RunTrend, ...]
+    # reason -> runs that cannot be compared with the newest one, the oldest first
     left_out: Mapping[str, tuple[Run, ...]]
 
     def for_people(self) -> list[RunTrend]:

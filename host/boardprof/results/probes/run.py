@@ -13,6 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -137,6 +138,14 @@ class RunFacts:
     flags: str | None = None
     order: str = "<"
     time: str = ""
+
+    @property
+    def unix_us(self) -> int | None:
+        """``time`` in microseconds since 1970; None if it is not known."""
+        if not self.time:
+            return None
+        since = datetime.fromisoformat(self.time) - datetime.fromisoformat("1970-01-01T00:00Z")
+        return since // timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,7 @@ class Passes:
         own: ticks in which the range's task or interrupt itself ran.
         net: ``own`` without what probes and the entries of interrupts took.
         interrupts: that came within it.
+        at: indices of the events with which they begin.
     """
 
     number: Ints
@@ -75,6 +76,7 @@ class Passes:
     own: Ints
     net: Ints
     interrupts: Ints
+    at: Ints
 
     def __len__(self) -> int:
         """Return how many passes there are."""
@@ -293,6 +295,7 @@ class Timeline:
             own,
             net,
             came,
+            begin,
         )
 
     @cached_property

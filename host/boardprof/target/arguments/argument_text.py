@@ -36,13 +36,9 @@ class ArgumentText:
     """An argument on the command line, before the type of its parameter is known.
 
     Attributes:
-        name: of the parameter.
-        text: the whole value.
-        array: content of the file; each board gets its own copy.
         is_raw: the file is plain bytes of elements of the parameter's type.
         made: the array to make for the parameter's type. If this and ``array`` are None, the text
             is a number or NULL.
-        suffix: ``out``, ``keep`` or "".
     """
 
     name: str
@@ -55,12 +51,7 @@ class ArgumentText:
     def value(self, pointer: Pointer | None, arena_bytes: int = 0) -> object:
         """Return the value to pass for a parameter.
 
-        Args:
-            pointer: the parameter's type; None if it is a scalar.
-            arena_bytes: the board's memory for arrays; 0 if unknown.
-
-        Raises:
-            UsageError: the text does not fit a parameter of that type.
+        ``arena_bytes``: the board's memory for arrays; 0 if unknown.
         """
         is_array = self.array is not None or self.made is not None
         if pointer is None or pointer.is_function:
@@ -180,15 +171,7 @@ def _pairs(array: npt.NDArray[Any], pointer: Pointer) -> npt.NDArray[Any]:
 
 
 def read_argument(name: str, text: str) -> ArgumentText:
-    """Parse a value of the command line and read its file, if it names one.
-
-    Args:
-        name: of the parameter, for messages.
-        text: after the ``=``.
-
-    Raises:
-        UsageError: its form is not known, or its file cannot be read.
-    """
+    """Parse a value of the command line and read its file, if it names one."""
     if len(text) > 1 and text[0] == text[-1] == '"':
         return ArgumentText(name, text)
     head, suffix = _split_suffix(text)
@@ -213,16 +196,7 @@ def _split_suffix(text: str) -> tuple[str, str]:
 
 
 def load_array(path: str | Path, what: str, hint: str = _WRITERS) -> npt.NDArray[Any]:
-    """Read a ``.npy`` file; one that holds Python objects is refused.
-
-    Args:
-        path: of the file.
-        what: the purpose, with which error messages begin.
-        hint: what to try if it is not a ``.npy`` file.
-
-    Raises:
-        UsageError: it cannot be read, or is not such a file.
-    """
+    """Read a ``.npy`` file; one that holds Python objects is refused."""
     import numpy as np
 
     try:

@@ -46,7 +46,6 @@ class Target:
         array: the array that it points into; None if it does not point into an array of the call.
         at: where, in bytes from the beginning of ``array``.
         reference: what it points to instead, as on the wire.
-        value: as the caller gave it.
     """
 
     offset: int
@@ -61,18 +60,13 @@ class ArrayArgument:
     """The argument for a pointer.
 
     Attributes:
-        name: of the parameter.
         passing: its direction. An array that is only sent is put back, too, once a pointer in a
             struct is known through which the function may write it.
         shape_text: as Reports show it: ``int16[256]``.
         array: the caller's memory; None for a block and for NULL.
         wire: type of an element on the board, with the board's byte order.
-        block: the caller's block, which stays on the board.
-        is_const: whether the function only reads it.
         reference: memory that the board knows, as on the wire; None for any other argument.
         struct: the type of an element; None if it is not a struct with known members.
-        links: the pointers in it, as the caller gave them.
-        targets: what they point to, once that is bound.
         origins: the caller's dicts, which get what the function wrote.
         stored: the pointers that the board found in it, by offset; None for NULL.
     """
@@ -177,17 +171,9 @@ def array_argument(
 ) -> ArrayArgument:
     """Turn a Python value into the argument for a pointer.
 
-    Args:
-        function: for messages.
-        name: of the parameter.
-        pointer: the parameter's type.
-        value: a numpy array of any shape with the parameter's element type; bytes, bytearray or
-            memoryview for elements of one byte, structs and ``void*``; a list of numbers for
-            ``const T*``; a `Block`; None for NULL; or an array or buffer in `Out` or `Keep`.
-        order: byte order of the board.
-
-    Raises:
-        UsageError: it has another type or does not fit; the message says what is needed.
+    ``value``: a numpy array of any shape with the parameter's element type; bytes, bytearray or
+    memoryview for elements of one byte, structs and ``void*``; a list of numbers for
+    ``const T*``; a `Block`; None for NULL; or an array or buffer in `Out` or `Keep`.
     """
     where = _Where(function, name, pointer)
     passing = Passing.IN if pointer.const else Passing.IN_OUT

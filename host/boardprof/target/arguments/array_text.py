@@ -55,16 +55,7 @@ def _is_content(text: str) -> bool:
 
 
 def filled(dtype: np.dtype[Any], shape: tuple[int, ...], content: str) -> npt.NDArray[Any]:
-    """Return a new array; in structs each member has the content, and padding is zeros.
-
-    Args:
-        dtype: of an element.
-        shape: of the array.
-        content: see `_is_content`.
-
-    Raises:
-        MemoryError, ValueError, OverflowError: the array cannot be made.
-    """
+    """Return a new array; in structs each member has the content, and padding is zeros."""
     import numpy as np
 
     array = np.zeros(shape, dtype)
@@ -122,7 +113,6 @@ class ArrayText:
     Attributes:
         type_name: element type: numpy's name or a struct's; "" takes the parameter's.
         shape: None for one element.
-        content: one that `_is_content` accepts.
         structs: from a text with members; None for any other text.
         values: from a text with the numbers themselves; None for any other text.
     """
@@ -138,13 +128,7 @@ class ArrayText:
     ) -> npt.NDArray[Any] | StructText:
         """Return a new array, or the members of structs that are more than numbers.
 
-        Args:
-            where: the text, for messages.
-            pointer: the parameter's type.
-            arena_bytes: the board's memory for arrays; a larger one is not made. 0 if unknown.
-
-        Raises:
-            UsageError: it cannot have that type.
+        ``arena_bytes``: the board's memory for arrays; a larger one is not made. 0 if unknown.
         """
         if self.structs is not None:
             if not isinstance(pointer.element, Struct):
@@ -177,11 +161,7 @@ class ArrayText:
             raise _too_large(where, error) from error
 
     def check_memory(self, where: str) -> None:
-        """Refuse an array of a known type for which this machine has no memory.
-
-        Raises:
-            UsageError: there is none.
-        """
+        """Refuse an array of a known type for which this machine has no memory."""
         import numpy as np
 
         try:
@@ -208,16 +188,7 @@ class ArrayText:
 
 
 def array_text(where: str, text: str, *, has_suffix: bool) -> ArrayText | None:
-    """Read a text without its suffix; None if it does not describe an array.
-
-    Args:
-        where: the whole text, for messages.
-        text: the description of the array.
-        has_suffix: whether the whole text has or is a suffix: then it must be an array.
-
-    Raises:
-        UsageError: its form is not known.
-    """
+    """Read a text without its suffix; None if it does not describe an array."""
     if text.startswith("{") or text.startswith("[{"):
         return ArrayText(structs=_structs(where, text))
     if _is_content(text):
@@ -283,22 +254,14 @@ def _shape(where: str, shape: str) -> tuple[int, ...]:
 
 
 def _list(where: str, text: str) -> list[Tree]:
-    """Return the numbers of ``[1, 2]`` or ``[[1, 2], [3, 4]]`` as texts.
-
-    Raises:
-        UsageError: it has another form.
-    """
+    """Return the numbers of ``[1, 2]`` or ``[[1, 2], [3, 4]]`` as texts."""
     tree = _tree(where, text, "a list of numbers", "[1, 2, 3], or [64]:zeros for 64 zeros")
     assert isinstance(tree, list), "it begins with a bracket"
     return tree
 
 
 def _values_array(where: str, values: list[Tree], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Return numbers as an array.
-
-    Raises:
-        UsageError: they are not numbers of this type, or the rows differ in length.
-    """
+    """Return numbers as an array."""
     import numpy as np
 
     shape: list[int] = []
@@ -330,15 +293,7 @@ def _leaves(where: str, tree: Tree, shape: list[int]) -> Iterator[str]:
 
 
 def _structs(where: str, text: str) -> list[dict[str, Tree]]:
-    """Return the structs of a text as their members' texts: one, or several in brackets.
-
-    Args:
-        where: for messages.
-        text: ``{...}`` or ``[{...}, {...}]``.
-
-    Raises:
-        UsageError: it has another form, or is nested too deeply.
-    """
+    """Return the structs of a text as their members' texts: one, or several in brackets."""
     hint = "'{NAME=NUMBER, NAME=[NUMBER, NUMBER]}', in quotes"
     tree = _tree(where, text, "a struct", hint)
     structs = tree if isinstance(tree, list) else [tree]
@@ -396,17 +351,7 @@ def _items(tokens: list[str], end: str, item: Any) -> list[Any]:
 
 
 def _struct_array(where: str, structs: list[dict[str, Tree]], struct: Struct) -> npt.NDArray[Any]:
-    """Return structs as an array; unnamed members are zeros, as in C.
-
-    Args:
-        where: for messages.
-        structs: from `_structs`.
-        struct: their type.
-
-    Raises:
-        UnknownNameError: it has no such member.
-        UsageError: its members are not known, or a value does not fit its member.
-    """
+    """Return structs as an array; unnamed members are zeros, as in C."""
     import numpy as np
 
     dtype = struct_dtype(struct)

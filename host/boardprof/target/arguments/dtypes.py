@@ -41,10 +41,6 @@ def struct_dtype(struct: Struct, order: ByteOrder = "little") -> np.dtype[Any]:
     struct without known fields is plain bytes (``V24``). So is a struct with bit-fields, or with
     two members of the same name, such as a class and its base. A pointer is an unsigned number,
     which is 0 for NULL.
-
-    Args:
-        struct: a struct or union; the members of a union overlap.
-        order: byte order of numbers on the board.
     """
     import numpy as np
 
@@ -135,10 +131,6 @@ def _misplaced_member(dtype: np.dtype[Any], struct: Struct) -> str | None:
     Names and byte order may differ: the bytes of an array are swapped for the board. Plain bytes
     (``V4``) match any member, and padding may hold anything. Where members overlap, matching one is
     enough.
-
-    Args:
-        dtype: with fields.
-        struct: with known fields.
     """
     wanted: dict[int, list[Scalar]] = defaultdict(list)
     due = bytearray(struct.size)  # 1: a byte of a member whose type is known
@@ -207,13 +199,7 @@ class Dtypes(Mapping[str, "np.dtype[Any]"]):
         order: ByteOrder = "little",
         learn: Callable[[], None] | None = None,
     ) -> None:
-        """Provide the structs of functions.
-
-        Args:
-            functions: they may become more.
-            order: byte order of the board.
-            learn: adds the functions of the board's image, once.
-        """
+        """Provide the structs of functions."""
         self._functions = functions
         self._order = order
         self._learn = learn

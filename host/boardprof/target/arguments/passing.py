@@ -3,9 +3,14 @@
 
 from __future__ import annotations
 
+import copy
+from array import array
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
+
+import numpy as np
 
 
 class Passing(Enum):
@@ -81,3 +86,29 @@ class BoardPointer:
 def place_text(name: str, offset: int) -> str:
     """Return how a place is shown: ``x``, ``x+6``, in bytes."""
     return f"{name}+{offset}" if offset else name
+
+
+def copied_arguments(
+    args: Sequence[object], named: Mapping[str, object] | None
+) -> tuple[tuple[object, ...], dict[str, object]]:
+    """Return arguments whose arrays are copies. An array that is given twice stays one."""
+    known: dict[int, object] = {}
+
+    def fresh(value: object) -> object:
+        if isinstance(value, Out | Keep):
+            return type(value)(fresh(value.array))
+        if isinstance(value, memoryview) and not value.readonly:
+            value = np.asarray(value)
+        if isinstance(value, np.ndarray | bytearray | array):
+            return known.setdefault(id(value), copy.copy(value))
+        if isinstance(value, dict):
+            if id(value) not in known:
+                made: dict[str, object] = {}
+                known[id(value)] = made  # before its members: one of them may be itself
+                made.update((name, fresh(each)) for name, each in value.items())
+            return known[id(value)]
+        if isinstance(value, list):
+            return [fresh(each) for each in value]
+        return value
+
+    return tuple(map(fresh, args)), {name: fresh(each) for name, each in (named or {}).items()}

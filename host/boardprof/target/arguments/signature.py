@@ -50,14 +50,9 @@ class Signature:
     """The parameters and the result of a function.
 
     Attributes:
-        parameters: names and types, in order, as texts.
-        result: type of the result, or ``void``.
-        text: the whole signature.
         pointers: the pointers and structs among the parameters, by name; their own size is unknown
             and 0.
         returns: the pointer or the struct that it returns; None for a number or ``void``.
-        numbers: the types of the other parameters, if the names of enums are known.
-        structs: the structs that pointers in other structs lead to, by name and size.
     """
 
     parameters: tuple[tuple[str, str], ...]
@@ -92,11 +87,7 @@ class Signature:
         )
 
     def check_result(self, function: str, value: object) -> None:
-        """Check that a value returned by a board has the result's type.
-
-        Raises:
-            FrameError: it is of another type, such as a string, or out of the type's range.
-        """
+        """Check that a value returned by a board has the result's type."""
         kind = self.result
         if self.returns is not None:
             wanted = type(None) if self.returns.by_value else bytes
@@ -113,11 +104,7 @@ class Signature:
 
 
 def parse_signature(text: str) -> Signature:
-    """Parse a signature from the board's dictionary.
-
-    Raises:
-        UsageError: it has another form, or a type that this version does not know.
-    """
+    """Parse a signature from the board's dictionary."""
     match = re.fullmatch(_FORM, text)
     if match is None:
         raise UsageError(f"{text!r} is not a signature", hint="a newer boardprof may know it")
@@ -164,18 +151,8 @@ def pack_arguments(
 ) -> tuple[bytes, int]:
     """Pack scalar arguments as msgpack, each as its parameter's type.
 
-    Args:
-        function: for messages.
-        signature: of the function.
-        args: values by position; a text is read as a number.
-        named: values by parameter name.
-
     Returns:
         The packed arguments back to back, and their number.
-
-    Raises:
-        UsageError: too many, too few, twice the same, wrong type or out of range.
-        UnknownNameError: no parameter of that name.
     """
     packers = signature.packers
     if named or len(args) != len(packers):
@@ -213,13 +190,7 @@ def in_order(
 
 
 def scalar_packer(name: str, kind: str, names: Sequence[tuple[str, int]] = ()) -> Pack:
-    """Return a function that packs a parameter's values, made once to keep calls fast.
-
-    Args:
-        name: of the parameter.
-        kind: its type, as in signatures.
-        names: of an enum, and their values.
-    """
+    """Return a function that packs a parameter's values, made once to keep calls fast."""
     values = dict(names)
     if kind in _FLOATS:
         tag, pack_float = _TAGS[kind], _FLOATS[kind].pack
@@ -271,12 +242,7 @@ def scalar_text(kind: str, value: object, names: Sequence[tuple[str, int]] = ())
 
 
 def to_float(value: object) -> float:
-    """Return a number as a float. Text is infinite only if it is ``inf``.
-
-    Raises:
-        OverflowError: the text is a number that no float can hold.
-        TypeError, ValueError: it is not a number.
-    """
+    """Return a number as a float. Text is infinite only if it is ``inf``."""
     number = float(value)  # type: ignore[arg-type]
     if math.isinf(number) and isinstance(value, str) and any(each.isdigit() for each in value):
         raise OverflowError(value)

@@ -36,8 +36,6 @@ class Link(NamedTuple):
     Attributes:
         offset: of the pointer, bytes from the beginning of the array.
         pointer: its type; of a struct that it points to, only name and size.
-        value: what it points to, as the caller gave it.
-        name: for messages, such as ``s.next``.
     """
 
     offset: int
@@ -48,12 +46,7 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class StructText:
-    """Structs with members that a text gives by name.
-
-    Attributes:
-        where: the argument as the user wrote it, for messages.
-        structs: for each struct, its members.
-    """
+    """Structs with members that a text gives by name."""
 
     where: str
     structs: Sequence[Mapping[str, Any]]
@@ -62,18 +55,7 @@ class StructText:
 def structs_bytes(
     where: str, values: Sequence[Mapping[str, Any]], struct: Struct, order: ByteOrder = "little"
 ) -> tuple[bytearray, list[Link]]:
-    """Return structs as bytes, and what their pointers point to; missing members are zeros.
-
-    Args:
-        where: the argument, for messages.
-        values: for each struct, its members by name.
-        struct: their type.
-        order: byte order of the board.
-
-    Raises:
-        UnknownNameError: it has no such member.
-        UsageError: its members are not known, or a value does not fit its member.
-    """
+    """Return structs as bytes, and what their pointers point to; missing members are zeros."""
     if not struct.fields:
         raise UsageError(
             f"{where}: the members of {struct.name} are not known.",
@@ -212,13 +194,7 @@ def unquoted(text: str) -> str:
 
 
 def members_of(content: bytes, struct: Struct, order: ByteOrder = "little") -> dict[str, Any]:
-    """Return the members of a struct by name; pointers are None.
-
-    Args:
-        content: its bytes.
-        struct: its type, with members.
-        order: byte order of the board.
-    """
+    """Return the members of a struct by name; pointers are None."""
     found: dict[str, Any] = {}
     for name, (offset, field) in _named(struct):
         if field.bits:

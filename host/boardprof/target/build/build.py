@@ -10,8 +10,7 @@ from pathlib import Path
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.builder import build as build_firmware
 from boardprof.target.build.firmware import Firmware
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import board_spec, default_board
+from boardprof.target.descriptions.board import BoardSpec, board_spec, default_board
 
 
 def build(

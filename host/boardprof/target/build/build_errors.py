@@ -5,14 +5,24 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from boardprof.base.errors import BuildError, MissingToolError
+from boardprof.target.build.build_options import UserFlags, linker_files
 from boardprof.target.build.sources import Libc
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
+from boardprof.target.descriptions.build_and_guard import agent_options
+from boardprof.target.elf.object_file import is_library
+from boardprof.target.toolchain.compiler import LinkFailure, Object
 
-_MOST = 8  # symbols that are named one by one
+_MOST = 8  # names in a message
+_TOO_LARGE = r"The program (needs|is|leaves) | has no room in "
+_SMALLER = "compile with -Os, use smaller arrays, or build fewer of the files"
+_OTHER_MEMORY = r" (?:of|the) (?!(?:ram|data|dram|memory)\b)\w+(?: of |;)"
+"""A memory that is not the RAM, in an explanation."""
+
 _UNITS = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _FUNCTION = r"([^:\s]*\.o\)?): in function [`'](.+)':$"
 _UNDEFINED = r"(\S*?):(?:(\d+)|\(.*?\)): undefined reference to [`'](.+)'$"
@@ -48,13 +58,123 @@ _MISSING_CXX = (
 _NOT_OF_C = {"charconv", "chrono", "complex", "condition_variable"}
 
 
+class UndefinedError(BuildError):
+    """An image did not link because ``symbols`` are not defined.
+
+    ``libraries`` may need them too: the user's besides the sources, and the C library's. ``uses``
+    has the first place that uses each symbol; it is empty if that does not explain the error.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        symbols: frozenset[str],
+        libraries: tuple[Path, ...],
+        hint: str | None,
+        uses: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Keep the symbols and the libraries beside the message."""
+        super().__init__(message, hint=hint)
+        self.uses = uses
+        self.symbols = symbols
+        self.libraries = libraries
+
+
+def link_error(
+    error: LinkFailure,
+    spec: BoardSpec,
+    flags: UserFlags,
+    archives: Sequence[Object],
+    hidden: Mapping[str, str],
+    no_libc: str | None,
+) -> BuildError:
+    """Return the error of a link in plain words, then the linker's own.
+
+    ``hidden``: static functions, for a hint: name -> source. ``no_libc``: how to get a C library;
+    None if there is one, or none for this board.
+    """
+    said = explain(error.output, spec, tuple(hidden))
+    if said is None:
+        return error
+    text = str(error).partition(":\n")[2]
+    message = f"{error.image} does not link: {said}\n{text}"
+    symbols = frozenset(undefined_symbols(error.output))
+    if not symbols:
+        return BuildError(message, hint=_smaller(said, spec))
+    sources = {made.path for made in archives}
+    named = [path for path in linker_files(flags.linker) if is_library(path)]
+    others = [path for path in libraries_in(error.output) if path not in sources]
+    users = {path.resolve() for path in named}
+    hint = None
+    if sources & set(libraries_in(error.output)):
+        hint = "a library among the sources is linked whole, so that all its functions can be "
+        hint += "called; from a library in --ldflags only what the sources need is linked"
+    elif no_libc is not None:
+        hint = no_libc
+    elif any(path.resolve() not in users for path in others):
+        hint = "the C library needs this from an operating system, but the board has none. "
+        hint += "Leave out what calls it, or define it in a file of your own and give that "
+        hint += "file with --source"
+    elif others:
+        hint = (
+            "a library needs it: in --ldflags, name the library that defines it after that library"
+        )
+    libraries_ = tuple(dict.fromkeys([*named, *others]))
+    uses = {}
+    if hint is None and "--no-inline" not in said and "malloc needs" not in said:
+        uses = {
+            symbol: users[0].rpartition(" in ")[2] if users else ""
+            for symbol, users in undefined_symbols(error.output).items()
+        }
+        hint = source_hint(len(symbols))
+    return UndefinedError(message, symbols=symbols, libraries=libraries_, hint=hint, uses=uses)
+
+
+def _smaller(said: str, spec: BoardSpec) -> str | None:
+    """Return what makes a program smaller; None if its size is not the fault."""
+    if not re.search(_TOO_LARGE, said):
+        return None
+    if re.search(_OTHER_MEMORY, said):
+        return _SMALLER
+    arena = {**agent_options(), **spec.build.config}["arena"]
+    agents = f" (the agent's arena takes {arena:,} bytes of the RAM)" if arena else ""
+    return f"use smaller arrays, or build fewer of the files{agents}"
+
+
+def source_hint(symbols: int = 1) -> str:
+    """Return what defines missing symbols, for an error."""
+    if symbols == 1:
+        return "give the file that defines it with --source, or its library with --ldflags"
+    return "give the files that define them with --source, or their libraries with --ldflags"
+
+
+def nothing_left(error: UndefinedError, missing: Collection[str]) -> UndefinedError:
+    """Return the error for sources whose functions all need missing symbols."""
+    symbols = [f"{symbol} ({place})" if place else symbol for symbol, place in error.uses.items()]
+    is_one = len(symbols) == 1
+    return UndefinedError(
+        f"{_listed([*missing])} {'needs' if len(missing) == 1 else 'need'} {_listed(symbols)}, "
+        f"which {'is' if is_one else 'are'} not defined.",
+        symbols=error.symbols,
+        libraries=error.libraries,
+        hint=error.hint,
+        uses=error.uses,
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return names as a list; of many, the first ones and the number of the others."""
+    shown = [*names[:_MOST]]
+    if len(names) > _MOST:
+        shown.append(f"{len(names) - _MOST} more")
+    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+
+
 def explain(output: str, spec: BoardSpec, keepers: Sequence[str] = ()) -> str | None:
     """Return what went wrong in a link. None if the linker's message is not understood.
 
-    Args:
-        output: what the linker printed, in English, with ``--print-memory-usage``.
-        spec: the board.
-        keepers: names of static functions, which other files cannot call.
+    ``output``: what the linker printed, in English, with ``--print-memory-usage``.
     """
     sentences = [*_sizes(output, spec), *_undefined(output, spec, keepers)]
     for symbol, first in dict.fromkeys(re.findall(_TWICE, output)):
@@ -140,20 +260,14 @@ def _undefined(output: str, spec: BoardSpec, keepers: Sequence[str]) -> Iterator
     for symbol in named[:_MOST]:
         users = found[symbol]
         who = f"; {' and '.join(users[:2])} {'uses' if len(users) == 1 else 'use'} it"
-        static = f" (it is static elsewhere: --keep {symbol})" if symbol in keepers else ""
+        static = f" (it is static elsewhere: --no-inline {symbol})" if symbol in keepers else ""
         yield f"{symbol} is not defined{who if users else ''}{static}."
     if len(named) > _MOST:
         yield f"{len(named) - _MOST} more symbols are also not defined."
 
 
 def missing_header(spec: BoardSpec, error: BuildError, libc: Libc | None) -> BuildError | None:
-    """Return a better error if a header of a library that is not installed is missing.
-
-    Args:
-        spec: the board.
-        error: the compiler's error.
-        libc: the C library, if it is installed.
-    """
+    """Return a better error if a header of a library that is not installed is missing."""
     found = re.search(_MISSING_CXX, str(error))
     if found is not None and spec.build.freestanding:
         return _missing_cxx_header(spec, error, found[1])

@@ -49,16 +49,10 @@ class BuildOptions:
     """The user's options of a build, not yet checked; `user_flags` checks them.
 
     Attributes:
-        optimize: flags for the sources, such as ``-O3 -ffast-math``.
-        sources: further files and folders.
-        includes: folders for ``#include``.
-        defines: macros: ``NAME`` or ``NAME=VALUE``.
         cflags: more flags for the sources. Relative paths begin at the current folder.
-        ldflags: flags for the linker, likewise.
         keep: static functions to make callable: ``NAME``, or ``FILE:NAME`` if several files have
             a function of that name.
         libc: ``board`` uses the board's C library if the code needs it; ``none`` never does.
-        heap: make malloc and free probes.
     """
 
     optimize: str = "-O2"
@@ -77,11 +71,8 @@ class UserFlags:
     """The user's flags, which are added to the board's own.
 
     Attributes:
-        compiler: for each of the user's sources, including optimisation and macros.
         includes: folders for ``-I``, absolute and without symbolic links, each once.
         quoted, system, last: folders for ``-iquote``, ``-isystem`` and ``-idirafter``, likewise.
-        linker: after the objects; relative paths have become absolute.
-        keep: static functions to make callable: ``NAME`` or ``FILE:NAME``.
     """
 
     compiler: tuple[str, ...]
@@ -117,18 +108,15 @@ class UserFlags:
 
 
 def user_flags(options: BuildOptions) -> UserFlags:
-    """Check options and bring them into one form; paths begin at the current folder.
-
-    Raises:
-        UsageError: a macro, a name or an include folder is invalid, or a quote is not closed.
-    """
+    """Check options and bring them into one form; paths begin at the current folder."""
     for define in options.defines:
         if not re.fullmatch(_MACRO, define):
             raise UsageError(f"{define!r} is not a macro: write NAME or NAME=VALUE.")
     for name in options.keep:
         if not re.fullmatch(_NAME, name.rpartition(":")[2]):
             raise UsageError(
-                f"{name!r} is not the name of a function.", hint="--keep NAME, or --keep FILE:NAME"
+                f"{name!r} is not the name of a function.",
+                hint="--no-inline NAME, or --no-inline FILE:NAME",
             )
     folders: dict[Path, None] = {}
     for folder in map(Path, options.includes):
@@ -238,13 +226,8 @@ def _path(option: str, path: str) -> str:
 def settings_of(sweep: str, base: str) -> tuple[str, ...]:
     """Return the flags of each setting, as `effective_flags` writes them, in the given order.
 
-    Args:
-        sweep: settings separated by bars; each is added to ``base``. An empty one is ``base``
-            alone.
-        base: flags of every setting, such as ``-O2``.
-
-    Raises:
-        UsageError: there are no settings, one is not a flag, or two are the same.
+    ``sweep``: settings separated by bars; each is added to ``base``. An empty one is ``base``
+    alone.
     """
     if not sweep.strip():
         raise UsageError("The sweep has no settings.", hint=_HINT)
@@ -266,9 +249,6 @@ def effective_flags(flags: str) -> str:
     """Return ``flags`` with single blanks and only the last ``-O``, at the place of the first.
 
     A compiler uses the last one.
-
-    Raises:
-        UsageError: a quote is not closed.
     """
     words = _split(flags)
     levels = [at for at in range(len(words)) if _is_level(words, at)]
@@ -290,14 +270,7 @@ def _is_level(words: list[str], at: int) -> bool:
 
 
 def linker_files(flags: Sequence[str]) -> list[Path]:
-    """Return the files that exist, each once; first those that the flags name.
-
-    Args:
-        flags: of the compiler that calls the linker; paths in them are absolute.
-
-    Raises:
-        UsageError: a thin archive is damaged.
-    """
+    """Return the files that exist, each once; first those that the flags name."""
     words, folders = _linker_words(flags)
     found = dict.fromkeys(path for word in words for path in _files(word, folders))
     todo = list(found)
@@ -308,7 +281,7 @@ def linker_files(flags: Sequence[str]) -> list[Path]:
     return list(found)
 
 
-def libraries_taken(flags: Sequence[str]) -> list[Path]:
+def linked_libraries(flags: Sequence[str]) -> list[Path]:
     """Return the static and shared libraries that the linker takes for these flags.
 
     Libraries that link scripts name and the system's C library are left out.

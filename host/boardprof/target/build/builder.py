@@ -7,25 +7,23 @@ The user's code needs no header of boardprof, and the agent needs no header of t
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
 from boardprof.base.errors import BuildError, UsageError
-from boardprof.base.progress import activity
 from boardprof.base.resources import runtime_dir
 from boardprof.target.build.build_errors import missing_header
 from boardprof.target.build.build_options import (
     BuildOptions,
     digests,
     effective_flags,
-    libraries_taken,
+    linked_libraries,
     linker_files,
     user_flags,
     with_copies,
@@ -33,7 +31,7 @@ from boardprof.target.build.build_options import (
 from boardprof.target.build.firmware import Firmware
 from boardprof.target.build.functions import agent_mtu, check_kept, read_functions
 from boardprof.target.build.glue import table_source
-from boardprof.target.build.linking import Linker, check_constructors, link_what_can_be
+from boardprof.target.build.linking import Linker, check_constructors, link_without_missing
 from boardprof.target.build.sources import (
     RUNTIME,
     agent_flags,
@@ -51,28 +49,23 @@ from boardprof.target.build.symbol_renaming import (
     edited,
     fallback_library,
     names_to_change,
-    parts_of,
     renamed,
     renamed_libraries,
-    with_own_memory,
+    thin_members,
+    with_own_memcpy,
 )
 from boardprof.target.cfunction import CFunction, HiddenFunction
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.elf.identity import check_machine, compilers_of
 from boardprof.target.toolchain.cache import Cache, digest, prune
 from boardprof.target.toolchain.compile_unit import Unit
-from boardprof.target.toolchain.compiler import Compiler, Object
+from boardprof.target.toolchain.compiler import Compiler, Object, compiling_in_pool
 from boardprof.wire.transport.keyed import read_key
 
 _DEFAULT = BuildOptions()
 
-OnFunctions = Callable[[Sequence[CFunction]], None]
-
 _Waiting = tuple[Callable[[], list[Object]], Callable[[], list[Object]]]
 """Two functions that wait for the user's objects and for the agent's, and return them."""
-
-_Wait = Callable[[int, int], list[Object]]
-"""Return the objects of the units from one number to before another, once they are there."""
 
 
 def build(
@@ -81,25 +74,29 @@ def build(
     options: BuildOptions = _DEFAULT,
     *,
     verbose: Callable[[str], None] | None = None,
-    on_functions: OnFunctions | None = None,
 ) -> Firmware:
     """Build firmware for a board; whatever is in the cache is not built again.
 
-    Args:
-        spec: the board.
-        sources: the user's C, C++ and assembler files, folders of them, objects and libraries.
-        options: how; further sources come after ``sources``. With ``-flto`` the build id depends
-            on the folder.
-        verbose: gets each command before it runs, and compilers' warnings.
-        on_functions: gets the user's functions once their code is compiled, which may be long
-            before the image is linked; an exception in it ends the build.
-
-    Raises:
-        UsageError: a source does not exist, or a define is invalid.
-        MissingToolError: the board's compiler, or its C library, is not installed.
-        BuildError: something does not compile or link, with the compiler's own text.
+    Further sources in ``options`` come after ``sources``. With ``-flto`` the build id depends on
+    the folder.
     """
-    return _Build(spec, sources, options, verbose).run(on_functions)
+    with begin_build(spec, sources, options, verbose=verbose) as (_, finish):
+        return finish()
+
+
+def begin_build(
+    spec: BoardSpec,
+    sources: Sequence[str | Path],
+    options: BuildOptions,
+    *,
+    verbose: Callable[[str], None] | None = None,
+) -> AbstractContextManager[tuple[list[CFunction], Callable[[], Firmware]]]:
+    """Begin a build; give the user's functions as soon as their code is compiled.
+
+    The second value finishes the build, which may take long. Use it with ``with``: an error in the
+    block ends the build.
+    """
+    return _Build(spec, sources, options, verbose).begin()
 
 
 def source_functions(
@@ -108,14 +105,7 @@ def source_functions(
     options: BuildOptions = _DEFAULT,
     verbose: Callable[[str], None] | None = None,
 ) -> tuple[list[CFunction], list[HiddenFunction]]:
-    """Compile sources as `build` does, and link nothing.
-
-    Returns:
-        Their functions, and those that are hidden.
-
-    Raises:
-        BoardprofError: as `build`.
-    """
+    """Compile sources as `build` does, and link nothing."""
     return _Build(spec, sources, options, verbose).functions()
 
 
@@ -132,17 +122,8 @@ def link_objects(
 
     Their global names must not be those of functions that the agent calls.
 
-    Args:
-        spec: the board.
-        objects: the user's; each was made by this board's compiler.
-        functions: of the objects.
-        options: of the link. Libraries among the sources are linked whole.
-        cplusplus: whether there is C++ among the sources.
-        verbose: gets each command before it runs.
-
-    Raises:
-        MissingToolError: the board's compiler, or its C library, is not installed.
-        BuildError: they do not link, with the linker's own text.
+    ``objects``: the user's; each was made by this board's compiler.
+    ``options``: of the link. Libraries among the sources are linked whole.
     """
     libraries = [path for path in options.sources if Path(path).suffix == ".a"]
     options = replace(options, sources=())
@@ -162,16 +143,7 @@ def serve_agent(
 
     Does not return.
 
-    Args:
-        spec: the board.
-        sources: as for `build`.
-        options: as for `build`.
-        listen: ``HOST:PORT`` to serve. None for a pseudo-terminal.
-        key_file: see `boardprof.connect`.
-
-    Raises:
-        UsageError: the board is not such a program, or the key is not valid.
-        BoardprofError: as `build`.
+    ``listen``: ``HOST:PORT`` to serve. None for a pseudo-terminal.
     """
     if spec.launch.listen != "board":
         raise UsageError(
@@ -236,32 +208,37 @@ class _Build:
         cflags = None if self._libc is None else self._libc.cflags
         return [user_unit(self._spec, file, self._flags, cflags) for file in self._sources.files]
 
-    def run(self, on_functions: OnFunctions | None) -> Firmware:
+    @contextmanager
+    def begin(self) -> Iterator[tuple[list[CFunction], Callable[[], Firmware]]]:
         runtime, user = agent_units(self._spec), self._user_units()
-        brought = self._sources
-        with self._compiling(user, runtime) as (of_user, of_agent):
+        given = self._sources
+        with ExitStack() as compiling:
+            of_user, of_agent = compiling.enter_context(self._compiling(user, runtime))
             compiled = of_user()
-            if brought.objects or brought.archives:
+            if given.objects or given.archives:
                 own = (compiled or of_agent())[0].path
-                check_machine(self._spec, [*brought.objects, *brought.archives], own)
-            objects = [*compiled, *map(Object.of, brought.objects)]
+                check_machine(self._spec, [*given.objects, *given.archives], own)
+            objects = [*compiled, *map(Object.of, given.objects)]
             objects = edited(self._cc, objects, self._flags, self._kept(user))
-            archives = edited(self._cc, list(map(Object.of, brought.archives)), self._flags)
+            archives = edited(self._cc, list(map(Object.of, given.archives)), self._flags)
             functions, unseen = self._functions([*objects, *archives])
-            if on_functions is not None:
-                on_functions(functions)
-            agent = of_agent()
-        hidden = {name: source for name, source, _ in unseen}
-        elsewhere = [*brought.objects, *brought.archives]
-        check_kept(self._flags, brought.files, [fn.name for fn in functions], hidden, elsewhere)
-        firmware = self._linked(agent, objects, archives, functions, [*runtime, *user], hidden)
-        paths = [each.path for each in (*objects, *archives)]
-        return replace(
-            firmware,
-            compilers=compilers_of(paths),
-            flags=self._effective_flags(),
-            sources=_sources(compiled),
-        )
+            hidden = {name: source for name, source, _ in unseen}
+
+            def finish() -> Firmware:
+                agent = of_agent()
+                compiling.close()
+                names, elsewhere = [fn.name for fn in functions], [*given.objects, *given.archives]
+                check_kept(self._flags, given.files, names, hidden, elsewhere)
+                units = [*runtime, *user]
+                firmware = self._linked(agent, objects, archives, functions, units, hidden)
+                return replace(
+                    firmware,
+                    compilers=compilers_of([each.path for each in (*objects, *archives)]),
+                    flags=self._effective_flags(),
+                    sources=_sources(compiled),
+                )
+
+            yield functions, finish
 
     def link(self, objects: Sequence[Object], functions: Sequence[CFunction]) -> Firmware:
         """Link compiled objects, whose functions are known."""
@@ -287,14 +264,14 @@ class _Build:
         """
         fallback = fallback_library(self._cc, agent)
         if fallback is not None:
-            agent = with_own_memory(self._cc, agent)
+            agent = with_own_memcpy(self._cc, agent)
         inputs = {**link_inputs(self._spec), **digests(linker_files(self._flags.linker))}
         theirs = [*objects, *archives]
         build_id = self._build_id(units, [*agent, *theirs], inputs)
         named = theirs if named is None else named
         link = self._link_step(agent, objects, archives, fallback, inputs, hidden, build_id, named)
         paths = [each.path for each in theirs]
-        (image, libc), offered, missing = link_what_can_be(
+        (image, libc), offered, missing = link_without_missing(
             self._cache, functions, paths, build_id, link
         )
         called = [fn.symbol for fn in offered if fn.reason is None]
@@ -328,8 +305,8 @@ class _Build:
 
         The user's functions that have names of the agent's are renamed first.
         """
-        taken = libraries_taken(self._flags.linker)
-        every = [*named, *(part for path in taken for part in parts_of(path))]
+        taken = linked_libraries(self._flags.linker)
+        every = [*named, *(part for path in taken for part in thin_members(path))]
         names = names_to_change(self._cache, agent, every, self._flags.lto)
         copies = renamed_libraries(self._cc, self._cache, taken, names)
         flags = replace(self._flags, linker=with_copies(self._flags.linker, copies))
@@ -388,7 +365,7 @@ class _Build:
             return
         what = f"compiling for {self._spec.name}"
         try:
-            with _in_pool(what, units, known) as wait:
+            with compiling_in_pool(what, units, known) as wait:
                 yield partial(wait, 0, len(user)), partial(wait, len(user), len(units))
         except BuildError as error:
             missing = missing_header(self._spec, error, self._libc)
@@ -396,8 +373,8 @@ class _Build:
 
     def _functions(self, objects: Sequence[Object]) -> tuple[list[CFunction], list[HiddenFunction]]:
         """Return the functions of the user's objects, and those that are hidden."""
-        brought = self._sources
-        sources = [*brought.files, *brought.objects, *brought.archives]
+        given = self._sources
+        sources = [*given.files, *given.objects, *given.archives]
         return read_functions(self._spec, self._cache, objects, self._flags, sources)
 
     def _build_id(
@@ -448,46 +425,3 @@ def cxx_of(spec: BoardSpec) -> tuple[str, str]:
         name = re.sub(r"clang(?=(-[\d.]+)?$)", "clang++", board.cc)
     own = "g++" if board.package.startswith("gcc") and name.startswith("g++") else board.package
     return name, board.cxx_package or own
-
-
-@contextmanager
-def _in_pool(
-    what: str, units: Sequence[tuple[Compiler, Unit]], known: Sequence[Object | None]
-) -> Iterator[_Wait]:
-    """Compile units on all processors, the first ones first, while the context lasts.
-
-    Of several errors, that of the first unit is raised.
-
-    Args:
-        what: name of the work, for progress.
-        units: each with its compiler.
-        known: the objects that need not be compiled. None if this unit has no object.
-    """
-    # Here, because most builds compile nothing: pools of threads take a while to import.
-    from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-
-    done = itertools.count(1)
-    with activity(what, len(units)) as step, ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = [
-            Future[Object]() if made else pool.submit(compiler.compile, unit)
-            for (compiler, unit), made in zip(units, known, strict=True)
-        ]
-        for job, made in zip(jobs, known, strict=True):
-            if made is not None:
-                job.set_result(made)
-
-        def wait(first: int, end: int) -> list[Object]:
-            for job in as_completed(jobs[first:end]):
-                if job.exception() is not None:
-                    break
-                step(next(done))
-            return [job.result() for job in jobs[first:end]]
-
-        try:
-            yield wait
-        except BaseException as error:
-            pool.shutdown(wait=False, cancel_futures=True)
-            if isinstance(error, KeyboardInterrupt):  # a compiler may take minutes
-                for cc, _ in units:
-                    cc.stop()
-            raise

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from boardprof.base.errors import BuildError
 from boardprof.base.writing import check_is_file, unwritable
 from boardprof.target.cfunction import CFunction
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.toolchain.tools import Tools
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Firmware:
             on_note=on_note,
         )
         board.flags = self.flags
-        board.know(self.functions)
+        board.add_functions(self.functions)
         board.libc, board.compilers = self.libc, self.compilers
         board.files = self.sources
         return board
@@ -109,15 +109,7 @@ class Firmware:
 def write_image(firmware: Firmware, output: str | Path | None = None) -> Path:
     """Copy an image to a user's file, whole or not at all.
 
-    Args:
-        firmware: the built firmware.
-        output: the file; None takes the image's name, in the current folder.
-
-    Returns:
-        Where it is.
-
-    Raises:
-        UsageError, StorageError: it cannot be written there.
+    ``output``: the file; None takes the image's name, in the current folder.
     """
     if output is not None:
         check_is_file(os.fspath(output))
@@ -147,9 +139,6 @@ def sizes_of(spec: BoardSpec, files: Sequence[Path]) -> list[dict[str, int]] | N
     """Return bytes of text, data and bss of each file, as the board's ``size`` prints them.
 
     None if the board names no such program, or if it is not installed.
-
-    Raises:
-        BuildError: it fails.
     """
     program = shutil.which(spec.build.size or "")
     if program is None:

@@ -24,7 +24,7 @@ from boardprof.base.errors import (
     UsageError,
 )
 from boardprof.base.progress import activity
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.descriptions.launch import DEFAULT_BAUD, FlashSpec, filled
 from boardprof.target.toolchain.cache import Cache
 from boardprof.target.toolchain.compiler import Compiler
@@ -40,12 +40,7 @@ _POLL_S = 0.05
 
 
 def check_flashable(spec: BoardSpec, port: str | None = None) -> FlashSpec:
-    """Return how the board is flashed.
-
-    Raises:
-        UsageError: it needs no flashing; its board.toml does not say how; or the tool needs a
-            port and none is given.
-    """
+    """Return how the board is flashed."""
     if spec.at_port().launch.kind != "serial":
         raise UsageError(
             f"{spec.name} needs no flashing: boardprof starts it with its firmware.",
@@ -73,21 +68,8 @@ def flash(
 ) -> None:
     """Write ``image`` to a board, reset it, and wait until its port is there again.
 
-    Args:
-        spec: the board.
-        image: an ELF file.
-        port: where the board will be reached, for tools that use it, too.
-        output: file descriptor for the tool's output, so that its progress is visible; None keeps
-            the output for the error message.
-        on_command: gets each command before it runs.
-
-    Raises:
-        UsageError: the board cannot be flashed, or the image does not exist.
-        MissingToolError: the tool is missing, or the toolchain that must convert the image.
-        BuildError: the image cannot be converted.
-        BoardError: the tool fails; most often it does not find the board.
-        BusyError: another program has the port; nothing was flashed.
-        BoardTimeoutError: the tool does not end in time.
+    ``output``: file descriptor for the tool's output, so that its progress is visible; None keeps
+    the output for the error message.
     """
     how = check_flashable(spec, port)
     if not image.is_file():

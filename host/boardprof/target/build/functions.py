@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The functions of the user's code: those that a firmware offers, and those that it cannot.
 
-A static function that nothing calls is not in the object: the compiler drops it silently.
-`unoffered` therefore compiles the sources once more, as ``--keep`` would, when an error is to be
-explained or somebody asks for all. pyelftools is imported only when objects are read: that takes
+A static function that nothing calls is not in the object: the compiler drops it silently. So
+`discarded_functions` compiles the sources once more, as ``--no-inline`` would, when an error is to
+be explained or somebody asks for all. pyelftools is imported only when objects are read: that takes
 longer than a build from the cache.
 """
 
@@ -35,7 +35,7 @@ from boardprof.target.cfunction import (
     function_from_json,
     function_to_json,
 )
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.descriptions.build_and_guard import agent_options
 from boardprof.target.elf.object_file import global_functions, images, local_functions, read_image
 from boardprof.target.toolchain.cache import Cache, FileHashes, digest
@@ -59,15 +59,7 @@ def read_functions(
     flags: UserFlags,
     sources: Sequence[Path],
 ) -> tuple[list[CFunction], list[HiddenFunction]]:
-    """Return the functions, with a reason if the board's agent cannot call them, and the hidden.
-
-    Args:
-        spec: the board.
-        cache: remembers the functions of objects.
-        objects: the user's.
-        flags: which static functions are made global.
-        sources: the sources of the objects, and the user's own objects.
-    """
+    """Return the functions, with a reason if the board's agent cannot call them, and the hidden."""
     names = [[made.path.name, made.sha256] for made in objects]
     place = ("functions", digest(2, _readers(), names, flags.keep) + ".json")
     known = cache.read(*place)
@@ -105,37 +97,23 @@ def _readers() -> list[str | None]:
 
 
 @dataclass(frozen=True)
-class Unoffered:
-    """The functions that no firmware offers.
-
-    Attributes:
-        static: functions that ``keep`` would make callable.
-        mains: the sources that define main.
-    """
+class Discarded:
+    """The functions that no firmware offers."""
 
     static: tuple[HiddenFunction, ...] = ()
     mains: tuple[Path, ...] = ()
 
 
-def unoffered(
+def discarded_functions(
     spec: BoardSpec,
     sources: Sequence[str | Path],
     options: BuildOptions,
     name: str | None = None,
     verbose: Callable[[str], None] | None = None,
-) -> Unoffered:
+) -> Discarded:
     """Compile C sources so that nothing is discarded; a source that fails is left out.
 
-    Args:
-        spec: the board.
-        sources: as for a build.
-        options: as for a build.
-        name: the only function of interest, which may be inline; None for all that are not inline.
-        verbose: gets each command before it runs.
-
-    Raises:
-        UsageError: a source does not exist.
-        MissingToolError: the board's compiler, or its C library, is not installed.
+    ``name``: the only function of interest, which may be inline; None for all that are not inline.
     """
     flags = user_flags(options)
     files = [
@@ -144,7 +122,7 @@ def unoffered(
         if language(file) == "c" and (name is None or names_one_of(file.read_bytes(), [name]))
     ]
     if not files or flags.lto:
-        return Unoffered()
+        return Discarded()
     compiler = Compiler(spec.build.cc, spec.build.package, Cache(), verbose)
     libc = find_libc(spec, compiler)
     cflags = None if libc is None else libc.cflags
@@ -160,7 +138,7 @@ def unoffered(
         found, has_main = _read(made.path)
         static += [each for each in found if name is None or each.name == name]
         mains += [file] if has_main else []
-    return Unoffered(tuple(static), tuple(mains))
+    return Discarded(tuple(static), tuple(mains))
 
 
 def _read(path: Path) -> tuple[list[HiddenFunction], bool]:
@@ -187,17 +165,7 @@ def check_kept(
 ) -> None:
     """Check that each function that the user wants to keep is there.
 
-    Args:
-        flags: the user's.
-        files: the sources.
-        offered: the functions that the sources offer now.
-        hidden: functions that they do not offer: name -> source.
-        brought: objects and libraries that were compiled elsewhere.
-
-    Raises:
-        UsageError: its file is not among the sources.
-        UnknownNameError: the function does not exist.
-        BuildError: it could not be kept.
+    ``hidden``: functions that they do not offer: name -> source.
     """
     for each in flags.keep:
         at, _, name = each.rpartition(":")

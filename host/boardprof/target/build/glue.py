@@ -61,11 +61,7 @@ _RETURNS = {
 def fit(fn: CFunction, *, slot_bytes: int, mtu: int, arena: int) -> CFunction:
     """Return the function, with a reason if this agent cannot call it.
 
-    Args:
-        fn: the function.
-        slot_bytes: the agent's BP_CFG_SLOT_BYTES.
-        mtu: the agent's BP_CFG_MTU, bytes.
-        arena: the agent's BP_CFG_ARENA, bytes; 0 if absent.
+    ``arena``: the agent's BP_CFG_ARENA, bytes; 0 if absent.
     """
     if fn.reason is not None:
         return fn
@@ -130,12 +126,7 @@ def table_source(
 ) -> str:
     """Return the text of ``bp_table.c``.
 
-    Args:
-        board: the board's name.
-        functions: functions that cannot be called are left out.
-        collectors: names as in ``bp_collector_<name>``, at most 8.
-        build_id: 8 bytes.
-        mtu: the agent's BP_CFG_MTU, bytes.
+    ``collectors``: names as in ``bp_collector_<name>``, at most 8.
     """
     callable_ = [fn for fn in functions if fn.reason is None]
     has_pointers = any(map(_needs_pointers, callable_))

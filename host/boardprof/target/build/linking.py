@@ -9,62 +9,45 @@ others can be measured.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from boardprof.base.errors import BuildError
 from boardprof.base.resources import runtime_dir
-from boardprof.target.build.build_errors import explain, libraries_in, undefined_symbols
-from boardprof.target.build.build_options import UserFlags, linker_files
+from boardprof.target.build.build_errors import (
+    UndefinedError,
+    link_error,
+    nothing_left,
+    undefined_symbols,
+)
+from boardprof.target.build.build_options import UserFlags
 from boardprof.target.build.sources import HEAP_FUNCTIONS, Libc, has_heap, libc_units
-from boardprof.target.build.symbol_renaming import with_own_memory
+from boardprof.target.build.symbol_renaming import with_own_memcpy
 from boardprof.target.cfunction import CFunction
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.build_and_guard import agent_options
-from boardprof.target.elf.object_file import global_names, images, is_library, read_image
+from boardprof.target.descriptions.board import BoardSpec
+from boardprof.target.elf.object_file import (
+    LOCAL,
+    WEAK,
+    Image,
+    defining,
+    global_names,
+    images,
+    is_library,
+    read_image,
+    symbols,
+)
 from boardprof.target.toolchain.cache import Cache, digest
 from boardprof.target.toolchain.compiler import Compiler, LinkFailure, Object
 
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
 
-_TOO_LARGE = r"The program (needs|is|leaves) | has no room in "
-_SMALLER = "compile with -Os, use smaller arrays, or build fewer of the files"
-_OTHER_MEMORY = r" (?:of|the) (?!(?:ram|data|dram|memory)\b)\w+(?: of |;)"
-"""A memory that is not the RAM, in an explanation."""
-
-_MOST = 8  # names in a message
 
 _T = TypeVar("_T")
 _CONSTRUCTORS = (".preinit_array", ".init_array", ".ctors")  # names of sections
-
-
-class UndefinedError(BuildError):
-    """An image did not link because ``symbols`` are not defined.
-
-    ``libraries`` may need them too: the user's besides the sources, and the C library's. ``uses``
-    has the first place that uses each symbol; it is empty if that does not explain the error.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        symbols: frozenset[str],
-        libraries: tuple[Path, ...],
-        hint: str | None,
-        uses: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
-        """Keep the symbols and the libraries beside the message."""
-        super().__init__(message, hint=hint)
-        self.uses = uses
-        self.symbols = symbols
-        self.libraries = libraries
 
 
 @dataclass(frozen=True)
@@ -72,12 +55,7 @@ class Linker:
     """How a board's images are linked.
 
     Attributes:
-        spec: the board.
-        compiler: drives the linker.
-        cache: remembers which images need the C library.
-        flags: the user's.
         libc: the C library, if the board has one that is linked on demand and may be used.
-        cplusplus: whether there is C++ among the sources.
         fallback: the last library, with the functions that a compiler calls on its own. Not used
             if there is a C library: a function's count must not depend on its neighbours.
         no_libc: how to get a C library, for a hint; None if the board has none.
@@ -99,18 +77,7 @@ class Linker:
         key: str,
         hidden: Mapping[str, str],
     ) -> tuple[Path, str | None]:
-        """Return the image, and the C library in it as `Firmware.libc` has it.
-
-        Args:
-            objects: the agent's and the user's, in the order of the link.
-            archives: the user's static libraries.
-            key: digest of all else that the image depends on.
-            hidden: static functions, for a hint: name -> source.
-
-        Raises:
-            UndefinedError: symbols are missing. The message is in plain words, then the linker's.
-            BuildError: it does not link for another reason; likewise.
-        """
+        """Return the image, and the C library in it as `Firmware.libc` has it."""
         made = [each.sha256 for each in (*objects, *archives)]
         place = ("libc", digest(made, key, self.flags.linker, self.libc and self.libc.version))
         if self.libc is None or self.cache.read(*place) is None:
@@ -119,11 +86,11 @@ class Linker:
                 return image, "none" if self.spec.build.freestanding else None
             except LinkFailure as error:
                 if self.libc is None or not undefined_symbols(error.output):
-                    raise self._explained(error, archives, hidden) from error
+                    raise self._error(error, archives, hidden) from error
         try:
             image = self._link(objects, archives, key, self.libc)
         except LinkFailure as error:
-            raise self._explained(error, archives, hidden) from error
+            raise self._error(error, archives, hidden) from error
         self.cache.write("", *place)
         return image, self.spec.build.libc
 
@@ -149,7 +116,7 @@ class Linker:
             assert board.libc is not None
             before += libc.before
             tie = [self.compiler.compile(unit) for unit in libc_units(self.spec, libc.cflags)]
-            objects = [*objects, *with_own_memory(self.compiler, tie)]
+            objects = [*objects, *with_own_memcpy(self.compiler, tie)]
         after = [*self.flags.linker, *board.ldflags]
         is_hosted = self.cplusplus and not board.freestanding
         after += ["-lstdc++"] if is_hosted and self.compiler.has_library("stdc++") else []
@@ -173,63 +140,11 @@ class Linker:
             folders=arch,
         )
 
-    def _explained(
+    def _error(
         self, error: LinkFailure, archives: Sequence[Object], hidden: Mapping[str, str]
     ) -> BuildError:
-        said = explain(error.output, self.spec, tuple(hidden))
-        if said is None:
-            return error
-        text = str(error).partition(":\n")[2]
-        message = f"{error.image} does not link: {said}\n{text}"
-        symbols = frozenset(undefined_symbols(error.output))
-        if not symbols:
-            return BuildError(message, hint=_smaller(said, self.spec))
-        sources = {made.path for made in archives}
-        named = [path for path in linker_files(self.flags.linker) if is_library(path)]
-        others = [path for path in libraries_in(error.output) if path not in sources]
-        users = {path.resolve() for path in named}
-        hint = None
-        if sources & set(libraries_in(error.output)):
-            hint = "a library among the sources is linked whole, so that all its functions can be "
-            hint += "called; from a library in --ldflags only what the sources need is linked"
-        elif self.libc is None and self.no_libc is not None:
-            hint = self.no_libc
-        elif any(path.resolve() not in users for path in others):
-            hint = "the C library needs this from an operating system, but the board has none. "
-            hint += "Leave out what calls it, or define it in a file of your own and give that "
-            hint += "file with --source"
-        elif others:
-            hint = (
-                "a library needs it: in --ldflags, name the library that defines it after that "
-                "library"
-            )
-        libraries_ = tuple(dict.fromkeys([*named, *others]))
-        uses = {}
-        if hint is None and "--keep" not in said and "malloc needs" not in said:
-            uses = {
-                symbol: users[0].rpartition(" in ")[2] if users else ""
-                for symbol, users in undefined_symbols(error.output).items()
-            }
-            hint = source_hint(len(symbols))
-        return UndefinedError(message, symbols=symbols, libraries=libraries_, hint=hint, uses=uses)
-
-
-def _smaller(said: str, spec: BoardSpec) -> str | None:
-    """Return what makes a program smaller; None if its size is not the fault."""
-    if not re.search(_TOO_LARGE, said):
-        return None
-    if re.search(_OTHER_MEMORY, said):
-        return _SMALLER
-    arena = {**agent_options(), **spec.build.config}["arena"]
-    agents = f" (the agent's arena takes {arena:,} bytes of the RAM)" if arena else ""
-    return f"use smaller arrays, or build fewer of the files{agents}"
-
-
-def source_hint(symbols: int = 1) -> str:
-    """Return what defines missing symbols, for an error."""
-    if symbols == 1:
-        return "give the file that defines it with --source, or its library with --ldflags"
-    return "give the files that define them with --source, or their libraries with --ldflags"
+        no_libc = self.no_libc if self.libc is None else None
+        return link_error(error, self.spec, self.flags, archives, hidden, no_libc)
 
 
 def _scripts(spec: BoardSpec) -> tuple[Path, ...]:
@@ -237,7 +152,7 @@ def _scripts(spec: BoardSpec) -> tuple[Path, ...]:
     return tuple(sorted((runtime_dir() / "libc" / str(spec.build.libc)).glob("*.ld")))
 
 
-def link_what_can_be(
+def link_without_missing(
     cache: Cache,
     functions: Sequence[CFunction],
     objects: Sequence[Path],
@@ -246,20 +161,9 @@ def link_what_can_be(
 ) -> tuple[_T, list[CFunction], dict[str, str]]:
     """Link with as many functions as possible.
 
-    Args:
-        cache: remembers which functions had to be left out.
-        functions: the user's.
-        objects: the files that have them.
-        build_id: of the image.
-        link: links an image with a table of the functions that have no reason.
-
     Returns:
         The result of ``link``, the functions, and a map from each function left out to the symbol
         that it needs, such as ``times (for clock)`` if a library's ``clock`` needs it.
-
-    Raises:
-        UndefinedError: no function would be left, or the symbol is needed elsewhere.
-        BuildError: the link fails for another reason.
     """
     place = ("undefined", build_id.hex() + ".json")
     known = cache.read(*place)
@@ -270,52 +174,21 @@ def link_what_can_be(
     try:
         return link(functions), list(functions), {}
     except UndefinedError as error:
-        from boardprof.target.elf.references import (
-            functions_needing,  # pyelftools takes a while to import
-        )
-
-        needing = {
-            name: need.symbol + (f" (for {need.through})" if need.through else "")
-            for name, need in functions_needing(objects, error.symbols, error.libraries).items()
+        needing = _functions_needing(error.symbols, objects, error.libraries)
+        missing = {
+            fn.name: needing[name]
+            for fn in functions
+            for name in (fn.check, fn.setup, fn.symbol)  # of several, the last is shown
+            if fn.reason is None and name in needing
         }
-        needs = {fn.name: _needs(fn, needing) for fn in functions if fn.reason is None}
-        missing = {name: symbol for name, symbol in needs.items() if symbol is not None}
         offered = [_without(fn, missing) for fn in functions]
         if not missing or all(fn.reason for fn in offered):
             if not missing or not error.uses:
                 raise
-            raise _nothing_left(error, missing) from error
+            raise nothing_left(error, missing) from error
     linked = link(offered)
     cache.write(json.dumps(missing), *place)
     return linked, offered, missing
-
-
-def _nothing_left(error: UndefinedError, missing: Collection[str]) -> UndefinedError:
-    """Return the error for sources whose functions all need missing symbols."""
-    symbols = [f"{symbol} ({place})" if place else symbol for symbol, place in error.uses.items()]
-    is_one = len(symbols) == 1
-    return UndefinedError(
-        f"{_listed([*missing])} {'needs' if len(missing) == 1 else 'need'} {_listed(symbols)}, "
-        f"which {'is' if is_one else 'are'} not defined.",
-        symbols=error.symbols,
-        libraries=error.libraries,
-        hint=error.hint,
-        uses=error.uses,
-    )
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Return names as a list; of many, the first ones and the number of the others."""
-    shown = [*names[:_MOST]]
-    if len(names) > _MOST:
-        shown.append(f"{len(names) - _MOST} more")
-    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
-
-
-def _needs(fn: CFunction, needing: dict[str, str]) -> str | None:
-    """Return the missing symbol that a function, its set-up or its check needs."""
-    hooks = (fn.symbol, fn.setup, fn.check)
-    return next((needing[name] for name in hooks if name in needing), None)
 
 
 def _without(fn: CFunction, missing: dict[str, str]) -> CFunction:
@@ -332,18 +205,7 @@ def check_constructors(
     inputs: Sequence[Object],
     offered: Collection[str],
 ) -> None:
-    """Check that an image has no code to be run before main on a board that runs none.
-
-    Args:
-        spec: the board.
-        cache: remembers the images without such code.
-        image: in the cache.
-        inputs: the user's objects and libraries.
-        offered: functions that the image calls.
-
-    Raises:
-        BuildError: it has.
-    """
+    """Check that an image has no code to be run before main on a board that runs none."""
     place = ("constructors", image.parent.name)
     if not spec.build.freestanding or cache.read(*place) is not None:
         return
@@ -375,12 +237,102 @@ def _constructing(paths: Sequence[Path], offered: Collection[str]) -> list[str]:
 
 
 def _names_and_constructors(named: bool, elf: ELFFile) -> tuple[list[tuple[str, bool]], bool]:
-    return list(global_names(elf)) if named else [], _has_constructors(elf)
-
-
-def _has_constructors(elf: ELFFile) -> bool:
-    return any(
+    names = list(global_names(elf)) if named else []
+    return names, any(
         section.data_size and f"{section.name}.".startswith(f"{kind}.")
         for section in elf.iter_sections()
         for kind in _CONSTRUCTORS
     )
+
+
+# -- functions that need a symbol --------------------------------------------------------------
+#
+# Each function has a section of its own (``-ffunction-sections``), so what a section refers to is
+# what the function in it needs. In objects that were compiled without, a function needs what its
+# neighbours need. Only the members of libraries that a function leads to are read.
+
+_ALLOCATED = 2  # SHF_ALLOC
+_Section = tuple[int, int]  # which image, and the section's index in it
+
+
+class _References:
+    """The references between the sections of all images that were read."""
+
+    def __init__(self, libraries: Sequence[Path]) -> None:
+        self.functions: dict[str, _Section] = {}
+        self._defined: dict[str, _Section] = {}
+        self._uses: dict[_Section, dict[_Section | str, None]] = {}  # in the objects' order
+        self._of_library: set[str] = set()
+        self._images = 0
+        self._unread: dict[str, Image] = {}
+        for path in libraries:
+            for name, member in defining(path).items():
+                label = f"{path.name}({member.name})"
+                self._unread.setdefault(name, Image(label, path, member.content, in_library=True))
+
+    def add(self, image: Image) -> None:
+        """Add an image."""
+        read_image(image, partial(self._read, self._images))
+        self._images += 1
+
+    def needed(self, function: str, symbols: Collection[str]) -> str | None:
+        """Return the first of ``symbols`` that a function needs, itself or through others.
+
+        If a library's function needs it, its name is added: ``times (for clock)``.
+        """
+        start = self.functions[function]
+        todo: list[tuple[_Section, str | None]] = [(start, None)]
+        seen = {start}
+        while todo:
+            section, through = todo.pop()
+            for target in self._uses.get(section, ()):
+                if isinstance(target, str) and target in symbols:
+                    return f"{target} (for {through})" if through else target
+                found = self._section(target)
+                if found is not None and found not in seen:
+                    seen.add(found)
+                    library = isinstance(target, str) and target in self._of_library
+                    todo.append((found, through or (str(target) if library else None)))
+        return None
+
+    def _section(self, target: _Section | str) -> _Section | None:
+        """Return the section of a target; a library's member is read when it is first needed."""
+        if not isinstance(target, str):
+            return target
+        if target not in self._defined and target in self._unread:
+            before = self._defined.keys() | set()
+            self.add(self._unread[target])
+            self._of_library |= self._defined.keys() - before
+        return self._defined.get(target)
+
+    def _read(self, number: int, elf: ELFFile) -> None:
+        table = symbols(elf)
+        for symbol in table:
+            if symbol.is_in_section and symbol.bind != LOCAL:
+                self._defined.setdefault(symbol.name, (number, symbol.section))
+                if symbol.is_function:
+                    self.functions.setdefault(symbol.name, (number, symbol.section))
+        section: Any
+        for section in elf.iter_sections():
+            if section["sh_type"] not in ("SHT_REL", "SHT_RELA"):
+                continue
+            if not elf.get_section(section["sh_info"])["sh_flags"] & _ALLOCATED:
+                continue  # debug information: it has many
+            uses = self._uses.setdefault((number, section["sh_info"]), {})
+            for relocation in section.iter_relocations():
+                symbol = table[relocation["r_info_sym"]]
+                if symbol.bind == WEAK and not symbol.is_defined:
+                    continue  # it may be missing
+                own = symbol.is_in_section and symbol.bind == LOCAL
+                uses[(number, symbol.section) if own else symbol.name] = None
+
+
+def _functions_needing(
+    symbols: Collection[str], objects: Sequence[Path], libraries: Sequence[Path]
+) -> dict[str, str]:
+    """Return the global functions of ``objects`` that need one of ``symbols``, and which."""
+    references = _References(libraries)
+    for image in (image for path in objects for image in images(path)):
+        references.add(image)
+    needs = {name: references.needed(name, symbols) for name in sorted(references.functions)}
+    return {name: need for name, need in needs.items() if need is not None}

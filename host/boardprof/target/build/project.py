@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from elftools.elf.elffile import ELFFile
 
 from boardprof.base.errors import BuildError, UsageError
 from boardprof.base.resources import runtime_dir
+from boardprof.base.writing import unwritable
 from boardprof.target.build.glue import fit, table_source
 from boardprof.target.cfunction import CFunction
 from boardprof.target.descriptions.build_and_guard import agent_options
@@ -33,13 +35,7 @@ _MOST_COLLECTORS = 8
 def registered(objects: Sequence[Path], config: Mapping[str, int] | None = None) -> list[CFunction]:
     """Return the functions that ``objects`` register, by name.
 
-    Args:
-        objects: objects and static libraries, compiled with ``-g``, of any machine.
-        config: the agent's options that differ from the default, in lower case, without BP_CFG_.
-
-    Raises:
-        BuildError: no function is registered; or one is missing, or cannot be called.
-        UsageError: a file is not an object.
+    ``config``: the agent's options that differ from the default, in lower case, without BP_CFG_.
     """
     names = sorted({name for path in objects for name in _marks(path)})
     if not names:
@@ -81,16 +77,7 @@ def project_table(
     options and the collectors. It does not cover the rest of the project's link: other objects and
     libraries, the link script, flags of the link and of the agent's files.
 
-    Args:
-        board: the name that the firmware tells the host.
-        objects: those that `registered` was given.
-        found: from `registered`.
-        collectors: names as in ``bp_collector_<name>``, at most 8.
-        config: as for `registered`.
-        also: further objects and libraries that the build id covers.
-
-    Raises:
-        UsageError: a name is invalid; a file of ``also`` cannot be read.
+    ``also``: further objects and libraries that the build id covers.
     """
     if not _BOARD.fullmatch(board):
         raise UsageError(
@@ -126,11 +113,7 @@ def _agent() -> dict[str, str]:
 
 
 def agent_config(defines: Sequence[str]) -> dict[str, int]:
-    """Return the agent's options from macros: ``BP_CFG_MTU=512`` is ``{"mtu": 512}``.
-
-    Raises:
-        UsageError: one is not an option of ``bp_config.h``, or has no number.
-    """
+    """Return the agent's options from macros: ``BP_CFG_MTU=512`` is ``{"mtu": 512}``."""
     known = agent_options()
     config: dict[str, int] = {}
     for define in defines:
@@ -200,3 +183,52 @@ def _listed(objects: Sequence[Path]) -> str:
     names = [path.name for path in objects[:3]]
     more = len(objects) - len(names)
     return ", ".join(names) + (f" and {more} more" if more else "")
+
+
+# -- a library for the Arduino IDE ---------------------------------------------------------------
+
+
+SIZES = {
+    "mtu": 128,
+    "rx_bytes": 64,
+    "arena": 256,
+    "handles": 4,
+    "slot_bytes": 32,
+    "active_collectors": 1,
+    "state_bytes": 16,
+}
+"""Options for a board with 2 KB of RAM, an Uno; Arduino's Serial has 64 bytes."""
+
+_SOURCES = (
+    "src/bp_*.[ch]",
+    *("arch/avr/bp_avr_timer.c", "arch/avr/bp_avr_guard.c", "arch/avr/bp_rom.c", "arch/avr/*.h"),
+    "collectors/bp_timer16.c",
+    "arduino/bp_*",
+)
+_LEFT_OUT = ("bp_main.c", "bp_mem.c")
+_GUARD = "#define BOARDPROF_BP_CONFIG_H\n"
+
+
+def write_arduino_library(folder: Path, config: Mapping[str, int]) -> dict[str, int]:
+    """Write the library and return its options."""
+    if folder.exists():
+        raise UsageError(f"{folder} already exists.", hint="remove it, or give another folder")
+    options = {**SIZES, **config}
+    runtime = runtime_dir()
+    try:
+        source = folder / "src"
+        shutil.copytree(runtime / "include" / "boardprof", source / "boardprof")
+        for pattern in _SOURCES:
+            for path in sorted(runtime.glob(pattern)):
+                if path.name not in _LEFT_OUT:
+                    shutil.copy(path, source)
+        shutil.copy(runtime / "arduino" / "boardprof.h", source)
+        shutil.copy(runtime / "arduino" / "library.properties", folder)
+        shutil.copytree(runtime / "arduino" / "examples", folder / "examples")
+        header = source / "boardprof" / "bp_config.h"
+        lines = "".join(f"#define BP_CFG_{name.upper()} {n}\n" for name, n in options.items())
+        text = header.read_text(encoding="utf-8")
+        header.write_text(text.replace(_GUARD, f"{_GUARD}\n{lines}", 1), encoding="utf-8")
+    except OSError as error:
+        raise unwritable(folder, error) from error
+    return options

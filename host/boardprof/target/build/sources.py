@@ -12,7 +12,7 @@ from pathlib import Path
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.resources import runtime_dir
 from boardprof.target.build.build_options import UserFlags
-from boardprof.target.descriptions.board_file import BOARD_FILE, BoardSpec
+from boardprof.target.descriptions.board import BOARD_FILE, BoardSpec
 from boardprof.target.toolchain.cache import FileHashes
 from boardprof.target.toolchain.compile_unit import Unit, is_tracked
 from boardprof.target.toolchain.compiler import Compiler
@@ -48,13 +48,7 @@ HEAP_FUNCTIONS = (
 
 @dataclass(frozen=True)
 class Sources:
-    """The user's files, each once, absolute, and in the given order.
-
-    Attributes:
-        files: C, C++ and assembler.
-        objects: compiled ones.
-        archives: static libraries.
-    """
+    """The user's files, each once, absolute, and in the given order."""
 
     files: tuple[Path, ...]
     objects: tuple[Path, ...]
@@ -79,12 +73,7 @@ def language(path: Path) -> str:
 
 
 def find_sources(named: Sequence[str | Path]) -> Sources:
-    """Return the named files; a folder stands for the sources in it.
-
-    Raises:
-        UsageError: a file does not exist, its kind is unknown, a folder has no sources, or there
-            is a line break in a path.
-    """
+    """Return the named files; a folder stands for the sources in it."""
     found: dict[Path, str] = {}
     for source in map(Path, named):
         if not source.exists():
@@ -127,11 +116,7 @@ def _in_folder(folder: Path) -> list[Path]:
 def user_unit(spec: BoardSpec, file: Path, flags: UserFlags, libc: Sequence[str] | None) -> Unit:
     """Return the unit for a user's file; a main in it is renamed.
 
-    Args:
-        spec: the board.
-        file: absolute.
-        flags: the user's.
-        libc: flags that find the C library's headers; None if there is no C library.
+    ``libc``: flags that find the C library's headers; None if there is no C library.
     """
     board, kind = spec.build, language(file)
     # The options of the agent are for code that includes boardprof/bp.h.
@@ -187,11 +172,7 @@ def names_one_of(content: bytes, names: Sequence[str]) -> bool:
 
 
 def agent_units(spec: BoardSpec) -> list[Unit]:
-    """Return the agent's sources that the board needs, and the board's own.
-
-    Raises:
-        UnknownNameError: the architecture or a collector does not exist.
-    """
+    """Return the agent's sources that the board needs, and the board's own."""
     board, runtime = spec.build, runtime_dir()
     files = [
         path
@@ -221,12 +202,7 @@ def agent_units(spec: BoardSpec) -> list[Unit]:
 
 
 def libc_units(spec: BoardSpec, cflags: Sequence[str]) -> list[Unit]:
-    """Return the sources that tie the board's C library to the agent: output, heap and exit.
-
-    Args:
-        spec: the board, which has a C library.
-        cflags: flags that find the library's headers.
-    """
+    """Return the sources that tie the board's C library to the agent: output, heap and exit."""
     runtime = runtime_dir()
     paths = [runtime / "libc" / str(spec.build.libc) / "bp_libc.c"]
     paths += [runtime / _HEAP] if has_heap(spec) else []
@@ -237,11 +213,7 @@ def libc_units(spec: BoardSpec, cflags: Sequence[str]) -> list[Unit]:
 
 
 def with_heap(spec: BoardSpec) -> BoardSpec:
-    """Return a board whose firmware has malloc and free as probes.
-
-    Raises:
-        UsageError: it has no probes.
-    """
+    """Return a board whose firmware has malloc and free as probes."""
     config = spec.build.config
     if not config.get("trace"):
         raise UsageError(
@@ -319,14 +291,7 @@ def link_inputs(spec: BoardSpec) -> dict[str, str | None]:
 
 @dataclass(frozen=True)
 class Libc:
-    """The C library of a board without an operating system.
-
-    Attributes:
-        cflags: flags that find its headers.
-        before: for the link, before the objects.
-        after: for the link, after the objects.
-        version: changes with the library.
-    """
+    """The C library of a board without an operating system."""
 
     cflags: tuple[str, ...]
     before: tuple[str, ...]

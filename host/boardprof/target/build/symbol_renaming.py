@@ -40,16 +40,7 @@ def names_to_change(
 ) -> list[str]:
     """Return the names that the user's code defines and the agent uses but does not define.
 
-    Args:
-        cache: remembers the answer, and the names in each file for the next one.
-        agent: its objects.
-        user: the user's objects and libraries.
-        lto: whether code is compiled at link time: then nothing can be renamed.
-        also: names that the agent uses, besides those in its objects.
-
-    Raises:
-        BuildError: there are such names, and they cannot be changed.
-        UsageError: a file is damaged.
+    ``lto``: whether code is compiled at link time: then nothing can be renamed.
     """
     hashes = ([m.sha256 for m in made] for made in (agent, user))
     place = ("names", digest(_FORMAT, *hashes, sorted(also)))
@@ -74,11 +65,7 @@ def renamed(
     names: Collection[str],
     prefix: str = "bp_user_",
 ) -> list[Object]:
-    """Return objects and libraries in which ``poll`` has become ``bp_user_poll``.
-
-    Raises:
-        BuildError: objcopy fails.
-    """
+    """Return objects and libraries in which ``poll`` has become ``bp_user_poll``."""
     changed = []
     for made in objects:
         content = made.path.read_bytes()
@@ -88,7 +75,7 @@ def renamed(
     return changed
 
 
-def parts_of(library: Path) -> list[Object]:
+def thin_members(library: Path) -> list[Object]:
     """Return a library; for a thin one, the objects that it names."""
     parts = [path for path in outside(library) if path.is_file()]
     return [Object.of(path) for path in parts or [library]]
@@ -97,17 +84,7 @@ def parts_of(library: Path) -> list[Object]:
 def renamed_libraries(
     compiler: Compiler, cache: Cache, paths: Sequence[Path], names: Collection[str]
 ) -> dict[Path, Path]:
-    """Return renamed copies of the libraries that define one of ``names``.
-
-    Args:
-        compiler: whose objcopy is taken.
-        cache: remembers what libraries define.
-        paths: libraries of the linker's flags.
-        names: as for `renamed`.
-
-    Raises:
-        BuildError: such a library cannot be changed.
-    """
+    """Return renamed copies of the libraries that define one of ``names``."""
     copies = {}
     for path in paths if names else ():
         made = Object.of(path)
@@ -115,7 +92,7 @@ def renamed_libraries(
             [new] = renamed(compiler, [made], names)
             if new != made:
                 copies[path] = new.path
-        elif clash := names_to_change(cache, [], parts_of(path), False, names):
+        elif clash := names_to_change(cache, [], thin_members(path), False, names):
             raise BuildError(
                 f"{path} defines {clash[0]}, which the agent also calls. The symbol can only be "
                 "renamed in a complete static library.",
@@ -147,12 +124,8 @@ def _names(path: Path) -> str:
     return json.dumps([sorted(defined), sorted(used)])
 
 
-def with_own_memory(compiler: Compiler, agent: Sequence[Object]) -> list[Object]:
-    """Return the agent's objects, which define and call ``bp_memcpy`` and the like.
-
-    Raises:
-        BuildError: objcopy fails.
-    """
+def with_own_memcpy(compiler: Compiler, agent: Sequence[Object]) -> list[Object]:
+    """Return the agent's objects, which define and call ``bp_memcpy`` and the like."""
     return renamed(compiler, agent, _NAMES, "bp_")
 
 
@@ -160,13 +133,6 @@ def fallback_library(compiler: Compiler, agent: Sequence[Object]) -> Object | No
     """Return the library with the plain names; None if the agent has no such functions.
 
     They are weak, because the user may have defined some of the four.
-
-    Args:
-        compiler: whose objcopy and ar are taken.
-        agent: its objects as they were compiled.
-
-    Raises:
-        BuildError: objcopy or ar fails.
     """
     own = next((made for made in agent if made.path.name == _OBJECT), None)
     if own is None:
@@ -182,16 +148,8 @@ def edited(
 ) -> list[Object]:
     """Return objects and libraries with main renamed, and with kept functions made global.
 
-    Args:
-        compiler: whose objcopy is taken.
-        objects: the user's.
-        flags: the user's.
-        kept: for each of the first objects, the static functions that become global. They were
-            compiled for any caller; in other objects the compiler may have specialised them.
-
-    Raises:
-        UsageError: functions are to be kept, and code is compiled at link time.
-        BuildError: objcopy fails.
+    ``kept``: for each of the first objects, the static functions that become global. They were
+    compiled for any caller; in other objects the compiler may have specialised them.
     """
     if flags.keep and flags.lto:
         raise UsageError(

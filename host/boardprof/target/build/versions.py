@@ -30,7 +30,7 @@ from boardprof.target.build.sources import (
 )
 from boardprof.target.build.symbol_renaming import edited
 from boardprof.target.cfunction import CFunction
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.elf.functions import functions
 from boardprof.target.elf.identity import check_machine
 from boardprof.target.toolchain.cache import Cache, digest
@@ -48,14 +48,10 @@ class Version:
     """A compiled version of a function.
 
     Attributes:
-        function: as its source has it.
         name: in the image.
         code: digest of its machine code and data, without debug information. Equal for sources that
             compile to the same code.
         made: its object, renamed; None if it is built alone.
-        sources: its files.
-        options: of its compilation.
-        headers: all files that it was compiled from, as far as the compiler tells.
     """
 
     function: CFunction
@@ -73,11 +69,7 @@ class Version:
 
 
 class VersionBuilder:
-    """Compiles versions, on any thread, and links them.
-
-    Attributes:
-        spec: the board.
-    """
+    """Compiles versions, on any thread, and links them."""
 
     def __init__(
         self,
@@ -88,14 +80,7 @@ class VersionBuilder:
     ) -> None:
         """Find the board's tools; nothing is compiled yet.
 
-        Args:
-            spec: the board.
-            function: its name; None if each version has only one.
-            options: of the link. Libraries among the sources are linked whole.
-            verbose: gets each command before it runs.
-
-        Raises:
-            MissingToolError: the board's compiler is not installed.
+        ``function``: its name; None if each version has only one.
         """
         self.spec = spec
         self._function = function
@@ -131,17 +116,7 @@ class VersionBuilder:
         return self._cache.made(name, written, "candidates", digest(text)).resolve()
 
     def compile(self, sources: Sequence[Path], options: BuildOptions) -> Version:
-        """Compile a version.
-
-        Args:
-            sources: its files; objects were compiled by the user.
-            options: of its compilation.
-
-        Raises:
-            UsageError: a file does not exist, or an option is not valid.
-            UnknownNameError: it has no such function.
-            BuildError: it does not compile, or the board cannot call the function.
-        """
+        """Compile a version."""
         flags, found = user_flags(options), find_sources(sources)
         cflags = None if self._libc is None else self._libc.cflags
         units = [user_unit(self.spec, file, flags, cflags) for file in found.files]
@@ -175,9 +150,6 @@ class VersionBuilder:
         """Link versions of different code; one that is built alone comes alone.
 
         Versions that need a symbol which is not defined are left out, as `Firmware.missing` says.
-
-        Raises:
-            BuildError: they do not link.
         """
         if versions[0].is_alone:
             [only] = versions

@@ -29,15 +29,7 @@ def agent_options() -> Mapping[str, int]:
 
 
 def _check_config(table: TomlTable, config: Mapping[str, int]) -> None:
-    """Check ``build.config`` against the ``#error`` lines of ``bp_config.h``.
-
-    Args:
-        table: the table, for messages.
-        config: its content; other options have their defaults.
-
-    Raises:
-        UsageError: a value is out of range, or contradicts another one.
-    """
+    """Check ``build.config`` against the ``#error`` lines of ``bp_config.h``."""
     values = {**agent_options(), **config}
     for condition, message in _rules():
         if eval(condition, {"__builtins__": {}}, values):  # boardprof's own, not the user's
@@ -71,27 +63,18 @@ class BuildSpec:
     """How firmware for a board is compiled and linked: ``[build]``.
 
     Attributes:
-        cc: the compiler, found on PATH.
-        package: the Debian package that has ``cc``.
-        size: the program that prints the sizes of sections, None if absent.
         cflags: for every compilation and for the link, without paths.
         ldflags: for the link, after the objects; relative paths begin at the board's folder.
         arch: folder below the agent's ``arch/``, compiled and on the include path; None for a
             board that brings everything itself.
         sources: the board's own C and assembler files, relative to its folder.
-        link_script: relative to the board's folder.
-        collectors: names as in ``bp_<name>.c``.
         config: option of ``bp_config.h`` in lower case, without ``BP_CFG_``.
-        shared: link a shared library and no program.
         freestanding: without a libc: the agent brings what a compiler needs.
         own_main: ``main`` is in the board's sources, not in the agent.
         cxx: the C++ compiler; None derives its name from ``cc``.
         cxx_package: the Debian package that has it; ``package`` if None.
         libc: for functions that need a C library on a freestanding board: folder below the agent's
             ``libc/`` that ties the library to the agent. None if absent.
-        libc_package: the Debian package of the library.
-        libc_cflags: flags that find its headers and the library itself.
-        libc_ldflags: for a link with it, before the objects.
         libc_heap: bytes for ``malloc``; with 0, code that calls it does not link.
     """
 
@@ -179,7 +162,6 @@ class GuardSpec:
     """What a board's guard can do: ``[guard]``.
 
     Attributes:
-        catches: causes that end the call and not the board.
         missing: every other cause -> why the board cannot catch it.
     """
 
@@ -194,17 +176,7 @@ class GuardSpec:
 
 
 def read_guard(table: TomlTable | None, config: Mapping[str, int], build: TomlTable) -> GuardSpec:
-    """Read ``[guard]``.
-
-    Args:
-        table: the table, None if absent.
-        config: the agent's options; ``guard = 1`` turns the guard on.
-        build: the table ``[build]``, for messages.
-
-    Raises:
-        UsageError: a cause is unknown, given twice or missing, or the table and the option
-            contradict each other.
-    """
+    """Read ``[guard]``."""
     if table is None:
         if config.get("guard"):
             raise build.error(

@@ -33,7 +33,6 @@ class DerivedSpec:
     """A metric that is computed from others: an entry of ``[derived]``.
 
     Attributes:
-        kind: "Count", "Percent" or "Ratio".
         formula: over counters and events; a Percent's gives 100 for the whole.
     """
 
@@ -42,15 +41,7 @@ class DerivedSpec:
 
 
 def read_events(table: TomlTable, collectors: Sequence[str]) -> dict[str, dict[str, int]]:
-    """Read ``[events]``: collector -> event -> its code.
-
-    Args:
-        table: the table.
-        collectors: the board's; each key is one of them.
-
-    Raises:
-        UsageError: a collector is unknown, a name is invalid, or a code is out of range.
-    """
+    """Read ``[events]``: collector -> event -> its code."""
     found = {}
     for name in table.keys:
         events = table.table(name)
@@ -73,15 +64,7 @@ def read_events(table: TomlTable, collectors: Sequence[str]) -> dict[str, dict[s
 
 
 def read_derived(table: TomlTable, events: Container[str] = ()) -> dict[str, DerivedSpec]:
-    """Read ``[derived]``: metric -> how it is computed.
-
-    Args:
-        table: the table.
-        events: the board's; no metric may have the name of one.
-
-    Raises:
-        UsageError: as `TomlTable`; or a name is taken, or a formula is invalid.
-    """
+    """Read ``[derived]``: metric -> how it is computed."""
     for name in table.keys:
         if name in _RESERVED:
             raise table.error(name, "boardprof already uses this name")
@@ -107,17 +90,9 @@ def counted_names(
 ) -> tuple[str, ...] | None:
     """Return the names of all counters and events of a board.
 
-    Args:
-        folder: the board's.
-        collectors: ``build.collectors``.
-        events: from ``[events]``.
-
     Returns:
         None if they are only known once the board runs: a collector belongs to another package, or
         has its events by name.
-
-    Raises:
-        UsageError: the board's schema.py cannot be used.
     """
     # Here, because construct takes a while to import.
     from boardprof.wire.decode.schemas import board_layouts
@@ -138,9 +113,6 @@ def check_names(table: TomlTable, known: Sequence[str]) -> None:
     """Refuse keys of a table that are not among ``known``.
 
     A name may begin with its collector's, as in ``riscv_hpm.instructions``.
-
-    Raises:
-        UsageError: a key is unknown; the message has its line and the nearest known name.
     """
     for name in table.keys:
         if not _is_known(name, known):
@@ -148,11 +120,7 @@ def check_names(table: TomlTable, known: Sequence[str]) -> None:
 
 
 def check_formula(table: TomlTable, formula: Formula, known: Sequence[str]) -> None:
-    """Refuse a formula, the key ``formula`` of a table, with names that are not among ``known``.
-
-    Raises:
-        UsageError: as `check_names`, with a mark below the name.
-    """
+    """Refuse a formula, the key ``formula`` of a table, with names that are not among ``known``."""
     for name, at in zip(formula.names, formula.places, strict=True):
         if not _is_known(name, known):
             error = table.error("formula", f'"{name}" is not a count{_proposal(name, known)}')
@@ -176,7 +144,6 @@ class KnownWork:
 
     Attributes:
         function: takes its number of rounds, a ``uint32_t``, and returns nothing.
-        per_round: what is counted in each round, 1 or more.
     """
 
     function: str
@@ -188,7 +155,6 @@ class DoctorSpec:
     """Work for a board's own counters: ``[doctor]``.
 
     Attributes:
-        sources: the board's C files with such functions, relative to its folder.
         work: counter or event -> the function with a known count of it.
     """
 

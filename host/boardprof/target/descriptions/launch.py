@@ -16,11 +16,7 @@ DEFAULT_BAUD = 115200
 
 
 def placeholders(table: TomlTable, key: str, command: Sequence[str]) -> set[str]:
-    """Return the names in braces: placeholders for values known only when the command runs.
-
-    Raises:
-        UsageError: a brace is unmatched.
-    """
+    """Return the names in braces: placeholders for values known only when the command runs."""
     try:
         pieces = [piece for text in command for piece in string.Formatter().parse(text)]
     except ValueError as error:
@@ -36,11 +32,7 @@ def placeholders(table: TomlTable, key: str, command: Sequence[str]) -> set[str]
 def check_placeholders(
     table: TomlTable, key: str, command: Sequence[str], known: set[str]
 ) -> set[str]:
-    """Return the names in braces.
-
-    Raises:
-        UsageError: one is not among the known ones.
-    """
+    """Return the names in braces."""
     named = placeholders(table, key, command)
     if unknown := named - known:
         braces = ", ".join(f"{{{name}}}" for name in sorted(known))
@@ -64,10 +56,7 @@ class SimulatorSpec:
             ``{scratch}`` an empty folder, ``{runtime}`` the agent's folder, ``{python_package}``
             the folder of that package.
         program: the build's tool; another version of it causes a new build.
-        package: the Debian package that has ``program``.
         headers: header of a library -> the Debian package that has it.
-        python_package: a package of sources that the build needs, by its name for pip; None if
-            absent.
     """
 
     sources: tuple[str, ...]
@@ -100,12 +89,7 @@ def _read_simulator(table: TomlTable) -> SimulatorSpec:
 
 
 def simulator_sources(folder: Path, spec: SimulatorSpec) -> dict[str, Path]:
-    """Return the sources of a simulator, by names without the machine's paths.
-
-    Args:
-        folder: the board's.
-        spec: the board's ``[launch.simulator]``.
-    """
+    """Return the sources of a simulator, by names without the machine's paths."""
     return {name: path for source in spec.sources for name, path in _files(folder, source).items()}
 
 
@@ -127,11 +111,8 @@ class LaunchSpec:
         command: the child's command line; ``{image}`` is the firmware's path, ``{port}`` a TCP
             port, ``{simulator}`` the program that was built for it. Empty unless the kind is
             "process".
-        package: the Debian package that has the command's program.
         listen: who listens: "host" (the child connects to ``{port}``) or "board" (the child prints
             ``listening on HOST:PORT``); None unless the kind is "process".
-        baud: bits per second; None unless the kind is "serial".
-        simulator: how the emulator is built first; None if it is installed.
         record: options with which the emulator records a call: ``{plan}`` is the file that says
             what to record, ``{recorder}`` boardprof's plugin for QEMU. Empty if it cannot.
         recorder: "callgrind" if it records the calls of a child that is not an emulator; else None.
@@ -197,8 +178,6 @@ class PortSpec:
     """The real board, if the host otherwise starts an emulator of it: ``[port]``.
 
     Attributes:
-        clock: where its clock frequency comes from: "measured" or "declared".
-        baud: bits per second of a serial line.
         unsupported: counter name -> why the real board does not have it.
     """
 
@@ -208,15 +187,7 @@ class PortSpec:
 
 
 def read_port(table: TomlTable, kind: str) -> PortSpec:
-    """Read ``[port]``.
-
-    Args:
-        table: the table.
-        kind: the board's ``launch.kind``.
-
-    Raises:
-        UsageError: as `TomlTable`, or the host never starts the board.
-    """
+    """Read ``[port]``."""
     spec = PortSpec(
         clock=table.choice("clock", ("measured", "declared")),
         baud=_read_baud(table),
@@ -241,10 +212,8 @@ class FlashSpec:
         command: writes the firmware; ``{image}`` is the path of the ELF file, ``{bin}`` and
             ``{hex}`` of its converted forms, ``{port}`` the board's port. Runs in the board's
             folder.
-        package: the Debian package that has the command's program.
         reset: restarts the board if the command does not; with the same placeholders.
         settle_s: seconds from then until the board answers.
-        timeout_s: timeout of each command, seconds.
     """
 
     command: tuple[str, ...]
@@ -255,16 +224,7 @@ class FlashSpec:
 
 
 def read_flash(table: TomlTable, kind: str, *, has_port: bool) -> FlashSpec:
-    """Read ``[flash]``.
-
-    Args:
-        table: the table.
-        kind: the board's ``launch.kind``.
-        has_port: whether there is also a real board: ``[port]``.
-
-    Raises:
-        UsageError: as `TomlTable`, or the host only ever starts the board.
-    """
+    """Read ``[flash]``."""
     spec = FlashSpec(
         command=table.texts("command", None),
         package=table.take("package", str, None),

@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from boardprof.base.errors import BuildError, MissingToolError
-from boardprof.results.report.profile import Frame
+from boardprof.base.errors import BuildError, MissingToolError, UsageError
+from boardprof.target.elf.identity import build_id_of
 from boardprof.target.elf.object_file import code_address, functions_in, read_if_possible
 
 if TYPE_CHECKING:
@@ -56,12 +56,7 @@ def objdump_of(compiler: str) -> str:
 
 
 def disassembly(image: Path, objdump: str) -> dict[int, str]:
-    """Return the text of each instruction by its address; empty if ``objdump`` cannot be run.
-
-    Args:
-        image: an ELF file.
-        objdump: the program, see `objdump_of`.
-    """
+    """Return the text of each instruction by its address; empty if ``objdump`` cannot be run."""
     lines = _lines([objdump, "-d", "--no-show-raw-insn", str(image)])
     found = map(_INSTRUCTION.match, lines)
     return {int(each[1], 16): each[2].strip() for each in found if each is not None}
@@ -93,7 +88,6 @@ class Location:
     Attributes:
         path: of the file, as the compiler was given it; "" if only the function is known.
         line: counted from 1; 0 if not known.
-        function: its name, None if not known.
     """
 
     path: str
@@ -121,9 +115,7 @@ class Location:
 def locate(image: Path, pc: int) -> Location | None:
     """Return the place of ``pc`` in the sources, None if it is unknown.
 
-    Args:
-        image: an ELF file, best with ``-g``: a program, position-independent or not, or a library.
-        pc: an address as in the file, wherever the image was loaded.
+    ``pc``: an address as in the file, wherever the image was loaded.
     """
     function = read_if_possible(image, partial(_function_at, pc))
     path, line = _line_at(image, pc)
@@ -132,12 +124,7 @@ def locate(image: Path, pc: int) -> Location | None:
 
 @functools.cache
 def definition(image: Path, function: str) -> Location | None:
-    """Return where a function of an image begins, None if it is unknown.
-
-    Args:
-        image: as for `locate`.
-        function: its symbol.
-    """
+    """Return where a function of an image begins, None if it is unknown."""
     address = read_if_possible(image, partial(_address_of, function))
     return None if address is None else locate(image, address)
 
@@ -164,19 +151,11 @@ def _line_at(image: Path, pc: int) -> tuple[str, int]:
     return (found["path"], int(found["line"])) if found else ("", 0)
 
 
-def frames_at(image: Path, addresses: Iterable[int]) -> dict[int, tuple[Frame, ...]]:
+def frames_at(image: Path, addresses: Iterable[int]) -> dict[int, tuple[Location, ...]]:
     """Return the frames of each address, the innermost inlined function first.
 
     Names of C++ functions are mangled, without what the compiler adds to those of clones. An
     address without debug information has the frames that are known, maybe none with a line.
-
-    Args:
-        image: an ELF file, best with ``-g``.
-        addresses: as in the file.
-
-    Raises:
-        MissingToolError: addr2line is not installed.
-        BuildError: it fails.
     """
     wanted = list(dict.fromkeys(addresses))
     command = [_ADDR2LINE, "-a", "-i", "-f", "-e", str(image)]
@@ -195,8 +174,8 @@ def frames_at(image: Path, addresses: Iterable[int]) -> dict[int, tuple[Frame, .
         raise BuildError(f"{_ADDR2LINE} took more than {_TIMEOUT_S:g} s.") from error
     if done.returncode != 0:
         raise BuildError(f"{_ADDR2LINE} cannot read {image}: {done.stderr.strip()}")
-    found: dict[int, list[Frame]] = {}
-    frames: list[Frame] = []
+    found: dict[int, list[Location]] = {}
+    frames: list[Location] = []
     lines = iter(done.stdout.splitlines())
     for line in lines:
         if line.startswith("0x"):
@@ -206,12 +185,46 @@ def frames_at(image: Path, addresses: Iterable[int]) -> dict[int, tuple[Frame, .
     return {address: tuple(inner) for address, inner in found.items()}
 
 
-def _frame(function: str, place: str) -> Frame:
+def _frame(function: str, place: str) -> Location:
     if function.startswith(MANGLED):
         function = function.partition(".")[0]
     elif function.startswith("$"):  # the assembler's mark of code (AAELF, 5.5.5)
         function = ""
     match = re.fullmatch(_PLACE, place)
     if match is None or match["path"] == "??":
-        return Frame(function, "", 0)
-    return Frame(function, posixpath.normpath(match["path"]), int(match["line"]))
+        return Location("", 0, function or None)
+    return Location(posixpath.normpath(match["path"]), int(match["line"]), function or None)
+
+
+# -- calls ---------------------------------------------------------------------------------------
+
+
+def call_sites_of_build(image: str, build_id: str, returns: Iterable[int]) -> dict[int, str]:
+    """Return `call_sites` of the image that ran, if it is still there."""
+    if not image:
+        raise UsageError("No image is known.", hint="--image ELF, when the firmware is recorded")
+    # It may have been built again.
+    if not Path(image).is_file() or (build_id_of(Path(image)) or b"").hex() != build_id:
+        raise UsageError(f"{image} is not the image that ran.")
+    return call_sites(Path(image), returns)
+
+
+def call_sites(image: Path, returns: Iterable[int]) -> dict[int, str]:
+    """Return ``file.c:12 (function)`` by return address; those that are not known are left out.
+
+    The functions of a C library may have no lines.
+
+    ``returns``: addresses as in the file, wherever it was loaded. On Arm, bit 0 marks Thumb code.
+    """
+    # A call ends one byte before the address to which it returns; with Thumb's bit, two.
+    inside = {address: (address & ~1) - 1 for address in returns if address > 1}
+    frames = frames_at(image, inside.values())
+    found = {a: frames[at][0] for a, at in inside.items() if frames.get(at)}
+    names = demangled(frame.function for frame in found.values() if frame.function)
+
+    def text(frame: Location) -> str:
+        place = f"{posixpath.basename(frame.path)}:{frame.line}" if frame.line else ""
+        function = f"({names[frame.function]})" if frame.function else ""
+        return f"{place} {function}".strip()
+
+    return {address: text(frame) for address, frame in found.items() if text(frame)}

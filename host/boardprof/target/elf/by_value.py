@@ -9,7 +9,19 @@ from __future__ import annotations
 
 import math
 
-from boardprof.target.cfunction import Field, Scalar, Struct
+from elftools.dwarf.die import DIE
+
+from boardprof.target.cfunction import Field, Pointer, Scalar, Struct
+from boardprof.target.elf.debug_info import (
+    AGGREGATES,
+    element_of,
+    has,
+    members,
+    number,
+    resolved,
+    text,
+    type_chain,
+)
 
 _MOST_ALIGNED = {
     "Atmel AVR 8-bit": 1,
@@ -22,15 +34,12 @@ _MOST_ALIGNED = {
 
 _WIDEST = 16
 _WORD = 4
+_PASS_BY_REFERENCE = 4  # DWARF 5, 7.15: DW_CC_pass_by_reference
+REFERENCES = {"DW_TAG_reference_type", "DW_TAG_rvalue_reference_type"}
 
 
 def cannot_pass(struct: Struct, machine: str) -> str | None:
-    """Return why a struct cannot be passed by value; None if it can.
-
-    Args:
-        struct: with its members.
-        machine: as pyelftools calls it.
-    """
+    """Return why a struct cannot be passed by value; None if it can."""
     if not struct.fields:
         return "whose members are not known"
     if not struct.size > 0:
@@ -40,11 +49,7 @@ def cannot_pass(struct: Struct, machine: str) -> str | None:
 
 
 def shows_alignment(struct: Struct) -> bool:
-    """Return whether no other alignment of a struct has the same layout: it has padding, or none.
-
-    Args:
-        struct: with its natural layout, see `cannot_pass`.
-    """
+    """Return whether no other alignment of a struct has the same layout."""
     if _alignment(struct, _WIDEST) <= _WORD:
         # DWARF has no bit-field without a name, which may have a larger type.
         return not struct.has_bits or struct.size % (2 * _WORD) != 0
@@ -89,3 +94,76 @@ def _placed(field: Field, begin: int, most: int) -> tuple[int, int]:
         return (-(-begin // unit) * unit if crosses else begin), field.bits
     whole = 8 * _alignment(field.type, most)
     return -(-begin // whole) * whole, 8 * field.type.size * math.prod(field.shape)
+
+
+def has_own_alignment(die: DIE) -> bool:
+    """Tell whether an attribute aligns a struct or something in it; see DWARF 5, 2.24."""
+    if has(die, "DW_AT_alignment"):
+        return True
+    for member in members(die):
+        if has(member, "DW_AT_alignment") or any(
+            has(each, "DW_AT_alignment") for each in type_chain(member)
+        ):
+            return True
+        inner = element_of(resolved(member))[0].die
+        if inner is not None and inner.tag in AGGREGATES and has_own_alignment(inner):
+            return True
+    return False
+
+
+def is_placed_alike(parameter: DIE, die: DIE, struct: Pointer) -> bool:
+    """Tell whether a struct has the same place with any alignment that its layout allows.
+
+    On Arm, a struct that is aligned to 8 bytes begins in an even register (AAPCS32, 6.5). One that
+    is packed may have the same layout, and DWARF does not tell. All that comes before the struct
+    then has to fill pairs of registers.
+    """
+    assert isinstance(struct.element, Struct)
+    if die.dwarfinfo.config.machine_arch != "ARM" or shows_alignment(struct.element):
+        return True
+    function = parameter.get_parent()
+    if function is None:
+        return False
+    result = resolved(function).die
+    if result is not None and result.tag in AGGREGATES:  # its address may be in the first register
+        return False
+    for each in function.iter_children():
+        if each.offset == parameter.offset:
+            return True
+        if each.tag == "DW_TAG_formal_parameter":
+            before = resolved(each).die
+            if before is None or (number(before, "DW_AT_byte_size") or 0) % 8 != 0:
+                return False
+    return False
+
+
+def is_copied_as_bytes(die: DIE) -> bool:
+    """Tell whether C++ passes a class itself, and not a pointer to a copy.
+
+    Itanium C++ ABI, 1.1: it does not if the class has a destructor or a copy or move constructor
+    that is not trivial. DWARF before 5 does not say which are, so all that are declared count.
+    """
+    if number(die, "DW_AT_calling_convention") == _PASS_BY_REFERENCE:
+        return False
+    name = text(die, "DW_AT_name").partition("<")[0]
+    for child in die.iter_children():
+        if child.tag != "DW_TAG_subprogram":
+            continue
+        own = text(child, "DW_AT_name")
+        if own.startswith("~") or has(child, "DW_AT_virtuality"):
+            return False
+        if own == name and any(_refers_to(each, die) for each in child.iter_children()):
+            return False
+    inner = (element_of(resolved(member))[0].die for member in members(die))
+    return all(is_copied_as_bytes(each) for each in inner if each and each.tag in AGGREGATES)
+
+
+def _refers_to(parameter: DIE, target: DIE) -> bool:
+    """Tell whether a parameter is a reference to a class."""
+    if parameter.tag != "DW_TAG_formal_parameter" or "DW_AT_type" not in parameter.attributes:
+        return False
+    kind = resolved(parameter).die
+    if kind is None or kind.tag not in REFERENCES:
+        return False
+    referred = resolved(kind).die
+    return referred is not None and referred.offset == target.offset

@@ -18,16 +18,17 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from elftools.construct import UBInt16, ULInt16
 from elftools.dwarf.die import DIE
 from elftools.dwarf.dwarfinfo import DebugSectionDescriptor, DWARFInfo
+from elftools.dwarf.structs import DWARFStructs
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import Section
 
-from boardprof.target.elf.small_addresses import know_small_addresses
-from boardprof.target.elf.symbol_table import symbol_array
+from boardprof.target.elf.object_file import symbol_entries
 
 _DEBUG = (".debug_", ".zdebug_")
 _ADDEND_IN_PLACE = {"EM_XTENSA", "EM_SH"}
@@ -43,7 +44,7 @@ def debug_info(elf: ELFFile) -> DWARFInfo | None:
     if not elf.has_dwarf_info(strict=True):
         return None
     if elf["e_machine"] == "EM_MSP430":
-        know_small_addresses()
+        add_small_addresses()
     info = elf.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
     if elf["e_type"] != "ET_REL":
         return info
@@ -93,8 +94,8 @@ def _filled(
             continue
         base = part.bases[section["sh_info"]]
         size = 8 if content[base : base + 4] == _LONG_FORMAT else 4
-        table = symbol_array(elf, sections[section["sh_link"]])
-        symbols = list(zip(table["section"].tolist(), table["value"].tolist(), strict=True))
+        table = symbol_entries(elf, sections[section["sh_link"]])
+        symbols = [(target, value) for _, value, _, _, target in table]
         for offset, number, addend in _relocations(elf, section):
             target, value = symbols[number]
             if target not in debug:
@@ -138,7 +139,6 @@ class Resolved:
     """A type without its typedefs and qualifiers.
 
     Attributes:
-        die: the type itself. None for void.
         const: whether it was const, at any depth of typedefs.
         alias: the innermost typedef's name, "" if there was none.
     """
@@ -232,3 +232,89 @@ def _completed(die: DIE) -> Iterator[DIE]:
             return
         die = die.get_DIE_from_attribute("DW_AT_specification")
         yield die
+
+
+# -- arrays and aggregates ----------------------------------------------------------------------
+
+AGGREGATES = {
+    "DW_TAG_class_type": "class",
+    "DW_TAG_structure_type": "struct",
+    "DW_TAG_union_type": "union",
+}
+_NO_LENGTH = {-1, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF}  # upper bounds of an empty array
+_MOST_DIMENSIONS = 64
+
+
+def is_vector(die: DIE) -> bool:
+    """Tell whether an array is a value of a vector unit."""
+    return has(die, "DW_AT_GNU_vector")
+
+
+def dimensions(array: DIE) -> tuple[int, ...] | None:
+    """Return an array's own dimensions, 0 for an open one; None if computed."""
+    found: list[int] = []
+    for child in array.iter_children():
+        if child.tag != "DW_TAG_subrange_type":
+            continue
+        bound = "DW_AT_count" if has(child, "DW_AT_count") else "DW_AT_upper_bound"
+        value = number(child, bound)
+        if value is None and has(child, bound):
+            return None
+        if bound == "DW_AT_count":
+            found.append(value or 0)
+        else:
+            found.append(0 if value is None or value in _NO_LENGTH else value + 1)
+    return tuple(found)
+
+
+def element_of(of: Resolved) -> tuple[Resolved, tuple[int, ...] | None]:
+    """Return the element type of an array of arrays, and all dimensions; None if computed."""
+    shape: tuple[int, ...] | None = ()
+    for _ in range(_MOST_DIMENSIONS):
+        if of.die is None or of.die.tag != "DW_TAG_array_type" or is_vector(of.die):
+            return of, shape
+        own, inner = dimensions(of.die), resolved(of.die)
+        shape = None if shape is None or own is None else shape + own
+        of = Resolved(inner.die, of.const or inner.const, inner.alias)
+    raise ValueError("an array is an array of itself")
+
+
+def members(die: DIE) -> Iterator[DIE]:
+    """Yield the members in an aggregate's memory, including the bases of a class."""
+    for child in die.iter_children():
+        static = has(child, "DW_AT_external") or has(child, "DW_AT_declaration")
+        if child.tag in ("DW_TAG_inheritance", "DW_TAG_member") and not static:
+            yield child
+
+
+# -- addresses of two bytes ----------------------------------------------------------------------
+
+
+_VERSIONS = (2, 3, 4, 5)
+_SIZE = 2
+
+
+class _SmallStructs(DWARFStructs):
+    """The layouts of debug information with addresses of two bytes."""
+
+    @property
+    def Dwarf_target_addr(self) -> Any:  # pyelftools has this name
+        return ULInt16 if self.little_endian else UBInt16
+
+    @Dwarf_target_addr.setter
+    def Dwarf_target_addr(self, _: Any) -> None:
+        """Keep the type: pyelftools would set one of eight bytes."""
+
+
+def add_small_addresses() -> None:
+    """Let pyelftools read units with addresses of two bytes; it keeps its layouts in a cache."""
+    for little_endian in (True, False):
+        for version in _VERSIONS:
+            key = (little_endian, 32, _SIZE, version)
+            if key in DWARFStructs._structs_cache:
+                return
+            made: Any = object.__new__(_SmallStructs)
+            made.little_endian, made.dwarf_format = little_endian, 32
+            made.address_size, made.dwarf_version = _SIZE, version
+            made._create_structs()
+            DWARFStructs._structs_cache[key] = made

@@ -19,8 +19,25 @@ from boardprof.target.cfunction import (
     Scalar,
     Struct,
 )
-from boardprof.target.elf.by_value import cannot_pass, shows_alignment
-from boardprof.target.elf.debug_info import Resolved, has, number, resolved, text, type_chain
+from boardprof.target.elf.by_value import (
+    REFERENCES,
+    cannot_pass,
+    has_own_alignment,
+    is_copied_as_bytes,
+    is_placed_alike,
+)
+from boardprof.target.elf.debug_info import (
+    AGGREGATES,
+    Resolved,
+    element_of,
+    has,
+    is_vector,
+    members,
+    number,
+    resolved,
+    text,
+    type_chain,
+)
 
 _OTHERS = {
     "DW_TAG_array_type": "a vector",
@@ -32,24 +49,15 @@ _OTHERS = {
 _KINDS = {2: "bool", 4: "f", 5: "i", 6: "i", 7: "u", 8: "u", 0x10: "u"}
 _SCALARS = {(each.text.rstrip("0123456789"), each.size): each for each in SCALARS.values()}
 
-_AGGREGATES = {
-    "DW_TAG_class_type": "class",
-    "DW_TAG_structure_type": "struct",
-    "DW_TAG_union_type": "union",
-}
-_REFERENCES = {"DW_TAG_reference_type", "DW_TAG_rvalue_reference_type"}
-_POINTERS = {"DW_TAG_pointer_type", "DW_TAG_ptr_to_member_type", *_REFERENCES}
+_POINTERS = {"DW_TAG_pointer_type", "DW_TAG_ptr_to_member_type", *REFERENCES}
 _COMPLEX = 3  # DW_ATE_complex_float
-_MOST_DIMENSIONS = 64
 _MOST_STRUCTS = 64
 """Pointers to further structs are taken for ``void *``."""
 
-_PASS_BY_REFERENCE = 4  # DWARF 5, 7.15: DW_CC_pass_by_reference
 _HOLDER, _HELD = "ptr", "to"
 """A pointer that another pointer leads to is passed as a struct with this member."""
 
 _PLUS_UCONST = 0x23  # DW_OP_plus_uconst: DWARF 2 has the offset of a member after it
-_NO_LENGTH = {-1, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF}  # upper bounds of an empty array
 _ARENA_ALIGNMENT = 16
 """Alignment of the blocks of an agent's arena, and of arrays in them, bytes."""
 # In Rust and Zig only a pointer's name tells that its target is const; in C pointers have no name.
@@ -103,54 +111,8 @@ def _struct_name(die: DIE, alias: str) -> str:
     return re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "anonymous"
 
 
-def _is_vector(die: DIE) -> bool:
-    """Tell whether an array is a value of a vector unit."""
-    return has(die, "DW_AT_GNU_vector")
-
-
-def dimensions(array: DIE) -> tuple[int, ...] | None:
-    """Return an array's own dimensions, 0 for an open one; None if computed."""
-    found: list[int] = []
-    for child in array.iter_children():
-        if child.tag != "DW_TAG_subrange_type":
-            continue
-        bound = "DW_AT_count" if has(child, "DW_AT_count") else "DW_AT_upper_bound"
-        value = number(child, bound)
-        if value is None and has(child, bound):
-            return None
-        if bound == "DW_AT_count":
-            found.append(value or 0)
-        else:
-            found.append(0 if value is None or value in _NO_LENGTH else value + 1)
-    return tuple(found)
-
-
-def _element_of(of: Resolved) -> tuple[Resolved, tuple[int, ...] | None]:
-    """Return the element type of an array of arrays, and all dimensions; None if computed."""
-    shape: tuple[int, ...] | None = ()
-    for _ in range(_MOST_DIMENSIONS):
-        if of.die is None or of.die.tag != "DW_TAG_array_type" or _is_vector(of.die):
-            return of, shape
-        own, inner = dimensions(of.die), resolved(of.die)
-        shape = None if shape is None or own is None else shape + own
-        of = Resolved(inner.die, of.const or inner.const, inner.alias)
-    raise ValueError("an array is an array of itself")
-
-
-def members(die: DIE) -> Iterator[DIE]:
-    """Yield the members in an aggregate's memory, including the bases of a class."""
-    for child in die.iter_children():
-        static = has(child, "DW_AT_external") or has(child, "DW_AT_declaration")
-        if child.tag in ("DW_TAG_inheritance", "DW_TAG_member") and not static:
-            yield child
-
-
 class Types:
-    """The types of one function's parameters and result.
-
-    Attributes:
-        structs: the structs that pointers in other structs lead to, by name and size.
-    """
+    """The types of one function's parameters and result."""
 
     def __init__(self, *, has_abi_of_c: bool = True) -> None:
         """Begin without types; ``has_abi_of_c``: structs are passed by value as C does."""
@@ -161,9 +123,9 @@ class Types:
     def parameter(self, die: DIE) -> CType | str:
         """Return the type of a parameter, or a short description of what it is instead."""
         of = resolved(die)
-        if of.die is not None and of.die.tag in _AGGREGATES:
+        if of.die is not None and of.die.tag in AGGREGATES:
             found = self._by_value(of, const=True)
-            if isinstance(found, Pointer) and not _is_placed_alike(die, of.die, found):
+            if isinstance(found, Pointer) and not is_placed_alike(die, of.die, found):
                 return "a struct by value, whose alignment the debug information does not tell"
             return found
         if of.die is not None and of.die.tag in _POINTERS:
@@ -175,7 +137,7 @@ class Types:
         of = resolved(die)
         if of.die is None or number(of.die, "DW_AT_byte_size") == 0:  # Zig: void is a type
             return None
-        if of.die.tag in _AGGREGATES:
+        if of.die.tag in AGGREGATES:
             return self._by_value(of, const=False)
         if of.die.tag in _POINTERS:
             found = self._pointer(of.die)
@@ -185,15 +147,15 @@ class Types:
     def _by_value(self, of: Resolved, *, const: bool) -> Pointer | str:
         """Return a struct that is passed or returned itself."""
         assert of.die is not None
-        what = _AGGREGATES[str(of.die.tag)]
+        what = AGGREGATES[str(of.die.tag)]
         size = number(of.die, "DW_AT_byte_size") or 0
-        if not _is_copied_as_bytes(of.die):
+        if not is_copied_as_bytes(of.die):
             return f"a {what} by value, with a destructor, a copy constructor or virtual functions"
         if not self._has_abi_of_c:
             return f"a {what} by value"
         layout = self._layout(of.die, of.alias, size)
         why = cannot_pass(layout, of.die.dwarfinfo.config.machine_arch)
-        if _has_own_alignment(of.die):
+        if has_own_alignment(of.die):
             why = "whose layout was changed by an attribute"
         if why is not None:
             return f"a {what} by value, {why}"
@@ -204,7 +166,7 @@ class Types:
             return "a pointer to a member"
         if number(die, "DW_AT_address_class"):
             return "a pointer to a separate memory, such as flash"
-        pointee, _ = _element_of(resolved(die))
+        pointee, _ = element_of(resolved(die))
         const = pointee.const or bool(_CONST_POINTER.match(text(die, "DW_AT_name")))
         pointer = Pointer(None, const, _size(die))
         if _is_void(pointee):
@@ -219,7 +181,7 @@ class Types:
             inner = inner if isinstance(inner, Pointer) else Pointer(None, False, _size(die))
             holder = Struct(_HOLDER, inner.size, (Field(_HELD, 0, self._cut(inner)),))
             return replace(pointer, element=holder)
-        if pointee.die.tag in _AGGREGATES:
+        if pointee.die.tag in AGGREGATES:
             size = number(pointee.die, "DW_AT_byte_size")
             if not size or has(pointee.die, "DW_AT_declaration"):
                 return pointer  # nothing is known of it, as in C
@@ -244,12 +206,12 @@ class Types:
 
     def _field(self, member: DIE) -> Field | None:
         """Return a member as a field; None if its type is unknown here."""
-        inner, shape = _element_of(resolved(member))
+        inner, shape = element_of(resolved(member))
         offset = _offset(member)
         if shape is None or offset is None or inner.die is None:
             return None
         kind: Scalar | Struct | Pointer | str
-        if inner.die.tag in _AGGREGATES:
+        if inner.die.tag in AGGREGATES:
             size = number(inner.die, "DW_AT_byte_size") or 0
             kind = self._layout(inner.die, inner.alias, size)
         elif inner.die.tag in _POINTERS:
@@ -267,8 +229,8 @@ class Types:
     def _member_pointer(self, die: DIE) -> Pointer:
         """Return the type of a pointer in a struct; ``void`` if it cannot point into the arena."""
         begun = None
-        pointee, _ = _element_of(resolved(die))
-        if pointee.die is not None and pointee.die.tag in _AGGREGATES:
+        pointee, _ = element_of(resolved(die))
+        if pointee.die is not None and pointee.die.tag in AGGREGATES:
             size = number(pointee.die, "DW_AT_byte_size") or 0
             begun = (_struct_name(pointee.die, pointee.alias), size)
             if begun in self._begun or len(self._begun) >= _MOST_STRUCTS:
@@ -290,49 +252,6 @@ class Types:
         return replace(pointer, element=Struct(*key, is_union=element.is_union))
 
 
-def _has_own_alignment(die: DIE) -> bool:
-    """Tell whether an attribute aligns a struct or something in it; see DWARF 5, 2.24."""
-    if has(die, "DW_AT_alignment"):
-        return True
-    for member in members(die):
-        if has(member, "DW_AT_alignment") or _is_typedef_aligned(member):
-            return True
-        inner = _element_of(resolved(member))[0].die
-        if inner is not None and inner.tag in _AGGREGATES and _has_own_alignment(inner):
-            return True
-    return False
-
-
-def _is_typedef_aligned(member: DIE) -> bool:
-    return any(has(each, "DW_AT_alignment") for each in type_chain(member))
-
-
-def _is_placed_alike(parameter: DIE, die: DIE, struct: Pointer) -> bool:
-    """Tell whether a struct has the same place with any alignment that its layout allows.
-
-    On Arm, a struct that is aligned to 8 bytes begins in an even register (AAPCS32, 6.5). One that
-    is packed may have the same layout, and DWARF does not tell. All that comes before the struct
-    then has to fill pairs of registers.
-    """
-    assert isinstance(struct.element, Struct)
-    if die.dwarfinfo.config.machine_arch != "ARM" or shows_alignment(struct.element):
-        return True
-    function = parameter.get_parent()
-    if function is None:
-        return False
-    result = resolved(function).die
-    if result is not None and result.tag in _AGGREGATES:  # its address may be in the first register
-        return False
-    for each in function.iter_children():
-        if each.offset == parameter.offset:
-            return True
-        if each.tag == "DW_TAG_formal_parameter":
-            before = resolved(each).die
-            if before is None or (number(before, "DW_AT_byte_size") or 0) % 8 != 0:
-                return False
-    return False
-
-
 def _names(fields: Iterable[Field]) -> Iterator[str]:
     """Yield the names of fields, also those within fields that have no name of their own."""
     for field in fields:
@@ -340,38 +259,6 @@ def _names(fields: Iterable[Field]) -> Iterator[str]:
             yield field.name
         elif isinstance(field.type, Struct):
             yield from _names(field.type.fields)
-
-
-def _is_copied_as_bytes(die: DIE) -> bool:
-    """Tell whether C++ passes a class itself, and not a pointer to a copy.
-
-    Itanium C++ ABI, 1.1: it does not if the class has a destructor or a copy or move constructor
-    that is not trivial. DWARF before 5 does not say which are, so all that are declared count.
-    """
-    if number(die, "DW_AT_calling_convention") == _PASS_BY_REFERENCE:
-        return False
-    name = text(die, "DW_AT_name").partition("<")[0]
-    for child in die.iter_children():
-        if child.tag != "DW_TAG_subprogram":
-            continue
-        own = text(child, "DW_AT_name")
-        if own.startswith("~") or has(child, "DW_AT_virtuality"):
-            return False
-        if own == name and any(_refers_to(each, die) for each in child.iter_children()):
-            return False
-    inner = (_element_of(resolved(member))[0].die for member in members(die))
-    return all(_is_copied_as_bytes(each) for each in inner if each and each.tag in _AGGREGATES)
-
-
-def _refers_to(parameter: DIE, target: DIE) -> bool:
-    """Tell whether a parameter is a reference to a class."""
-    if parameter.tag != "DW_TAG_formal_parameter" or "DW_AT_type" not in parameter.attributes:
-        return False
-    kind = resolved(parameter).die
-    if kind is None or kind.tag not in _REFERENCES:
-        return False
-    referred = resolved(kind).die
-    return referred is not None and referred.offset == target.offset
 
 
 def _size(pointer: DIE) -> int:
@@ -414,16 +301,13 @@ def _offset(member: DIE) -> int | None:
 def _asked_alignment(die: DIE) -> int:
     """Return the largest alignment that is declared for an entry's type or a part of it.
 
-    Args:
-        die: of a parameter, a pointer, an array or a member.
-
     Returns:
         Bytes; 1 if nothing is declared.
     """
     most = 1
     for found in type_chain(die):
         most = max(most, number(found, "DW_AT_alignment") or 1)
-        if found.tag in _AGGREGATES:
+        if found.tag in AGGREGATES:
             most = max([most, *map(_of_member, members(found))])
     return most
 
@@ -459,7 +343,7 @@ def _is_void(pointee: Resolved) -> bool:
 
 def _element(die: DIE) -> Scalar | str:
     """Return a pointer's number type, or a description of what the pointer is instead."""
-    if die.tag == "DW_TAG_array_type" and _is_vector(die):
+    if die.tag == "DW_TAG_array_type" and is_vector(die):
         return "a pointer to a vector"
     if number(die, "DW_AT_encoding") == _COMPLEX:
         half = (number(die, "DW_AT_byte_size") or 0) // 2

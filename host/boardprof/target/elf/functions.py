@@ -56,16 +56,10 @@ def functions(
     ``main`` and names that begin with ``bp_`` are left out. Set-ups and checks are attributes of
     their function; one with another type is a function like any other.
 
-    Args:
-        objects: ELF files of any machine, compiled with ``-g``, relocatable or linked; and static
-            libraries of them. As for the linker, a function in an object hides one in a library,
-            and the first library wins.
-        kept: static functions that were made global.
-        sources: names of the objects for errors; if empty, the objects' own.
-
-    Raises:
-        UsageError: a file is neither an ELF file nor a library.
-        BuildError: two objects define the same function.
+    ``objects``: ELF files of any machine, compiled with ``-g``, relocatable or linked; and static
+    libraries of them. As for the linker, a function in an object hides one in a library,
+    and the first library wins.
+    ``sources``: names of the objects for errors; if empty, the objects' own.
     """
     found: dict[str, _Symbol] = {}
     where: dict[str, Path] = {}
@@ -83,19 +77,19 @@ def functions(
 
 
 def _defined_twice(name: str, one: Path, other: Path, kept: bool) -> BuildError:
-    first, second = _told_apart([one, other])
+    first, second = _distinct_names([one, other])
     hint = "make one of them static, rename it, or build only one of the files"
     if kept:
         hint = (
-            f"--keep {first}:{name} keeps that of one file if the others are static; otherwise "
-            f"{hint}"
+            f"--no-inline {first}:{name} keeps that of one file if the others are static; "
+            f"otherwise {hint}"
         )
     return BuildError(
         f"The function {name} is defined twice: in {first} and in {second}.", hint=hint
     )
 
 
-def _told_apart(paths: Sequence[Path]) -> list[str]:
+def _distinct_names(paths: Sequence[Path]) -> list[str]:
     """Return the last parts of each path, as many as make the paths distinct."""
     for count in range(1, max((len(path.parts) for path in paths), default=0)):
         names = [str(Path(*path.parts[-count:])) for path in paths]
@@ -109,12 +103,6 @@ def hidden_functions(objects: Sequence[Path]) -> list[HiddenFunction]:
 
     They are static, inlined wherever they are called, or discarded by the linker. Functions that
     the compiler has discarded, such as a static function that nothing calls, are unknown.
-
-    Args:
-        objects: as for `functions`.
-
-    Raises:
-        UsageError: a file is neither an ELF file nor a library.
     """
     found: set[HiddenFunction] = set()
     for path in objects:
@@ -305,8 +293,8 @@ def _hidden(elf: ELFFile) -> list[HiddenFunction]:
 
 
 def _why(hidden: Subprogram, local: set[str], linked: bool) -> str:
-    keep = f"--keep {hidden.name} compiles it out of line"
-    if hidden.name not in local and hidden.language in ("C++", "Rust"):  # --keep is for C
+    keep = f"--no-inline {hidden.name} compiles it out of line"
+    if hidden.name not in local and hidden.language in ("C++", "Rust"):  # --no-inline is for C
         keep = "call it from a function of your own"
     if not hidden.external:
         return f"static: {keep}" if hidden.name in local else f"static and inlined: {keep}"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from boardprof.base.errors import BuildError, UsageError
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.elf.object_file import (
     ELF_MAGIC,
     MAGIC,
@@ -93,17 +93,7 @@ class _Header(NamedTuple):
 
 
 def check_machine(spec: BoardSpec, files: list[Path], own: Path) -> None:
-    """Check that objects and static libraries are for the board's machine.
-
-    Args:
-        spec: the board.
-        files: the user's objects and static libraries.
-        own: an object that the board's compiler has made.
-
-    Raises:
-        BuildError: one is for another machine, or is not a relocatable ELF file.
-        UsageError: a library is damaged.
-    """
+    """Check that objects and static libraries are for the board's machine."""
     wanted = _object_machine(_beginning(own), str(own))
     for where, content in _objects(files):
         machine = _object_machine(content, where)
@@ -153,16 +143,7 @@ def is_program(path: Path) -> bool:
 
 
 def check_image(image: Path, spec: BoardSpec, others: Iterable[BoardSpec] = ()) -> None:
-    """Check that a file is an ELF image for the board's machine, before anything is started.
-
-    Args:
-        image: the file.
-        spec: the board.
-        others: boards that it may be for, for the hint.
-
-    Raises:
-        UsageError: it is not.
-    """
+    """Check that a file is an ELF image for the board's machine, before anything is started."""
     if not image.is_file():
         raise UsageError(f"The firmware image {image} does not exist.")
     header = _Header.of(_beginning(image))
@@ -235,9 +216,6 @@ def _comment(data: bytes) -> bytes:
 
 def build_id_of(image: Path) -> bytes | None:
     """Return the build id that an agent with this image reports to a host.
-
-    Args:
-        image: an ELF file.
 
     Returns:
         8 bytes; None for a file without an agent or without its symbols.

@@ -22,14 +22,7 @@ def signed(value: int, bits: int) -> int:
 
 
 def targets(machine: str, code: bytes, address: int, bits: int = 32) -> Iterator[int]:
-    """Yield the targets of calls and jumps in some code, and some addresses that are not targets.
-
-    Args:
-        machine: ``e_machine`` as pyelftools names it; nothing is yielded for an unknown one.
-        code: a function's instructions.
-        address: of the first instruction.
-        bits: of a pointer.
-    """
+    """Yield the targets of calls and jumps in code, and some addresses that are not targets."""
     reader = _riscv64 if (machine, bits) == ("EM_RISCV", 64) else _READERS.get(machine)
     if reader is not None:
         yield from reader(code, address)
@@ -137,12 +130,7 @@ _LENGTH = 48
 
 
 def below_frame_pointer(machine: str, code: bytes) -> int:
-    """Return the bytes that a function with a frame pointer takes by a constant; 0 if unknown.
-
-    Args:
-        machine: ``e_machine`` as pyelftools names it.
-        code: the function's instructions.
-    """
+    """Return the bytes that a function with a frame pointer takes by a constant; 0 if unknown."""
     prologue = code[:_LENGTH]
     if machine == "EM_X86_64":
         return _x86_64_frame(prologue)

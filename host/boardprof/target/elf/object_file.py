@@ -21,6 +21,7 @@ from boardprof.base.errors import BoardprofError, UsageError
 
 if TYPE_CHECKING:  # pyelftools takes a while to import
     from elftools.elf.elffile import ELFFile
+    from elftools.elf.sections import Section
 
 ELF_MAGIC = b"\x7fELF"
 _BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # LLVM's, bare and wrapped
@@ -28,12 +29,11 @@ _T = TypeVar("_T")
 MAGIC = b"!<arch>\n"
 THIN_MAGIC = b"!<thin>\n"
 _HEADER = 60
-_SECTION = {32: "4xI8xIIII8x", 64: "4xI16xQQII16x"}  # ELF, "Sections": type, offset ... info
-_TABLE_KINDS = (2, 11)  # SHT_SYMTAB; SHT_DYNSYM, if the file is stripped
+_TABLES = ("SHT_SYMTAB", "SHT_DYNSYM")  # the latter if the file is stripped
 _SYMBOL = {32: "IIIBBH", 64: "IBBHQQ"}  # ELF, "Symbol Table"
 _UNDEFINED, _RESERVED = 0, 0xFF00  # SHN_UNDEF, SHN_LORESERVE
 _FUNCTION, _FILE = 2, 4  # STT_FUNC, STT_FILE
-_TABLES = {"/", "/SYM64/", "__.SYMDEF", "__.SYMDEF SORTED", "__.SYMDEF_64"}
+_INDICES = {"/", "/SYM64/", "__.SYMDEF", "__.SYMDEF SORTED", "__.SYMDEF_64"}
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,6 @@ class Image:
 
     Attributes:
         label: the file's name; for a member of a library, ``libfir.a(fir.o)``.
-        path: the file, as it was given.
-        content: the image.
         in_library: whether the linker takes it only when something else needs it.
     """
 
@@ -54,11 +52,7 @@ class Image:
 
 
 def images(path: Path) -> Iterator[Image]:
-    """Yield the ELF images in a file.
-
-    Raises:
-        UsageError: it is neither an ELF file nor a library with ELF files.
-    """
+    """Yield the ELF images in a file."""
     with path.open("rb") as file:
         magic = file.read(8)
     if magic in (MAGIC, THIN_MAGIC):
@@ -88,11 +82,7 @@ def _library(path: Path) -> Iterator[Image]:
 
 
 def read_image(image: Image, reader: Callable[[ELFFile], _T]) -> _T:
-    """Return the result of ``reader`` for an image.
-
-    Raises:
-        UsageError: the image is damaged.
-    """
+    """Return the result of ``reader`` for an image."""
     from elftools.elf.elffile import ELFFile
 
     try:
@@ -127,10 +117,6 @@ class Symbol(NamedTuple):
     Attributes:
         name: its name; a dynamic one may end in ``@@VERSION``.
         value: an address, or an offset in its section.
-        size: in bytes.
-        bind: `LOCAL`, `GLOBAL` or `WEAK`.
-        kind: such as `OBJECT`.
-        section: number of its section. 0 if it is undefined.
     """
 
     name: str
@@ -224,40 +210,31 @@ def main_source(elf: ELFFile) -> str | None:
 
 
 def _read_symbols(elf: ELFFile, globals_only: bool) -> Iterator[Symbol]:
-    """Yield symbols. Local ones come first, up to sh_info (ELF, "Sections").
-
-    A compiler makes hundreds. pyelftools takes 50 us for each, and struct takes one.
-    """
-    sections = list(_section_headers(elf))
-    kinds = [kind for kind, *_ in sections]
-    kind = next((each for each in _TABLE_KINDS if each in kinds), None)
-    if kind is None:
+    """Yield symbols. Local ones come first, up to sh_info (ELF, "Sections")."""
+    table = next((each for kind in _TABLES for each in elf.iter_sections(kind)), None)
+    if table is None:
         return
-    _, at, size, link, first = sections[kinds.index(kind)]
-    names, table = _content(elf, *sections[link][1:3]), memoryview(_content(elf, at, size))
-    layout = struct.Struct(("<" if elf.little_endian else ">") + _SYMBOL[elf.elfclass])
-    for name, *values in layout.iter_unpack(table[first * layout.size * globals_only :]):
-        if elf.elfclass == 64:
-            info, _, section, value, size = values
-        else:
-            value, size, info, _, section = values
+    names = elf.get_section(table["sh_link"]).data()
+    for name, value, size, info, section in symbol_entries(elf, table, globals_only):
         text = names[name : names.index(b"\0", name)].decode(errors="replace")
         yield Symbol(text, value, size, info >> 4, info & 15, section)
 
 
-def _section_headers(elf: ELFFile) -> Iterator[tuple[int, int, int, int, int]]:
-    """Yield type, offset, size, link and info of each section."""
-    layout = struct.Struct(("<" if elf.little_endian else ">") + _SECTION[elf.elfclass])
-    size: int = elf["e_shentsize"] if elf["e_shoff"] else 0
-    table = _content(elf, elf["e_shoff"], elf.num_sections() * size)
-    for at in range(0, len(table), size or 1):
-        yield layout.unpack_from(table, at)
+def symbol_entries(
+    elf: ELFFile, table: Section, globals_only: bool = False
+) -> Iterator[tuple[int, int, int, int, int]]:
+    """Yield place of the name, value, size, info and section of the symbols in a table.
 
-
-def _content(elf: ELFFile, offset: int, size: int) -> bytes:
-    elf.stream.seek(offset)
-    content: bytes = elf.stream.read(size)
-    return content
+    There may be a million. pyelftools takes 30 us for each, and struct takes one.
+    """
+    layout = struct.Struct(("<" if elf.little_endian else ">") + _SYMBOL[elf.elfclass])
+    first = table["sh_info"] if globals_only else 0
+    for name, *values in layout.iter_unpack(memoryview(table.data())[first * layout.size :]):
+        if elf.elfclass == 64:
+            info, _, section, value, size = values
+        else:
+            value, size, info, _, section = values
+        yield name, value, size, info, section
 
 
 # -- static libraries --------------------------------------------------------------------------
@@ -278,38 +255,27 @@ def is_library(path: Path) -> bool:
 
 
 def members(path: Path) -> Iterator[Member]:
-    """Yield the files of a library, in its order, without its tables.
-
-    Raises:
-        UsageError: it is damaged, or a thin archive, which has only the names of its files.
-    """
+    """Yield the files of a library, in its order, without its tables."""
     if path.read_bytes().startswith(THIN_MAGIC):
         raise UsageError(
             f"{path} is a thin archive: it contains the names of objects, not the objects.",
             hint="give the objects themselves, or make the library without T: ar rcs",
         )
-    return (member for _, member in _placed(path) if member.name not in _TABLES)
+    return (member for _, member in _placed(path) if member.name not in _INDICES)
 
 
 def outside(path: Path) -> list[Path]:
-    """Return the files that a thin archive names; empty for any other library.
-
-    Raises:
-        UsageError: it is damaged.
-    """
+    """Return the files that a thin archive names; empty for any other library."""
     with path.open("rb") as file:
         if file.read(len(THIN_MAGIC)) != THIN_MAGIC:
             return []
-    return [path.parent / each.name for _, each in _placed(path) if each.name not in _TABLES]
+    return [path.parent / each.name for _, each in _placed(path) if each.name not in _INDICES]
 
 
 def defining(path: Path) -> dict[str, Member]:
     """Return the member that defines each symbol, from the library's table of symbols.
 
     Empty for a library without a table. Missing files of a thin archive are left out.
-
-    Raises:
-        UsageError: it is damaged.
     """
     placed = dict(_placed(path))
     table = next((each.content for each in placed.values() if each.name == "/"), None)
@@ -333,7 +299,7 @@ def _placed(path: Path) -> Iterator[tuple[int, Member]]:
     names, at = b"", len(MAGIC)
     while at + _HEADER <= len(data):
         name, size = _header(path, data[at : at + _HEADER])
-        elsewhere = thin and name != "//" and name not in _TABLES
+        elsewhere = thin and name != "//" and name not in _INDICES
         place, begin = at, at + _HEADER
         at = begin if elsewhere else begin + size + size % 2
         content = b"" if elsewhere else data[begin : begin + size]
@@ -350,7 +316,7 @@ def _placed(path: Path) -> Iterator[tuple[int, Member]]:
             )
         elif name[:1] == "/" and name[1:].isdecimal():
             name = names[int(name[1:]) :].partition(b"\n")[0].decode(errors="replace")
-        name = name if name in _TABLES else name.removesuffix("/")
+        name = name if name in _INDICES else name.removesuffix("/")
         if elsewhere:
             file = path.parent / name
             content = file.read_bytes() if file.is_file() else b""

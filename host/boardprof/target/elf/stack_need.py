@@ -50,16 +50,12 @@ class StackNeed:
     """The stack that a function needs, in bytes, without ``alloca`` and arrays of variable length.
 
     Attributes:
-        own: in its own frame.
         largest: largest frame of the function and of all its direct and indirect callees, as far
             as they are known.
-        largest_of: the function that has that frame.
         total: along the deepest chain of calls; each recursion counts once. If functions call
             each other in several ways, this is one of their deep chains.
-        masks: whether it, or a function that it calls, masks interrupts.
         variable_of: the function, or one that it calls, whose frame is of variable size.
         calls_unknown: whether one of them may call through a pointer, or into a shared library.
-        is_recursive: whether one of them calls itself, directly or through others.
     """
 
     own: int
@@ -80,9 +76,6 @@ class ImageStack:
         needs: by the function's name; functions without call-frame information are left out.
         room: size of the stack in bytes. None if the image does not contain it.
         guard: bytes below the stack that nothing may touch.
-        largest: largest frame of all functions in the image.
-        largest_of: the function that has that frame.
-        variable_of: a function in the image whose frame is of variable size; None if there is none.
     """
 
     needs: dict[str, StackNeed]
@@ -94,12 +87,7 @@ class ImageStack:
 
 
 def image_stack(image: Path, names: Iterable[str]) -> ImageStack:
-    """Read an image; the result is empty if it cannot be read.
-
-    Args:
-        image: an ELF file, with ``.debug_frame`` or ``.eh_frame``.
-        names: of functions.
-    """
+    """Read an image; the result is empty if it cannot be read."""
     found = read_if_possible(image, lambda elf: _Reader(elf).stack(names))
     return found or ImageStack({})  # the functions can be measured all the same
 

@@ -1,33 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions of a linked image by address, those of assembly code among them."""
+"""The symbols of a linked image by address: its functions, those of assembly code among them."""
 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from boardprof.target.elf.object_file import read_if_possible
+from boardprof.target.elf.object_file import (
+    GLOBAL,
+    LOCAL,
+    OBJECT,
+    Symbol,
+    code_address,
+    read_if_possible,
+    symbols,
+)
 
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
 
 _EXECUTABLE = 4  # SHF_EXECINSTR
-_NOTYPE, _FUNC = 0, 2  # st_info
-_LOCAL, _GLOBAL = 0, 1
+_NOTYPE, _FUNC = 0, 2  # STT_NOTYPE, STT_FUNC
 _UNNAMED = (".L", "$", "L0\x01")
 """Labels of compilers and assemblers, and marks of code and data (AAELF, 5.5.5)."""
-
-_LAYOUTS = {  # ELF, "Symbol Table"
-    32: [("name", "u4"), ("value", "u4"), ("size", "u4"), ("info", "u1"), ("other", "u1"),
-         ("section", "u2")],
-    64: [("name", "u4"), ("info", "u1"), ("other", "u1"), ("section", "u2"), ("value", "u8"),
-         ("size", "u8")],
-}  # fmt: skip
 
 
 @dataclass(frozen=True, order=True)
@@ -36,7 +35,6 @@ class CodeRange:
 
     Attributes:
         low: address of its first byte, without the bit that marks Thumb code.
-        high: address after its last byte.
         name: of several names for the same code, the one that a user most likely knows.
     """
 
@@ -62,67 +60,77 @@ class SymbolTable:
         return self.functions[index]
 
 
-def symbol_array(elf: ELFFile, section: Any) -> Any:
-    """Return a section of symbols as a numpy array with the fields of `_LAYOUTS`.
-
-    There may be a million: pyelftools takes ten seconds for them.
-    """
-    order = "<" if elf.little_endian else ">"
-    layout = np.dtype([(name, order + kind) for name, kind in _LAYOUTS[elf.elfclass]])
-    return np.frombuffer(section.data(), layout)
-
-
 def symbol_table(image: Path) -> SymbolTable:
     """Return the functions of an image; empty if it is stripped or is not a linked ELF file."""
     return read_if_possible(image, _read) or SymbolTable([], {})
 
 
 def _read(elf: ELFFile) -> SymbolTable | None:
-    section = elf.get_section_by_name(".symtab")
-    if section is None:
+    if elf.get_section_by_name(".symtab") is None:
         return None
-    table = symbol_array(elf, section)
-    code = [
-        number for number, each in enumerate(elf.iter_sections()) if each["sh_flags"] & _EXECUTABLE
+    sections = enumerate(elf.iter_sections())
+    code = {n: s["sh_addr"] + s["sh_size"] for n, s in sections if s["sh_flags"] & _EXECUTABLE}
+    found = [
+        (code_address(elf, each), each)
+        for each in symbols(elf)
+        if each.section in code
+        and each.kind in (_NOTYPE, _FUNC)
+        and each.name
+        and not each.name.startswith(_UNNAMED)
     ]
-    kind = table["info"] & 15
-    table = table[np.isin(table["section"], code) & ((kind == _FUNC) | (kind == _NOTYPE))]
-    strings = elf.get_section(section["sh_link"]).data()
-    ends = {n: elf.get_section(n)["sh_addr"] + elf.get_section(n)["sh_size"] for n in code}
-    mask = ~1 if elf["e_machine"] == "EM_ARM" else ~0
-    symbols = list(_symbols(table, strings, mask))
-    return SymbolTable(list(_ranges(symbols, ends)), {each.name: each.low for each in symbols})
+    return SymbolTable(list(_ranges(found, code)), {each.name: low for low, each in found})
 
 
-@dataclass(frozen=True)
-class _Symbol:
-    name: str
-    low: int
-    size: int
-    section: int
-    rank: tuple[Any, ...]  # the name with the lowest rank is shown
+def _rank(symbol: Symbol) -> tuple[object, ...]:
+    """Return what is lowest for the one of several names that is shown.
+
+    A C function has type and size; users know the global name without underscores.
+    """
+    name, bind = symbol.name, symbol.bind
+    is_less = (symbol.kind != _FUNC, not symbol.size, bind == LOCAL, bind != GLOBAL)
+    return (*is_less, name.startswith("_"), len(name), name)
 
 
-def _symbols(table: Any, strings: bytes, mask: int) -> Iterator[_Symbol]:
-    columns = (table[key].tolist() for key in ("name", "value", "size", "info", "section"))
-    for name_at, value, size, info, section in zip(*columns, strict=True):
-        name = strings[name_at : strings.index(b"\0", name_at)].decode(errors="replace")
-        if name and not name.startswith(_UNNAMED):
-            bind = info >> 4
-            # A C function has type and size; users know the global name without underscores.
-            is_less = (info & 15 != _FUNC, not size, bind == _LOCAL, bind != _GLOBAL)
-            rank = (*is_less, name.startswith("_"), len(name), name)
-            yield _Symbol(name, value & mask, size, section, rank)
-
-
-def _ranges(symbols: Sequence[_Symbol], ends: Mapping[int, int]) -> Iterator[CodeRange]:
-    shown: dict[int, _Symbol] = {}
-    for each in symbols:
-        if each.low not in shown or each.rank < shown[each.low].rank:
-            shown[each.low] = each
-    lows = sorted(shown)
+def _ranges(found: Sequence[tuple[int, Symbol]], ends: Mapping[int, int]) -> Iterator[CodeRange]:
+    """Yield the code of each address that has a symbol; ``ends``: those of the sections."""
+    named: dict[int, list[Symbol]] = {}
+    for low, each in found:
+        named.setdefault(low, []).append(each)
+    lows = sorted(named)
     for low, following in zip(lows, [*lows[1:], None], strict=True):
-        symbol = shown[low]
+        symbol = min(named[low], key=_rank)
         end = ends[symbol.section]
         high = end if following is None else min(following, end)
         yield CodeRange(low, min(low + symbol.size, high) if symbol.size else high, symbol.name)
+
+
+_ANCHORS = {1: "bp_firmware", 2: "bp_agent"}
+
+
+def anchored_symbols(image: Path) -> Callable[[int, int], str | None]:
+    """Return a function from an anchor and a distance (SPEC.md 5.9) to a symbol: ``table+8``.
+
+    It returns None if no symbol is there. The image is read at the first call.
+    """
+    ranges = cache(lambda: read_if_possible(image, _named_ranges) or [])
+
+    def symbol_at(anchor: int, distance: int) -> str | None:
+        start = next((each.low for each in ranges() if each.name == _ANCHORS.get(anchor)), None)
+        if start is None:
+            return None
+        address = start + distance
+        found = next((each for each in ranges() if each.low <= address < each.high), None)
+        if found is None:
+            return None
+        return found.name if found.low == address else f"{found.name}+{address - found.low}"
+
+    return symbol_at
+
+
+def _named_ranges(elf: ELFFile) -> list[CodeRange]:
+    """Return the functions and variables of an image, in the order of the table."""
+    found = (each for each in symbols(elf) if each.is_in_section)
+    places = ((code_address(elf, s) if s.is_function else s.value, s) for s in found)
+    return [
+        CodeRange(at, at + s.size, s.name) for at, s in places if s.kind == OBJECT or s.is_function
+    ]

@@ -49,10 +49,6 @@ def moves_stack_by_variable(machine: str, code: bytes) -> bool:
 
     This is only meaningful for functions that use a frame pointer; others cannot do it. A constant
     step after the frame was made counts, too: it may be in a loop (``alloca``).
-
-    Args:
-        machine: ``e_machine`` as pyelftools names it.
-        code: the function's instructions.
     """
     match machine:
         case "EM_X86_64":
@@ -70,12 +66,7 @@ def moves_stack_by_variable(machine: str, code: bytes) -> bool:
 
 
 def calls_through_pointer(machine: str, code: bytes) -> bool:
-    """Tell whether a function may call another one through a pointer; a switch may count as such.
-
-    Args:
-        machine: ``e_machine`` as pyelftools names it.
-        code: the function's instructions.
-    """
+    """Tell whether a function may call through a pointer; a switch may count as such."""
     match machine:
         case "EM_X86_64" | "EM_386":
             return re.search(_X86_INDIRECT, code) is not None

@@ -65,11 +65,7 @@ class Cache:
     """A folder of files, each written once and whole."""
 
     def __init__(self, root: Path | None = None) -> None:
-        """Use ``root``, else ``$XDG_CACHE_HOME/boardprof``, else ``~/.cache/boardprof``.
-
-        Raises:
-            UsageError, StorageError: the folder cannot be made or written to.
-        """
+        """Use ``root``, else ``$XDG_CACHE_HOME/boardprof``, else ``~/.cache/boardprof``."""
         self.root = cache_root() if root is None else root
         try:
             (self.root / _TEMPORARY).mkdir(parents=True, exist_ok=True)
@@ -234,15 +230,7 @@ def cache_root() -> Path:
 
 
 def prune(root: Path, largest_bytes: int = _LARGEST_BYTES) -> list[Path]:
-    """Remove files that were not used for long, if the cache is too large; at most once a day.
-
-    Args:
-        root: the cache's folder.
-        largest_bytes: up to this size nothing is removed.
-
-    Returns:
-        The files that were removed.
-    """
+    """Remove files that were not used for long, if the cache is too large; at most once a day."""
     stamp = root / _STAMP
     now = time.time()
     with suppress(OSError):

@@ -32,13 +32,10 @@ class Unit:
     """One source to be compiled.
 
     Attributes:
-        folder: where the compiler runs; absolute, without symbolic links.
         source: relative to ``folder``.
-        flags: the compiler's, without paths.
         includes: folders for ``-I``, each below one of ``roots`` or ``folder``.
         roots: (label, folder) of files outside ``folder``.
         last: such folders that are searched after the system's own.
-        quoted, system: such folders for ``-iquote`` and ``-isystem``.
         tracked: whether the compiler lists every file that the object depends on.
         watched: whether a new header that hides another one invalidates the object. Not needed
             for the agent and boards, whose headers do not have names of the system.
@@ -96,8 +93,6 @@ class Record:
     """The files that an object was made of.
 
     Attributes:
-        name: the object's file name.
-        sha256: of the object.
         files: (label, path) of each file that was read -> its SHA-256.
         absent: (label, path) of files that did not exist, and that the compiler would have read
             instead of others.
@@ -154,11 +149,6 @@ def shadows(
 
     ``#include "x.h"`` looks in the including file's folder first, then in the folders of ``-I`` and
     of the environment, and last among the system's headers.
-
-    Args:
-        unit: what was compiled.
-        files: (label, path) of all files that were read.
-        searched: absolute folders that the compiler's environment names.
     """
     if not unit.watched:
         return ()

@@ -9,14 +9,17 @@ headers still have the recorded contents. Objects are stored under the digest of
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from boardprof.base.errors import BuildError
+from boardprof.base.progress import activity
 from boardprof.target.toolchain.cache import Cache, FileHashes, digest, file_state, read_text
 from boardprof.target.toolchain.compile_unit import (
     Record,
@@ -26,8 +29,7 @@ from boardprof.target.toolchain.compile_unit import (
     parse_depfile,
     shadows,
 )
-from boardprof.target.toolchain.driver import SEARCHED, Driver
-from boardprof.target.toolchain.tools import ToolFailure, errors_first
+from boardprof.target.toolchain.tools import SEARCHED, Driver, ToolFailure, errors_first
 
 _ENGLISH = {"LC_ALL": "", "LC_MESSAGES": "C", "LANGUAGE": "C"}
 
@@ -37,8 +39,6 @@ class Object:
     """A compiled unit.
 
     Attributes:
-        path: of the file.
-        sha256: of its content, in hex.
         sources: the source and its headers, including the system's, except those below the
             compiler's own folder; empty for the agent, and for objects that others have compiled.
     """
@@ -74,11 +74,7 @@ class Compiler(Driver):
         self._hashes = FileHashes()
 
     def compile(self, unit: Unit) -> Object:
-        """Return the object of ``unit``, from the cache if it is there.
-
-        Raises:
-            BuildError: it does not compile; the message has the compiler's text.
-        """
+        """Return the object of ``unit``, from the cache if it is there."""
         return self.find(unit) or self._compile(unit)
 
     def stop(self) -> None:
@@ -117,21 +113,10 @@ class Compiler(Driver):
     ) -> Path:
         """Return the linked image, from the cache if it is there.
 
-        Args:
-            image: its file name.
-            objects: in the order of the link.
-            before: arguments before the objects, without paths of the machine.
-            after: arguments after the objects, without paths of the machine.
-            folder: where the linker runs.
-            key: digest of all else that the image depends on, such as link scripts.
-            scripts: linker scripts besides the board's own.
-            last: libraries after all that.
-            watched: the arguments name files that ``key`` may not cover. Such an image is linked
-                again if the linker cannot list the files that it reads.
-            folders: folders of further link scripts, which ``key`` covers.
-
-        Raises:
-            LinkFailure: it does not link; the message has the linker's text.
+        ``key``: digest of all else that the image depends on, such as link scripts.
+        ``watched``: the arguments name files that ``key`` may not cover. Such an image is linked
+        again if the linker cannot list the files that it reads.
+        ``folders``: folders of further link scripts, which ``key`` covers.
         """
         hashes = [made.sha256 for made in (*objects, *last)]
         place = digest(self._identity, image, hashes, before, after, key)
@@ -177,15 +162,7 @@ class Compiler(Driver):
         return Path(image)
 
     def edit(self, made: Object, *options: str) -> Object:
-        """Return a copy of an object, edited by the compiler's own ``objcopy``.
-
-        Args:
-            made: the object; without options it is returned as it is.
-            options: objcopy's.
-
-        Raises:
-            BuildError: objcopy fails.
-        """
+        """Return a copy of an object, edited by the compiler's own ``objcopy``."""
         if not options:
             return made
 
@@ -206,25 +183,12 @@ class Compiler(Driver):
         return option in self._cache.recall(told, *place)
 
     def convert(self, image: Path, form: str, converted: Path) -> None:
-        """Write an ELF image in another format of ``objcopy``, such as ``ihex``.
-
-        Raises:
-            BuildError: objcopy fails.
-        """
+        """Write an ELF image in another format of ``objcopy``, such as ``ihex``."""
         command = ["-O", form, str(image), str(converted)]
         self._binutil("objcopy", command, f"{image} cannot be converted")
 
     def merge(self, name: str, objects: Sequence[Object], flags: Sequence[str]) -> Object:
-        """Return one relocatable object made of several.
-
-        Args:
-            name: of its file.
-            objects: at least one.
-            flags: that choose the machine.
-
-        Raises:
-            BuildError: the linker fails, for example because two define the same symbol.
-        """
+        """Return one relocatable object made of several."""
 
         def merged(target: Path) -> None:
             files = [str(made.path) for made in objects]
@@ -236,11 +200,7 @@ class Compiler(Driver):
         return Object.of(self._cache.made(name, merged, *place))
 
     def library(self, name: str, made: Object) -> Object:
-        """Return a static library of one object.
-
-        Raises:
-            BuildError: ``ar`` fails.
-        """
+        """Return a static library of one object."""
 
         def written(target: Path) -> None:
             self._binutil("ar", ["rcsD", str(target), str(made.path)], f"{name} cannot be made")
@@ -325,6 +285,47 @@ class Compiler(Driver):
             text = record.to_json()
             self._cache.write(text, "units", key, f"{digest(text)}.json")
         return Object(kept, record.sha256, self._sources(unit, record))
+
+
+@contextmanager
+def compiling_in_pool(
+    what: str, units: Sequence[tuple[Compiler, Unit]], known: Sequence[Object | None]
+) -> Iterator[Callable[[int, int], list[Object]]]:
+    """Compile units on all processors, the first ones first, while the context lasts.
+
+    Give a function that waits for the units from one number to before another, and returns their
+    objects. Of several errors, that of the first unit is raised.
+
+    ``known``: the objects that need not be compiled. None if this unit has no object.
+    """
+    # Here, because most builds compile nothing: pools of threads take a while to import.
+    from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+
+    done = itertools.count(1)
+    with activity(what, len(units)) as step, ThreadPoolExecutor(os.cpu_count()) as pool:
+        jobs = [
+            Future[Object]() if made else pool.submit(compiler.compile, unit)
+            for (compiler, unit), made in zip(units, known, strict=True)
+        ]
+        for job, made in zip(jobs, known, strict=True):
+            if made is not None:
+                job.set_result(made)
+
+        def wait(first: int, end: int) -> list[Object]:
+            for job in as_completed(jobs[first:end]):
+                if job.exception() is not None:
+                    break
+                step(next(done))
+            return [job.result() for job in jobs[first:end]]
+
+        try:
+            yield wait
+        except BaseException as error:
+            pool.shutdown(wait=False, cancel_futures=True)
+            if isinstance(error, KeyboardInterrupt):  # a compiler may take minutes
+                for cc, _ in units:
+                    cc.stop()
+            raise
 
 
 def _searched() -> list[str]:

@@ -21,7 +21,7 @@ from boardprof.base.errors import BuildError, MissingToolError
 from boardprof.base.processes import lock_within
 from boardprof.base.progress import activity
 from boardprof.base.resources import runtime_dir
-from boardprof.target.descriptions.board_file import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.descriptions.launch import SimulatorSpec, filled, simulator_sources
 from boardprof.target.toolchain.cache import Cache, FileHashes, digest, unwritable_cache
 from boardprof.target.toolchain.tools import check_room, ended, python_package_version
@@ -46,17 +46,7 @@ def build_simulator(
 ) -> Path:
     """Return the simulator of a board, from the cache if it is there.
 
-    Args:
-        spec: the board.
-        simulator: how it is built.
-        what: what it is called in notes and errors; the board's simulator when None.
-        on_note: gets a note when a build begins, and when another process is building.
-        timeout_s: timeout of the build, and of the wait for another process.
-
-    Raises:
-        MissingToolError: the build's tool, a library or the package of sources is not installed.
-        BuildError: it fails or does not end in time; with the tool's output.
-        UsageError, StorageError: the cache or a tool's output cannot be written.
+    ``what``: what it is called in notes and errors; the board's simulator when None.
     """
     tool = shutil.which(simulator.program)
     if tool is None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from serial.tools.list_ports_common import ListPortInfo
 
     from boardprof.measure.session.board import Board
-    from boardprof.target.descriptions.board_file import BoardSpec
+    from boardprof.target.descriptions.board import BoardSpec
 
 
 _MARKS = {"run": "", "built": " (built, not run)", "none": ""}
@@ -37,8 +37,7 @@ _MARKS = {"run": "", "built": " (built, not run)", "none": ""}
 @width_option
 def boards(as_json: bool) -> None:
     """List the boards and what each one lacks on this machine."""
-    from boardprof.target.descriptions.board_file import load_board
-    from boardprof.target.descriptions.board_lookup import find_boards
+    from boardprof.target.descriptions.board import find_boards, load_board
     from boardprof.target.toolchain.tools import missing_text
 
     specs = [load_board(folder, with_counts=False) for folder in find_boards().values()]
@@ -110,7 +109,6 @@ def devices(ports: tuple[str, ...], baud: int | None, as_json: bool) -> None:
 @width_option
 def info(board: str | None, as_json: bool, **options: Any) -> None:
     """Connect to a board and show what it is and what it offers."""
-    from boardprof.measure.session.info import board_info
     from boardprof.show.board_facts import info_text
 
     with _connected(board, options) as connected:
@@ -129,7 +127,6 @@ def info(board: str | None, as_json: bool, **options: Any) -> None:
 @width_option
 def metrics(board: str | None, as_json: bool, **options: Any) -> None:
     """List what a board can count. Each event is tried on the board."""
-    from boardprof.measure.session.info import metrics_info
     from boardprof.show.board_facts import metrics_text
 
     with _connected(board, options) as connected:
@@ -151,6 +148,80 @@ def _connected(board: str | None, options: Mapping[str, Any]) -> Board:
         on_console=echo_console if options.get("console") else None,
         on_note=echo_note,
     )
+
+
+def board_info(board: Board) -> dict[str, Any]:
+    """Return facts about a connected board.
+
+    Keys with a unit in their name are numbers. ``counters`` has an entry for each counter, with its
+    width in bits, its rate in Hz (None if it is not a clock) and why it is unsupported (None if it
+    is supported). Slots are programmed with their default events, to know which ones count.
+    """
+    from boardprof.measure.probe_recorder import probe_facts
+    from boardprof.target.descriptions.build_and_guard import GuardSpec
+
+    welcome, dictionary, device = board.welcome, board.dictionary, board.device
+    # An agent can be built without a guard.
+    guarded = any(function.name == "bp.guard" for function in dictionary.functions)
+    refused = {
+        each.collector.name: each.select_default().refused for each in board.link.programmable
+    }
+    return {
+        "schema_version": 1,
+        "board": board.spec.name,
+        "summary": board.spec.summary,
+        "port": device.port,
+        "agent_version": dictionary.agent_version,
+        "protocol": welcome.version,
+        "build_id": device.build_id,
+        "boot_id": welcome.boot_id,
+        "reset_cause": welcome.reset_cause.name.lower().replace("_", " "),
+        "mtu_rx_bytes": welcome.mtu_rx,
+        "mtu_tx_bytes": welcome.mtu_tx,
+        "pointer_bytes": welcome.pointer_size,
+        "byte_order": "big" if welcome.big_endian else "little",
+        "arena_bytes": dictionary.arena_bytes,
+        "clock_kind": device.clock_kind,
+        "emulated": device.emulated,
+        "time_scale": board.spec.clock.time_scale,
+        "faults": (board.spec.guard if guarded else GuardSpec()).facts(),
+        "interrupts": None if board.interrupts is None else asdict(board.interrupts),
+        "probes": probe_facts(board.session, dictionary),
+        "collectors": [
+            {
+                "name": collector.name,
+                "schema": board.link.layouts[collector.schema_id].name,
+                "version": collector.version,
+                "counters": [
+                    {
+                        "name": counter.name,
+                        "source": counter.source,
+                        "bits": counter.bits,
+                        "hz": counter.hz or None,
+                        "counts_in_sleep": counter.counts_in_sleep,
+                        "unsupported": device.unsupported.get(counter.name)
+                        or refused.get(collector.name, {}).get(counter.source),
+                    }
+                    for counter in collector.counters
+                ],
+            }
+            for collector in dictionary.collectors
+        ],
+        "functions": [
+            {"name": f.name, "signature": f.signature, "measurable": f.measurable}
+            for f in dictionary.user_functions
+        ],
+    }
+
+
+def metrics_info(board: Board) -> dict[str, Any]:
+    """Return what a board can count; ``slots`` has the events per pass of each collector."""
+    return {
+        "schema_version": 1,
+        "board": board.spec.name,
+        "slots": {p.collector.name: p.slots for p in board.offer.programmable},
+        "metrics": [{**asdict(m), "available": m.reason is None} for m in board.metrics()],
+    }
 
 
 _ANSWER_S = 2.0

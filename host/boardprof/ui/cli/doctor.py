@@ -81,8 +81,7 @@ def doctor(link: bool, as_json: bool, **options: Any) -> int:
             "--key-file needs a port: only an agent at a port has a key.",
             hint="add -p socket://HOST:PORT",
         )
-    from boardprof.target.descriptions.board_file import load_board
-    from boardprof.target.descriptions.board_lookup import find_boards
+    from boardprof.target.descriptions.board import find_boards, load_board
 
     specs = [load_board(folder, with_counts=False) for folder in find_boards().values()]
     facts = _environment([{"name": spec.name, **board_facts(spec)} for spec in specs])
@@ -150,7 +149,7 @@ def _port_text(port: Mapping[str, Any]) -> str:
 
 
 def _doctor_board(as_json: bool, **options: Any) -> int:
-    from boardprof.measure.doctor.check_board import finding_text, proof_facts, proved
+    from boardprof.measure.doctor.check_board import connect_and_check, finding_text, proof_facts
     from boardprof.measure.doctor.known_work import FAILED, Finding
 
     began_s = time.monotonic()
@@ -162,7 +161,7 @@ def _doctor_board(as_json: bool, **options: Any) -> int:
             else:
                 echo_lines(finding_text(found))
 
-        findings = proved(
+        findings = connect_and_check(
             options["board"],
             options["port"],
             key_file=options["key_file"],
@@ -177,7 +176,7 @@ def _doctor_board(as_json: bool, **options: Any) -> int:
 
 def _doctor_link(as_json: bool, **options: Any) -> int:
     from boardprof.measure.doctor.link_test import diagnose, exit_code, links_facts, links_text
-    from boardprof.target.descriptions.board_lookup import board_spec, default_board, unnamed_board
+    from boardprof.target.descriptions.board import board_spec, default_board, unnamed_board
 
     if options["board"]:
         spec = board_spec(options["board"])

@@ -27,7 +27,7 @@ from boardprof.ui.cli.output import STDERR, echo, echo_command, echo_data, echo_
 
 if TYPE_CHECKING:
     from boardprof.target.cfunction import CFunction
-    from boardprof.target.descriptions.board_file import BoardSpec
+    from boardprof.target.descriptions.board import BoardSpec
 
 
 @click.command(short_help="Build firmware with the functions of C files.")
@@ -53,7 +53,7 @@ def build(
     from boardprof.target.build.builder import build as build_firmware
     from boardprof.target.build.firmware import image_sizes, write_image
     from boardprof.target.cfunction import signature
-    from boardprof.target.descriptions.board_lookup import board_spec, default_board
+    from boardprof.target.descriptions.board import board_spec, default_board
 
     spec = default_board() if board is None else board_spec(board)
     code, on_command = parse_build_options(options), echo_command if verbose else None
@@ -107,7 +107,7 @@ def flash(
     """
     from boardprof.target.build.flash import check_flashable
     from boardprof.target.build.flash import flash as write
-    from boardprof.target.descriptions.board_lookup import board_spec
+    from boardprof.target.descriptions.board import board_spec
 
     if board is None:
         raise UsageError("Which board should be flashed?", hint="give -b BOARD")
@@ -191,7 +191,7 @@ def serve(
     address that it prints.
     """
     from boardprof.target.build.builder import serve_agent
-    from boardprof.target.descriptions.board_lookup import board_spec
+    from boardprof.target.descriptions.board import board_spec
 
     if board is None:
         raise UsageError("Which board should the agent serve?", hint="give -b BOARD")
@@ -238,8 +238,7 @@ def arduino(folder: str, defines: tuple[str, ...]) -> None:
     FOLDER is the library's own, such as ~/Arduino/libraries/boardprof. The library has an example,
     Measure. The options that `glue` needs are printed.
     """
-    from boardprof.target.build.arduino_library import write_arduino_library
-    from boardprof.target.build.project import agent_config
+    from boardprof.target.build.project import agent_config, write_arduino_library
 
     options = write_arduino_library(Path(folder), agent_config(defines))
     words = " ".join(f"-D BP_CFG_{name.upper()}={value}" for name, value in options.items())

@@ -71,7 +71,7 @@ def fleet() -> None:
 
 def _dask_logs() -> None:
     """Let dask log with ``--debug``."""
-    from boardprof.jobs.fleet.extra import show_logs
+    from boardprof.jobs.fleet.security import show_logs
 
     if shows_tracebacks():
         show_logs()
@@ -169,8 +169,7 @@ def _report(
 ) -> Iterator[BoardprofError]:
     """Write the batch's Report and keep it in the history; yield what could not be done."""
     from boardprof.base.errors import BoardprofError
-    from boardprof.jobs.fleet.batch_report import merged_report
-    from boardprof.jobs.fleet.job import DONE
+    from boardprof.jobs.fleet.job import DONE, merged_report
     from boardprof.jobs.run.saving import keep_run
     from boardprof.results.report.report_file import write_report
 
@@ -215,7 +214,7 @@ def status(scheduler: str | None, as_json: bool) -> None:
     Without a scheduler: what is leased on this machine and by which process, and which boards are
     in quarantine.
     """
-    from boardprof.jobs.fleet.status import fleet_status, local_status, status_page
+    from boardprof.jobs.fleet.dask_provider import fleet_status, local_status, status_page
 
     _dask_logs()
     facts = local_status() if scheduler is None else fleet_status(scheduler)

@@ -98,8 +98,8 @@ def _found(paths: list[Path], board: str | None, complete: bool, **options: Any)
 
 def _compiled(sources: list[Path], board: str | None, complete: bool, **options: Any) -> _Functions:
     from boardprof.target.build.builder import source_functions
-    from boardprof.target.build.functions import unoffered
-    from boardprof.target.descriptions.board_lookup import board_spec, default_board
+    from boardprof.target.build.functions import discarded_functions
+    from boardprof.target.descriptions.board import board_spec, default_board
 
     spec = board_spec(board) if board else default_board()
     if not sources:
@@ -109,7 +109,7 @@ def _compiled(sources: list[Path], board: str | None, complete: bool, **options:
     found, hidden = source_functions(spec, sources, how, verbose)
     if complete or not (found or hidden):
         known = {*(fn.name for fn in found), *(name for name, _, _ in hidden)}
-        unused = unoffered(spec, sources, how, verbose=verbose).static
+        unused = discarded_functions(spec, sources, how, verbose=verbose).static
         hidden = [*hidden, *(each for each in unused if each[0] not in known)]
     return _Functions(tuple(found), tuple(sorted(HiddenFunction(*each) for each in hidden)))
 

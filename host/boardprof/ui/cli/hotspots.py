@@ -11,6 +11,8 @@ import click
 from boardprof.base.errors import DeviceError, UsageError
 from boardprof.ui.cli.group import SectionedCommand
 from boardprof.ui.cli.options import (
+    BOARD_SECTION,
+    BUILD_SECTION,
     STDOUT,
     board_option,
     build_options,
@@ -44,9 +46,8 @@ if TYPE_CHECKING:
 
 _SECTIONS = {
     "What to call": "warmup sampled samples seed probe",
-    "The board": "board port dtr rts reset_pulse baud clock key_file takeover image flash "
-    "timeout_s wall_timeout_s",
-    "The build": "optimize sources includes defines cflags ldflags keep libc",
+    "The board": BOARD_SECTION,
+    "The build": BUILD_SECTION,
     "What is printed": "lines asm metric all_functions width console verbose quiet debug",
     "What is kept": "json_file",
 }
@@ -102,7 +103,7 @@ def hotspots(target: str, values: tuple[str, ...], board: str | None, **options:
     real boards, too; each share then has a 95 % confidence interval. TARGET and NAME=VALUE are as
     for `boardprof run`.
     """
-    from boardprof.jobs.run.measure_plan import record_plan
+    from boardprof.jobs.run.execution import record_plan
     from boardprof.jobs.run.plan import Plan
 
     _check_sampling(options)

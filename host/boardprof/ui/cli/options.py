@@ -103,7 +103,7 @@ def complete_board(
     """Complete board names, also after a comma; complete folders for a path."""
     from click.shell_completion import CompletionItem
 
-    from boardprof.target.descriptions.board_lookup import find_boards
+    from boardprof.target.descriptions.board import find_boards
 
     if "/" in incomplete:
         return [CompletionItem(incomplete, type="dir")]
@@ -143,7 +143,7 @@ def complete_target(
     """Complete FILE.c:FUNCTION after the colon, and files before it."""
     from click.shell_completion import CompletionItem
 
-    from boardprof.jobs.run.target import split_target
+    from boardprof.jobs.run.plan import split_target
 
     file, start = split_target(incomplete)
     if not file:
@@ -170,7 +170,7 @@ def _function_names(file: str, start: str) -> list[str]:
     from boardprof.base.errors import BoardprofError
     from boardprof.target.build.build_options import BuildOptions
     from boardprof.target.build.builder import source_functions
-    from boardprof.target.descriptions.board_lookup import default_board
+    from boardprof.target.descriptions.board import default_board
 
     try:
         found, _ = source_functions(default_board(), [file], BuildOptions(), None)
@@ -285,6 +285,12 @@ port_options = together(
 )
 """How to reach a board, and how long a call may take."""
 
+BOARD_SECTION = (
+    "board board_names port dtr rts reset_pulse baud clock key_file takeover image flash timeout_s "
+    "wall_timeout_s"
+)
+"""Names of `port_options` and of the others about a board, for a section of the help."""
+
 
 def parse_port_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return what was given by `port_options`, named as `boardprof.connect` and a plan take it."""
@@ -367,6 +373,9 @@ build_options = together(
 )
 """How a build is made."""
 
+BUILD_SECTION = "optimize sources includes defines cflags ldflags keep libc"
+"""Names of `build_options`, for a section of the help."""
+
 
 def parse_build_options(options: Mapping[str, Any]) -> BuildOptions:
     """Return what was given by `build_options` or `compile_options`."""
@@ -441,11 +450,11 @@ def output_option(
     """Return the decorator that adds ``--output``; ``-`` stands for standard output."""
 
     def taken(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
-        if value != STDOUT:
-            return value
-        if not prints:
+        if value == STDOUT and not prints:
             raise UsageError("This cannot be printed: -o needs a file.", hint=hint)
-        return None
+        if value == STDOUT:
+            return None
+        return value if folder else writable(ctx, option, value)
 
     return click.option(
         "-o",

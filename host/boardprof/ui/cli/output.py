@@ -17,7 +17,7 @@ from boardprof.base.printable import bounded, escaped
 from boardprof.base.progress import Show, shown_by
 
 if TYPE_CHECKING:
-    from boardprof.jobs.run.measure_plan import Listener
+    from boardprof.jobs.run.execution import Listener
     from boardprof.results.comparison.comparison import Comparison
     from boardprof.results.report.profile import Profile
     from boardprof.results.report.report import Report
@@ -304,7 +304,7 @@ def run_listener(
     options: Mapping[str, Any], on_progress: Show | None, **callbacks: Any
 ) -> Listener:
     """Return what shows the progress of a run, as ``--verbose`` and ``--console`` say."""
-    from boardprof.jobs.run.measure_plan import Listener
+    from boardprof.jobs.run.execution import Listener
 
     return Listener(
         on_note=echo_note,

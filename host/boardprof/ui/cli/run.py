@@ -17,6 +17,8 @@ from boardprof.ui.cli.against import Against, against_options, parse_against
 from boardprof.ui.cli.exit_codes import INTERRUPTED
 from boardprof.ui.cli.group import SectionedCommand
 from boardprof.ui.cli.options import (
+    BOARD_SECTION,
+    BUILD_SECTION,
     STDOUT,
     Real,
     baseline_option,
@@ -60,8 +62,8 @@ from boardprof.ui.cli.output import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from boardprof.jobs.run.execution import Outcome
     from boardprof.jobs.run.plan import Plan
-    from boardprof.jobs.run.runner import Outcome
     from boardprof.results.comparison.comparison import Comparison
     from boardprof.results.history.run import RunId
     from boardprof.results.report.report import Report
@@ -71,9 +73,8 @@ if TYPE_CHECKING:
 _SECTIONS = {
     "What to measure": "metrics warmup repeat number cold mask_interrupts hotspots sampled "
     "probe sweep",
-    "The board": "board_names port dtr rts reset_pulse baud clock key_file takeover image flash "
-    "timeout_s wall_timeout_s",
-    "The build": "optimize sources includes defines cflags ldflags keep libc",
+    "The board": BOARD_SECTION,
+    "The build": BUILD_SECTION,
     "The output of the function": "save_output expect tolerance",
     "What is printed": "table stats warnings width console verbose quiet debug",
     "What is kept": "json_file exports save baseline_file",
@@ -288,7 +289,7 @@ def _measured(
     plan: Plan, against: Against, options: Mapping[str, Any], sources: list[Path]
 ) -> Outcome:
     """Measure; ``sources`` gets the files that were compiled."""
-    from boardprof.jobs.run.runner import run_plan
+    from boardprof.jobs.run.execution import run_plan
 
     if against.has_turns:
         from boardprof.jobs.run.alternating import run_in_turns, two_sides
@@ -410,7 +411,7 @@ def _is_of_same_file(command: str, target: str) -> bool:
         words = shlex.split(command)
     except ValueError:  # its end is missing
         return False
-    from boardprof.jobs.run.target import split_target
+    from boardprof.jobs.run.plan import split_target
 
     path, _ = split_target(target)
     if not path:

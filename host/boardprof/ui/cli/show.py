@@ -258,7 +258,7 @@ def _export_recording(
 def _places(recording: ProbeRun) -> dict[int, str]:
     """Return file and line of the calls that took memory; none if its image is not there."""
     from boardprof.results.probes.heap import heap_of
-    from boardprof.target.elf.call_sites import call_sites_of_build
+    from boardprof.target.elf.binutils import call_sites_of_build
 
     heap = heap_of(recording.timelines().values())
     if heap is None:
@@ -343,11 +343,9 @@ def decode(
     """
     from boardprof.results.history.report_lookup import find_report
     from boardprof.results.redecode import decode_again, load_schemas
-    from boardprof.results.report.report_file import check_report_file, write_report
-    from boardprof.target.descriptions.board_lookup import find_boards
+    from boardprof.results.report.report_file import write_report
+    from boardprof.target.descriptions.board import find_boards
 
-    if output is not None:
-        check_report_file(output)
     layouts = [layout for file in schemas for layout in load_schemas(file)]
     decoded = decode_again(find_report(report), layouts, find_boards())
     if output is not None:

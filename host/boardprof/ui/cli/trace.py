@@ -13,6 +13,8 @@ import click
 from boardprof.base.errors import UsageError
 from boardprof.ui.cli.group import SectionedCommand
 from boardprof.ui.cli.options import (
+    BOARD_SECTION,
+    BUILD_SECTION,
     Seconds,
     board_option,
     build_options,
@@ -48,20 +50,14 @@ if TYPE_CHECKING:
 _CLEAR = "\x1b[2J\x1b[H"
 """Clears a terminal, and goes to its first line."""
 
-_BOARD = (
-    "board port dtr rts reset_pulse baud clock key_file takeover image flash "
-    "timeout_s wall_timeout_s"
-)
-_BUILD = "optimize sources includes defines cflags ldflags keep libc"
-
 _SECTIONS = {
     "What to record": "time_s calls heap statistics events mode",
-    "The board": _BOARD,
-    "The build": _BUILD,
+    "The board": BOARD_SECTION,
+    "The build": BUILD_SECTION,
     "The output": "output width console verbose quiet debug",
 }
 
-_TOP = {"What to show": "interval_s count events", "The board": _BOARD}
+_TOP = {"What to show": "interval_s count events", "The board": BOARD_SECTION}
 
 _EXAMPLES = """
 \b
@@ -121,12 +117,11 @@ def trace(target: str, values: tuple[str, ...], output: str | None, **options: A
 
     `show`, `compare` and `export` take the trace like a Report: a range is a row.
     """
-    from boardprof.jobs.run.record_events import RecordingPlan, record_events
+    from boardprof.jobs.run.probe_run import RecordingPlan, record_events
 
     if not options["events"] and not options["statistics"]:
         raise UsageError("Nothing is recorded: neither events nor statistics.", hint="--statistics")
     _check(target, output, options)
-    _check_output(output)
     wanted = RecordingPlan(
         mode=options["mode"],
         events=options["events"],
@@ -148,7 +143,7 @@ def trace(target: str, values: tuple[str, ...], output: str | None, **options: A
 
 @click.command(
     cls=SectionedCommand,
-    sections={"The board": _BOARD},
+    sections={"The board": BOARD_SECTION},
     short_help="Read the last events before a reset.",
 )
 @board_option
@@ -163,9 +158,8 @@ def dump(output: str | None, **options: Any) -> None:
     Start with `boardprof trace --mode overwrite`. The ring must be in memory that a reset leaves
     alone, and --image must name the ELF file of the firmware.
     """
-    from boardprof.jobs.run.record_events import board_of
+    from boardprof.jobs.run.probe_run import board_of
 
-    _check_output(output)
     with progress_bar() as on_progress:
         plan, listener = (
             _plan("", (), {**options, "flash": False}),
@@ -207,7 +201,7 @@ def top(interval_s: float, count: int | None, **options: Any) -> None:
     The figures are those of the last interval. On a terminal, each table replaces the one before.
     Shares of ranges are from statistics and include other tasks and interrupts within a range.
     """
-    from boardprof.jobs.run.record_events import board_of, intervals
+    from boardprof.jobs.run.probe_run import board_of, intervals
     from boardprof.show.probe_tables import interval_page
 
     plan = _plan("", (), {**options, "flash": False})
@@ -221,14 +215,6 @@ def top(interval_s: float, count: int | None, **options: Any) -> None:
             echo_page(interval_page(interval))
             if not is_output_read():
                 break
-
-
-def _check_output(output: str | None) -> None:
-    """Check that the trace can be written, before anything is recorded."""
-    from boardprof.results.report.report_file import check_report_file
-
-    if output is not None:
-        check_report_file(output)
 
 
 def _check(target: str, output: str | None, options: Mapping[str, Any]) -> None:

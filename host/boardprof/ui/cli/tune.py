@@ -15,6 +15,7 @@ import click
 from boardprof.base.errors import UsageError
 from boardprof.ui.cli.group import SectionedCommand
 from boardprof.ui.cli.options import (
+    BUILD_SECTION,
     STDOUT,
     Real,
     Seconds,
@@ -45,9 +46,8 @@ from boardprof.ui.cli.output import (
 
 if TYPE_CHECKING:
     from boardprof.jobs.run.plan import Plan
-    from boardprof.jobs.tune.page import Winner
     from boardprof.jobs.tune.search import Search, Space, Trial
-    from boardprof.jobs.tune.winner import Alone, Subject
+    from boardprof.jobs.tune.winner import Subject
     from boardprof.results.stats.warnings import Kind
 
 _SECTIONS = {
@@ -55,7 +55,7 @@ _SECTIONS = {
     "What to look for": "goals constraints expect tolerance",
     "How to measure": "warmup repeat number timeout_s wall_timeout_s",
     "The board": "board port baud fleet",
-    "The build": "optimize sources includes defines cflags ldflags keep libc",
+    "The build": BUILD_SECTION,
     "The output": "json_file html_file width verbose quiet debug",
 }
 
@@ -219,8 +219,8 @@ def tune(target: str, values: tuple[str, ...], **options: Any) -> None:
         trials = min(options["trials"], space.size)
         with _live(search, trials) as show:
             search.run(trials, show)
-        alone = _measured_alone(search, subject)
-    winner = _winner(search, subject, alone)
+        best = search.best
+        winner = None if best is None else subject.winner(best.choice, search.goals[0])
     facts = tuning_facts(search, facts, winner)
     if options["json_file"] == STDOUT:
         echo_json(facts)
@@ -236,8 +236,8 @@ def tune(target: str, values: tuple[str, ...], **options: Any) -> None:
         text = f"{len(search.trials)} of {space.size:,} choices, {options['sampler']}"
         write_text(render_tuning(search, title, text, winner), options["html_file"])
         echo_written("Page", options["html_file"])
-    if alone is not None:
-        echo_warnings(alone.report, _TOO_SHORT)
+    if winner is not None and winner.report is not None:
+        echo_warnings(winner.report, _TOO_SHORT)
 
 
 def _plan(target: str, values: tuple[str, ...], options: Mapping[str, Any]) -> Plan:
@@ -330,7 +330,7 @@ def _on_fleet(subject: Subject, address: str) -> Subject:
     from dataclasses import replace
     from functools import partial
 
-    from boardprof.jobs.fleet.runner import FleetRunner
+    from boardprof.jobs.fleet.fleet_runner import FleetRunner
 
     limits = {**subject.limits, "verbose": None}
     del limits["port"], limits["baud"]
@@ -375,27 +375,6 @@ def _search(
         subject=facts,
     )
     return search, facts
-
-
-def _measured_alone(search: Search, subject: Subject) -> Alone | None:
-    """Measure the winner by itself, if there is one and it has a cost of a call."""
-    from boardprof.jobs.tune.result import FLASH, RAM, STACK
-
-    best, goal = search.best, search.goals[0]
-    if best is None or goal in (FLASH, RAM, STACK):
-        return None
-    return subject.measured_alone(best.choice, goal)
-
-
-def _winner(search: Search, subject: Subject, alone: Alone | None) -> Winner | None:
-    from boardprof.jobs.tune.page import Winner
-
-    if search.best is None:
-        return None
-    command = subject.command(search.best.choice, alone)
-    if alone is None:
-        return Winner(command)
-    return Winner(command, alone.cost, alone.later_cost, alone.is_first_call)
 
 
 # -- while it runs -----------------------------------------------------------------------------

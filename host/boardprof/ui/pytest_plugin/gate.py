@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.metrics import digits, metric_called
@@ -23,43 +23,29 @@ if TYPE_CHECKING:
     from boardprof.results.history.run import Run
     from boardprof.results.history.run_comparison import BranchRuns
 
-SPREAD_RUNS: Final = 20
-"""As `boardprof compare` has it by default."""
-
 
 @dataclass(frozen=True)
 class Other:
-    """The other side of a test's measurements.
-
-    Attributes:
-        sessions: that each side was measured in.
-        allow: mismatches that are intended.
-    """
+    """The other side of a test's measurements."""
 
     name: str
     report: Report
-    sessions: int
-    allow: tuple[str, ...]
+    sessions: int  # that each side was measured in
+    allow: tuple[str, ...]  # mismatches that are intended
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of checking a Report against a gate.
-
-    Attributes:
-        is_compared: with the baseline. None if there is no baseline.
-        is_ruled: there are rules, so a change can be a failure.
-        rows: without rules, the comparison of each metric.
-        run: number of the run of a branch that it was compared with. None if it was none.
-        is_waiting: it fails only because the branch has no run like this one yet, or too few.
-    """
+    """The result of checking a Report against a gate."""
 
     failures: tuple[str, ...]
     notes: tuple[str, ...]
-    is_compared: bool | None = None
-    is_ruled: bool = False
-    rows: tuple[Difference, ...] = ()
+    is_compared: bool | None = None  # with the baseline. None if there is no baseline
+    is_ruled: bool = False  # there are rules, so a change can be a failure
+    rows: tuple[Difference, ...] = ()  # without rules, the comparison of each metric
+    # number of the run of a branch that it was compared with. None if it was none
     run: int | None = None
+    # it fails only because the branch has no run like this one yet, or too few
     is_waiting: bool = False
 
 
@@ -68,17 +54,15 @@ class Gate:
     """Limits and rules.
 
     Attributes:
-        limits: metric -> the largest allowed median per call.
-        baseline: the earlier run: its name and its Report. None if absent.
         earlier: returns the runs of the baseline's branch up to it, the oldest first, for rules in
             spreads. None if the baseline is not a run.
         branch: each measurement's baseline is the newest run of it that is like the measurement.
             None if there is one baseline for all.
     """
 
-    limits: Mapping[str, float]
+    limits: Mapping[str, float]  # metric -> the largest allowed median per call
     rules: Sequence[str]
-    baseline: tuple[str, Report] | None
+    baseline: tuple[str, Report] | None  # the earlier run: its name and its Report. None if absent
     allow: Sequence[str] = ()
     is_baseline_required: bool = False
     earlier: Callable[[], Sequence[Report]] | None = None
@@ -138,7 +122,7 @@ class Gate:
         if not any(map(_needs_runs, self.rules)):
             return None
         if self.branch is not None and run is not None:
-            return self.branch.earlier(run, SPREAD_RUNS)
+            return self.branch.earlier(run)
         return None if self.earlier is None else self.earlier()
 
     def _before(self, report: Report, other: Other | None) -> tuple[str, Report | None, Run | None]:

@@ -24,26 +24,21 @@ _LONGEST_S = 1e6
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a run of pytest.
+    """The options of a run of pytest."""
 
-    Attributes:
-        boards: names; tests without a board of their own run on each. Empty for the default board.
-        baseline: what to compare with: a run of the history, or a file. None if absent.
-        rules: a change must not break them; for tests whose marker has no rules.
-        is_required: a missing board fails the test instead of skipping it.
-    """
-
+    # names; tests without a board of their own run on each. Empty for the default board
     boards: tuple[str, ...]
     port: str | None
     baud: int | None
+    # what to compare with: a run of the history, or a file. None if absent
     baseline: str | Path | None
-    rules: tuple[str, ...]
+    rules: tuple[str, ...]  # a change must not break them; for tests whose marker has no rules
     allow: tuple[str, ...]
     json_file: Path | None
     save: str | None
     timeout_s: float | None
     wait_s: float
-    is_required: bool
+    is_required: bool  # a missing board fails the test instead of skipping it
     is_baseline_required: bool = False
     may_lack_baseline: bool = False
     new_baseline: Path | None = None

@@ -19,17 +19,16 @@ from boardprof.base.errors import BoardTimeoutError, DeviceError, UnknownNameErr
 from boardprof.base.metrics import metric_called
 from boardprof.base.processes import leased
 from boardprof.jobs.run.alternating import Worktree, sessions_on, turns, two_settings, worktree_of
-from boardprof.jobs.run.target import split_target
+from boardprof.jobs.run.plan import split_target
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.stats.groups import summaries
 from boardprof.results.stats.summary import Summary
-from boardprof.target.arguments.copies import copied_arguments
+from boardprof.target.arguments.passing import copied_arguments
 from boardprof.target.build.build_options import BuildOptions
-from boardprof.target.descriptions.board_file import BoardSpec
-from boardprof.target.descriptions.board_lookup import board_spec, default_board
+from boardprof.target.descriptions.board import BoardSpec, board_spec, default_board
 from boardprof.target.toolchain.cache import cache_root
 from boardprof.ui.pytest_plugin.gate import Gate, Other, Verdict
 from boardprof.ui.pytest_plugin.item import numbered
@@ -40,14 +39,10 @@ __all__ = ["Measured", "Profiler"]
 
 @dataclass(frozen=True)
 class Wanted:
-    """A board that a test needs, and what runs on it.
+    """A board that a test needs, and what runs on it."""
 
-    Attributes:
-        name: of the board; None takes the default one, or the board at the port.
-        sources: files and folders to build; empty to use the firmware at the port.
-    """
-
-    name: str | None = None
+    name: str | None = None  # of the board; None takes the default one, or the board at the port
+    # files and folders to build; empty to use the firmware at the port
     sources: tuple[Path, ...] = ()
     options: BuildOptions = field(default_factory=BuildOptions)
 
@@ -62,16 +57,13 @@ def wanted_board(node: pytest.Item, name: str | None) -> Wanted:
 
 
 class OpenBoards:
-    """Lends connected boards; boards that it has started run until `close`.
-
-    Attributes:
-        compiled: for each build, the files that it was compiled from, including headers.
-    """
+    """Lends connected boards; boards that it has started run until `close`."""
 
     def __init__(self, options: Options) -> None:
         """Start nothing yet."""
         self._options = options
         self._open: dict[Wanted, Board] = {}
+        # for each build, the files that it was compiled from, including headers
         self.compiled: dict[Wanted, tuple[Path, ...]] = {}
 
     @contextlib.contextmanager

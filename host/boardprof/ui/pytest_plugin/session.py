@@ -23,7 +23,7 @@ from boardprof.ui.pytest_plugin.item import unnumbered
 from boardprof.ui.pytest_plugin.options import Options, read_options, renamed
 
 if TYPE_CHECKING:
-    from boardprof.results.history.run import Run
+    from boardprof.results.history.report_lookup import Found
     from boardprof.results.history.run_comparison import BranchRuns
     from boardprof.results.report.measurement import Measurement
     from boardprof.results.report.report import Report
@@ -39,18 +39,7 @@ _SENT = (
 
 
 class Session:
-    """Boards and baseline, loaded when the first test needs them, and the tests' measurements.
-
-    Attributes:
-        compiled: the files that they were compiled from, including headers, each once.
-        lost: workers of pytest-xdist that died.
-        errors: they fail the session: something could not be written or compared.
-        is_narrowed: tests were deselected.
-        is_ruled: there are rules, for all tests or for a chosen test, even if it was skipped.
-        is_broken_off: a user, or a test that called `pytest.exit`, ended the session.
-        skipped: label of each skipped test -> the reason.
-        waiting: labels of tests that failed only because their branch has too few runs so far.
-    """
+    """Boards and baseline, loaded when the first test needs them, and the tests' measurements."""
 
     def __init__(self, config: pytest.Config) -> None:
         """Read the options; raises as `read_options`."""
@@ -58,94 +47,99 @@ class Session:
         self._root = config.rootpath
         self.measurements: list[Measurement] = []
         self.sources: dict[Path, None] = {}
+        # the files that they were compiled from, including headers, each once
         self.compiled: dict[Path, None] = {}
         self.notes: list[str] = []
         self.warnings: list[str] = []
-        self.lost: list[str] = []
+        self.lost: list[str] = []  # workers of pytest-xdist that died
+        # they fail the session: something could not be written or compared
         self.errors: list[str] = []
         self.verdicts: list[Verdict] = []
-        self.is_narrowed = False
+        self.is_narrowed = False  # tests were deselected
+        # there are rules, for all tests or for a chosen test, even if it was skipped
         self.is_ruled = bool(self.options.rules)
-        self.is_broken_off = False
-        self.skipped: dict[str, str] = {}
+        self.is_broken_off = False  # a user, or a test that called `pytest.exit`, ended the session
+        self.skipped: dict[str, str] = {}  # label of each skipped test -> the reason
         self.changes = ""
+        # labels of tests that failed only because their branch has too few runs so far
         self.waiting: list[str] = []
-        self._boards: OpenBoards | None = None
-        self._turns: Turns | None = None
-        self._baseline: tuple[str, Report] | None = None
-        self._run: Run | None = None
-        self._branch: BranchRuns | None = None
-        self._is_first = False
+        self._open = contextlib.ExitStack()
         self._is_asked_for: Callable[[str], bool] = lambda label: False
 
-    @property
+    @cached_property
     def boards(self) -> OpenBoards:
         """The worker's boards."""
-        if self._boards is None:
-            from boardprof.ui.pytest_plugin.profiler import OpenBoards
+        from boardprof.ui.pytest_plugin.profiler import OpenBoards
 
-            self._boards = OpenBoards(self.options)
-        return self._boards
+        boards = OpenBoards(self.options)
+        self._open.callback(boards.close)
+        return boards
 
-    @property
+    @cached_property
     def turns(self) -> Turns | None:
         """Measures in turns with other code. None if absent."""
         options = self.options
-        if self._turns is None and (options.ab_flags or options.ab_revision) is not None:
-            from boardprof.ui.pytest_plugin.profiler import Turns
+        if (options.ab_flags or options.ab_revision) is None:
+            return None
+        from boardprof.ui.pytest_plugin.profiler import Turns
 
-            self._turns = Turns(
-                self.boards, options.port, flags=options.ab_flags, revision=options.ab_revision
-            )
-        return self._turns
+        turns = Turns(
+            self.boards, options.port, flags=options.ab_flags, revision=options.ab_revision
+        )
+        self._open.callback(turns.close)
+        return turns
+
+    @cached_property
+    def _found(self) -> Found | None:
+        """The run or file to compare with; None if there is none and that is allowed."""
+        ref = self.options.baseline
+        if ref is None:
+            return None
+        from boardprof.results.history.report_lookup import find_run, find_run_if_present
+        from boardprof.results.history.run import NothingKeptError
+
+        if self.options.may_lack_baseline and find_run_if_present(ref, self._root) is None:
+            return None
+        try:
+            return find_run(ref, self._root)
+        except (NothingKeptError, UnknownNameError) as error:
+            first = "--bp-compare-if-present compares nothing before the first run"
+            error.hint = "; ".join(filter(None, [error.hint, first]))
+            raise
 
     @property
     def baseline(self) -> tuple[str, Report] | None:
         """Name and Report of the run to compare with, or None."""
-        ref = self.options.baseline
-        if self._baseline is None and ref is not None and not self._is_first:
-            from boardprof.results.history.report_lookup import (
-                branch_meant,
-                find_run,
-                find_run_if_present,
-            )
-            from boardprof.results.history.run import NothingKeptError
+        return None if self._found is None else (self._found.label, self._found.report)
 
-            if self.options.may_lack_baseline and find_run_if_present(ref, self._root) is None:
-                self._is_first = True
-                return None
-            try:
-                found = find_run(ref, self._root)
-            except (NothingKeptError, UnknownNameError) as error:
-                first = "--bp-compare-if-present compares nothing before the first run"
-                error.hint = "; ".join(filter(None, [error.hint, first]))
-                raise
-            self._baseline = (found.label, found.report)
-            self._run = found.run
-            if (branch := branch_meant(ref, found)) is not None:
-                from boardprof.results.history.run_comparison import BranchRuns
-
-                self._branch = BranchRuns(branch, self._root)
-        return self._baseline
-
-    @property
+    @cached_property
     def branch(self) -> BranchRuns | None:
         """The branch to compare with; None if a single run or nothing is meant."""
-        return self._branch if self.baseline is not None else None
+        ref, found = self.options.baseline, self._found
+        if ref is None or found is None:
+            return None
+        from boardprof.results.history.report_lookup import branch_meant
+
+        branch = branch_meant(ref, found)
+        if branch is None:
+            return None
+        from boardprof.results.history.run_comparison import BranchRuns
+
+        return BranchRuns(branch, self._root)
 
     @cached_property
     def earlier(self) -> list[Report]:
         """The runs of the baseline's branch up to it, the oldest first; see `branch_reports`."""
         from boardprof.results.history.report_lookup import branch_reports
 
-        if self._run is None:
+        if self._found is None or self._found.run is None:
             raise UsageError(
                 "A limit in spreads needs earlier runs of a branch.",
                 hint="--bp-compare branch:main",
             )
-        from boardprof.ui.pytest_plugin.gate import SPREAD_RUNS
+        from boardprof.results.comparison.compare import SPREAD_RUNS
 
-        return branch_reports(self._run, SPREAD_RUNS, self._root)
+        return branch_reports(self._found.run, SPREAD_RUNS, self._root)
 
     def check(self) -> None:
         """Check before any test that boards and files of the options exist or can be written.
@@ -155,7 +149,7 @@ class Session:
         options = self.options
         try:
             if options.boards:
-                from boardprof.target.descriptions.board_lookup import board_spec
+                from boardprof.target.descriptions.board import board_spec
 
                 for name in options.boards:
                     board_spec(name)
@@ -186,7 +180,7 @@ class Session:
 
         check_rules(self.options.rules)
         check_allowed(self.options.allow)
-        if self.baseline is not None and self._branch is None:
+        if self.baseline is not None and self.branch is None:
             check_counted(self.options.rules, *self.baseline)
 
     @contextlib.contextmanager
@@ -219,11 +213,10 @@ class Session:
         """Compare all measurements with the baseline; see `errors`, `notes` and `changes`."""
         self._is_asked_for = is_asked_for
         baseline = self.baseline
-        if self._is_first:
-            name = self.options.baseline
+        if self.options.baseline is not None and baseline is None:
             self.warnings.append(
-                f"there is no {name} to compare with, so no change can fail a test "
-                "(--bp-compare-if-present)"
+                f"there is no {self.options.baseline} to compare with, so no change can fail a "
+                "test (--bp-compare-if-present)"
             )
         if baseline is None:
             return
@@ -327,7 +320,4 @@ class Session:
 
     def close(self) -> None:
         """End what was started."""
-        if self._boards is not None:
-            self._boards.close()
-        if self._turns is not None:
-            self._turns.close()
+        self._open.close()

@@ -18,15 +18,11 @@ _MOST_LISTED = 3
 
 @dataclass(frozen=True)
 class Conclusion:
-    """The result of a session's comparisons.
+    """The result of a session's comparisons."""
 
-    Attributes:
-        errors: why the session fails although no test may have.
-        changes: what became better or worse without a rule; "" if there is nothing to report.
-    """
-
-    errors: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()  # why the session fails although no test may have
     notes: tuple[str, ...] = ()
+    # what became better or worse without a rule; "" if there is nothing to report
     changes: str = ""
 
 

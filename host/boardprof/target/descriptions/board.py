@@ -7,14 +7,18 @@ unknown key, a missing key and a wrong value.
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from boardprof.base.errors import UsageError
+from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.base.packages import brought
+from boardprof.base.resources import boards_dir
 from boardprof.base.toml_table import TomlTable
 from boardprof.target.descriptions.build_and_guard import (
     BuildSpec,
@@ -33,6 +37,7 @@ from boardprof.target.descriptions.events_and_formulas import (
     read_events,
 )
 from boardprof.target.descriptions.launch import (
+    DEFAULT_BAUD,
     FlashSpec,
     LaunchSpec,
     PortSpec,
@@ -59,12 +64,10 @@ class ClockSpec:
     """Where the board's clock frequency comes from: ``[clock]``.
 
     Attributes:
-        kind: "measured", "declared" or "simulated".
         time_scale: wall seconds that a second of the board's clock may take; the host's timeouts
             are longer by this factor.
         emulated: a cycle-accurate simulator plays the board: its clock is as good as the real one.
         reason: why ``kind`` was chosen, if neither board.toml nor the user chose it.
-        given: whether the user chose ``kind``.
     """
 
     kind: str
@@ -99,23 +102,12 @@ class BoardSpec:
     """One board: the content of its ``board.toml``.
 
     Attributes:
-        name: the folder's name.
-        folder: absolute.
-        summary: one line.
-        build: how its firmware is built.
-        launch: how it is reached.
-        clock: where its clock frequency comes from.
-        guard: which faults of a called function it survives.
         flash: how firmware is written to it; None if the host starts it, or if unknown.
         port: the real board, if the host otherwise starts an emulator of it; None if there is no
             real board, or no emulator.
-        family: group of boards, None if it has none.
-        default: whether it is the default board.
         status: what is tested with each change: "run", "built" or "none".
         unsupported: counter name -> why this board does not have it.
         events: programmable collector -> event -> its code.
-        derived: metrics that are computed from others.
-        doctor: work for the board's own counters.
     """
 
     name: str
@@ -151,9 +143,6 @@ class BoardSpec:
         """Return the board as emulated, if an emulator is at the other end of its line.
 
         An emulated board may run in an emulator with other options than its own.
-
-        Args:
-            commands: the command lines of the programs at the other end of the board's line.
         """
         found = next(((name, each) for each in commands if (name := emulator_name(each))), None)
         if found is None:
@@ -174,14 +163,8 @@ def is_board_name(name: str) -> bool:
 def load_board(folder: Path, *, with_counts: bool = True) -> BoardSpec:
     """Read ``folder``/board.toml.
 
-    Args:
-        folder: the board's.
-        with_counts: check that the counts it names exist. Their layouts take a while to load; a
-            list of boards can do without.
-
-    Raises:
-        UsageError: the file is missing or wrong; the message names the file, the line, the key and
-            what is allowed there.
+    ``with_counts``: check that the counts it names exist. Their layouts take a while to load; a
+    list of boards can do without.
     """
     folder = Path(folder).resolve()
     top = TomlTable(_parsed(folder), folder / BOARD_FILE)
@@ -275,9 +258,6 @@ def _without_meaning(command: Sequence[str]) -> dict[str, str]:
 
     QEMU counts instructions only if they drive its virtual clock (``-icount shift=N``). Otherwise
     such counters show the host's time (QEMU's documentation, "TCG Instruction Counting").
-
-    Args:
-        command: the emulator's; only QEMU's are understood.
     """
     if not command or not Path(command[0]).name.startswith(_QEMU):
         return {}
@@ -294,3 +274,119 @@ def _without_meaning(command: Sequence[str]) -> dict[str, str]:
     found = f"with -icount {given[-1]}" if given else "without -icount"
     why = f"{found}, QEMU's counters show the host's time; it needs -icount shift=N"
     return dict.fromkeys(_COUNTED, why)
+
+
+# -- boards by name ------------------------------------------------------------------------------
+
+
+def find_boards() -> dict[str, Path]:
+    """Return the folder of every board, by name: boardprof's own, then other packages'.
+
+    An entry point that cannot be used, or whose name is taken, is ignored with a warning.
+    """
+    boards = _own_boards()
+    for folder, place in brought("boards", "The board", _folder):
+        if folder.name in boards:
+            warnings.warn(
+                f"The board {folder.name!r} in {place} is ignored: "
+                f"{boards[folder.name]} already has this name.",
+                stacklevel=2,
+            )
+            continue
+        boards[folder.name] = folder
+    return boards
+
+
+def board_spec(name: str) -> BoardSpec:
+    """Read the board called ``name``; a name with a ``/`` is the path of a board's folder."""
+    if os.sep in name:
+        return load_board(Path(name).expanduser())
+    try:
+        return _board_called(name)
+    except UnknownNameError as error:
+        if (Path(name) / BOARD_FILE).is_file():
+            error.hint = f"give -b .{os.sep}{name}: the path of a folder needs a {os.sep}"
+        elif "," in name:
+            error.hint = "give one board: only `boardprof run` takes several"
+        raise
+
+
+def _board_called(name: str) -> BoardSpec:
+    own = _own_boards()
+    if name in own:  # before other packages are imported
+        return load_board(own[name])
+    boards = find_boards()
+    if name not in boards:
+        raise UnknownNameError("board", name, boards)
+    return load_board(boards[name])
+
+
+def default_board() -> BoardSpec:
+    """Read the default board, which is one of boardprof's own."""
+    specs = [load_board(folder, with_counts=False) for folder in _own_boards().values()]
+    defaults = [spec for spec in specs if spec.default]
+    if len(defaults) != 1:
+        names = ", ".join(spec.name for spec in defaults) or "none"
+        raise UsageError(
+            f"Exactly one board must have default = true; in {boards_dir()} these have it: "
+            f"{names}.",
+            hint="name the board",
+        )
+    return defaults[0]
+
+
+def unnamed_board() -> BoardSpec:
+    """Return the description of a board at a port before its name is known; its name is ""."""
+    return BoardSpec(
+        name="",
+        folder=boards_dir(),  # without counters of its own
+        summary="a board without a description",
+        build=BuildSpec(cc="", package=""),
+        launch=LaunchSpec("serial", baud=DEFAULT_BAUD),
+        clock=ClockSpec("declared"),
+    )
+
+
+def with_reported_board(spec: BoardSpec, name: str) -> BoardSpec:
+    """Return the description of a board that has reported its name.
+
+    ``spec``: the expected board, which is returned. For `unnamed_board` it is the known board of
+    that name; if there is none, only the name is added.
+    """
+    if spec.name:
+        return spec
+    try:
+        return _board_called(name).at_port()  # never a path: the name comes over the wire
+    except UnknownNameError:
+        return replace(spec, name=name)
+
+
+def check_recordable(spec: BoardSpec) -> None:
+    """Check that calls on a board can be recorded."""
+    if spec.launch.record or spec.launch.recorder:
+        return
+    if spec.launch.kind == "serial":
+        raise UsageError(
+            f"Every instruction of a call can be seen on an emulated board, and {spec.name} is a "
+            "real one.",
+            hint="sample it instead (--sampled, or sampled=True), or take an emulated board of the "
+            "same core: boardprof boards",
+        )
+    others = [name for name in find_boards() if board_spec(name).launch.recorder]
+    raise UsageError(
+        f"{spec.name} runs in this process, where nothing can record a call.",
+        hint=f"take {' or '.join(f'-b {name}' for name in others)}, or an emulated board: "
+        "boardprof boards",
+    )
+
+
+def _own_boards() -> dict[str, Path]:
+    return {path.parent.name: path.parent for path in sorted(boards_dir().glob(f"*/{BOARD_FILE}"))}
+
+
+def _folder(found: Any) -> Path:
+    """Return the folder that an entry point names."""
+    folder = Path(found() if callable(found) else found).resolve()
+    if not (folder / BOARD_FILE).is_file():
+        raise UsageError(f"{folder} has no {BOARD_FILE}.")
+    return folder

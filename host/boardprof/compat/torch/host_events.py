@@ -16,13 +16,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Literal, NamedTuple, ParamSpec, Self, TypeVar
 
 from boardprof.base.errors import UsageError
 from boardprof.base.metrics import Metric
-from boardprof.compat.torch.board_probes import CallProbes
-from boardprof.compat.torch.device_spans import DeviceSpan
+from boardprof.compat.torch.board_activity import CallProbes, DeviceSpan
 from boardprof.results.report.profile import Profile
 
 Kind = Literal["range", "step", "mark", "call", "measurement", "function", "device_range"]
@@ -36,55 +34,36 @@ class Thread(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Record:
-    """A range or call that began, and ended unless `end_ns` is None.
-
-    Attributes:
-        name: the range's, or the called function's.
-        kind: what it is.
-        thread: where it happened.
-        start_ns: of the host's clock, ns.
-        end_ns: likewise.
-        around: the innermost range open in its context when it began; None if none was.
-        args: the user's facts about a range, or facts about a call.
-        board: the called board; "" if none.
-        shapes: of a call's arguments, as Reports show them; None if not requested or not known.
-        dims: of the arrays among them, by parameter.
-        values: of the scalars, likewise.
-        calls: the number of calls that it stands for: those in a measurement's samples, else 1.
-        metrics: counters of a call.
-        is_raw: whether they include the agent's work and the link's.
-        spans: when it ran by the board's clock.
-        untimed: why its time on the board is not known; "" if it is known, and for ranges.
-        error: name of the exception that ended it, "" for none.
-        profile: where the call spent what it cost; None if not recorded.
-        probes: what the board's probes have recorded during the call; None if not asked for.
-        is_refused: the host refused the call and did not call the board.
-    """
+class HostEvent:
+    """A range or call that began, and ended unless `end_ns` is None."""
 
     name: str
     kind: Kind
     thread: Thread
-    start_ns: int
+    start_ns: int  # the host's clock
     end_ns: int | None = None
-    around: Record | None = field(default=None, repr=False)
+    # the innermost open range of its context
+    around: HostEvent | None = field(default=None, repr=False)
+    # the user's facts about a range, or facts about a call
     args: dict[str, object] = field(default_factory=dict)
-    board: str = ""
-    shapes: str | None = None
+    board: str = ""  # the called one; "" if none
+    shapes: str | None = None  # of arguments, as Reports show them; None if not known
+    # of the arrays among them, by parameter
     dims: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    # of the scalars among them, by parameter
     values: Mapping[str, float] = field(default_factory=dict)
-    calls: int = 1
+    calls: int = 1  # those in a measurement's samples, else 1
     metrics: Mapping[str, Metric] = field(default_factory=dict)
-    is_raw: bool = False
+    is_raw: bool = False  # the counters include the agent's work and the link's
     spans: tuple[DeviceSpan, ...] = ()
-    untimed: str = ""
-    error: str = ""
+    untimed: str = ""  # why its time on the board is not known; "" if it is
+    error: str = ""  # name of the exception that ended it; "" for none
     profile: Profile | None = None
-    probes: CallProbes | None = None
-    is_refused: bool = False
+    probes: CallProbes | None = None  # None if not asked for
+    is_refused: bool = False  # the host refused the call and did not call the board
 
 
-RECORDINGS: list[list[Record]] = []
+RECORDINGS: list[list[HostEvent]] = []
 """Targets of ranges and marks, one for each profile that records the host; usually empty."""
 
 
@@ -105,11 +84,7 @@ def check_name(name: object) -> None:
 
 
 def begin_range(owner: object, name: str, kind: Kind = "range", args: object = None) -> Open:
-    """Begin a range in this context, and record it if anything records.
-
-    Raises:
-        UsageError: the name is not a string.
-    """
+    """Begin a range in this context, and record it if anything records."""
     return begin(owner, _recorded(name, kind, args))
 
 
@@ -123,23 +98,19 @@ def end_range(opened: Open, error: BaseException | None = None) -> None:
 
 
 def mark(name: str) -> None:
-    """Mark an instant, if anything records.
-
-    Raises:
-        UsageError: the name is not a string.
-    """
+    """Mark an instant, if anything records."""
     record = _recorded(name, "mark")
     if record is not None:
         record.end_ns = record.start_ns
 
 
-def _recorded(name: str, kind: Kind, args: object = None) -> Record | None:
+def _recorded(name: str, kind: Kind, args: object = None) -> HostEvent | None:
     """Record what begins now, inside the open ranges of this context; None if nothing records."""
     check_name(name)
     if not RECORDINGS:
         return None
     around = innermost_record()
-    record = Record(name, kind, this_thread(), now_ns(), around=around, args=_args(args))
+    record = HostEvent(name, kind, this_thread(), now_ns(), around=around, args=_args(args))
     for recording in tuple(RECORDINGS):
         recording.append(record)
     return record
@@ -161,16 +132,10 @@ class Open:
     """A range that has begun in a context.
 
     Contexts copied since then share it, so its end is visible in all of them.
-
-    Attributes:
-        owner: the object that will end it.
-        record: of it; None if nothing records.
-        around: the range in which it began.
-        is_over: it has ended.
     """
 
-    owner: object
-    record: Record | None
+    owner: object  # what will end it
+    record: HostEvent | None  # None if nothing records
     around: Open | None
     is_over: bool = False
 
@@ -192,12 +157,12 @@ def open_here() -> Iterator[Open]:
         at = _not_over(at.around)
 
 
-def innermost_record() -> Record | None:
+def innermost_record() -> HostEvent | None:
     """Return the record of the innermost range that has one."""
     return next((each.record for each in open_here() if each.record is not None), None)
 
 
-def begin(owner: object, record: Record | None) -> Open:
+def begin(owner: object, record: HostEvent | None) -> Open:
     """Open a range in this context, within all open ones."""
     opened = Open(owner, record, _not_over(_INNERMOST.get()))
     _INNERMOST.set(opened)
@@ -249,17 +214,8 @@ class record_function:
         self._open.append(begin_range(self, self.name, self._kind, self.args))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """End it.
-
-        Raises:
-            UsageError: it has not begun.
-        """
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """End it."""
         if not self._open:
             raise UsageError(
                 f"The range {self.name!r:.60} cannot end: it has not begun.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import click
 
-from scripts.reference_man import manual_page
+from scripts.manual_page import manual_page
 
 
 @click.group()

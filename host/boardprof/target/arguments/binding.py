@@ -38,10 +38,7 @@ class Arguments:
     """Arguments of one function, in order.
 
     Attributes:
-        function: its name.
         parts: the packed value or the array of each parameter; then the place of a returned struct.
-        text: as Reports show them: ``x=int16[256], n=256``.
-        extras: arrays that pointers in other arrays lead to, and that are not parameters.
         is_packed: all parts are within one argument of the call.
     """
 
@@ -88,17 +85,7 @@ def bind(
 ) -> Arguments:
     """Give each parameter its value.
 
-    Args:
-        function: for messages.
-        signature: of the function.
-        args: values by position.
-        named: values by parameter name; and further arrays, which pointers in structs name.
-        order: byte order of the board.
-        function_id: finds functions of the board, for function pointers.
-
-    Raises:
-        UsageError: they do not fit the signature; see `pack_arguments` and `array_argument`.
-        UnknownNameError: no parameter of that name.
+    ``named``: values by parameter name; and further arrays, which pointers in structs name.
     """
     binder = _Binder(function, signature, named, order, function_id)
     values = in_order(function, signature, args, binder.of_parameters)
@@ -135,12 +122,7 @@ _BIN_8 = 0xC4
 
 
 class _Binder:
-    """Makes arrays of the values of pointers, also of those within structs.
-
-    Attributes:
-        of_parameters: the named values that are of parameters.
-        extras: the other arrays, by name.
-    """
+    """Makes arrays of the values of pointers, also of those within structs."""
 
     def __init__(
         self,
@@ -313,9 +295,6 @@ def check_overlap(function: str, one: ArrayArgument, other: ArrayArgument) -> No
     """Refuse two arrays that share memory, if one of them is written.
 
     The same array may be passed twice, unless it is passed in two contradicting ways.
-
-    Raises:
-        UsageError: the arrays overlap, or are passed in different ways.
     """
     if one.array is None or other.array is None:
         return

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from boardprof.base.errors import BoardprofError, UsageError
+from boardprof.jobs.run.execution import Listener, connected, firmware_of
 from boardprof.jobs.run.function_choice import chosen_functions
-from boardprof.jobs.run.measure_plan import Listener, connected, firmware_of
 from boardprof.jobs.run.plan import Plan, boards_of
 from boardprof.measure.probe_recorder import ProbeRecorder
 from boardprof.measure.session.board import Board
@@ -36,30 +36,18 @@ _LOOK_S = 1.0
 
 @dataclass(frozen=True)
 class RecordingPlan:
-    """What is recorded, and for how long.
+    """What is recorded, and for how long."""
 
-    Attributes:
-        mode: what happens to events that find no room, as for `Board.tracing`.
-        events: record each event.
-        statistics: let the board keep the statistics of ranges.
-        calls: of the function; 0 if there is no function to call.
-        time_s: how long, in wall time, if no function is called; None until Ctrl-C.
-    """
-
-    mode: str = "drop"
+    mode: str = "drop"  # what happens to events that find no room
     events: bool = True
-    statistics: bool = False
-    calls: int = 1
-    time_s: float | None = None
+    statistics: bool = False  # let the board keep the statistics of ranges
+    calls: int = 1  # of the function; 0 if there is no function to call
+    time_s: float | None = None  # in wall time, if no function is called; None until Ctrl-C
 
 
 @contextmanager
 def board_of(plan: Plan, listener: Listener) -> Iterator[tuple[Board, Firmware | None]]:
-    """Build, flash and connect the one board of a plan.
-
-    Raises:
-        UsageError: there are several.
-    """
+    """Build, flash and connect the one board of a plan."""
     specs = boards_of(plan)
     if len(specs) != 1:
         names = ", ".join(spec.name for spec in specs)
@@ -74,12 +62,7 @@ def record_events(
 ) -> tuple[ProbeRun, BoardprofError | None]:
     """Record a board's probes; Ctrl-C ends the time, and what was recorded is returned.
 
-    Returns:
-        What was recorded, and the error that has ended it; None if it ended as planned.
-
-    Raises:
-        UsageError: the firmware has no probes, or the plan names several functions.
-        BoardprofError: as `boardprof.connect` and a call of the function, if no event had come.
+    The error is what has ended it; None if it ended as planned. It is raised if no event had come.
     """
     plan = replace(plan, data=plan.read_data())
     with board_of(plan, listener) as (board, firmware):
@@ -176,13 +159,9 @@ class _Shown:
 def intervals(
     board: Board, interval_s: float, count: int | None, *, events: bool
 ) -> Iterator[Interval]:
-    """Yield what a board's probes have recorded in each interval.
+    """Yield what a board's probes have recorded in each interval of wall time.
 
-    Args:
-        board: whose firmware runs.
-        interval_s: of wall time.
-        count: of intervals; None without end.
-        events: record them, to know of tasks and interrupts.
+    ``count`` None never ends. ``events`` also records tasks and interrupts.
     """
     number = 0
     with board.tracing(events=events, statistics=True) as recorder:

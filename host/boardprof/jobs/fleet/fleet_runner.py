@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from boardprof.base.errors import BoardError, BoardprofError, UsageError
-from boardprof.jobs.fleet.boards import FleetBoard
+from boardprof.jobs.fleet.boards import FleetBoard, lease_of
 from boardprof.jobs.fleet.fleet import Fleet
 from boardprof.jobs.fleet.job import DONE, Job, JobError, Limits
-from boardprof.jobs.fleet.lease import lease_of
 from boardprof.jobs.fleet.policy import Rules
 from boardprof.jobs.fleet.work import LEASE_S, Answer, is_boards_fault
 from boardprof.jobs.tune.candidate import Candidate, as_candidates
@@ -21,9 +20,7 @@ from boardprof.jobs.tune.measuring import ArgumentValues
 from boardprof.jobs.tune.runner import OnResult, Runner, metric_name
 from boardprof.results.report.measure_result import MeasureResult
 from boardprof.target.build.build_options import BuildOptions
-from boardprof.target.descriptions.board_file import BoardSpec
-
-__all__ = ["FleetRunner"]
+from boardprof.target.descriptions.board import BoardSpec
 
 _SHARE_S = 3600.0
 

@@ -1,0 +1,379 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run from its plan to its Report: build, flash, connect, and measure each function."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from boardprof.base.errors import (
+    BoardprofError,
+    BoardTimeoutError,
+    BuildError,
+    DeviceEndedError,
+    DeviceError,
+    DeviceResetError,
+    RpcError,
+    UsageError,
+    WrongOutputError,
+)
+from boardprof.base.progress import waiting
+from boardprof.jobs.run.function_choice import check_early, chosen_functions
+from boardprof.jobs.run.plan import (
+    Plan,
+    WantedMetrics,
+    boards_of,
+    with_each_setting,
+)
+from boardprof.measure.connect import connect
+from boardprof.measure.session.board import Board
+from boardprof.results.report.assemble import assemble
+from boardprof.results.report.measurement import Measurement
+from boardprof.results.report.profile import Profile
+from boardprof.results.report.report import Report
+from boardprof.target.build.firmware import Firmware
+from boardprof.target.descriptions.board import BoardSpec, check_recordable
+
+_OF_THE_BOARD = (BoardTimeoutError, DeviceEndedError, DeviceResetError)
+"""After these errors a board does nothing more, or has forgotten the host."""
+
+Note = Callable[[str], None]
+Progress = Callable[[str, int, int | None], None]
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Callbacks for the progress of a run."""
+
+    on_note: Note
+    on_command: Callable[[str], None] | None = None  # gets each compiler command
+    on_progress: Progress | None = None  # called with (function on board, calls done, calls in all)
+    on_console: Callable[[str], None] | None = None  # gets each line that a board prints
+    # gets the files that firmware was compiled from, the user's headers too
+    on_sources: Callable[[Sequence[Path]], None] | None = None
+    flash_output: int | None = None  # file descriptor; None keeps the output for the error
+    # called when the board has answered, before any call
+    on_connected: Callable[[], None] | None = None
+
+
+def results(
+    spec: BoardSpec, plan: Plan, listener: Listener, *, firmware: Firmware | None = None
+) -> Generator[Measurement | BoardprofError, None, None]:
+    """Yield the result of each function as it arrives.
+
+    If a board that was started here ends, or is ended in a call that hangs, it is started again for
+    the remaining functions. ``firmware`` is None to build the plan's.
+    """
+    if plan.hotspots and not plan.sampled:
+        check_recordable(spec)
+    _check_probe(plan)
+    if firmware is None:
+        firmware = firmware_of(spec, plan, listener)
+    left: list[str] | None = None
+    total = 0
+    while left is None or left:
+        with connected(spec, plan, firmware, listener) as board:
+            if listener.on_connected is not None:
+                listener.on_connected()
+            if left is None:
+                left = chosen_functions(board, plan, firmware, listener.on_note)
+                total = len(left)
+            is_over = False
+            while left and not is_over:
+                name = left.pop(0)
+                at = f" ({total - len(left)} of {total})" if total > 1 else ""
+                try:
+                    measurement = _measure(board, name, plan, listener, at)
+                    folders = plan.output_folders(measurement.device.name, measurement.function)
+                    wrong = plan.data.take(measurement, *folders)
+                    yield measurement  # its numbers are reported although an output is wrong
+                    if wrong is not None:
+                        yield wrong
+                except BoardprofError as error:
+                    is_over = isinstance(error, _OF_THE_BOARD) or board.session.is_closed
+                    is_of_one_call = isinstance(error, (DeviceError, RpcError, *_OF_THE_BOARD))
+                    if (is_over and plan.port is not None) or not is_of_one_call:
+                        rest = ", ".join(left)
+                        if rest:
+                            listener.on_note(f"not measured on {board.device.name}: {rest}")
+                        raise
+                    yield error
+
+
+def _check_probe(plan: Plan) -> None:
+    """Check that the debug probe's server answers, before anything takes long."""
+    if plan.probe is not None:
+        from boardprof.measure.hotspots.debug_probe import DebugProbe  # later: few runs need one
+
+        with closing(DebugProbe(plan.probe)) as probe:
+            probe.run("version")
+
+
+def firmware_of(spec: BoardSpec, plan: Plan, listener: Listener) -> Firmware | None:
+    """Build a plan's firmware, and flash what it names; None if the board has its own."""
+    firmware = None
+    if plan.path is not None:
+        from boardprof.target.build.builder import begin_build  # later: it knows all compilers
+
+        with begin_build(spec, [plan.path], plan.code, verbose=listener.on_command) as building:
+            functions, finish = building
+            check_early(functions, plan)
+            firmware = finish()
+        if listener.on_sources is not None:
+            listener.on_sources(firmware.sources)
+    if plan.flash:
+        from boardprof.target.build.flash import flash  # later: few runs flash
+
+        image = firmware.image if firmware else Path(plan.image or "")
+        flash(spec, image, plan.port, output=listener.flash_output, on_command=listener.on_command)
+    return firmware
+
+
+def connected(spec: BoardSpec, plan: Plan, firmware: Firmware | None, listener: Listener) -> Board:
+    """Start a plan's board, or connect to it."""
+    options: dict[str, Any] = {
+        "baud": plan.baud,
+        "timeout_s": plan.timeout_s,
+        "wall_timeout_s": plan.wall_timeout_s,
+        "takeover": plan.takeover,
+        "clock": plan.clock,
+        "key_file": plan.key_file,
+        "on_console": listener.on_console,
+        "on_note": listener.on_note,
+    }
+    with _after_flash(plan):
+        if firmware is not None:
+            return firmware.open(plan.port, **options)
+        return connect(spec, plan.port, image=plan.image, **options)
+
+
+def _after_flash(plan: Plan) -> AbstractContextManager[None]:
+    if not plan.flash:
+        return nullcontext()
+    from boardprof.target.build.flash import after_flash  # later: few runs flash
+
+    return after_flash()
+
+
+def _measure(board: Board, name: str, plan: Plan, listener: Listener, at: str) -> Measurement:
+    """Measure one function; ``at`` is its position among all, for progress."""
+    setting = f", {plan.code.cflags}" if plan.sweep else ""
+    what = f"{name} on {board.device.name}{setting}{at}"
+    with _waiting(board, what) as heard:
+
+        def show(what: str, done: int, total: int) -> None:
+            heard()
+            if listener.on_progress is not None:
+                listener.on_progress(what, done, total)
+
+        wanted = plan.wanted or WantedMetrics(plan.metrics, 1)
+        given = {"warmup": plan.warmup, "repeat": plan.repeat}
+        rounds = {name: count for name, count in given.items() if count is not None}
+        measurement = board.measure(
+            name,
+            metrics=wanted.of(board),
+            **rounds,
+            may_shorten=not rounds,
+            number=plan.number,
+            cold=plan.cold,
+            mask_interrupts=plan.mask_interrupts,
+            named=plan.data.values(board.functions[name], board.memory.size),
+            on_progress=partial(show, what),
+            on_transfer=lambda way, *of: show(f"{what}, bytes {way}", *of),
+            on_note=listener.on_note,
+        )
+        if plan.hotspots:
+            named = plan.data.values(board.functions[name], board.memory.size)
+            again = replace(plan, warmup=1 if plan.sampled else measurement.warmup)
+            profile = _profile(board, name, named, again, listener)
+            measurement = replace(measurement, profile=profile)
+        return wanted.with_missing(measurement, board)
+
+
+def _profile(
+    board: Board, name: str, named: Mapping[str, object], plan: Plan, listener: Listener
+) -> Profile:
+    """Return the profile of a function as a plan asks for it: recorded or sampled."""
+
+    def show(done: int, total: int) -> None:
+        if listener.on_progress is not None:
+            listener.on_progress(f"{name} on {board.spec.name}, samples", done, total)
+
+    return board.hotspots(
+        name,
+        named=named,
+        warmup=1 if plan.warmup is None else plan.warmup,
+        sampled=plan.sampled,
+        samples=plan.samples,
+        seed=plan.seed,
+        probe=plan.probe,
+        on_samples=show,
+    )
+
+
+def _waiting(board: Board, what: str) -> AbstractContextManager[Callable[[], None]]:
+    """Show how long a round takes, if that does not disturb the measurement."""
+    if not board.spec.clock.is_emulated:  # it would be a thread that disturbs the measurement
+        return nullcontext(lambda: None)
+    return waiting(f"waiting for {what}, {board.session.timeout_s:g} s at most")
+
+
+def record_plan(plan: Plan, listener: Listener) -> Iterator[Profile]:
+    """Yield a profile of one call of each function, on each board with each setting of a sweep."""
+    specs = boards_of(plan)
+    for spec in specs:
+        if not plan.sampled:
+            check_recordable(spec)
+    _check_probe(plan)
+    data = plan.read_data()
+    settings = with_each_setting(replace(plan, data=data))
+    for spec, setting in itertools.product(specs, settings):
+        firmware = firmware_of(spec, setting, listener)
+        with connected(spec, setting, firmware, listener) as board:
+            for name in chosen_functions(board, setting, firmware, listener.on_note):
+                named = data.values(board.functions[name], board.memory.size)
+                yield _profile(board, name, named, plan, listener)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of a plan."""
+
+    report: Report | None  # of all that could be measured; None if nothing could be
+    failures: tuple[BoardprofError, ...]  # in the order of the attempts
+    interrupted: bool = False  # by Ctrl-C; the Report has what was measured before
+
+
+def run_plan(plan: Plan, listener: Listener) -> Outcome:
+    """Build, start and measure on one board after the other, and one setting after the other.
+
+    If a function, a board or a setting fails, the numbers of all others are kept, in any order.
+    """
+    specs = boards_of(plan)
+    # Report a mistake in these before anything is built.
+    names = [spec.name for spec in specs]
+    data = plan.read_data(names)
+    wanted = WantedMetrics(plan.metrics, len(specs))
+    settings = with_each_setting(replace(plan, data=data, wanted=wanted))
+    listener = replace(listener, on_note=once(listener.on_note))
+    findings = Findings(names)
+    interrupted = False
+    try:
+        for spec, setting in itertools.product(specs, settings):
+            flags = None if plan.sweep is None else setting.code.cflags
+            findings.take(results(spec, setting, listener), spec.name, flags)
+    except KeyboardInterrupt:
+        if not findings.measurements:
+            raise
+        interrupted = True
+    failures = wanted.failures(findings.failures, listener.on_note)
+    findings.name_places()
+    missing, wrong = [], []
+    for failure in failures:
+        line = failure.message.partition("\n")[0]
+        if isinstance(failure, WrongOutputError):
+            wrong.append(line.removesuffix("."))
+        else:
+            missing.append(line.removesuffix(":"))
+    missing += wanted.left_out()
+    missing += ["the rest, after it was interrupted"] if interrupted else []
+    report = None
+    if findings.measurements:
+        swept = plan.sweep is not None
+        report = assemble(findings.measurements, swept=swept, missing=missing, wrong=wrong)
+    return Outcome(report, tuple(failures), interrupted)
+
+
+def once(on_note: Note) -> Note:
+    """Return a callback that passes each note on once."""
+    noted: set[str] = set()
+
+    def note(text: str) -> None:
+        if text not in noted:
+            noted.add(text)
+            on_note(text)
+
+    return note
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """An error, the boards on which it occurred, and the setting of a sweep."""
+
+    error: BoardprofError
+    boards: list[str]
+    setting: str | None
+
+    def name_places(self, boards: Sequence[str]) -> None:
+        """Add to the error where it happened, if that is ambiguous.
+
+        A mistake in the plan itself is one on all boards, so it names no board.
+        """
+        wrong = list(dict.fromkeys(self.boards))
+        is_told = any(name in self.error.message for name in wrong)
+        is_general = isinstance(self.error, UsageError) and len(wrong) == len(boards)
+        at = "for" if isinstance(self.error, BuildError) else "on"
+        is_placed = len(boards) > 1 and not is_told and not is_general
+        places = [f"{at} {', '.join(wrong)}"] if is_placed else []
+        if self.setting is not None:
+            places.append(f"with {self.setting or 'no flags'}")
+        if places:
+            where = ", ".join(places)
+            self.error.message = f"{where[0].upper()}{where[1:]}: {self.error.message}"
+
+
+class Findings:
+    """The results of a plan so far, which later failures do not remove."""
+
+    def __init__(self, boards: Sequence[str]) -> None:
+        """Start without results; ``boards`` are the names of all boards of the run."""
+        self.measurements: list[Measurement] = []
+        self._failures: list[_Failure] = []
+        self._boards = boards
+        self._told: dict[str, _Failure] = {}
+
+    @property
+    def failures(self) -> list[BoardprofError]:
+        """The errors, in the order in which they occurred."""
+        return [failure.error for failure in self._failures]
+
+    def name_places(self) -> None:
+        """Add to each error the board and the setting, if there are several."""
+        for failure in self._failures:
+            failure.name_places(self._boards)
+
+    def take(
+        self,
+        found: Generator[Measurement | BoardprofError, None, None],
+        board: str,
+        flags: str | None,
+    ) -> None:
+        """Keep the results of one board and setting as they arrive, and an error that ends them.
+
+        ``flags`` are of the compiler, in a sweep; else None.
+        """
+        now: list[BoardprofError] = []
+        try:
+            with closing(found):
+                for result in found:
+                    if isinstance(result, Measurement):
+                        self.measurements.append(result)
+                    else:
+                        now.append(result)
+        except BoardprofError as error:
+            told = self._told.get(str(error))
+            # Report a mistake in the plan once, and errors that do not depend on a setting.
+            if told is None or (flags is not None and not isinstance(error, UsageError)):
+                now.append(error)
+            else:
+                told.boards.append(board)
+        finally:
+            for each in now:
+                failure = _Failure(each, [board], flags)
+                self._failures.append(failure)
+                self._told.setdefault(str(each), failure)

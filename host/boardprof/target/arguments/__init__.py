@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Conversion of Python values to a C function's parameters, and back."""
