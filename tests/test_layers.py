@@ -19,9 +19,7 @@ ROOMS = {
 """Each room below ``host/boardprof``, and those that it may import."""
 
 
-RISING = {
-    "target.build.firmware": {"measure.session.open_board"},
-}
+RISING = {}
 """Imports that the table does not allow, and that are to go."""
 
 

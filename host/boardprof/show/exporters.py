@@ -96,7 +96,7 @@ def find_comparison_exporter(name: str) -> Callable[[Comparison], str | bytes]:
         UsageError: another package's cannot be used.
     """
     if name in _COMPARISON:
-        return own_form(name, _COMPARISON)
+        return load_renderer(name, _COMPARISON)
     found = named_function(_COMPARISON_GROUP, name, f"The exporter {name}")
     if found is None:
         raise UnknownNameError("exporter of comparisons", name, comparison_exporter_names())
