@@ -44,6 +44,11 @@ class JobProcess:
         self._line: Connection | None = None
         self._lock = threading.Lock()
 
+    @property
+    def process_id(self) -> int | None:
+        """Its number. None if it does not run."""
+        return None if self._process is None else self._process.pid
+
     def run(self, function: Callable[..., Any], *arguments: object, timeout_s: float) -> Any:
         """Call a function of a module in the process; return its result or raise its exception."""
         with self._lock:
