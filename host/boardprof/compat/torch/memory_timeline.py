@@ -13,7 +13,7 @@ from boardprof.base.errors import BoardprofError, UsageError
 from boardprof.compat.torch.board_activity import Action, CallProbes, MemoryChange
 from boardprof.compat.torch.events import FunctionEvent
 from boardprof.show.probe_tables import WITHOUT_MEMORY
-from boardprof.target.elf.binutils import call_sites_of_build
+from boardprof.target.elf.addresses import call_sites_of_build
 
 CATEGORIES = 8
 """Of torch. The last one is memory whose use is not known, as all memory of a board."""

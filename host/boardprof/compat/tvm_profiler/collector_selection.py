@@ -16,10 +16,10 @@ from boardprof.compat.tvm_profiler.host_collectors import (
     MetricCollector,
     PAPIMetricCollector,
 )
+from boardprof.measure.firmware import Firmware
 from boardprof.measure.sampling.available_metrics import lack_text
 from boardprof.measure.session.board import Board
 from boardprof.results.report.calls import STACK
-from boardprof.target.build.firmware import Firmware
 
 Collector: TypeAlias = str | MetricCollector
 """The name of a collector of the board, or one that runs on the host."""
