@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pytest is told: the plugin's options, and the markers and labels of tests.
+"""The plugin's options, and the markers and labels of tests.
 
 Precedence of options: flags, then ``BOARDPROF_*``, then boardprof.toml or pyproject.toml.
 """
