@@ -15,13 +15,15 @@ from boardprof.compat.torch.export import (
     RESERVED_KEYS,
     TRACE_ID,
     chrome_trace_text,
+    page_text,
+    raw_text,
+    sizes_text,
     stacks_text,
     write_text,
 )
-from boardprof.compat.torch.memory_timeline import memory_of, page_text, raw_text, sizes_text
 from boardprof.compat.torch.settings import Settings
 from boardprof.compat.torch.table import render_events_table
-from boardprof.compat.torch.trace import Trace
+from boardprof.compat.torch.trace import Trace, memory_of
 from boardprof.results.report.profile import CALL, INTERRUPTS, OTHER, Profile
 
 

@@ -20,11 +20,14 @@ import numpy.typing as npt
 
 from boardprof.base.errors import BoardprofError, UsageError
 from boardprof.base.metrics import Count, Duration, Metric, Percent
-from boardprof.compat.tvm_profiler.collector_selection import (
+from boardprof.compat.tvm_profiler.board_calls import (
     Collector,
     check_device,
     check_open,
     choose,
+    observed_sample,
+    observed_value,
+    planned_passes,
 )
 from boardprof.compat.tvm_profiler.host_collectors import (
     Collecting,
@@ -32,11 +35,6 @@ from boardprof.compat.tvm_profiler.host_collectors import (
     Gathered,
     MetricCollector,
     columns_for,
-)
-from boardprof.compat.tvm_profiler.observed_calls import (
-    observed_sample,
-    observed_value,
-    planned_passes,
 )
 from boardprof.compat.tvm_profiler.program_calls import (
     ProgramArrays,
