@@ -20,9 +20,9 @@ from boardprof.base.writing import unwritable
 from boardprof.compat.torch.board_activity import Action, DeviceSpan, MemoryChange
 from boardprof.compat.torch.events import FunctionEvent
 from boardprof.compat.torch.host_events import HostEvent, Thread
+from boardprof.compat.torch.host_trace import HostTrace, memory_of
 from boardprof.compat.torch.settings import ProfilerActivity
 from boardprof.compat.torch.table import of_device
-from boardprof.compat.torch.trace import Trace, memory_of
 from boardprof.show.chrome_trace import OWN_KEYS, TraceEvent, Track, chrome_trace
 from boardprof.show.flame_graph import INTERRUPTED, stacks_of
 from boardprof.show.probe_tables import WITHOUT_MEMORY
@@ -43,7 +43,7 @@ _SEPARATORS = str.maketrans(dict.fromkeys(" ;\t\n\r", "_"))
 
 
 def chrome_trace_text(
-    trace: Trace,
+    trace: HostTrace,
     metadata: Mapping[str, object],
     activities: frozenset[ProfilerActivity],
     *,
@@ -96,7 +96,7 @@ def _host_event(event: FunctionEvent, lane: int, with_modules: bool) -> TraceEve
     return TraceEvent(event.name, start, end - start, _host(event.thread, lane), args, event.kind)
 
 
-def _mark(record: HostEvent, trace: Trace, lanes: Mapping[FunctionEvent, int]) -> TraceEvent:
+def _mark(record: HostEvent, trace: HostTrace, lanes: Mapping[FunctionEvent, int]) -> TraceEvent:
     start_us = (record.start_ns - trace.base_ns) / 1e3
     around = trace.around_marks.get(record)
     # The event around it may be on another thread.
@@ -105,7 +105,7 @@ def _mark(record: HostEvent, trace: Trace, lanes: Mapping[FunctionEvent, int]) -
     return TraceEvent(record.name, start_us, None, track, record.args, "mark")
 
 
-def _board_events(trace: Trace) -> Iterator[TraceEvent]:
+def _board_events(trace: HostTrace) -> Iterator[TraceEvent]:
     """Yield the spans on boards: on the host's time if they can be placed there, else apart."""
     last: dict[str, tuple[DeviceSpan, int]] = {}  # board -> its last span, and where it begins
     for event in trace.events:
@@ -125,7 +125,7 @@ def _board_events(trace: Trace) -> Iterator[TraceEvent]:
             yield TraceEvent(span.name, start_us, span.length_us, _track(span), args, span.what)
 
 
-def _probe_events(trace: Trace) -> Iterator[TraceEvent]:
+def _probe_events(trace: HostTrace) -> Iterator[TraceEvent]:
     """Yield ranges and marks on boards, inside their calls in proportion to the board's ticks."""
     for event in trace.events:
         probes = event.probes
@@ -146,7 +146,7 @@ def _probe_events(trace: Trace) -> Iterator[TraceEvent]:
             yield TraceEvent(mark.name, at_us(mark.time), None, track, {}, "mark")
 
 
-def _memory_events(trace: Trace) -> Iterator[TraceEvent]:
+def _memory_events(trace: HostTrace) -> Iterator[TraceEvent]:
     """Yield changes of memory on boards, under the names that torch gives them."""
     totals: dict[str, int] = {}
     for change in memory_of(trace.events, trace.places).changes:
@@ -180,7 +180,7 @@ def _track(span: DeviceSpan) -> Track:
 # -- stacks -------------------------------------------------------------------------------------
 
 
-def stacks_text(trace: Trace, metric: str) -> str:
+def stacks_text(trace: HostTrace, metric: str) -> str:
     """Return a line for each stack, outermost first, followed by the sum of its own metric.
 
     Times are in whole nanoseconds: a board's function may take less than a microsecond, and
@@ -215,7 +215,7 @@ def stacks_text(trace: Trace, metric: str) -> str:
     return "".join(lines)
 
 
-def _memory_stacks(trace: Trace) -> str:
+def _memory_stacks(trace: HostTrace) -> str:
     sums: dict[str, int] = {}
     taken = [m for event in trace.events for m in event.memory if m.action is Action.CREATE]
     are_several = len({each.board for each in taken}) > 1

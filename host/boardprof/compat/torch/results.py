@@ -21,9 +21,9 @@ from boardprof.compat.torch.export import (
     stacks_text,
     write_text,
 )
+from boardprof.compat.torch.host_trace import HostTrace, memory_of
 from boardprof.compat.torch.settings import Settings
 from boardprof.compat.torch.table import render_events_table
-from boardprof.compat.torch.trace import Trace, memory_of
 from boardprof.results.report.profile import CALL, INTERRUPTS, OTHER, Profile
 
 
@@ -250,7 +250,7 @@ class Results:
         self._settings = settings
         self._metadata: dict[str, object] = {}
         self._trace_id = ""
-        self._trace: Trace | None = None
+        self._trace: HostTrace | None = None
         self._is_running = False
 
     def events(self) -> EventList:
@@ -281,7 +281,7 @@ class Results:
         return self._ready.diagnostics
 
     @property
-    def _ready(self) -> Trace:
+    def _ready(self) -> HostTrace:
         if self._trace is None:
             raise UsageError(
                 "No trace is ready.",

@@ -47,7 +47,7 @@ _WITHOUT_TIME = ("instructions", "ticks")
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenCounters:
     """The counters and collectors to use."""
 
     metrics: tuple[str, ...] | None  # as `Board.measure` takes them; None for all of the board
@@ -66,7 +66,9 @@ def board_of(mod: Module, opened: ExitStack) -> Board:
     return board
 
 
-def choose(boards: Sequence[Board], collectors: Sequence[Collector] | None) -> dict[Board, Choice]:
+def choose(
+    boards: Sequence[Board], collectors: Sequence[Collector] | None
+) -> dict[Board, ChosenCounters]:
     """Separate the boards' collectors from those of the host; None is for all of the boards'.
 
     Of several boards, each counts those of the collectors that it has. A board with a real clock
@@ -74,7 +76,7 @@ def choose(boards: Sequence[Board], collectors: Sequence[Collector] | None) -> d
     counts instructions, else ticks.
     """
     if collectors is None:
-        return dict.fromkeys(boards, Choice(None, Collecting([])))
+        return dict.fromkeys(boards, ChosenCounters(None, Collecting([])))
     if isinstance(collectors, str | MetricCollector):
         collectors = [collectors]
     if not isinstance(collectors, Iterable):
@@ -90,7 +92,9 @@ def choose(boards: Sequence[Board], collectors: Sequence[Collector] | None) -> d
             raise _no_collector(each)
     collecting = Collecting(of_host)
     counters = _counters(boards, of_board)
-    return {board: Choice(_with_time(board, counters[board]), collecting) for board in boards}
+    return {
+        board: ChosenCounters(_with_time(board, counters[board]), collecting) for board in boards
+    }
 
 
 def _with_time(board: Board, metrics: Sequence[str]) -> tuple[str, ...] | None:

@@ -11,7 +11,7 @@ from typing import Self
 from boardprof.base.errors import UsageError
 from boardprof.base.metrics import Count, Duration, Metric
 from boardprof.compat.tvm_profiler.board_calls import (
-    Choice,
+    ChosenCounters,
     Collector,
     Module,
     board_of,
@@ -68,7 +68,7 @@ class ProfiledFunction:
 
     board: Board
     name: str
-    _choice: Choice
+    _choice: ChosenCounters
     _rounds: Rounds
     _min_repeat_ms: float
     _masks: bool

@@ -99,7 +99,7 @@ def _call(
     listener: Listener,
 ) -> None:
     function = board.functions[name]
-    show = _Shown(recorder, listener)
+    show = _SpeedLine(recorder, listener)
     values = plan.data.values(function, board.memory.size)
     for done in range(wanted.calls):
         function(**values)
@@ -108,7 +108,7 @@ def _call(
 
 
 def _wait(time_s: float | None, recorder: ProbeRecorder, listener: Listener) -> None:
-    show = _Shown(recorder, listener)
+    show = _SpeedLine(recorder, listener)
     began_s = heard_s = time.monotonic()
     received = 0
     while True:
@@ -129,7 +129,7 @@ def _wait(time_s: float | None, recorder: ProbeRecorder, listener: Listener) -> 
         show(int(passed_s), whole)
 
 
-class _Shown:
+class _SpeedLine:
     """Shows how fast events come, and how many were dropped."""
 
     def __init__(self, recorder: ProbeRecorder, listener: Listener) -> None:

@@ -17,7 +17,7 @@ from boardprof.target.elf.binutils import call_sites_of_build
 
 
 @dataclass(frozen=True)
-class Trace:
+class HostTrace:
     """A recorded trace."""
 
     events: tuple[FunctionEvent, ...]
@@ -29,13 +29,13 @@ class Trace:
     around_marks: Mapping[HostEvent, FunctionEvent] = field(default_factory=dict)
     places: Places = field(default_factory=dict)
 
-    def and_then(self, later: Trace) -> Trace:
+    def and_then(self, later: HostTrace) -> HostTrace:
         """Return both traces as one."""
         shift = len(self.events)
         for event in later.events:
             event.id += shift
             event.base_ns = self.base_ns
-        return Trace(
+        return HostTrace(
             (*self.events, *later.events),
             (*self.marks, *later.marks),
             self.base_ns,
@@ -50,7 +50,7 @@ Flops = Callable[[HostEvent], int | None]
 """Returns the number of operations of one call."""
 
 
-def make_trace(recorded: Recorded, settings: Settings, flops: Flops) -> Trace:
+def make_trace(recorded: Recorded, settings: Settings, flops: Flops) -> HostTrace:
     """Make events from records, and nest them."""
     marks = tuple(r for r in recorded.records if r.kind == "mark")
     others = sorted(
@@ -67,7 +67,7 @@ def make_trace(recorded: Recorded, settings: Settings, flops: Flops) -> Trace:
         events = tuple(_with_ranges(events))
         for number, event in enumerate(events):
             event.id = number
-    return Trace(
+    return HostTrace(
         events,
         marks,
         recorded.begin_ns,
@@ -296,7 +296,7 @@ class BoardMemory:
 
 def memory_of(events: Iterable[FunctionEvent], places: Places | None = None) -> BoardMemory:
     """Put the memory events of calls together; a block may be given back in a later call."""
-    known = _Known(places or {})
+    known = _LiveBlocks(places or {})
     of_call: dict[FunctionEvent, tuple[MemoryChange, ...]] = {}
     exact: set[FunctionEvent] = set()
     for event in events:
@@ -311,7 +311,7 @@ def memory_of(events: Iterable[FunctionEvent], places: Places | None = None) -> 
     return BoardMemory((*known.existed, *changes), of_call, frozenset(exact), given)
 
 
-class _Known:
+class _LiveBlocks:
     """The blocks that are live on each board, call by call."""
 
     def __init__(self, places: Places) -> None:
