@@ -28,7 +28,7 @@ from boardprof.results.probes.probe_names import read_names
 from boardprof.results.probes.run import ProbeRun, RunFacts, TraceClock
 from boardprof.results.probes.timeline import ProbeCosts
 from boardprof.show.ctf import render_ctf
-from boardprof.show.exporters import find_recording_exporter, write_exported
+from boardprof.show.exporters import find_probe_exporter, write_exported
 from boardprof_protocol.codes import TraceBlockFlag
 from boardprof_protocol.trace import TRACE_BLOCK
 
@@ -111,7 +111,7 @@ def figures_of(made: ProbeRun) -> dict[str, float]:
             found[f"{name}_m_s"] = len(events) / its_s / 1e6
             found[f"vs_{name}"] = its_s / decode_s
     for name in MOST:
-        exporter = find_recording_exporter(name.removesuffix("_s"))
+        exporter = find_probe_exporter(name.removesuffix("_s"))
         if exporter is None:
             raise AssertionError(f"there is no exporter {name}")
         found[name] = _least_s(lambda of=exporter: of(made), 1)  # type: ignore[misc]

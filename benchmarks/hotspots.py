@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from boardprof.base.errors import BoardprofError
@@ -108,7 +109,7 @@ def slowdown(name: str, sources: Sequence[Path], instructions: int) -> dict[str,
             watched.append(board.start_again(spec))  # type: ignore[misc]
             return watched[-1]
 
-        with HotspotRun(board.spec, board.image, {"work": "work"}, start) as recording:
+        with closing(HotspotRun(board.spec, board.image, {"work": "work"}, start)) as recording:
             few = recording.profile("work", 10, warmup=0).sum("instructions")
             rounds = round(instructions * 10 / few)
             before = board.calls or 0

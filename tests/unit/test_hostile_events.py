@@ -14,7 +14,7 @@ import pytest
 from boardprof.base.errors import DecodeError, UsageError
 from boardprof.results.probes.in_place import report_of
 from boardprof.results.probes.run import ProbeRun
-from boardprof.show.exporters import find_recording_exporter
+from boardprof.show.exporters import find_probe_exporter
 from boardprof.show.probe_tables import probe_run_page
 from boardprof.show.table import plain
 from tests.unit.recordings import (
@@ -94,7 +94,7 @@ EXPORTERS = ("perfetto", "chrome", "speedscope", "collapsed", "html", "ctf")
 
 def exported(made: ProbeRun) -> None:
     for name in EXPORTERS:
-        exporter = find_recording_exporter(name)
+        exporter = find_probe_exporter(name)
         assert exporter is not None
         exporter(made)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recording of probes as a trace of the Common Trace Format, version 1.8.
+"""A run of probes as a trace of the Common Trace Format, version 1.8.
 
 It is a folder with a file that describes it and a file with the events of each core. Every record
 of the board is an event. A new packet begins where the board has dropped events, because packets

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exporters of Reports, Comparisons and recordings by name, and the files that they write.
+"""Exporters of Reports, Comparisons and runs of probes by name, and the files that they write.
 
 Other packages bring more: an entry point of the group ``boardprof.exporters`` has the exporter's
 name, and names a function that takes a `Report` and returns a str or bytes. Likewise, one of
@@ -56,7 +56,7 @@ _COMPARISON = {
 }
 """The same for Comparisons. ``summary`` is ``markdown`` under a name that no Report's has."""
 
-_RECORDING = {
+_PROBES = {
     "chrome": "probe_traces:render_probe_chrome",
     "collapsed": "probe_traces:render_probe_collapsed",
     "ctf": "ctf:render_ctf",
@@ -65,15 +65,15 @@ _RECORDING = {
     "perfetto": "probe_traces:render_perfetto",
     "speedscope": "probe_traces:render_probe_speedscope",
 }
-"""The same for recordings of probes."""
+"""The same for runs of probes."""
 
 FOLDERS = frozenset({"ctf"})
-"""Exporters of recordings that write a folder."""
+"""Exporters of runs of probes that write a folder."""
 
 _COMPARISON_GROUP = "comparison_exporters"
 
 WITH_PLACES = frozenset({"html", "memory"})
-"""Exporters of recordings that take file and line of calls, by return address (``places``)."""
+"""Exporters of runs of probes that take file and line of calls, by return address (``places``)."""
 
 _OTHERS = {
     "pandas": "rows:to_pandas",
@@ -111,18 +111,18 @@ def find_comparison_exporter(name: str) -> Callable[[Comparison], str | bytes]:
 
 
 def comparison_form(name: str) -> Callable[..., Any]:
-    """Return boardprof's own function that makes a form of a Comparison."""
-    return own_form(name, _COMPARISON)
+    """Return boardprof's own renderer of a Comparison."""
+    return load_renderer(name, _COMPARISON)
 
 
-def recording_exporter_names() -> list[str]:
-    """Return the names of the exporters of recordings."""
-    return sorted(_RECORDING)
+def probe_exporter_names() -> list[str]:
+    """Return the names of the exporters of runs of probes."""
+    return sorted(_PROBES)
 
 
-def find_recording_exporter(name: str) -> Callable[..., Any] | None:
-    """Return the exporter of recordings that is called ``name``; None if there is none."""
-    return own_form(name, _RECORDING) if name in _RECORDING else None
+def find_probe_exporter(name: str) -> Callable[..., Any] | None:
+    """Return the exporter of runs of probes that is called ``name``; None if there is none."""
+    return load_renderer(name, _PROBES) if name in _PROBES else None
 
 
 def find_exporter(name: str) -> Exporter:
@@ -133,11 +133,11 @@ def find_exporter(name: str) -> Exporter:
         UsageError: another package's cannot be used.
     """
     if name in _REPORT:
-        return own_form(name)
+        return load_renderer(name)
     found = named_function("exporters", name, f"The exporter {name}")
     if found is not None:
         return found.function
-    if name in _RECORDING:
+    if name in _PROBES:
         raise UsageError(
             f"The exporter {name} is for recordings of probes, not for Reports.",
             hint="give it a file of `boardprof trace -o FILE`",
@@ -155,12 +155,9 @@ def find_exporter(name: str) -> Exporter:
     raise UnknownNameError("exporter", name, exporter_names())
 
 
-def own_form(name: str, forms: Mapping[str, str] = _REPORT | _OTHERS) -> Callable[..., Any]:
-    """Return boardprof's own function that makes a form of a Report.
-
-    Values know no renderer: their methods, such as ``Report.table``, find theirs here.
-    """
-    module, _, function = forms[name].partition(":")
+def load_renderer(name: str, known: Mapping[str, str] = _REPORT | _OTHERS) -> Callable[..., Any]:
+    """Return boardprof's own renderer with a name; of a Report, if it is not said of what."""
+    module, _, function = known[name].partition(":")
     found: Callable[..., Any] = getattr(import_module(f"boardprof.show.{module}"), function)
     return found
 
@@ -207,18 +204,14 @@ def _export(text: str, comparisons: bool | None) -> Export:
 
 
 def write_export(content: Report | Comparison, export: Export) -> None:
-    """Write the file of a Report or a Comparison.
-
-    Raises:
-        UsageError, StorageError: the exporter fails, or the file cannot be written.
-    """
+    """Write the file of a Report or a Comparison."""
     write_exported(exported(content, export.name, export.exporter), export.file)
 
 
 def exported(
     content: Report | Comparison | ProbeRun, name: str, exporter: Callable[..., Any]
 ) -> bytes | dict[str, bytes]:
-    """Return the output of an exporter; of a recording, it may be a folder's files by name.
+    """Return the output of an exporter; of a run of probes, it may be a folder's files by name.
 
     Raises:
         UsageError: there is nothing for it, or it fails.

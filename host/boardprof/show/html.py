@@ -20,10 +20,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from string import Template
 from typing import Any, Final
 
-from boardprof import __version__
 from boardprof.base.errors import ReportFileError
 from boardprof.base.metrics import Metric
 from boardprof.base.printable import bounded
@@ -35,7 +33,7 @@ from boardprof.show.answer import doubts
 from boardprof.show.cells import cell, heading, plural
 from boardprof.show.html_view import page_view, profile_views
 from boardprof.show.json import json_pieces
-from boardprof.show.page_parts import asset, content_hash, inert, isolated
+from boardprof.show.page_parts import asset, filled_page, inert, isolated
 
 __all__ = ["read_page", "render_html"]
 
@@ -84,7 +82,7 @@ def render_html(
         ComparisonError: the two Reports cannot be compared.
     """
     groups = summaries(report)
-    style, script = asset("page.css"), asset("page.js")
+    script = asset("page.js")
     profiles = profile_views(report, before)
     if profiles:
         script += asset("profile.js")
@@ -94,12 +92,10 @@ def render_html(
     view = page_view(report, groups, comparison, earlier)
     if profiles:
         view["profiles"] = profiles
-    return Template(asset("page.html")).substitute(
-        version=__version__,
-        style=style,
-        script=script,
-        style_hash=content_hash(style),
-        script_hash=content_hash(script),
+    return filled_page(
+        "page.html",
+        asset("page.css"),
+        script,
         title=html.escape(f"{heading(report, str)} \N{MIDDLE DOT} boardprof"),
         heading=heading(report, isolated),
         facts=_facts_line(report),

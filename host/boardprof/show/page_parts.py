@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pages are made of: the files of ``page``, their hashes, and data for their scripts."""
+"""What pages are made of: the files of ``page``, tables, and data for their scripts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import html
 import re
 from functools import cache
 from importlib import resources
+from string import Template
 
+from boardprof import __version__
 from boardprof.base.printable import bounded
 from boardprof.show.layout import Page, Table
 
@@ -21,8 +23,19 @@ def asset(name: str) -> str:
     return re.sub(r"^ +", "", text, flags=re.MULTILINE)  # indentation is a twelfth of the page
 
 
-def content_hash(content: str) -> str:
-    """Return a script's or style's hash for the page's content security policy."""
+def filled_page(name: str, style: str, script: str = "", **parts: str) -> str:
+    """Return a page of the folder ``page``, whose security policy allows only its own code."""
+    return Template(asset(name)).substitute(
+        version=__version__,
+        style=style,
+        script=script,
+        style_hash=_content_hash(style),
+        script_hash=_content_hash(script),
+        **parts,
+    )
+
+
+def _content_hash(content: str) -> str:
     digest = hashlib.sha256(content.encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode('ascii')}"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recording of probes as one self-contained HTML page: a timeline, memory, and ranges by share.
+"""A run of probes as one self-contained HTML page: a timeline, memory, and ranges by share.
 
 The page has all events, so that one can look at any of them. Its script draws those that are
 narrower than a pixel together.
@@ -10,17 +10,15 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Mapping
-from string import Template
 from typing import Any
 
 import numpy as np
 
-from boardprof import __version__
 from boardprof.base.errors import UsageError
 from boardprof.base.printable import bounded
 from boardprof.results.probes.run import ProbeRun
 from boardprof.results.probes.timeline import Ints
-from boardprof.show.page_parts import asset, content_hash, inert, isolated, page_html
+from boardprof.show.page_parts import asset, filled_page, inert, isolated, page_html
 from boardprof.show.probe_tables import memory_page, probe_run_page
 from boardprof.show.probe_tracks import Counter, Lane, ProbeTracks, Track
 
@@ -42,14 +40,11 @@ def render_probe_page(run: ProbeRun, places: Mapping[int, str] | None = None) ->
             f"The recording has {count:,} events. A page can have {MOST_EVENTS:,}.",
             hint="boardprof export perfetto, and open it in ui.perfetto.dev",
         )
-    style, script = asset("page.css"), asset("timeline.js")
     facts = run.facts
-    return Template(asset("timeline.html")).substitute(
-        version=__version__,
-        style=style,
-        script=script,
-        style_hash=content_hash(style),
-        script_hash=content_hash(script),
+    return filled_page(
+        "timeline.html",
+        asset("page.css"),
+        asset("timeline.js"),
         title=html.escape(f"{bounded(facts.board)} \N{MIDDLE DOT} boardprof trace"),
         heading=isolated(facts.board),
         facts=_facts(run),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recording of probes as what programs for traces draw: tracks of slices, marks, and counters.
+"""A run of probes as what programs for traces draw: tracks of slices, marks, and counters.
 
 Each core has a track that shows what has the core, one for each task, one for each interrupt, and
 one for ranges in code whose task is not known. Slices of a track that overlap without nesting go to
@@ -208,7 +208,7 @@ def _numbers_of(name: ProbeName, value: npt.NDArray[np.uint32]) -> npt.NDArray[n
 
 
 def check_events(run: ProbeRun) -> None:
-    """Check that a recording has events, not statistics alone.
+    """Check that a run has events, not statistics alone.
 
     Raises:
         UsageError: it has none.

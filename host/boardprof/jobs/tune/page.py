@@ -7,10 +7,8 @@ import html
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from string import Template
 from typing import Any
 
-from boardprof import __version__
 from boardprof.base.metrics import Count
 from boardprof.jobs.tune.candidate import FLASH, RAM, STACK
 from boardprof.jobs.tune.search import FLAGS, Search, Trial
@@ -18,7 +16,7 @@ from boardprof.jobs.tune.winner import Winner
 from boardprof.results.report.measure_result import MeasureError
 from boardprof.show.cells import number_text
 from boardprof.show.layout import Column, Page, Table
-from boardprof.show.page_parts import asset, content_hash, isolated, page_html
+from boardprof.show.page_parts import asset, filled_page, isolated, page_html
 
 _MOST_ROWS = 5
 _WIDTH, _HEIGHT, _MARGIN = 900, 240, 70
@@ -152,7 +150,6 @@ def tuning_facts(search: Search, subject: dict[str, Any], winner: Winner | None)
 
 def render_tuning(search: Search, title: str, facts: str, winner: Winner | None = None) -> str:
     """Return a search as an HTML page; ``facts`` is a line on how."""
-    style = asset("page.css") + asset("tuning.css")
     every = [trial_table(search, [each for each in search.trials if each.ok])]
     failed = [each for each in search.trials if not each.ok]
     errors = Table(
@@ -165,10 +162,9 @@ def render_tuning(search: Search, title: str, facts: str, winner: Winner | None 
             Column("Error", [each.error for each in failed], is_text=True),
         ]
     )
-    return Template(asset("tuning.html")).substitute(
-        version=__version__,
-        style=style,
-        style_hash=content_hash(style),
+    return filled_page(
+        "tuning.html",
+        asset("page.css") + asset("tuning.css"),
         title=html.escape(f"{title} \N{MIDDLE DOT} boardprof tune"),
         heading=isolated(title),
         facts=isolated(facts),

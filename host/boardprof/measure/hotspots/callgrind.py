@@ -44,10 +44,7 @@ _CUT = "..."
 
 
 def callgrind_command(command: Sequence[str], dumps: Path) -> tuple[str, ...]:
-    """Return the command that runs an agent under callgrind.
-
-    Process and number are added to the path ``dumps``.
-    """
+    """Return the command that runs an agent under callgrind; dumps are ``dumps.PROCESS.NUMBER``."""
     return (
         *("valgrind", "--quiet", "--demangle=no", "--tool=callgrind"),
         f"--callgrind-out-file={os.fspath(dumps).replace('%', '%%')}.%p",

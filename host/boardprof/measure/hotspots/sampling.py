@@ -66,11 +66,7 @@ def sampled_profile(
     sources: Sequence[Path],
     on_samples: OnSamples | None,
 ) -> Profile:
-    """Repeat a call on a board while a timer, or a debug probe at ``probe``, takes samples.
-
-    ``compiler`` has made the image, so that its objdump reads it; ``rounds.repeat`` is the number
-    of samples.
-    """
+    """Repeat a call while a timer, or the probe ``probe``, takes ``rounds.repeat`` samples."""
     board, file = link.device.name, link.image.file
     if file is None:
         raise UsageError(

@@ -57,11 +57,7 @@ class Pass:
 def split_into_passes(
     fixed: Selection, events: Mapping[str, Sequence[str] | None], slots: Mapping[str, int]
 ) -> tuple[Pass, ...]:
-    """Distribute events over as few passes as their collectors' slots allow.
-
-    ``events``: collector -> its events, None for its default. ``slots``: collector -> the number of
-    events that it counts at a time.
-    """
+    """Distribute events over as few passes as allow the numbers of events that ``slots`` hold."""
     chunks: dict[str, list[tuple[str, ...] | None]] = {}
     for name, wanted in events.items():
         size = slots[name]

@@ -9,7 +9,7 @@ _MAGIC = b"PK\x03\x04"
 
 
 def is_probe_run(file: str) -> bool:
-    """Return whether a file may hold a recording; False also if it cannot be read."""
+    """Return whether a file may hold a run of probes; False also if it cannot be read."""
     try:
         with Path(file).open("rb") as opened:
             return opened.read(len(_MAGIC)) == _MAGIC

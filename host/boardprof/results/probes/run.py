@@ -336,7 +336,7 @@ def _count(number: int, one: str) -> str:
 _VERSION = 1
 _FACTS, _CONTENT = "boardprof-trace.json", "blocks"  # names in the archive
 _MOST_BYTES = 1 << 33
-"""Of what an archive unpacks to: more is not a recording."""
+"""Of what an archive unpacks to: more is not a run."""
 
 _DAMAGED = (
     *(AttributeError, EOFError, KeyError, OverflowError, TypeError, ValueError),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from boardprof.base.metrics import Metric
 from boardprof.results.report.calls import Calls, Row, checked_row, place_text
-from boardprof.show.exporters import own_form
+from boardprof.show.exporters import load_renderer
 
 if TYPE_CHECKING:
     import pandas
@@ -134,7 +134,7 @@ class Report:
             UsageError: ``by_board`` of single samples, or in TVM's layout.
         """
         return str(
-            own_form("table")(
+            load_renderer("table")(
                 self,
                 sort=sort,
                 aggregate=aggregate,
@@ -153,7 +153,7 @@ class Report:
         numbers in run order, from #0. `boardprof.stats` has these as numbers, and warnings about
         them.
         """
-        return str(own_form("statistics")(self))
+        return str(load_renderer("statistics")(self))
 
     @property
     def has_several(self) -> bool:
@@ -171,7 +171,7 @@ class Report:
         Raises:
             UnknownNameError: there is no such compat mode.
         """
-        return str(own_form("csv")(self, compat=compat))
+        return str(load_renderer("csv")(self, compat=compat))
 
     def json(self, *, compat: Compat = None) -> str:
         """Return the whole Report as one line of JSON; ``from_json`` gives it back.
@@ -183,7 +183,7 @@ class Report:
         Raises:
             UnknownNameError: there is no such compat mode.
         """
-        return str(own_form("json")(self, compat=compat))
+        return str(load_renderer("json")(self, compat=compat))
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return ``calls`` as a DataFrame, a column per metric; needs ``boardprof[pandas]``.
@@ -191,7 +191,7 @@ class Report:
         Raises:
             MissingExtraError: pandas is not installed.
         """
-        frame: pandas.DataFrame = own_form("pandas")(self)
+        frame: pandas.DataFrame = load_renderer("pandas")(self)
         return frame
 
     @classmethod
@@ -201,7 +201,7 @@ class Report:
         Raises:
             ReportFileError: the text is not a Report; the message gives the place.
         """
-        parsed: Report = own_form("parsed")(text)
+        parsed: Report = load_renderer("parsed")(text)
         return parsed
 
 

@@ -132,9 +132,9 @@ def _found(ref: str) -> Found:
 
 def _names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the exporters that a shell can complete."""
-    from boardprof.show.exporters import exporter_names, recording_exporter_names
+    from boardprof.show.exporters import exporter_names, probe_exporter_names
 
-    names = {*exporter_names(), *recording_exporter_names()}
+    names = {*exporter_names(), *probe_exporter_names()}
     return [name for name in sorted(names) if name.startswith(incomplete)]
 
 
@@ -193,15 +193,15 @@ def export(
         exported,
         exporter_names,
         find_exporter,
-        find_recording_exporter,
-        recording_exporter_names,
+        find_probe_exporter,
+        probe_exporter_names,
     )
 
     if allow and diff is None:
         raise UsageError("--allow needs --diff.")
-    of_recording = find_recording_exporter(name) if is_probe_run(report) else None
+    of_recording = find_probe_exporter(name) if is_probe_run(report) else None
     if of_recording is None:
-        only_traces = {*recording_exporter_names()} - {*exporter_names()}
+        only_traces = {*probe_exporter_names()} - {*exporter_names()}
         if name in only_traces and not Path(report).exists():
             raise UsageError(
                 f"The exporter {name} is for recordings of probes, and there is no file {report}.",
