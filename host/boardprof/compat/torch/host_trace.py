@@ -13,7 +13,7 @@ from boardprof.compat.torch.events import CALLS, FunctionEvent
 from boardprof.compat.torch.host_events import HostEvent
 from boardprof.compat.torch.recorder import Recorded
 from boardprof.compat.torch.settings import Settings
-from boardprof.target.elf.binutils import call_sites_of_build
+from boardprof.target.elf.addresses import call_sites_of_build
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from boardprof.compat.tvm_profiler.host_collectors import (
     MetricCollector,
     PAPIMetricCollector,
 )
+from boardprof.measure.firmware import Firmware
 from boardprof.measure.sampling.available_metrics import lack_text
 from boardprof.measure.sampling.counted_pass import UNMASKED, CountedCalls, CountedPass, PackedCall
 from boardprof.measure.sampling.passes import PassQueue, Rounds
@@ -33,7 +34,6 @@ from boardprof.measure.session.board import (
     watched,
 )
 from boardprof.results.report.calls import STACK
-from boardprof.target.build.firmware import Firmware
 from boardprof_protocol.codes import MeasureFlag
 
 Collector: TypeAlias = str | MetricCollector

@@ -36,7 +36,7 @@ from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import Profile
 from boardprof.results.report.report import Report
-from boardprof.target.build.firmware import Firmware
+from boardprof.target.build.firmware import BuiltFirmware
 from boardprof.target.descriptions.board import BoardSpec, check_recordable
 
 _OF_THE_BOARD = (BoardTimeoutError, DeviceEndedError, DeviceResetError)
@@ -60,7 +60,7 @@ class Listener:
 
 
 def results(
-    spec: BoardSpec, plan: Plan, listener: Listener, *, firmware: Firmware | None = None
+    spec: BoardSpec, plan: Plan, listener: Listener, *, firmware: BuiltFirmware | None = None
 ) -> Generator[Measurement | BoardprofError, None, None]:
     """Yield the result of each function as it arrives.
 
@@ -112,7 +112,7 @@ def _check_probe(plan: Plan) -> None:
             probe.run("version")
 
 
-def firmware_of(spec: BoardSpec, plan: Plan, listener: Listener) -> Firmware | None:
+def firmware_of(spec: BoardSpec, plan: Plan, listener: Listener) -> BuiltFirmware | None:
     """Build a plan's firmware, and flash what it names; None if the board has its own."""
     firmware = None
     if plan.path is not None:
@@ -138,7 +138,9 @@ def firmware_of(spec: BoardSpec, plan: Plan, listener: Listener) -> Firmware | N
     return firmware
 
 
-def connected(spec: BoardSpec, plan: Plan, firmware: Firmware | None, listener: Listener) -> Board:
+def connected(
+    spec: BoardSpec, plan: Plan, firmware: BuiltFirmware | None, listener: Listener
+) -> Board:
     """Start a plan's board, or connect to it."""
     connection = replace(plan.connection, on_console=listener.on_console, on_note=listener.on_note)
     with _after_flash(plan):

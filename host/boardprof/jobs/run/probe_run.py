@@ -20,7 +20,7 @@ from boardprof.results.probes.figures import Interval, Intervals
 from boardprof.results.probes.run import ProbeRun
 
 if TYPE_CHECKING:
-    from boardprof.target.build.firmware import Firmware
+    from boardprof.target.build.firmware import BuiltFirmware
 
 _AT_ONCE_S = 0.1
 """How long the stream is waited for, before progress is shown."""
@@ -47,7 +47,7 @@ class RecordingPlan:
 
 
 @contextmanager
-def board_of(plan: Plan, listener: Listener) -> Iterator[tuple[Board, Firmware | None]]:
+def board_of(plan: Plan, listener: Listener) -> Iterator[tuple[Board, BuiltFirmware | None]]:
     """Build, flash and connect the one board of a plan."""
     specs = boards_of(plan)
     if len(specs) != 1:

@@ -154,7 +154,7 @@ def board_info(board: Board) -> dict[str, Any]:
     is supported). Slots are programmed with their default events, to know which ones count.
     """
     from boardprof.measure.probe_recorder import probe_facts
-    from boardprof.target.descriptions.build_and_guard import GuardSpec
+    from boardprof.target.descriptions.tables import GuardSpec
 
     welcome, dictionary, device = board.welcome, board.dictionary, board.device
     # An agent can be built without a guard.
