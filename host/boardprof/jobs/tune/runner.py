@@ -256,7 +256,7 @@ class Runner:
         if self._history is not None and new:
             for key, text in self._history.results(new).items():
                 result = result_from_text(text)
-                if result is not None and self._is_valid(result):
+                if self._is_valid(result):
                     self._known[key] = result
         return {key for key in keys if key in self._known}
 
