@@ -47,10 +47,10 @@ _CLOSEST = {  # files of the first stage, by room
     "link": "unit/line unit/codec unit/rpc unit/channel unit/console unit/refusal unit/passes"
     " unit/correlate link/answers link/odd_replies link/overdue link/bad_lines link/locks"
     " link/memory",
-    "board": "unit/passes unit/rounds unit/board_counts unit/trace_profile link/board link/memory"
-    " link/guard link/dictionary link/arrays link/hostile_probes link/stored_constants cli/hotspots"
-    " cli/trace",
-    "measure": "unit/passes unit/rounds unit/selection unit/slots unit/stack_check unit/correlate"
+    "board": "unit/passes unit/rounds unit/stack_check unit/board_counts unit/trace_profile"
+    " link/board link/memory link/guard link/dictionary link/arrays link/hostile_probes"
+    " link/stored_constants cli/hotspots cli/trace",
+    "measure": "unit/passes unit/rounds unit/selection unit/slots unit/correlate"
     " link/board link/arrays link/stored_constants link/memory link/clock",
     "arguments": "unit/argument_text unit/array_argument unit/signature unit/struct_dtype"
     " unit/struct_text unit/struct_value unit/dwarf_structs protocol/vectors link/arrays",

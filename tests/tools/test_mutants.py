@@ -121,7 +121,7 @@ def test_equivalent_mutants_are_counted_apart_and_exist() -> None:
 def project(tmp_path: Path) -> Path:
     """One module and one test, with the packages' names; pytest loads the plugin."""
     tree = tmp_path / "project"
-    for name in ("boardprof/__init__", "boardprof/pytest_plugin/__init__"):
+    for name in ("boardprof/__init__", "boardprof/ui/pytest_plugin/__init__"):
         (tree / "host" / name).parent.mkdir(parents=True)
         (tree / "host" / f"{name}.py").write_text("LIMIT = 4\n")
     (tree / "host/boardprof/ui/pytest_plugin/plugin.py").touch()

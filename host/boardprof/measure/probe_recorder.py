@@ -43,8 +43,8 @@ from boardprof.results.probes.timeline import ProbeCosts, Timeline
 from boardprof.target.descriptions.board import board_spec, find_boards
 from boardprof.target.elf.object_file import images, read_image
 from boardprof.wire.decode.dictionary import Dictionary
+from boardprof.wire.link.channels import Stream
 from boardprof.wire.link.session import Session
-from boardprof.wire.link.stream import Stream
 from boardprof_protocol.codes import (
     ProbeKind,
     TraceClockStatus,
@@ -146,10 +146,7 @@ def probe_facts(session: Session, dictionary: Dictionary) -> dict[str, Any] | No
 
 
 def image_names(image: Path, check: int, board: str) -> ProbeNames:
-    """Read the names of the probes in the image that runs on a board.
-
-    ``check`` is what the board says of its names (SPEC.md 5.12).
-    """
+    """Read the names of the probes in an image; the board tells their ``check`` (SPEC.md 5.12)."""
     content = _section(image, NAMES_SECTION)
     if not content:
         raise UsageError(

@@ -15,6 +15,7 @@ from typing import Any
 from boardprof.base.printable import bounded
 from boardprof.results.comparison.comparison import Comparison, Difference, Unjudged, place_of
 from boardprof.results.comparison.profile_difference import ProfileDifference
+from boardprof.results.record import NO_RECORD
 from boardprof.results.report.calls import LABEL, LEVELS, SHARE, Calls, Row, one_of
 from boardprof.results.report.report import Report
 from boardprof.results.stats.groups import summaries
@@ -186,12 +187,10 @@ def _number_cells(name: str, grouping: CallGroups) -> list[str]:
 
 def _clock(report: Report, device: str) -> str:
     """Return the kind of a device's clock; "" if the Report does not say."""
-    devices: dict[str, Any] = (report.extra or {}).get("devices", {})
-    facts = devices.get(device)
-    if not isinstance(facts, dict) or "clock_kind" not in facts:
+    facts = (report.record or NO_RECORD).devices.get(device)
+    if facts is None or not facts.clock_kind:
         return ""
-    kind = str(facts["clock_kind"])
-    emulated = ", emulated" if facts.get("emulated") else ""
+    kind, emulated = facts.clock_kind, ", emulated" if facts.emulated else ""
     return f" ({bounded(kind)} clock{', no wall time' if kind == 'simulated' else ''}{emulated})"
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from boardprof.base.connection import Connection
 from boardprof.base.errors import (
     BoardprofError,
     DecodeError,
@@ -21,11 +22,11 @@ from boardprof.base.errors import (
     UsageError,
 )
 from boardprof.base.resources import runtime_dir
-from boardprof.measure.connect import connect
+from boardprof.measure.connect import connect_by
 from boardprof.measure.doctor.counters import MOST_CLOCK_ERROR, counts
 from boardprof.measure.doctor.known_work import FAILED, OK, SKIPPED, UNSUPPORTED, Finding, listed
 from boardprof.measure.session.board import Board
-from boardprof.results.report.measurement import Stack
+from boardprof.results.record import Stack
 from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import BoardSpec, board_spec, default_board
 
@@ -34,18 +35,16 @@ _ROUNDS, _DEPTH = "proof_rounds", "proof_depth"
 
 def connect_and_check(
     board: str | None,
-    port: str | None = None,
+    connection: Connection,
     *,
-    key_file: str | None = None,
     on_finding: Callable[[Finding], None] | None = None,
-    on_note: Callable[[str], None] | None = None,
 ) -> list[Finding]:
-    """Start a board with functions of known work, or use the one at ``port``, and check it."""
-    if port is not None:
-        with connect(board, port, key_file=key_file, on_note=on_note) as at_port:
+    """Start a board with functions of known work, or use the one at a port, and check it."""
+    if connection.port is not None:
+        with connect_by(connection, board) as at_port:
             return check_board(at_port, on_finding)
     spec = board_spec(board) if board is not None else default_board()
-    with connect(spec, image=build(spec, proof_sources(spec)).image, on_note=on_note) as started:
+    with connect_by(connection, spec, build(spec, proof_sources(spec)).image) as started:
         return check_board(started, on_finding)
 
 
@@ -97,14 +96,14 @@ def _findings(board: Board) -> Iterator[Finding]:
         board.offer.passes(None)
     except UsageError as error:
         yield Finding("counters", FAILED, str(error))
-        yield from _host_clock(board)
+        yield _host_clock(board)
         yield _arena(board)
         yield Finding("stack", SKIPPED, "nothing can be measured")
         return
     yield from _within_limit(counts(board, _ROUNDS))
     if board.session.is_closed:  # the emulator was ended at the limit
         return
-    yield from _host_clock(board)
+    yield _host_clock(board)
     yield _arena(board)
     yield from _within_limit(_stack(board, _DEPTH))
 
@@ -119,27 +118,20 @@ def _within_limit(findings: Iterator[Finding]) -> Iterator[Finding]:
         yield Finding("stack", SKIPPED, f"nothing can be measured: {error.message}")
 
 
-def _host_clock(board: Board) -> Iterator[Finding]:
+def _host_clock(board: Board) -> Finding:
     """Compare the board's clock with the host's."""
     if board.device.emulated or board.device.clock_kind == "simulated":
         kind = "simulated" if board.device.clock_kind == "simulated" else "emulated"
-        yield Finding("clock", SKIPPED, f"{kind}: it cannot be checked against the host's time")
-        return
+        return Finding("clock", SKIPPED, f"{kind}: it cannot be checked against the host's time")
     try:
         fit = board.correlate_clock(32)
-    except UsageError as error:
-        yield Finding("clock", SKIPPED, str(error))
-        return
-    except LinkError as error:
-        yield Finding("clock", FAILED, str(error))
-        return
+    except (UsageError, LinkError) as error:
+        return Finding("clock", SKIPPED if isinstance(error, UsageError) else FAILED, str(error))
     off = abs(fit.drift_ppm) / 1e6
-    known = max(0.0, off - fit.drift_error_ppm / 1e6)
     text = f"{fit.drift_ppm:+,.0f} ppm from the host's clock, within {fit.drift_error_ppm:,.0f} ppm"
-    if known > MOST_CLOCK_ERROR:
-        yield Finding("clock", FAILED, f"{text}: its declared frequency is wrong")
-    else:
-        yield Finding("clock", OK, text)
+    if max(0.0, off - fit.drift_error_ppm / 1e6) > MOST_CLOCK_ERROR:
+        return Finding("clock", FAILED, f"{text}: its declared frequency is wrong")
+    return Finding("clock", OK, text)
 
 
 _FRAMES = (2, 3, 4)
@@ -168,10 +160,7 @@ def _arena(board: Board) -> Finding:
 
 
 def _stack(board: Board, function: str) -> Iterator[Finding]:
-    """Check that each further frame takes as much stack as the one before.
-
-    ``function`` takes the number of stack frames to make.
-    """
+    """Check that each of the frames that ``function`` makes takes as much stack."""
     counters = (counter.name for each in board.offer.fixed for counter in each.counters)
     one = next((name for name in counters if name not in board.device.unsupported), None)
     found = [

@@ -74,8 +74,6 @@ def counts(board: Board, function: str) -> Iterator[Finding]:
     """Check all counters and events of a board, and compare its clocks with each other.
 
     A counter whose readings cannot be decoded fails; the others are checked without it.
-
-    ``function`` takes a number of rounds, which do nothing.
     """
     told: set[str] = set()
     broken: set[str] = set()
@@ -95,11 +93,8 @@ def counts(board: Board, function: str) -> Iterator[Finding]:
                 return
             broken.add(names[0])
             told.add(names[0])
-            yield Finding(names[0], FAILED, _undecodable(error), is_counter=True)
-
-
-def _undecodable(error: DecodeError) -> str:
-    return f"{error.message}: it wraps before its declared width, or does not only count up"
+            why = "it wraps before its declared width, or does not only count up"
+            yield Finding(names[0], FAILED, f"{error.message}: {why}", is_counter=True)
 
 
 def _counts(board: Board, function: str, broken: Collection[str]) -> Iterator[Finding]:
@@ -152,7 +147,8 @@ class _Work:
         self.longest = self._doubled()  # rounds of the longest call that was tried
         # enough that the granularity of every clock is negligible
         self.rounds = max(_FIRST_ROUNDS, self.longest >> _IN_A_ROW - 1)
-        self._try_longer()
+        if not self._wrapped:  # nor may it wrap within what doubling would have reached
+            self._tried(3 * self.longest)
         self.steps = self._stepped(self.rounds, names)
 
     def _stepped(self, rounds: int, names: Sequence[str]) -> Steps:
@@ -196,11 +192,6 @@ class _Work:
                 break
             rounds *= 2
         return rounds
-
-    def _try_longer(self) -> None:
-        """Check that nothing wraps within the amount of work that doubling would have reached."""
-        if not self._wrapped:
-            self._tried(3 * self.longest)
 
     def _tried(self, rounds: int) -> Measurement:
         """Measure once, and compare with the measurement before, of at most half the work."""

@@ -15,7 +15,7 @@ from boardprof.measure.sampling.passes import Rounds
 from boardprof.measure.sampling.placement import Placement
 from boardprof.measure.session.board import Board
 from boardprof.results.report.measurement import Measurement
-from boardprof.target.descriptions.events_and_formulas import KnownWork
+from boardprof.target.descriptions.tables import KnownWork
 
 OK, FAILED, UNSUPPORTED, SKIPPED = "ok", "failed", "unsupported", "not proven"
 
@@ -181,10 +181,7 @@ _NOISE = (4, 0.1)
 
 
 def known_counts(board: Board, names: Sequence[str], rounds: int) -> Iterator[Finding]:
-    """Compare counters with the known amount of the events that they count.
-
-    ``rounds`` must be enough that events outside the work do not matter.
-    """
+    """Compare counters with known work of so many rounds that other events do not matter."""
     works = {name: _work_for(board, name) for name in names}
     for name in (name for name, work in works.items() if work is None):
         yield Finding(name, SKIPPED, "no known work for it", is_counter=True)

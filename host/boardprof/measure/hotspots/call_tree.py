@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from boardprof.base.errors import DecodeError
+from boardprof.base.errors import DecodeError, Location
 from boardprof.results.report.profile import (
     Frame,
     Instruction,
@@ -19,8 +19,7 @@ from boardprof.results.report.profile import (
     Site,
     Symbol,
 )
-from boardprof.target.elf.binutils import Location, demangled, frames_at
-from boardprof.target.elf.symbol_table import CodeRange, SymbolTable
+from boardprof.target.elf.addresses import CodeRange, SymbolTable, demangled, frames_at
 
 CALL, INTERRUPTS, OTHER = 0, 1, 2
 """Paths of the call itself, of all handlers, and of what is beyond the limit of paths."""

@@ -26,7 +26,7 @@ from boardprof.measure.hotspots.call_tree import (
     Cost,
 )
 from boardprof.target.descriptions.board import BoardSpec
-from boardprof.target.elf.symbol_table import CodeRange, SymbolTable
+from boardprof.target.elf.addresses import CodeRange, SymbolTable
 
 _WINDOW = "bp_window"
 _THUNK = "bp_thunk"
@@ -44,10 +44,7 @@ _CUT = "..."
 
 
 def callgrind_command(command: Sequence[str], dumps: Path) -> tuple[str, ...]:
-    """Return the command that runs an agent under callgrind.
-
-    Process and number are added to the path ``dumps``.
-    """
+    """Return the command that runs an agent under callgrind; dumps are ``dumps.PROCESS.NUMBER``."""
     return (
         *("valgrind", "--quiet", "--demangle=no", "--tool=callgrind"),
         f"--callgrind-out-file={os.fspath(dumps).replace('%', '%%')}.%p",

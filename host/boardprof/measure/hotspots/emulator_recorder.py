@@ -8,15 +8,15 @@ described in ``device_runtime_c/recorder/bp_recorder.h``.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from boardprof.base.errors import DecodeError, UsageError
-from boardprof.measure.hotspots.call_tree import INTERRUPTS, CallEdge, CallPath, CallTree
+from boardprof.measure.hotspots.call_tree import INTERRUPTS, CallEdge, CallPath, CallTree, Cost
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.descriptions.launch import SimulatorSpec, filled
-from boardprof.target.elf.symbol_table import SymbolTable
+from boardprof.target.elf.addresses import SymbolTable
 from boardprof.target.toolchain.simulator import build_simulator
 
 _HALF_WORD = 2
@@ -34,10 +34,7 @@ _VECTOR, _VECTORS, _VECTOR_BYTES, _VECTOR_COUNT = "bp_trap", "bp_vectors", 128, 
 
 
 def plan_text(table: SymbolTable, functions: Iterable[str], record: Path, image: Path) -> str:
-    """Return the plan to record calls of functions.
-
-    Functions that the image does not have are left out.
-    """
+    """Return the plan to record calls of functions, as far as the image has them."""
     lines = ["boardprof-plan 1", f"record {record}"]
     lines += [f"enter {table.entries[name]:x}" for name in functions if name in table.entries]
     lines += [f"interrupt {address:x}" for address in _traps(table)]
@@ -80,87 +77,74 @@ def read_record(file: Path) -> CallTree:
         raise DecodeError(f"The recorder has written no record: {error}.") from error
     if lines[:1] != [_FIRST] or lines[-1:] != ["end"]:
         raise DecodeError("The recorder's record is not complete, or of another version.")
-    record = CallTree()
-    takers: dict[str, Callable[[CallTree, Sequence[str]], None]] = {
-        "columns": _take_columns,
-        "state": _take_state,
-        "total": _take_total,
-        "path": _take_path,
-        "function": _take_function,
-        "call": _take_calls,
-        "ran": _take_ran,
-        "not": _take_not,
-    }
+    tree = CallTree()
     for number, line in enumerate(lines[1:-1], 2):
-        kind, *words = line.split(" ")
         try:
-            takers[kind](record, words)
-        except (KeyError, ValueError, IndexError) as error:
+            _take(tree, *line.split(" "))
+        except (ValueError, IndexError) as error:
             raise DecodeError(f"Line {number} of the record is damaged: {line:.80}") from error
-    _check(record)
-    return record
+    _check(tree)
+    return tree
 
 
-def _take_columns(record: CallTree, words: Sequence[str]) -> None:
-    record.columns = tuple(words)
+def _take(tree: CallTree, kind: str, *words: str) -> None:
+    match kind:
+        case "ran":
+            _add_counts(tree, words, 1)
+        case "not":
+            _add_counts(tree, words, -1)
+        case "call":
+            caller, site, callee, calls, *cost = words
+            edge = CallEdge(int(caller), int(site, 16), int(callee), int(calls), _numbers(cost))
+            tree.calls.append(edge)
+        case "function":
+            tree.totals[int(words[0], 16)] = _numbers(words[1:])
+        case "path":
+            number, parent, entry, calls = words
+            if int(number) != len(tree.paths):
+                raise ValueError(number)
+            tree.paths.append(CallPath(int(parent), int(entry, 16), int(calls)))
+        case "columns":
+            tree.columns = words
+        case "state":
+            tree.state = " ".join(words)
+        case "total":
+            tree.total = _numbers(words)
+        case _:
+            raise ValueError(kind)
 
 
-def _take_state(record: CallTree, words: Sequence[str]) -> None:
-    record.state = " ".join(words)
+def _numbers(words: Sequence[str]) -> Cost:
+    return tuple(map(int, words))
 
 
-def _take_total(record: CallTree, words: Sequence[str]) -> None:
-    record.total = tuple(map(int, words))
-
-
-def _take_path(record: CallTree, words: Sequence[str]) -> None:
-    number, parent, entry, calls = words
-    if int(number) != len(record.paths):
-        raise ValueError(number)
-    record.paths.append(CallPath(int(parent), int(entry, 16), int(calls)))
-
-
-def _take_function(record: CallTree, words: Sequence[str]) -> None:
-    record.totals[int(words[0], 16)] = tuple(map(int, words[1:]))
-
-
-def _take_calls(record: CallTree, words: Sequence[str]) -> None:
-    caller, site, callee, calls, *cost = words
-    found = CallEdge(int(caller), int(site, 16), int(callee), int(calls), tuple(map(int, cost)))
-    record.calls.append(found)
-
-
-def _take_ran(record: CallTree, words: Sequence[str], sign: int = 1) -> None:
+def _add_counts(tree: CallTree, words: Sequence[str], sign: int) -> None:
     path, times, first, lengths, *cost = words
     address = int(first, 16)
     for length in lengths:
-        count = record.counts.get((int(path), address))
+        count = tree.counts.get((int(path), address))
         if count is None:
-            count = record.counts[int(path), address] = [0] * len(record.columns)
+            count = tree.counts[int(path), address] = [0] * len(tree.columns)
         count[0] += sign * int(times)
         for column, amount in enumerate(cost, 1):  # such rows have one instruction
             count[column] += int(amount)
         address += _HALF_WORD * int(length, 16)
 
 
-def _take_not(record: CallTree, words: Sequence[str]) -> None:
-    _take_ran(record, words, -1)
-
-
-def _check(record: CallTree) -> None:
+def _check(tree: CallTree) -> None:
     """See that the instructions of the call add up to its total."""
     outside = {INTERRUPTS}
-    for number, each in enumerate(record.paths):  # parents come first
+    for number, each in enumerate(tree.paths):  # parents come first
         if each.parent in outside:
             outside.add(number)
-    sums = [0] * len(record.columns)
-    for (path, _), count in record.counts.items():
+    sums = [0] * len(tree.columns)
+    for (path, _), count in tree.counts.items():
         if path not in outside:
             sums = [a + b for a, b in zip(sums, count, strict=True)]
-    if tuple(sums) != record.total:
+    if tuple(sums) != tree.total:
         raise DecodeError(
             f"The record contradicts itself: its instructions add up to {sums}, its total is "
-            f"{list(record.total)}."
+            f"{list(tree.total)}."
         )
 
 
@@ -181,19 +165,13 @@ class Emulator:
     """The recorder of an emulator; see ``device_runtime_c/recorder``."""
 
     def __init__(
-        self,
-        folder: Path,
-        image: Path,
-        table: SymbolTable,
-        functions: Iterable[str],
-        on_note: Callable[[str], None] | None,
+        self, folder: Path, image: Path, table: SymbolTable, functions: Iterable[str]
     ) -> None:
         """Write the plan."""
         self._table = table
         self._record = folder / "record"
         self._plan = folder / "plan"
         self._plan.write_text(plan_text(table, functions, self._record, image), "utf-8")
-        self._on_note = on_note
 
     def watched(self, spec: BoardSpec) -> BoardSpec:
         """Return the board with the options of its emulator that record."""
@@ -201,7 +179,7 @@ class Emulator:
         options = spec.launch.record
         if any("{recorder}" in option for option in options):
             what = "the recorder for QEMU"
-            recorder = build_simulator(spec, _PLUGIN, what=what, on_note=self._on_note)
+            recorder = build_simulator(spec, _PLUGIN, what=what)
             values["recorder"] = _in_options(recorder)
         command = (*spec.launch.command, *filled(options, values))
         return replace(spec, launch=replace(spec.launch, command=command))

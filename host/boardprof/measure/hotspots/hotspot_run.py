@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CallTree calls on an emulated board that a recorder watches."""
+"""Record calls on an emulated board that a recorder watches."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
 from boardprof.base.errors import BoardError, BoardprofError, DecodeError
 from boardprof.measure.hotspots.call_tree import CallTree, profile_of
@@ -21,8 +20,7 @@ from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import Profile
 from boardprof.target.arguments.passing import copied_arguments
 from boardprof.target.descriptions.board import BoardSpec, check_recordable
-from boardprof.target.elf.binutils import disassembly, objdump_of
-from boardprof.target.elf.symbol_table import SymbolTable, symbol_table
+from boardprof.target.elf.addresses import SymbolTable, disassembly, objdump_of, symbol_table
 
 _REFUSED = "Could not load plugin"
 """What QEMU says if it has no plugins, or an interface that the recorder does not know."""
@@ -69,21 +67,8 @@ class RecordedBoard(Protocol):
         """End it."""
 
 
-class Recorder(Protocol):
-    """What sees each instruction of a board."""
-
-    def watched(self, spec: BoardSpec) -> BoardSpec:
-        """Return a board that it watches."""
-
-    def arm(self) -> None:
-        """Forget what was recorded."""
-
-    def record(self, function: str) -> tuple[CallTree, SymbolTable] | None:
-        """Return what was recorded of the last call, and its functions; None if nothing."""
-
-
 class HotspotRun:
-    """A board of its own, started with a recorder. Use it by ``with``, or `close` it."""
+    """A board of its own, started with a recorder; `close` it."""
 
     def __init__(
         self,
@@ -93,7 +78,6 @@ class HotspotRun:
         start: Callable[[BoardSpec], RecordedBoard],
         *,
         sources: Iterable[Path] = (),
-        on_note: Callable[[str], None] | None = None,
     ) -> None:
         """Start the board; ``functions`` may be recorded: name -> name for the linker."""
         check_recordable(spec)
@@ -108,10 +92,10 @@ class HotspotRun:
         try:
             folder = Path(tempfile.mkdtemp(prefix="bp-"))
             self._folder.callback(_remove, folder)
-            self._recorder: Recorder = (
+            self._recorder: Emulator | Callgrind = (
                 Callgrind(folder, image, table, self._texts)
                 if spec.launch.recorder
-                else Emulator(folder, image, table, functions.values(), on_note)
+                else Emulator(folder, image, table, functions.values())
             )
             self._spec = self._recorder.watched(spec)
             self._board = start(self._spec)
@@ -128,7 +112,7 @@ class HotspotRun:
         named: Mapping[str, object] | None = None,
         warmup: int = 1,
     ) -> Profile:
-        """CallTree one call of a function.
+        """Record one call of a function.
 
         Arrays are not changed. The profile is incomplete if a fault or a limit has ended the call.
         """
@@ -178,16 +162,3 @@ class HotspotRun:
         if self._board is not None:
             self._board.close()
         self._folder.close()
-
-    def __enter__(self) -> Self:
-        """Return it."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """End it."""
-        self.close()

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from boardprof.base.errors import UnknownNameError, UsageError
@@ -18,7 +18,7 @@ from boardprof.measure.sampling.programmable import (
 )
 from boardprof.results.report.calls import DURATION, STACK
 from boardprof.target.descriptions.board import BoardSpec
-from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo, Dictionary
+from boardprof.wire.decode.dictionary import CollectorInfo, Dictionary
 from boardprof.wire.link.session import Session
 from boardprof_protocol.layout import Layout
 
@@ -82,7 +82,12 @@ class Offer:
         In a long window a counter may wrap unseen. If the board's clock is real, the host's clock
         bounds the window's length. If it is simulated, only a clock that never wraps does.
         """
-        clock = next((each for each in self.fixed if any(map(_never_wraps, each.counters))), None)
+        never_wrap = (
+            each
+            for each in self.fixed
+            if any(k.bits == 64 and k.hz > 0 and k.unsupported is None for k in each.counters)
+        )
+        clock = next(never_wrap, None)
         if clock is None or self.clock_kind != "simulated":
             return tuple(passes)
         return tuple(self._beside(each, clock) for each in passes)
@@ -153,9 +158,10 @@ class Offer:
 
         An event that the board knows by name is selected to find out, so its slots then count that.
         """
-        if is_duration(name) or self._is_clock(name):
-            return None
-        if name.removesuffix(" (us)") in self._counters():
+        counters = self._counters()
+        # `_counter` names the clock that the board has instead.
+        is_clock = name in CLOCKS and not set(CLOCKS).isdisjoint(counters)
+        if is_duration(name) or is_clock or name.removesuffix(" (us)") in counters:
             return None
         reasons: dict[str, str] = {}
         # The innermost first: if two count the same, it includes the least overhead.
@@ -208,27 +214,17 @@ class Offer:
         asked = self._asked(name)
         listed = [(p.collector.name, e.name) for p in asked for e in p.listed() if e.name]
         # Modifiers may follow an event's name after a colon, as in cycles:u.
-        if any(_is_event(name.removeprefix(f"{own}."), event) for own, event in listed):
-            return []
+        for own, event in listed:
+            plain = name.removeprefix(f"{own}.")
+            if plain == event or plain.startswith(f"{event}:"):
+                return []
         known = (*self._known(), *(event for _, event in listed))
         nearest = UnknownNameError.nearest(name, known)
         return [nearest] if nearest else []
 
-    def _is_clock(self, name: str) -> bool:
-        """Whether it is a clock; `_counter` names the clock that the board has instead."""
-        return name in CLOCKS and not set(CLOCKS).isdisjoint(self._counters())
-
     def _known(self) -> list[str]:
         events = [p.shown(event) for p in self.programmable for event in p.codes or ()]
         return list(dict.fromkeys((*self._counters(), *self.formulas, *events)))
-
-
-def _never_wraps(counter: CounterInfo) -> bool:
-    return counter.bits == 64 and counter.hz > 0 and counter.unsupported is None
-
-
-def _is_event(name: str, event: str) -> bool:
-    return name == event or name.startswith(f"{event}:")
 
 
 def offer_of(
@@ -289,10 +285,7 @@ def lack_text(name: str, error: UsageError) -> str:
 def unsupported_counters(
     collectors: Sequence[CollectorInfo], known: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return counter name -> why this board does not count it.
-
-    ``known`` has reasons from board.toml, for cases that a probe cannot see.
-    """
+    """Return counter name -> why it does not count: from board.toml, or else as the board found."""
     reasons: dict[str, str] = {}
     for collector in collectors:
         for counter in collector.counters:
@@ -347,9 +340,17 @@ def listed_metrics(offer: Offer) -> list[ListedMetric]:
         for c in offer.fixed
         for k in c.counters
     ]
-    for collector in offer.programmable:
-        codes = collector.codes
-        found += _named_events(collector) if codes is None else _coded_events(collector, codes)
+    for each in offer.programmable:
+        name = each.collector.name
+        for event, code in (each.codes or {}).items():  # selected one by one
+            refused = each.select([event]).refused.get(event)
+            found.append(ListedMetric(each.shown(event), name, f"event {code:#x}", refused))
+        if each.codes is not None:
+            each.select_default()
+        for known in each.listed():  # which the board knows by name, and tries each on its own
+            found.append(
+                ListedMetric(each.shown(known.name), name, known.description, known.refused)
+            )
     reasons = {f"{metric.collector}.{metric.name}": metric.reason for metric in found}
     reasons |= {metric.name: metric.reason for metric in found}
     for name, (_, formula) in offer.formulas.items():
@@ -358,22 +359,6 @@ def listed_metrics(offer: Offer) -> list[ListedMetric]:
         reason = "; ".join(f"{part}: {why}" for part, why in parts.items() if why is not None)
         found.append(ListedMetric(name, None, formula.text, reason or None))
     return found
-
-
-def _coded_events(collector: Programmable, codes: Mapping[str, int]) -> Iterator[ListedMetric]:
-    """Select the events with codes in the board's file, one by one."""
-    name = collector.collector.name
-    for event, code in codes.items():
-        refused = collector.select([event]).refused
-        yield ListedMetric(collector.shown(event), name, f"event {code:#x}", refused.get(event))
-    collector.select_default()
-
-
-def _named_events(collector: Programmable) -> Iterator[ListedMetric]:
-    """Ask for events that the board knows by name; it tries each on its own."""
-    name = collector.collector.name
-    for event in collector.listed():
-        yield ListedMetric(collector.shown(event.name), name, event.description, event.refused)
 
 
 def _missing(offer: Offer, part: str) -> str | None:

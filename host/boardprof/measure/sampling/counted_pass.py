@@ -263,10 +263,7 @@ class CountedPass:
         return replace(taken, samples=tuple(without_costs(each, costs) for each in taken.samples))
 
     def _interrupt_costs(self, call: PackedCall) -> dict[str, Fraction]:
-        """Measure the cost of an interrupt outside its hooks, if the board can trigger one.
-
-        It is empty if the cost is not known, or if no interrupt is left out of the counts.
-        """
+        """Measure the cost of an interrupt outside its hooks, if the board can trigger one."""
         counters = _calibrated_counters(self.link.interrupts, self.selection)
         if not counters:
             return {}
@@ -350,10 +347,7 @@ def _nothing() -> None:
 
 
 def _calibrated_counters(known: BoardInterrupts | None, selection: Selection) -> list[str]:
-    """Return the counters for which the cost of an interrupt outside its hooks can be measured.
-
-    There are none if the board cannot trigger an interrupt, or leaves none out of its counts.
-    """
+    """Return the counters for which the cost of an interrupt outside its hooks can be measured."""
     if known is None or not known.triggers or HOOKED not in selection.counters:
         return []
     counters = [

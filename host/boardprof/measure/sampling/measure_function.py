@@ -27,7 +27,8 @@ from boardprof.measure.sampling.counted_pass import (
 )
 from boardprof.measure.sampling.passes import Pass, PassQueue, Rounds
 from boardprof.measure.sampling.placement import OnTransfer, Placement
-from boardprof.results.report.measurement import Cold, Device, Measurement, Stack, Windows
+from boardprof.results.record import Device, Stack
+from boardprof.results.report.measurement import Cold, Measurement, Windows
 from boardprof.target.arguments.passing import Passing
 from boardprof.wire.decode.samples import Sample
 from boardprof_protocol.codes import ErrorCode, MeasureFlag
@@ -286,38 +287,30 @@ def _notes(
     """Yield notes on what may change the numbers, or takes long."""
     name, known = arguments.function, link.interrupts
     what = f"{name} on {link.device.name}"
-    yield from _left_by_others(name, arguments, sampling.rounds.number)
+    number = sampling.rounds.number
+    changed = [each.name for each in arguments.arrays if each.passing is Passing.IN_OUT]
+    if changed and number > 1:
+        yield (
+            f"{name}: only the first of a sample's {number} calls gets {', '.join(changed)} as "
+            "given; each later call gets what the call before it left. If that changes the cost of "
+            "a call, use --number 1. For an array that is only written, use :out"
+        )
     if sampling.mask_interrupts and known is not None and known.masks_guard:
         yield (
             f"{what}: the timer that stops a hanging call is masked with the other interrupts. The "
             "first sample is taken unmasked; if a later call hangs, only a reset ends it"
         )
-    yield from _long_sending(what, placement, len(sampling.passes) * sampling.rounds.in_all)
-    longest_us = known.longest_us if known is not None else 0
-    if longest_us and link.stack_check.masks_interrupts(name):
-        yield (
-            f"{name} masks interrupts. If it does so for more than {longest_us:,} us, the "
-            f"clock of {link.device.name} misses wraps, and the numbers are too small"
-        )
-
-
-def _left_by_others(function: str, arguments: Arguments, number: int) -> Iterator[str]:
-    """Yield notes on arrays that a function changes, with several calls in a sample."""
-    changed = [each.name for each in arguments.arrays if each.passing is Passing.IN_OUT]
-    if changed and number > 1:
-        yield (
-            f"{function}: only the first of a sample's {number} calls gets {', '.join(changed)} as "
-            "given; each later call gets what the call before it left. If that changes the cost of "
-            "a call, use --number 1. For an array that is only written, use :out"
-        )
-
-
-def _long_sending(what: str, placement: Placement, rounds: int) -> Iterator[str]:
-    """Yield notes on arrays that are sent again and again over a slow line."""
+    rounds = len(sampling.passes) * sampling.rounds.in_all
     if placement.again_s * rounds > _QUIET_S:
         minutes, seconds = divmod(round(placement.again_s * rounds), 60)
         yield (
             f"{what}: its in/out arrays ({placement.again_bytes:,} bytes) are sent again before "
             f"each of {rounds} rounds, in about {minutes} min {seconds} s: {placement.why_again}. "
             "To save time: lower --repeat and --warmup, use :keep or :out, or use smaller arrays"
+        )
+    longest_us = known.longest_us if known is not None else 0
+    if longest_us and link.stack_check.masks_interrupts(name):
+        yield (
+            f"{name} masks interrupts. If it does so for more than {longest_us:,} us, the "
+            f"clock of {link.device.name} misses wraps, and the numbers are too small"
         )

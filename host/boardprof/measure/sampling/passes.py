@@ -18,7 +18,8 @@ from boardprof.measure.sampling.counted_pass import (
     Selection,
 )
 from boardprof.measure.sampling.programmable import Programmable, Slots
-from boardprof.results.report.measurement import Device, Windows
+from boardprof.results.record import Device
+from boardprof.results.report.measurement import Windows
 from boardprof.results.stats.ranks import FEWEST_SAMPLES
 from boardprof_protocol.codes import ErrorCode, MeasureFlag
 
@@ -57,11 +58,7 @@ class Pass:
 def split_into_passes(
     fixed: Selection, events: Mapping[str, Sequence[str] | None], slots: Mapping[str, int]
 ) -> tuple[Pass, ...]:
-    """Distribute events over as few passes as their collectors' slots allow.
-
-    ``events``: collector -> its events, None for its default. ``slots``: collector -> the number of
-    events that it counts at a time.
-    """
+    """Distribute events over as few passes as allow the numbers of events that ``slots`` hold."""
     chunks: dict[str, list[tuple[str, ...] | None]] = {}
     for name, wanted in events.items():
         size = slots[name]

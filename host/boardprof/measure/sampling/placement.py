@@ -259,13 +259,11 @@ class Placement:
             self._memory.release([self._out.block], now=True)
             self._out.block = self._reserve(self._out.size)
             self._write(self._out.block, self._fence_pieces(self._out))
-            self._point([slot for slot in self._slots if self._leads_out(slot)])
+            for slot in self._slots:
+                targets = [target.array for each in slot.arguments for target in each.targets]
+                if any(each is not None and self._slot_of[id(each)].is_out for each in targets):
+                    self._point([slot])
             self._packed = self._pack()
-
-    def _leads_out(self, slot: Slot) -> bool:
-        """Tell whether an array has a pointer to an array that is not sent."""
-        arrays = (target.array for each in slot.arguments for target in each.targets)
-        return any(array is not None and self._slot_of[id(array)].is_out for array in arrays)
 
     def _make_copies(self) -> None:
         """Reserve a copy for each array that is restored, or note why there are none."""

@@ -215,10 +215,7 @@ def programmable_collectors(
     *,
     unsupported: Mapping[str, str] = _NONE,
 ) -> tuple[Programmable, ...]:
-    """Return the programmable collectors of a board.
-
-    ``codes``: collector -> event -> code, from the board's file.
-    """
+    """Return the programmable collectors; ``codes`` of board.toml are by collector and event."""
     offered = {function.name for function in dictionary.functions}
     fixed = [c for c in dictionary.collectors if f"{c.name}.select" not in offered]
     taken = {counter.name for collector in fixed for counter in collector.counters}

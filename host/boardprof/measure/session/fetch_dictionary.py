@@ -35,7 +35,8 @@ def fetch_dictionary(session: Session, cache: Path | None) -> Dictionary:
     kept = None if cache is None else cache / name
     if kept is not None:
         with contextlib.suppress(OSError):
-            stored = _read(kept)
+            with kept.open("rb") as file:
+                stored = file.read(MOST_BYTES + 1)  # a longer file is not a dictionary
             if zlib.crc32(stored) == welcome.dictionary_hash:
                 return parse_dictionary(stored)
     stored = b"".join(_ask(session))
@@ -46,23 +47,13 @@ def fetch_dictionary(session: Session, cache: Path | None) -> Dictionary:
             hint="connect again",
         )
     if kept is not None:
-        _keep(kept, stored)
+        # If the cache cannot be written, the next session only takes longer.
+        with contextlib.suppress(OSError):
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            temporary = kept.with_suffix(f".{os.getpid()}")
+            temporary.write_bytes(stored)
+            temporary.replace(kept)
     return parse_dictionary(stored)
-
-
-def _read(path: Path) -> bytes:
-    """Return a stored dictionary, or the beginning of a file that is too long to be one."""
-    with path.open("rb") as file:
-        return file.read(MOST_BYTES + 1)
-
-
-def _keep(path: Path, stored: bytes) -> None:
-    # If the cache cannot be written, the next session only takes longer.
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(f".{os.getpid()}")
-        temporary.write_bytes(stored)
-        temporary.replace(path)
 
 
 def _ask(session: Session) -> Iterator[bytes]:

@@ -13,11 +13,10 @@ from functools import cache
 from pathlib import Path
 
 from boardprof.base.errors import BoardprofError, BuildMismatchError, DeviceFaultError
-from boardprof.results.report.measurement import Device, Stack
-from boardprof.results.report.source_place import SourcePlace, place_of_line, source_place
+from boardprof.results.record import Device, SourcePlace, Stack
+from boardprof.results.report.source_place import place_of_line, source_place
 from boardprof.target.cfunction import CFunction
-from boardprof.target.descriptions.build_and_guard import cause_name
-from boardprof.target.elf.binutils import definition
+from boardprof.target.elf.addresses import definition
 from boardprof.target.elf.identity import build_id_of
 from boardprof.target.elf.stack_need import ImageStack, StackNeed, image_stack
 from boardprof.target.toolchain.cache import Cache, FileHashes, digest
@@ -40,10 +39,7 @@ _HOST_GUARD = 4096
 
 
 class BoardImage:
-    """What is known of a board's functions besides the board's own answers.
-
-    Until the file is known, it is only what the board's sources say.
-    """
+    """What is known of a board's functions besides the board's own answers."""
 
     def __init__(self, functions: Iterable[str]) -> None:
         """Take the names of the board's functions."""
@@ -100,11 +96,7 @@ _NONE = "00" * 8
 def check_build(
     device: Device, image: Path, built: bytes | None, on_note: Callable[[str], None] | None
 ) -> None:
-    """Check the build id that a board reports.
-
-    ``built`` is the build id of an image built from the user's sources; None reads it from the
-    file.
-    """
+    """Check the build id that a board reports against one built from sources, or the file's."""
     runs, port = device.build_id, device.port
     found = f"The board at {port} runs build {runs}"
     if runs == _NONE:
@@ -164,7 +156,7 @@ class StackCheck:
             f"{function} was not called: it needs {need.total:,} bytes of stack, and {self._board} "
             f"has {room:,} ({need.largest:,} are for {whose}).",
             code=ErrorCode.FAULT,
-            cause=cause_name(FaultCause.STACK_OVERFLOW),
+            cause=FaultCause.STACK_OVERFLOW.key,
             hint=f"make the large arrays in {need.largest_of} smaller, static, or parameters",
         )
 

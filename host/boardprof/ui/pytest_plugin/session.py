@@ -19,8 +19,7 @@ from boardprof.base.errors import (
     UnknownNameError,
     UsageError,
 )
-from boardprof.ui.pytest_plugin.item import unnumbered
-from boardprof.ui.pytest_plugin.options import Options, read_options, renamed
+from boardprof.ui.pytest_plugin.options import Options, read_options, renamed, unnumbered
 
 if TYPE_CHECKING:
     from boardprof.results.history.report_lookup import Found
@@ -84,7 +83,10 @@ class Session:
         from boardprof.ui.pytest_plugin.profiler import Turns
 
         turns = Turns(
-            self.boards, options.port, flags=options.ab_flags, revision=options.ab_revision
+            self.boards,
+            options.connection.port,
+            flags=options.ab_flags,
+            revision=options.ab_revision,
         )
         self._open.callback(turns.close)
         return turns

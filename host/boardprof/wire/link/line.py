@@ -17,14 +17,14 @@ from boardprof.base.errors import (
     LinkError,
     UsageError,
 )
-from boardprof.wire.link.channel import Receiver, Upload
 from boardprof.wire.link.console import Console
 from boardprof.wire.link.error_replies import Locate, unpack_reply
 from boardprof.wire.link.handshake import taken_over
 from boardprof.wire.link.no_answer import Overdue, find_hang, lost_board, no_reply, no_welcome
 from boardprof.wire.link.rpc import RpcClient
 from boardprof.wire.link.thread_lock import ThreadLock
-from boardprof.wire.transport.base import Clocked, Emulator, Transport, nobody_knows
+from boardprof.wire.link.transfer import Receiver, Upload
+from boardprof.wire.transport.base import Clocked, Emulator, Transport, unknown_time
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame
 
@@ -106,7 +106,7 @@ class Line:
         self.wall_s: float | None = None
         self.locate: Locate | None = None
         self.is_closed = False
-        self._board_s = transport.board_s if isinstance(transport, Clocked) else nobody_knows
+        self._board_s = transport.board_s if isinstance(transport, Clocked) else unknown_time
         self._has_printed = False
         self._console = Console(on_console, transport.printed)
         self._threads = ThreadLock(transport.name)
