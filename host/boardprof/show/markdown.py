@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from boardprof.base.printable import bounded
 from boardprof.results.comparison.comparison import Comparison, Difference, Unjudged, place_of
