@@ -17,9 +17,9 @@ from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
 from boardprof.measure.session.open_board import guard_calls
 from boardprof.target.build.build_options import BuildOptions
-from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import BoardSpec
 from tests.boards.conftest import available, hang_limit_s
+from tests.firmware import build
 from tests.support import run
 
 SOURCE = Path(__file__).parent / "fixtures" / "stack.c"

@@ -24,12 +24,13 @@ from boardprof.base.errors import (
 from boardprof.measure.connect import connect
 from boardprof.measure.sampling.placement import Placement
 from boardprof.measure.session.board import Board
+from boardprof.results.record import Stack
 from boardprof.results.report.assemble import assemble
-from boardprof.results.report.measurement import Measurement, Stack
+from boardprof.results.report.measurement import Measurement
 from boardprof.target.arguments.passing import Block, Keep, Out
-from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import BoardSpec, board_spec, load_board
 from boardprof_protocol.codes import ErrorCode, MeasureFlag
+from tests.firmware import build
 from tests.support import requires_tool
 
 ARRAYS = Path(__file__).parent / "fixtures" / "arrays.c"

@@ -13,11 +13,11 @@ from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
 from boardprof.measure.session.open_board import guard_calls
 from boardprof.show.board_facts import info_text
-from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import BoardSpec, ClockSpec, board_spec
-from boardprof.target.descriptions.build_and_guard import GuardSpec
+from boardprof.target.descriptions.tables import GuardSpec
 from boardprof.ui.cli.boards import board_info
 from tests.cli.command import FIXTURES, agent
+from tests.firmware import build
 
 ENDLESS = FIXTURES / "endless.c"
 

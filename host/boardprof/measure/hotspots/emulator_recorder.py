@@ -16,7 +16,7 @@ from boardprof.base.errors import DecodeError, UsageError
 from boardprof.measure.hotspots.call_tree import INTERRUPTS, CallEdge, CallPath, CallTree, Cost
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.descriptions.launch import SimulatorSpec, filled
-from boardprof.target.elf.symbol_table import SymbolTable
+from boardprof.target.elf.addresses import SymbolTable
 from boardprof.target.toolchain.simulator import build_simulator
 
 _HALF_WORD = 2

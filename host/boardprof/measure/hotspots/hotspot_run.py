@@ -20,8 +20,7 @@ from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import Profile
 from boardprof.target.arguments.passing import copied_arguments
 from boardprof.target.descriptions.board import BoardSpec, check_recordable
-from boardprof.target.elf.binutils import disassembly, objdump_of
-from boardprof.target.elf.symbol_table import SymbolTable, symbol_table
+from boardprof.target.elf.addresses import SymbolTable, disassembly, objdump_of, symbol_table
 
 _REFUSED = "Could not load plugin"
 """What QEMU says if it has no plugins, or an interface that the recorder does not know."""

@@ -28,7 +28,7 @@ from boardprof.target.descriptions.board import (
     with_reported_board,
 )
 from boardprof.target.descriptions.launch import DEFAULT_BAUD, filled
-from boardprof.target.elf.binutils import locate
+from boardprof.target.elf.addresses import locate
 from boardprof.target.elf.identity import check_image
 from boardprof.target.toolchain.cache import cache_root
 from boardprof.wire.decode.dictionary import Dictionary
@@ -40,7 +40,7 @@ from boardprof.wire.transport.base import Transport, packages_transport
 from boardprof.wire.transport.emulator import EmulatorLock, sweep
 
 if TYPE_CHECKING:
-    from boardprof.target.build.firmware import Firmware
+    from boardprof.target.build.firmware import BuiltFirmware
 
 DEFAULT_TIMEOUT_S = 30.0
 """Longest silence within a call, if the board does not guard calls, in seconds.
@@ -115,7 +115,7 @@ def open_board(
     return board
 
 
-def open_firmware(firmware: Firmware, connection: Connection = _DEFAULT) -> Board:
+def open_firmware(firmware: BuiltFirmware, connection: Connection = _DEFAULT) -> Board:
     """Start a built firmware, or connect to the board that runs it. Raises as `connect`."""
     board = open_board(
         firmware.board if connection.port is None else firmware.board.at_port(),

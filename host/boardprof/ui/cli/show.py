@@ -258,7 +258,7 @@ def _export_recording(
 def _places(recording: ProbeRun) -> dict[int, str]:
     """Return file and line of the calls that took memory; none if its image is not there."""
     from boardprof.results.probes.heap import heap_of
-    from boardprof.target.elf.binutils import call_sites_of_build
+    from boardprof.target.elf.addresses import call_sites_of_build
 
     heap = heap_of(recording.timelines().values())
     if heap is None:
@@ -344,9 +344,10 @@ def decode(
     from boardprof.results.history.report_lookup import find_report
     from boardprof.results.redecode import decode_again, load_schemas
     from boardprof.results.report.report_file import write_report
+    from boardprof.target.descriptions.board import find_boards
 
     layouts = [layout for file in schemas for layout in load_schemas(file)]
-    decoded = decode_again(find_report(report), layouts)
+    decoded = decode_again(find_report(report), layouts, find_boards())
     if output is not None:
         write_report(decoded, output)
         echo_written("Report", output)
