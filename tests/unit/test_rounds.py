@@ -14,8 +14,8 @@ from boardprof.base.errors import DeviceTimeoutError, FrameError, RpcError, Usag
 from boardprof.base.metrics import Count
 from boardprof.measure.sampling.board_link import BoardInterrupts
 from boardprof.measure.sampling.passes import Rounds
+from boardprof.results.record import Stack
 from boardprof.results.report.interrupts import Interrupts
-from boardprof.results.report.measurement import Stack
 from boardprof.show.board_facts import info_text
 from boardprof.ui.cli.boards import board_info
 from boardprof.wire.decode.samples import Reading
@@ -184,7 +184,7 @@ def test_a_sample_that_is_stopped_says_that_its_calls_share_one_limit() -> None:
     with pytest.raises(DeviceTimeoutError) as caught:
         board.measure("work", metrics=["calls"], warmup=0, number=2)
     assert caught.value.hint == (
-        "the 2 calls of a sample share one limit: lower --number, or give --timeout more seconds"
+        "the 2 calls of a sample share one limit: lower number=, or give timeout_s= more seconds"
     )
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from boardprof.base.errors import UsageError
 from boardprof.results.report.profile import Interval, LineCost, Profile
-from boardprof.results.report.profile_json import ProfiledRow, profiles_of
 from boardprof.results.report.report import Report
+from boardprof.results.row_origins import ProfiledRow, profiles_of
 from boardprof.show.cells import plural
 from boardprof.show.layout import Page, Table, record_table
 
@@ -26,11 +26,7 @@ _SINGULAR = {"cycles": "cycle", "instructions": "instruction", "samples": "sampl
 
 
 def profiles_in(report: Report) -> list[ProfiledRow]:
-    """Return the profiles in a Report.
-
-    Raises:
-        UsageError: it has none.
-    """
+    """Return the profiles in a Report; without any, this is a UsageError."""
     found = list(profiles_of(report))
     if not found:
         raise UsageError(

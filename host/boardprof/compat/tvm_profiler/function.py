@@ -10,25 +10,20 @@ from typing import Self
 
 from boardprof.base.errors import UsageError
 from boardprof.base.metrics import Count, Duration, Metric
-from boardprof.compat.tvm_profiler.collector_selection import (
-    Choice,
+from boardprof.compat.tvm_profiler.board_calls import (
+    ChosenCounters,
     Collector,
     Module,
     board_of,
+    bound_call,
     check_device,
     choose,
-)
-from boardprof.compat.tvm_profiler.host_collectors import Gathered, columns_for
-from boardprof.compat.tvm_profiler.observed_calls import (
-    Stopwatch,
-    bound_call,
-    check_time,
     observed_sample,
     observed_value,
     planned_passes,
-    time_long_enough,
 )
-from boardprof.compat.tvm_profiler.timing import check_ms
+from boardprof.compat.tvm_profiler.host_collectors import Gathered, columns_for
+from boardprof.compat.tvm_profiler.timing import Stopwatch, check_ms, check_time, time_long_enough
 from boardprof.measure.sampling.counted_pass import UNMASKED, CountedCalls, CountedPass
 from boardprof.measure.sampling.passes import Rounds
 from boardprof.measure.session.board import Board
@@ -73,7 +68,7 @@ class ProfiledFunction:
 
     board: Board
     name: str
-    _choice: Choice
+    _choice: ChosenCounters
     _rounds: Rounds
     _min_repeat_ms: float
     _masks: bool
@@ -89,7 +84,7 @@ class ProfiledFunction:
             UsageError: the arguments do not fit, or a host collector failed; the message names it.
             DeviceError, LinkError: see ``Board.profile``.
         """
-        with self.board.session.turn(self.name):
+        with self.board.session.exclusive(self.name):
             return self._metrics(args, named)
 
     def _metrics(self, args: Sequence[object], named: Mapping[str, object]) -> Metrics:
@@ -277,7 +272,7 @@ def _with_gathered(report: Report, gathered: Sequence[Gathered]) -> Report:
     for row, found in zip(rows[::per_sample], gathered, strict=True):
         for label, metrics in found.items():
             row |= {columns[label, name]: metric for name, metric in metrics.items()}
-    return Report(rows, report.device_metrics, report.configuration, report.extra)
+    return Report(rows, report.device_metrics, report.configuration, record=report.record)
 
 
 def _middle(report: Report) -> Metrics:

@@ -20,11 +20,14 @@ import numpy.typing as npt
 
 from boardprof.base.errors import BoardprofError, UsageError
 from boardprof.base.metrics import Count, Duration, Metric, Percent
-from boardprof.compat.tvm_profiler.collector_selection import (
+from boardprof.compat.tvm_profiler.board_calls import (
     Collector,
     check_device,
     check_open,
     choose,
+    observed_sample,
+    observed_value,
+    planned_passes,
 )
 from boardprof.compat.tvm_profiler.host_collectors import (
     Collecting,
@@ -32,11 +35,6 @@ from boardprof.compat.tvm_profiler.host_collectors import (
     Gathered,
     MetricCollector,
     columns_for,
-)
-from boardprof.compat.tvm_profiler.observed_calls import (
-    observed_sample,
-    observed_value,
-    planned_passes,
 )
 from boardprof.compat.tvm_profiler.program_calls import (
     ProgramArrays,
@@ -48,9 +46,10 @@ from boardprof.measure.sampling.counted_pass import UNMASKED, CountedCalls, Coun
 from boardprof.measure.sampling.measure_function import Progress, paint_stack
 from boardprof.measure.sampling.passes import PassQueue, Rounds
 from boardprof.measure.session.board import Board
+from boardprof.results.record import Stack
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.calls import DURATION, Row
-from boardprof.results.report.measurement import Measurement, Stack, Windows
+from boardprof.results.report.measurement import Measurement, Windows
 from boardprof.results.report.report import Report
 from boardprof.wire.decode.samples import Sample
 
@@ -181,7 +180,7 @@ class Program:
         values: list[object] = []
         with ProgramArrays(self._calls) as arrays:
             for number, call in enumerate(self._calls):
-                with _blamed(number, call, lambda: None):
+                with _naming_call(number, call, lambda: None):
                     values.append(observed_value(call.host_call, arrays.call(call)))
             arrays.fetch()
         return values
@@ -363,7 +362,7 @@ class _Runs:
         stacks: list[Stack | str] = []
         self._arrays.restart()
         for index, call in enumerate(self._calls):
-            with _blamed(index, call, lambda: None):
+            with _naming_call(index, call, lambda: None):
                 packed = self._arrays.call(call)
                 stacks.append(paint_stack(call.board.link, packed))
         if any(isinstance(stack, str) for stack in stacks):  # a call may not have done its work
@@ -443,7 +442,7 @@ class _Runs:
             return _report(executed, warmup, self.elapsed_s) if executed else None
 
         for index, call in enumerate(self._calls):
-            with _blamed(index, call, so_far):
+            with _naming_call(index, call, so_far):
                 taken = self._take(
                     counted.get(call.board), call, None if run is None else (run, index)
                 )
@@ -489,7 +488,9 @@ class _Runs:
 
 
 @contextmanager
-def _blamed(number: int, call: ProgramCall, so_far: Callable[[], Report | None]) -> Iterator[None]:
+def _naming_call(
+    number: int, call: ProgramCall, so_far: Callable[[], Report | None]
+) -> Iterator[None]:
     """Turn a board's error into one that names the call, and has what was measured before it."""
     try:
         yield
@@ -528,7 +529,7 @@ def _report(executed: Sequence[_Executed], warmup: int, elapsed_s: Sequence[floa
         "Warm-up": Count(warmup),
         "Repeat": Count(max(len(elapsed_s), 1)),
     }
-    return Report(rows, report.device_metrics, configuration, report.extra)
+    return Report(rows, report.device_metrics, configuration, record=report.record)
 
 
 def _groups(rows: Sequence[Row], measurements: Sequence[Measurement]) -> Iterator[list[Row]]:

@@ -254,18 +254,18 @@ def run_plan(plan: Plan, listener: Listener) -> Outcome:
     wanted = WantedMetrics(plan.metrics, len(specs))
     settings = with_each_setting(replace(plan, data=data, wanted=wanted))
     listener = replace(listener, on_note=once(listener.on_note))
-    findings = Findings(names)
+    found = RunResults(names)
     interrupted = False
     try:
         for spec, setting in itertools.product(specs, settings):
             flags = None if plan.sweep is None else setting.code.cflags
-            findings.take(results(spec, setting, listener), spec.name, flags)
+            found.take(results(spec, setting, listener), spec.name, flags)
     except KeyboardInterrupt:
-        if not findings.measurements:
+        if not found.measurements:
             raise
         interrupted = True
-    failures = wanted.failures(findings.failures, listener.on_note)
-    findings.name_places()
+    failures = wanted.failures(found.failures, listener.on_note)
+    found.name_places()
     missing, wrong = [], []
     for failure in failures:
         line = failure.message.partition("\n")[0]
@@ -276,9 +276,9 @@ def run_plan(plan: Plan, listener: Listener) -> Outcome:
     missing += wanted.left_out()
     missing += ["the rest, after it was interrupted"] if interrupted else []
     report = None
-    if findings.measurements:
+    if found.measurements:
         swept = plan.sweep is not None
-        report = assemble(findings.measurements, swept=swept, missing=missing, wrong=wrong)
+        report = assemble(found.measurements, swept=swept, missing=missing, wrong=wrong)
     return Outcome(report, tuple(failures), interrupted)
 
 
@@ -320,7 +320,7 @@ class _Failure:
             self.error.message = f"{where[0].upper()}{where[1:]}: {self.error.message}"
 
 
-class Findings:
+class RunResults:
     """The results of a plan so far, which later failures do not remove."""
 
     def __init__(self, boards: Sequence[str]) -> None:

@@ -27,6 +27,7 @@ from boardprof.base.errors import (
     LinkError,
     UnknownNameError,
     UsageError,
+    option,
 )
 from boardprof.jobs.tune.candidate import (
     FORMAT,
@@ -170,7 +171,7 @@ class Runner:
         elif self.spec.launch.kind == "serial":
             raise UsageError(
                 f"{self.spec.name} is a real board and needs a port, to be flashed through it.",
-                hint="--port PORT",
+                hint=f"{option('--port')} PORT",
             )
         is_kept = remember and history_place() is not None
         self._history = user_history() if is_kept else None
@@ -256,7 +257,7 @@ class Runner:
         if self._history is not None and new:
             for key, text in self._history.results(new).items():
                 result = result_from_text(text)
-                if result is not None and self._is_valid(result):
+                if self._is_valid(result):
                     self._known[key] = result
         return {key for key in keys if key in self._known}
 

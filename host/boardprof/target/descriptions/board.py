@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.base.packages import brought
+from boardprof.base.packages import load_plugins
 from boardprof.base.resources import boards_dir
 from boardprof.base.toml_table import TomlTable
 from boardprof.target.descriptions.launch import (
@@ -283,7 +283,7 @@ def find_boards() -> dict[str, Path]:
     An entry point that cannot be used, or whose name is taken, is ignored with a warning.
     """
     boards = _own_boards()
-    for folder, place in brought("boards", "The board", _folder):
+    for folder, place in load_plugins("boards", "The board", _folder):
         if folder.name in boards:
             warnings.warn(
                 f"The board {folder.name!r} in {place} is ignored: "

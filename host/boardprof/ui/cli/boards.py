@@ -20,7 +20,13 @@ from boardprof.ui.cli.options import (
     port_options,
     width_option,
 )
-from boardprof.ui.cli.output import echo_console, echo_json, echo_lines, echo_note, echo_page
+from boardprof.ui.cli.output import (
+    echo_console,
+    echo_json,
+    echo_lines,
+    echo_note,
+    echo_page,
+)
 
 if TYPE_CHECKING:
     from serial.tools.list_ports_common import ListPortInfo

@@ -16,16 +16,16 @@ from click.core import ParameterSource
 
 from boardprof import __version__
 from boardprof.base.errors import (
-    HINTS_HAVE_OPTIONS,
     BoardprofError,
     StorageError,
     UnknownNameError,
     UsageError,
+    speaking_of_options,
 )
 from boardprof.base.writing import unwritable
 from boardprof.ui.cli.exit_codes import INTERRUPTED, bisects, for_bisect
-from boardprof.ui.cli.group import Commands
-from boardprof.ui.cli.option_defaults import (
+from boardprof.ui.cli.group import (
+    Commands,
     apply_settings,
     check_variables,
     commands_below,
@@ -48,7 +48,7 @@ _MODULES = {
     **dict.fromkeys(("build", "flash", "agent", "glue", "runtime", "new"), "firmware"),
     "worker": "fleet",
     "trend": "compare",
-    **dict.fromkeys(("top", "dump"), "trace"),
+    **dict.fromkeys(("hotspots", "trace", "top", "dump"), "recording"),
     **dict.fromkeys(("export", "decode"), "show"),
 }
 """The module that has a command; completion is here, others are in the module of their name."""
@@ -122,11 +122,8 @@ def completion(ctx: click.Context, shell: str) -> None:
 def run_command(arguments: list[str] | None = None) -> int:
     """Run the command line as `boardprof.ui.cli.main` does; an interruption may still be raised."""
     take_every_character()
-    before = HINTS_HAVE_OPTIONS.set(True)
-    try:
+    with speaking_of_options():
         code = _exit_code(arguments)
-    finally:
-        HINTS_HAVE_OPTIONS.reset(before)
     return for_bisect(code) if bisects(arguments) else code
 
 

@@ -23,19 +23,26 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from boardprof.base.errors import BoardError, BoardprofError, MissingToolError
+from boardprof.base.errors import (
+    BoardError,
+    BoardprofError,
+    MissingToolError,
+    speaking_of_options,
+)
 from boardprof.base.printable import escaped
-from boardprof.ui.pytest_plugin.item import (
+from boardprof.ui.pytest_plugin.options import (
     BOARD,
     MARKERS,
     MEASURING,
+    add_options,
+    in_pytest,
     is_ruled,
     label_of,
     marked,
     named_board,
+    renamed,
     unlabelled,
 )
-from boardprof.ui.pytest_plugin.options import add_options, in_pytest, renamed
 from boardprof.ui.pytest_plugin.session import Session
 
 if TYPE_CHECKING:
@@ -305,7 +312,8 @@ def _failing_without_traceback() -> Iterator[None]:
     Errors that `Session.skipping` handles pass through.
     """
     try:
-        yield
+        with speaking_of_options():
+            yield
     except (BoardError, MissingToolError):
         raise
     except BoardprofError as error:
@@ -317,7 +325,8 @@ def _failing_without_traceback() -> Iterator[None]:
 def _shortened(is_whole: bool) -> Iterator[None]:
     """Remove our own frames from our errors, so that pytest shows the line of the test last."""
     try:
-        yield
+        with speaking_of_options():
+            yield
     except (BoardprofError, AttributeError) as error:
         # A missing attribute of a board raises Python's own error, caused by one of ours.
         ours = [each for each in (error, error.__cause__) if isinstance(each, BoardprofError)]

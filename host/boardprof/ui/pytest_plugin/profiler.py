@@ -19,7 +19,7 @@ from boardprof.base.errors import BoardTimeoutError, DeviceError, UnknownNameErr
 from boardprof.base.metrics import metric_called
 from boardprof.base.processes import leased
 from boardprof.jobs.run.alternating import Worktree, sessions_on, turns, two_settings, worktree_of
-from boardprof.jobs.run.plan import split_target
+from boardprof.jobs.run.target import split_target
 from boardprof.measure.connect import connect_by
 from boardprof.measure.session.board import Board
 from boardprof.measure.session.open_board import open_firmware
@@ -32,8 +32,7 @@ from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.descriptions.board import BoardSpec, board_spec, default_board
 from boardprof.target.toolchain.cache import cache_root
 from boardprof.ui.pytest_plugin.gate import Gate, Other, Verdict
-from boardprof.ui.pytest_plugin.item import numbered
-from boardprof.ui.pytest_plugin.options import Options
+from boardprof.ui.pytest_plugin.options import Options, numbered
 
 __all__ = ["Measured", "Profiler"]
 

@@ -13,7 +13,7 @@ import importlib.util
 from pathlib import Path
 
 from boardprof.base.errors import UsageError
-from boardprof.base.packages import brought, entries
+from boardprof.base.packages import entries, load_plugins
 from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.layout import Layout
 from boardprof_protocol.trace import PASSES
@@ -31,7 +31,7 @@ def layouts_for(folder: Path) -> dict[int, Layout]:
     """
     layouts = {each.schema_id: each for each in (*collector_layouts(), *PASSES.values())}
     refined = board_layouts(folder)
-    packages = (layout for layout, _ in brought("collectors", "The collector", _layout))
+    packages = (layout for layout, _ in load_plugins("collectors", "The collector", _layout))
     for layout in (*packages, *refined):
         known = layouts.setdefault(layout.schema_id, layout)
         if layout in refined and _is_same_blob(known, layout):
@@ -77,11 +77,7 @@ def _layout(found: object) -> Layout:
 
 
 def board_layouts(folder: Path) -> tuple[Layout, ...]:
-    """Return the layouts of the board's own schema.py; empty if it has no such file.
-
-    Raises:
-        UsageError: the file cannot be used.
-    """
+    """Return the layouts of the board's own schema.py; empty if it has no such file."""
     path = folder / _SCHEMA_FILE
     if not path.is_file():
         return ()
