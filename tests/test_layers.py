@@ -24,9 +24,6 @@ RISING = {
     "results.redecode": {"target.descriptions.board"},
     "results.report.report": {"show.exporters"},
     "target.build.firmware": {"measure.session.open_board"},
-    "wire.link.bulk": {"target.toolchain.cache"},
-    "wire.link.error_replies": {"target.descriptions.build_and_guard", "target.elf.binutils"},
-    "wire.link.no_answer": {"target.elf.binutils"},
 }
 """Imports that the table does not allow, and that are to go."""
 

@@ -57,8 +57,7 @@ if TYPE_CHECKING:
     from boardprof.target.arguments.passing import Keep, Out
     from boardprof.target.build.build import build
     from boardprof.wire.transport.base import DescriptorTransport, Transport
-    from boardprof.wire.transport.faults import Faults
-    from boardprof.wire.transport.faulty import FaultyTransport
+    from boardprof.wire.transport.faults import Faults, FaultyTransport
 
 __all__ = [
     "Board",
@@ -128,7 +127,7 @@ _MODULES = {
     "DeviceWrapper": "compat.tvm_profiler.host_collectors",
     "Duration": "base.metrics",
     "Faults": "wire.transport.faults",
-    "FaultyTransport": "wire.transport.faulty",
+    "FaultyTransport": "wire.transport.faults",
     "History": "results.history.store",
     "Keep": "target.arguments.passing",
     "MetricCollector": "compat.tvm_profiler.host_collectors",

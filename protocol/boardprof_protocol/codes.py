@@ -88,6 +88,11 @@ class FaultCause(IntEnum):
     ABORT = 8
     TIME_OUT = 9
 
+    @property
+    def key(self) -> str:
+        """The cause as board.toml spells it: ``bad-address``."""
+        return self.name.lower().replace("_", "-")
+
 
 class CounterStatus(IntEnum):
     """Whether a counter can be trusted, as found by the board's own probe."""

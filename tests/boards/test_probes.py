@@ -16,7 +16,6 @@ import pytest
 from boardprof.base.errors import BuildError, DeviceResetError, UnknownNameError, UsageError
 from boardprof.base.metrics import Count
 from boardprof.jobs.run import probe_run
-from boardprof.jobs.run.execution import Listener
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
 from boardprof.results.probes.run import ProbeRun
@@ -305,7 +304,7 @@ def test_a_board_that_was_reset_ends_a_long_recording(monkeypatch: pytest.Monkey
     with ended, board, board.tracing() as recorder:
         with suppress(DeviceResetError):
             board.functions.reset()
-        probe_run._wait(60.0, recorder, Listener(on_note=print))
+        probe_run._wait(60.0, recorder)
 
 
 @pytest.mark.parametrize(("word", "bit"), [(0, 0), (1, 31), (1000, 7), (2047, 15)])

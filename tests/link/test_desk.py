@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from boardprof.base.connection import Connection
 from boardprof.base.errors import UsageError
 from boardprof.measure.connect import connect
 from boardprof.measure.doctor.link_test import try_link
@@ -119,7 +120,7 @@ def test_a_board_that_is_started_has_no_baud_rate(tmp_path: Path) -> None:
 def test_the_test_of_a_line_takes_the_real_board_at_a_port(tmp_path: Path) -> None:
     spec = copy_of_linux(tmp_path, EMULATED)
     with on_a_desk(build(spec).image) as device:
-        report = try_link(spec, device, seconds=0.2)
+        report = try_link(spec, Connection(device), seconds=0.2)
     assert report.port == device
 
 

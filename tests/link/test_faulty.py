@@ -23,6 +23,7 @@ from boardprof.wire.transport.faults import (
     Fault,
     FaultRecord,
     Faults,
+    FaultyTransport,
     FlipBit,
     Glue,
     Inject,
@@ -32,7 +33,6 @@ from boardprof.wire.transport.faults import (
     Truncate,
     Way,
 )
-from boardprof.wire.transport.faulty import FaultyTransport
 from boardprof.wire.transport.tcp import connect_tcp, stream_of
 from boardprof_protocol.codes import HELLO_MAGIC, FrameKind
 from boardprof_protocol.frame import Frame, encode_frame

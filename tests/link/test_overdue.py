@@ -9,8 +9,7 @@ import socket
 
 import pytest
 
-from boardprof.base.errors import BoardprofError, BoardTimeoutError, DeviceTimeoutError
-from boardprof.target.elf.binutils import Location
+from boardprof.base.errors import BoardprofError, BoardTimeoutError, DeviceTimeoutError, Location
 from boardprof.wire.link.no_answer import Overdue
 from boardprof.wire.link.session import Session
 from boardprof.wire.transport import emulator

@@ -21,13 +21,13 @@ from serial import rfc2217
 from serial.tools import list_ports
 from serial.tools.list_ports_common import ListPortInfo
 
+from boardprof.base.connection import ControlLines, split_lines, with_lines
 from boardprof.base.errors import BoardError, DeviceResetError, LinkError, UsageError
-from boardprof.base.port_name import ControlLines, split_lines, with_lines
 from boardprof.measure.connect import connect
 from boardprof.measure.session.open_board import attach
 from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import board_spec
-from boardprof.wire.transport import usb_ports
+from boardprof.wire.transport import serial as serial_ports
 from boardprof.wire.transport.base import DescriptorTransport
 from boardprof.wire.transport.ssh import connect_ssh, parse_ssh_url
 from tests.cli.command import boardprof
@@ -61,7 +61,7 @@ def ports(monkeypatch: pytest.MonkeyPatch) -> list[ListPortInfo]:
     """The serial ports that pyserial lists on this machine; no other is there."""
     found: list[ListPortInfo] = []
     monkeypatch.setattr(list_ports, "comports", lambda include_links=False: [*found])
-    monkeypatch.setattr(usb_ports, "_known", {})
+    monkeypatch.setattr(serial_ports, "_known", {})
     return found
 
 
@@ -106,7 +106,7 @@ def test_hwgrep_finds_a_port_by_what_its_device_says(ports: list[ListPortInfo]) 
     with on_a_pty() as (_, path):
         ports += [listed("/dev/ttyNONE", "B1"), listed(path, "B2")]
         assert name_at("hwgrep://SER=B2") == "linux"
-        assert usb_ports.path_like("hwgrep://0483:374b&n=2") == max("/dev/ttyNONE", path)
+        assert serial_ports.path_like("hwgrep://0483:374b&n=2") == max("/dev/ttyNONE", path)
         with pytest.raises(BoardError, match="1 of this machine's serial ports match"):
             connect(None, "hwgrep://SER=B2&n=2")
         with pytest.raises(UsageError, match="skip is not an option"):

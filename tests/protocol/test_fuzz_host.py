@@ -24,9 +24,9 @@ from boardprof.base.errors import BoardprofError
 from boardprof.wire.decode.dictionary import CollectorInfo, parse_dictionary
 from boardprof.wire.decode.samples import check_layouts, decode_samples
 from boardprof.wire.decode.schemas import layouts_for
-from boardprof.wire.link.channel import Receiver
 from boardprof.wire.link.rpc import RpcClient
 from boardprof.wire.link.session import Session
+from boardprof.wire.link.transfer import Receiver
 from boardprof_protocol.blob import encode_blob
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import (

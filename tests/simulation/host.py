@@ -12,7 +12,7 @@ from typing import Any
 import msgpack
 
 from boardprof.base.errors import RpcError
-from boardprof.wire.link.bulk import Channels
+from boardprof.wire.link.channels import Channels
 from boardprof.wire.link.session import Session
 from boardprof_protocol.codes import ErrorCode
 from tests.memory_board import blob_counts
@@ -116,8 +116,6 @@ class Host:
         functions = [SimpleNamespace(name=name, id=number) for name, number in self._ids.items()]
         offered: Any = SimpleNamespace(functions=functions)
         self._channels = Channels(self.session, welcome, offered)
-        # Looking for the compiled codec takes longer than a schedule; it has tests of its own.
-        self._channels._has_codec = True
 
     def do(self, operation: Operation) -> None:
         """Do one of `KINDS`.

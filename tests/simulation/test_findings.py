@@ -11,7 +11,7 @@ import msgpack
 import pytest
 
 from boardprof.base.errors import BusyError, DeviceResetError, RpcError
-from boardprof.wire.link.bulk import Channels
+from boardprof.wire.link.channels import Channels
 from boardprof.wire.link.session import Session
 from boardprof.wire.transport.faults import Fault, Faults, LateDuplicate, Lose, Way
 from boardprof_protocol.codes import ErrorCode, FrameKind

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from boardprof.wire.link.channel import Receiver, Upload
 from boardprof.wire.link.rpc import RpcClient
+from boardprof.wire.link.transfer import Receiver, Upload
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
 from boardprof_protocol.messages import ACK, DATA

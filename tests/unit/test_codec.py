@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boardprof.wire.link.bulk import _found, load_codec
+from boardprof.target.toolchain.cobs_in_c import _found, load_codec
 from boardprof_protocol.frame import (
     BadFrame,
     Cobs,

@@ -12,7 +12,7 @@ import pytest
 from boardprof.target.build.firmware import Firmware
 from boardprof.target.descriptions.board import board_spec
 from boardprof.target.toolchain.cache import Cache
-from boardprof.wire.link.bulk import _found, load_codec
+from boardprof.target.toolchain.cobs_in_c import _found, load_codec
 from tests.unit.building import build, folder_of, requires_library, shown
 
 # A name that the agent of a process also uses, one that needs what nobody defines, and one that

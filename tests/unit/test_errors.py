@@ -27,6 +27,7 @@ from boardprof.base.errors import (
     FrameError,
     LayoutMismatchError,
     LinkError,
+    Location,
     MissingToolError,
     ProtocolMismatchError,
     ReportFileError,
@@ -37,7 +38,6 @@ from boardprof.base.errors import (
     WrongOutputError,
     still_answers,
 )
-from boardprof.target.elf.binutils import Location
 
 TREE: list[tuple[type[BoardprofError], type[BoardprofError], int]] = [
     (UsageError, BoardprofError, 2),

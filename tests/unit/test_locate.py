@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.target.elf.binutils import Location, locate
+from boardprof.base.errors import Location
+from boardprof.target.elf.binutils import locate
 from tests.support import requires_tool, run
 
 pytestmark = pytest.mark.slow

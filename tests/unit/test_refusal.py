@@ -6,8 +6,13 @@ from __future__ import annotations
 import msgpack
 import pytest
 
-from boardprof.base.errors import DeviceFaultError, DeviceTimeoutError, FrameError, RpcError
-from boardprof.target.elf.binutils import Location
+from boardprof.base.errors import (
+    DeviceFaultError,
+    DeviceTimeoutError,
+    FrameError,
+    Location,
+    RpcError,
+)
 from boardprof.wire.link.error_replies import Locate, refusal, unpack_reply
 from boardprof_protocol.codes import ErrorCode
 

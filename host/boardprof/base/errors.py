@@ -38,15 +38,14 @@ with ``exit_code``.
 from __future__ import annotations
 
 import difflib
+import posixpath
 import re
 from collections.abc import Iterable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from boardprof.base.printable import escaped
-
-if TYPE_CHECKING:
-    from boardprof.target.elf.binutils import Location
 
 __all__ = [
     "AuthenticationError",
@@ -337,6 +336,38 @@ class DeviceResetError(DeviceError):
 
 class DeviceEndedError(DeviceError):
     """The emulator or program that is the board ended between a request and its reply."""
+
+
+@dataclass(frozen=True)
+class Location:
+    """A place in the sources.
+
+    Attributes:
+        path: of the file, as the compiler was given it; "" if only the function is known.
+        line: counted from 1; 0 if not known.
+        function: its name, None if not known.
+    """
+
+    path: str
+    line: int
+    function: str | None
+
+    @property
+    def is_agents(self) -> bool:
+        """Whether it belongs to the agent or its caller, and not to a measured function."""
+        name = self.function or posixpath.basename(self.path)  # its assembly has no functions
+        return name.startswith("bp_") or name == "main"
+
+    @property
+    def is_between_calls(self) -> bool:
+        """Whether the agent is making the calls of a sample. Short functions are rarely seen."""
+        return (self.function or "").startswith(("bp_window", "bp_thunk"))
+
+    def __str__(self) -> str:
+        """Return ``crash.c:12 (in crash)``."""
+        place = f"{posixpath.basename(self.path)}:{self.line}" if self.line else ""
+        inside = f"(in {self.function})" if self.function else ""
+        return f"{place} {inside}".strip()
 
 
 class DeviceFaultError(DeviceError):

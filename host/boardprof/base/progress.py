@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Progress of slow work, from the code that does it to the code that shows it.
 
-Slow code opens an `activity`; a command chooses with `shown_by` who shows it. Code in between
-needs no changes. If nothing shows it, as in use as a library, it costs nothing.
+Slow code opens an `activity`, or calls `show_progress` where a board counts the steps; a command
+chooses with `shown_by` who shows it. If nothing shows it, as in a library, it costs nothing.
 """
 
 from __future__ import annotations
@@ -38,6 +38,13 @@ def shown_by(show: Show) -> Iterator[None]:
         _show.reset(before)
 
 
+def show_progress(what: str, done: int, total: int | None) -> None:
+    """Show how far something is; see `Show`."""
+    show = _show.get()
+    if show is not None:
+        show(what, done, total)
+
+
 @contextlib.contextmanager
 def activity(
     what: str, total: int | None = None, *, seconds: float | None = None
@@ -66,10 +73,10 @@ def activity(
 
 @contextlib.contextmanager
 def waiting(what: str) -> Iterator[Callable[[], None]]:
-    """Show each second how long nothing has arrived, once that is long, during the context.
+    """While the block runs, show how long the board has been silent.
 
     Args:
-        what: is waited for, e.g. ``waiting for fir on qemu-rv32``.
+        what: e.g. ``waiting for fir on qemu-rv32``.
 
     Yields:
         A function to call when something has come.

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from boardprof.base.connection import Connection
 from boardprof.measure.session.board import Board
 from boardprof.measure.session.open_board import open_board
 from boardprof.target.descriptions.board import BoardSpec, board_spec, default_board, unnamed_board
@@ -68,16 +69,9 @@ def connect(
         LinkError: the board has another protocol or other layouts.
         BuildError: the firmware or the board's simulator could not be built.
     """
-    if board is None:
-        spec = default_board() if port is None else unnamed_board()
-    else:
-        spec = board_spec(board) if isinstance(board, str) else board
-        spec = spec if port is None else spec.at_port()
-    return open_board(
-        spec,
+    connection = Connection(
         port,
-        image=image,
-        baud=baud,
+        baud,
         timeout_s=timeout_s,
         wall_timeout_s=wall_timeout_s,
         takeover=takeover,
@@ -85,8 +79,23 @@ def connect(
         clock=clock,
         on_console=on_console,
         on_note=on_note,
-        make_image=agent_alone,
     )
+    return connect_by(connection, board, image)
+
+
+def connect_by(
+    connection: Connection,
+    board: str | BoardSpec | None = None,
+    image: str | Path | None = None,
+) -> Board:
+    """Connect to a board; see `connect`."""
+    at_port = connection.port is not None
+    if board is None:
+        spec = unnamed_board() if at_port else default_board()
+    else:
+        spec = board_spec(board) if isinstance(board, str) else board
+        spec = spec.at_port() if at_port else spec
+    return open_board(spec, connection, image=image, make_image=agent_alone)
 
 
 def agent_alone(spec: BoardSpec) -> Path:

@@ -43,8 +43,8 @@ from boardprof.results.probes.timeline import ProbeCosts, Timeline
 from boardprof.target.descriptions.board import board_spec, find_boards
 from boardprof.target.elf.object_file import images, read_image
 from boardprof.wire.decode.dictionary import Dictionary
+from boardprof.wire.link.channels import Stream
 from boardprof.wire.link.session import Session
-from boardprof.wire.link.stream import Stream
 from boardprof_protocol.codes import (
     ProbeKind,
     TraceClockStatus,

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
+from boardprof.base.connection import Connection
 from boardprof.base.errors import BusyError, UsageError
 from boardprof.base.processes import described, lock_holders, lock_within
 from boardprof.base.toml_table import TomlTable
@@ -104,8 +105,7 @@ class Job:
         return Plan(
             target=f"{self.file}:{self.function}",
             values=self.arguments,
-            timeout_s=limits.timeout_s,
-            wall_timeout_s=limits.wall_timeout_s,
+            connection=Connection(timeout_s=limits.timeout_s, wall_timeout_s=limits.wall_timeout_s),
             metrics=limits.metrics or None,
             warmup=limits.warmup,
             repeat=limits.repeat,

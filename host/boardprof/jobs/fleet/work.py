@@ -172,7 +172,13 @@ def perform(work: Work, board: FleetBoard) -> Answer:
             firmware = work.image.here(spec)
             if port is not None and spec.flash is not None:
                 _flash_unless_there(firmware, port)
-            plan = replace(work.job.plan, port=port, data=work.data, boards=(board.kind,))
+            plan = work.job.plan
+            plan = replace(
+                plan,
+                connection=replace(plan.connection, port=port),
+                data=work.data,
+                boards=(board.kind,),
+            )
             listener = Listener(
                 on_note=lambda text: None, on_connected=lambda: connections.append(None)
             )

@@ -84,7 +84,7 @@ def run_in_turns(before: Side, after: Side, listener: Listener) -> Alternated:
     session per side is enough, because the next one would be the same.
     """
     specs = boards_of(after.plan)
-    sessions = sessions_on(specs, after.plan.port)
+    sessions = sessions_on(specs, after.plan.connection.port)
     listener = replace(listener, on_note=once(listener.on_note))
     outcomes: tuple[list[Outcome], list[Outcome]] = ([], [])
     for turn in turns(sessions):

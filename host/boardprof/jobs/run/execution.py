@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from boardprof.base.errors import (
     BoardprofError,
@@ -22,7 +21,7 @@ from boardprof.base.errors import (
     UsageError,
     WrongOutputError,
 )
-from boardprof.base.progress import waiting
+from boardprof.base.progress import show_progress, waiting
 from boardprof.jobs.run.function_choice import check_early, chosen_functions
 from boardprof.jobs.run.plan import (
     Plan,
@@ -30,8 +29,9 @@ from boardprof.jobs.run.plan import (
     boards_of,
     with_each_setting,
 )
-from boardprof.measure.connect import connect
+from boardprof.measure.connect import connect_by
 from boardprof.measure.session.board import Board
+from boardprof.measure.session.open_board import open_firmware
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import Profile
@@ -43,7 +43,6 @@ _OF_THE_BOARD = (BoardTimeoutError, DeviceEndedError, DeviceResetError)
 """After these errors a board does nothing more, or has forgotten the host."""
 
 Note = Callable[[str], None]
-Progress = Callable[[str, int, int | None], None]
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,6 @@ class Listener:
 
     on_note: Note
     on_command: Callable[[str], None] | None = None  # gets each compiler command
-    on_progress: Progress | None = None  # called with (function on board, calls done, calls in all)
     on_console: Callable[[str], None] | None = None  # gets each line that a board prints
     # gets the files that firmware was compiled from, the user's headers too
     on_sources: Callable[[Sequence[Path]], None] | None = None
@@ -97,7 +95,7 @@ def results(
                 except BoardprofError as error:
                     is_over = isinstance(error, _OF_THE_BOARD) or board.session.is_closed
                     is_of_one_call = isinstance(error, (DeviceError, RpcError, *_OF_THE_BOARD))
-                    if (is_over and plan.port is not None) or not is_of_one_call:
+                    if (is_over and plan.connection.port is not None) or not is_of_one_call:
                         rest = ", ".join(left)
                         if rest:
                             listener.on_note(f"not measured on {board.device.name}: {rest}")
@@ -130,26 +128,23 @@ def firmware_of(spec: BoardSpec, plan: Plan, listener: Listener) -> Firmware | N
         from boardprof.target.build.flash import flash  # later: few runs flash
 
         image = firmware.image if firmware else Path(plan.image or "")
-        flash(spec, image, plan.port, output=listener.flash_output, on_command=listener.on_command)
+        flash(
+            spec,
+            image,
+            plan.connection.port,
+            output=listener.flash_output,
+            on_command=listener.on_command,
+        )
     return firmware
 
 
 def connected(spec: BoardSpec, plan: Plan, firmware: Firmware | None, listener: Listener) -> Board:
     """Start a plan's board, or connect to it."""
-    options: dict[str, Any] = {
-        "baud": plan.baud,
-        "timeout_s": plan.timeout_s,
-        "wall_timeout_s": plan.wall_timeout_s,
-        "takeover": plan.takeover,
-        "clock": plan.clock,
-        "key_file": plan.key_file,
-        "on_console": listener.on_console,
-        "on_note": listener.on_note,
-    }
+    connection = replace(plan.connection, on_console=listener.on_console, on_note=listener.on_note)
     with _after_flash(plan):
         if firmware is not None:
-            return firmware.open(plan.port, **options)
-        return connect(spec, plan.port, image=plan.image, **options)
+            return open_firmware(firmware, connection)
+        return connect_by(connection, spec, plan.image)
 
 
 def _after_flash(plan: Plan) -> AbstractContextManager[None]:
@@ -168,8 +163,7 @@ def _measure(board: Board, name: str, plan: Plan, listener: Listener, at: str) -
 
         def show(what: str, done: int, total: int) -> None:
             heard()
-            if listener.on_progress is not None:
-                listener.on_progress(what, done, total)
+            show_progress(what, done, total)
 
         wanted = plan.wanted or WantedMetrics(plan.metrics, 1)
         given = {"warmup": plan.warmup, "repeat": plan.repeat}
@@ -190,19 +184,16 @@ def _measure(board: Board, name: str, plan: Plan, listener: Listener, at: str) -
         if plan.hotspots:
             named = plan.data.values(board.functions[name], board.memory.size)
             again = replace(plan, warmup=1 if plan.sampled else measurement.warmup)
-            profile = _profile(board, name, named, again, listener)
+            profile = _profile(board, name, named, again)
             measurement = replace(measurement, profile=profile)
         return wanted.with_missing(measurement, board)
 
 
-def _profile(
-    board: Board, name: str, named: Mapping[str, object], plan: Plan, listener: Listener
-) -> Profile:
+def _profile(board: Board, name: str, named: Mapping[str, object], plan: Plan) -> Profile:
     """Return the profile of a function as a plan asks for it: recorded or sampled."""
 
     def show(done: int, total: int) -> None:
-        if listener.on_progress is not None:
-            listener.on_progress(f"{name} on {board.spec.name}, samples", done, total)
+        show_progress(f"{name} on {board.spec.name}, samples", done, total)
 
     return board.hotspots(
         name,
@@ -237,7 +228,7 @@ def record_plan(plan: Plan, listener: Listener) -> Iterator[Profile]:
         with connected(spec, setting, firmware, listener) as board:
             for name in chosen_functions(board, setting, firmware, listener.on_note):
                 named = data.values(board.functions[name], board.memory.size)
-                yield _profile(board, name, named, plan, listener)
+                yield _profile(board, name, named, plan)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from boardprof.base.connection import Connection
 from boardprof.base.errors import BoardprofError, UsageError, WrongOutputError
 from boardprof.jobs.run.expectation import (
     Expectation,
@@ -87,13 +88,7 @@ class Plan:
     target: str
     values: tuple[str, ...] = ()
     boards: tuple[str, ...] = ()
-    port: str | None = None
-    baud: int | None = None
-    timeout_s: float | None = None
-    wall_timeout_s: float | None = None
-    takeover: bool = False
-    clock: str | None = None
-    key_file: str | None = None
+    connection: Connection = field(default_factory=Connection)
     image: str | None = None
     metrics: tuple[str, ...] | None = None
     warmup: int | None = None
@@ -186,14 +181,19 @@ def boards_of(plan: Plan) -> list[BoardSpec]:
     if not plan.function:
         raise UsageError(f"{plan.target!r} names no function.", hint=_TARGET)
     specs = [board_spec(name) for name in dict.fromkeys(plan.boards)] or [_board_for(plan)]
-    if plan.port is not None and len(specs) > 1:
+    if plan.connection.port is not None and len(specs) > 1:
         raise UsageError(
             "-p connects to one board, but several boards were given.",
             hint="give one board with -p",
         )
     if plan.image is not None:
         _check_image(plan, specs)
-    if plan.sampled and plan.port is not None and plan.path is None and plan.image is None:
+    if (
+        plan.sampled
+        and plan.connection.port is not None
+        and plan.path is None
+        and plan.image is None
+    ):
         raise UsageError(
             "The samples of a board at a port have no names without the firmware's ELF file.",
             hint="name it: --image ELF",
@@ -206,7 +206,7 @@ def boards_of(plan: Plan) -> list[BoardSpec]:
 def _board_for(plan: Plan) -> BoardSpec:
     """Return the board if none is named; an agent at a port reports its own board."""
     builds = plan.path is not None or plan.flash
-    return default_board() if builds or plan.port is None else unnamed_board()
+    return default_board() if builds or plan.connection.port is None else unnamed_board()
 
 
 def _check_image(plan: Plan, specs: Sequence[BoardSpec]) -> None:
@@ -225,10 +225,10 @@ def _check_flash(plan: Plan, specs: Sequence[BoardSpec]) -> None:
     from boardprof.target.build.flash import check_flashable  # later: few runs flash
 
     for spec in specs:
-        check_flashable(spec, plan.port)
+        check_flashable(spec, plan.connection.port)
     if plan.path is None and plan.image is None:
         raise UsageError("There is nothing to flash.", hint=f"{_TARGET}, or --image ELF")
-    if plan.port is None:
+    if plan.connection.port is None:
         raise UsageError(
             "--flash needs a port: a flashed board is measured through it.", hint="-p PORT"
         )
@@ -246,7 +246,7 @@ def with_each_setting(plan: Plan) -> list[Plan]:
             "would measure the same code.",
             hint="give the sources, or leave out --sweep",
         )
-    if plan.port is not None and not plan.flash:
+    if plan.connection.port is not None and not plan.flash:
         raise UsageError(
             "Each setting of --sweep needs its own firmware, but the firmware at a port stays the "
             "same.",

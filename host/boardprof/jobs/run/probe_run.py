@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from boardprof.base.errors import BoardprofError, UsageError
+from boardprof.base.progress import show_progress
 from boardprof.jobs.run.execution import Listener, connected, firmware_of
 from boardprof.jobs.run.function_choice import chosen_functions
 from boardprof.jobs.run.plan import Plan, boards_of
@@ -78,10 +79,10 @@ def record_events(
         try:
             with recorder:
                 if names:
-                    _call(plan, wanted, board, names[0], recorder, listener)
+                    _call(plan, wanted, board, names[0], recorder)
                 elif wanted.mode != "overwrite":
                     with suppress(KeyboardInterrupt):
-                        _wait(wanted.time_s, recorder, listener)
+                        _wait(wanted.time_s, recorder)
                 return recorder.stop(), None
         except BoardprofError as error:
             recording = recorder.recording()
@@ -96,10 +97,9 @@ def _call(
     board: Board,
     name: str,
     recorder: ProbeRecorder,
-    listener: Listener,
 ) -> None:
     function = board.functions[name]
-    show = _Shown(recorder, listener)
+    show = _Shown(recorder)
     values = plan.data.values(function, board.memory.size)
     for done in range(wanted.calls):
         function(**values)
@@ -107,8 +107,8 @@ def _call(
         show(done + 1, wanted.calls)
 
 
-def _wait(time_s: float | None, recorder: ProbeRecorder, listener: Listener) -> None:
-    show = _Shown(recorder, listener)
+def _wait(time_s: float | None, recorder: ProbeRecorder) -> None:
+    show = _Shown(recorder)
     began_s = heard_s = time.monotonic()
     received = 0
     while True:
@@ -132,18 +132,15 @@ def _wait(time_s: float | None, recorder: ProbeRecorder, listener: Listener) -> 
 class _Shown:
     """Shows how fast events come, and how many were dropped."""
 
-    def __init__(self, recorder: ProbeRecorder, listener: Listener) -> None:
+    def __init__(self, recorder: ProbeRecorder) -> None:
         """Show nothing yet."""
         self._recorder = recorder
-        self._listener = listener
         self._looked_s = time.monotonic()
         self._records = 0
         self._speed = ""
 
     def __call__(self, done: int, total: int | None) -> None:
         """Show that ``done`` of ``total`` seconds or calls are over."""
-        if self._listener.on_progress is None:
-            return
         words, dropped = self._recorder.progress
         now_s = time.monotonic()
         if now_s - self._looked_s >= _SPEED_S:
@@ -153,7 +150,7 @@ class _Shown:
             self._looked_s, self._records = now_s, records
         lost = f", {dropped:,} events dropped" if dropped else ""
         what = f"recording; {self._speed}{words * 4:,} bytes{lost}"
-        self._listener.on_progress(what, done, total)
+        show_progress(what, done, total)
 
 
 def intervals(

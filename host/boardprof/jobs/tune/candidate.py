@@ -19,12 +19,12 @@ from boardprof.base.errors import (
     BuildError,
     CheckFailedError,
     DeviceTimeoutError,
+    Location,
     UsageError,
 )
 from boardprof.base.metrics import metric_called
 from boardprof.results.report.measure_result import MeasureError, MeasureResult
 from boardprof.target.build.build_options import BuildOptions
-from boardprof.target.elf.binutils import Location
 
 if TYPE_CHECKING:
     import numpy.typing as npt

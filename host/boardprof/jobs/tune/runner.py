@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boardprof import __version__
+from boardprof.base.connection import Connection
 from boardprof.base.errors import (
     BoardError,
     BoardprofError,
@@ -39,8 +40,9 @@ from boardprof.jobs.tune.candidate import (
 )
 from boardprof.jobs.tune.images import Batch, ImageFactory, Job
 from boardprof.jobs.tune.measuring import ArgumentValues, Measuring, Settings
-from boardprof.measure.connect import connect
+from boardprof.measure.connect import connect_by
 from boardprof.measure.session.board import Board
+from boardprof.measure.session.open_board import open_firmware
 from boardprof.results.history.report_lookup import history_place, user_history
 from boardprof.results.report.measure_result import MeasureError, MeasureResult
 from boardprof.target.build.build_options import BuildOptions
@@ -159,8 +161,9 @@ class Runner:
             tolerance,
         )
         self._options = options or BuildOptions()
-        self._timeout_s, self._wall_timeout_s = timeout_s, wall_timeout_s
-        self._port, self._baud = port, baud
+        self._connection = Connection(
+            port, baud, timeout_s=timeout_s, wall_timeout_s=wall_timeout_s
+        )
         self._verbose = verbose
         if port is not None:
             check_flashable(self.spec, port)
@@ -262,7 +265,7 @@ class Runner:
         if result.error_no is not MeasureError.RUN_TIMEOUT:
             return True
         limit_s = getattr(result.error, "limit_s", None)
-        allowed = (self._timeout_s, self._wall_timeout_s)
+        allowed = (self._connection.timeout_s, self._connection.wall_timeout_s)
         return limit_s is not None and limit_s in allowed
 
     def _keep(self, results: Mapping[str, MeasureResult]) -> None:
@@ -351,18 +354,13 @@ class Runner:
             self._starts = True
 
     def _open(self, image: Firmware | Path) -> Board:
-        limits: dict[str, Any] = {
-            "timeout_s": self._timeout_s,
-            "wall_timeout_s": self._wall_timeout_s,
-            "baud": self._baud,
-        }
         path = image.image if isinstance(image, Firmware) else image
-        if self._port is not None:
-            flash(self.spec, path, self._port, on_command=self._verbose)
+        if self._connection.port is not None:
+            flash(self.spec, path, self._connection.port, on_command=self._verbose)
         with after_flash():
             if isinstance(image, Firmware):
-                return image.open(self._port, **limits)
-            return connect(self.spec, self._port, image=path, **limits)
+                return open_firmware(image, self._connection)
+            return connect_by(self._connection, self.spec, path)
 
     @staticmethod
     def _renewed(measuring: Measuring) -> bool:

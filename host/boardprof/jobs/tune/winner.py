@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from boardprof.base.connection import Connection
 from boardprof.base.errors import MissingToolError, UsageError
 from boardprof.base.metrics import metric_called
 from boardprof.jobs.tune.candidate import FLASH, RAM, SHORT_NAMES, STACK
@@ -19,6 +20,7 @@ from boardprof.jobs.tune.measuring import rounds_on
 from boardprof.jobs.tune.runner import AnyRunner, Runner
 from boardprof.jobs.tune.search import Choice, Space
 from boardprof.measure.sampling.passes import Rounds
+from boardprof.measure.session.open_board import open_firmware
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measure_result import MeasureResult, samples_of
 from boardprof.results.report.report import Report
@@ -151,12 +153,13 @@ class Subject:
         port, limits = self.limits.get("port"), self.limits
         if port is not None:
             flash(self.spec, firmware.image, port)
-        with firmware.open(
+        connection = Connection(
             port,
-            baud=limits.get("baud"),
+            limits.get("baud"),
             timeout_s=limits.get("timeout_s"),
             wall_timeout_s=limits.get("wall_timeout_s"),
-        ) as board:
+        )
+        with open_firmware(firmware, connection) as board:
             pointers = board.functions[self.function].signature.pointers
             named = {name: text.value(pointers.get(name)) for name, text in self.arguments.items()}
             is_exact = board.device.emulated

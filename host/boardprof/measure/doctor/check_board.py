@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from boardprof.base.connection import Connection
 from boardprof.base.errors import (
     BoardprofError,
     DecodeError,
@@ -21,7 +22,7 @@ from boardprof.base.errors import (
     UsageError,
 )
 from boardprof.base.resources import runtime_dir
-from boardprof.measure.connect import connect
+from boardprof.measure.connect import connect_by
 from boardprof.measure.doctor.counters import MOST_CLOCK_ERROR, counts
 from boardprof.measure.doctor.known_work import FAILED, OK, SKIPPED, UNSUPPORTED, Finding, listed
 from boardprof.measure.session.board import Board
@@ -34,18 +35,16 @@ _ROUNDS, _DEPTH = "proof_rounds", "proof_depth"
 
 def connect_and_check(
     board: str | None,
-    port: str | None = None,
+    connection: Connection,
     *,
-    key_file: str | None = None,
     on_finding: Callable[[Finding], None] | None = None,
-    on_note: Callable[[str], None] | None = None,
 ) -> list[Finding]:
-    """Start a board with functions of known work, or use the one at ``port``, and check it."""
-    if port is not None:
-        with connect(board, port, key_file=key_file, on_note=on_note) as at_port:
+    """Start a board with functions of known work, or use the one at a port, and check it."""
+    if connection.port is not None:
+        with connect_by(connection, board) as at_port:
             return check_board(at_port, on_finding)
     spec = board_spec(board) if board is not None else default_board()
-    with connect(spec, image=build(spec, proof_sources(spec)).image, on_note=on_note) as started:
+    with connect_by(connection, spec, build(spec, proof_sources(spec)).image) as started:
         return check_board(started, on_finding)
 
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from boardprof.base.connection import Connection
 from boardprof.base.errors import BoardTimeoutError, FrameError, LinkError
 from boardprof.base.progress import activity
 from boardprof.measure.connect import agent_alone
@@ -17,8 +18,7 @@ from boardprof.measure.session.board import Board
 from boardprof.measure.session.open_board import attach, open_line
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.wire.transport.base import Transport
-from boardprof.wire.transport.faults import Faults
-from boardprof.wire.transport.faulty import FaultyTransport
+from boardprof.wire.transport.faults import Faults, FaultyTransport
 from boardprof_protocol.codes import AckFlag, BuiltIn, FrameKind
 from boardprof_protocol.frame import BadFrame, Frame, decode_frame
 from boardprof_protocol.messages import DATA
@@ -255,30 +255,20 @@ class _Test:
 
 def try_link(
     spec: BoardSpec,
-    port: str | None = None,
+    connection: Connection,
     *,
-    baud: int | None = None,
     seconds: float = 5.0,
     faults: Faults | None = None,
-    key_file: str | None = None,
     seed: int = 0,
-    on_note: Callable[[str], None] | None = None,
 ) -> LinkReport:
     """Test the line to a board.
 
     ``faults`` are made between host and line, to show what the protocol withstands.
     """
-    spec = spec if port is None else spec.at_port()
-    hello_s = _START_S if port is None else _HELLO_S
-    plain, _ = open_line(
-        spec,
-        port,
-        baud=baud,
-        timeout_s=hello_s,
-        key_file=key_file,
-        on_note=on_note,
-        make_image=agent_alone,
-    )
+    is_started = connection.port is None
+    spec = spec if is_started else spec.at_port()
+    hello_s = _START_S if is_started else _HELLO_S
+    plain, _ = open_line(spec, connection, timeout_s=hello_s, make_image=agent_alone)
     line = CountingTransport(plain if faults is None else FaultyTransport(plain, faults))
     telling = activity(f"testing {line.name}, seconds", seconds=seconds)
     with attach(spec, line, hello_s=hello_s) as board, telling:
@@ -288,7 +278,7 @@ def try_link(
         data = None if why else test.measure_data((1 - _ROUND_TRIPS) * seconds)
         _await_late(line)
         name = board.device.name
-    rate = round(10 / line.byte_time_s) if line.byte_time_s else baud
+    rate = round(10 / line.byte_time_s) if line.byte_time_s else connection.baud
     return LinkReport(
         board=name,
         port=line.name,
@@ -311,14 +301,12 @@ def _await_late(line: CountingTransport) -> None:
 
 def diagnose(
     spec: BoardSpec,
-    port: str | None = None,
+    connection: Connection,
     *,
     bauds: Sequence[int] = (),
     seconds: float = 5.0,
     rate: float | None = None,
     seed: int = 0,
-    key_file: str | None = None,
-    on_note: Callable[[str], None] | None = None,
 ) -> Tests:
     """Test a line, at each of several rates if it is serial.
 
@@ -331,16 +319,8 @@ def diagnose(
     for baud in bauds or (None,):
         faults = None if rate is None else Faults(seed=seed, frames=rate)
         try:
-            tests[baud] = try_link(
-                spec,
-                port,
-                baud=baud,
-                seconds=seconds,
-                faults=faults,
-                key_file=key_file,
-                seed=seed,
-                on_note=on_note,
-            )
+            at_rate = replace(connection, baud=baud)
+            tests[baud] = try_link(spec, at_rate, seconds=seconds, faults=faults, seed=seed)
         except (LinkError, BoardTimeoutError) as error:
             if len(bauds) < 2:
                 raise

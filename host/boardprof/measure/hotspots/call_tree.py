@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from boardprof.base.errors import DecodeError
+from boardprof.base.errors import DecodeError, Location
 from boardprof.results.report.profile import (
     Frame,
     Instruction,
@@ -19,7 +19,7 @@ from boardprof.results.report.profile import (
     Site,
     Symbol,
 )
-from boardprof.target.elf.binutils import Location, demangled, frames_at
+from boardprof.target.elf.binutils import demangled, frames_at
 from boardprof.target.elf.symbol_table import CodeRange, SymbolTable
 
 CALL, INTERRUPTS, OTHER = 0, 1, 2

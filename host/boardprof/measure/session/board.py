@@ -39,13 +39,13 @@ from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.elf.binutils import locate
 from boardprof.target.elf.identity import compilers_of
 from boardprof.target.elf.symbol_table import anchored_symbols
+from boardprof.target.toolchain.cobs_in_c import load_codec
 from boardprof.wire.decode.clock import ClockFit
 from boardprof.wire.decode.dictionary import Dictionary
 from boardprof.wire.decode.samples import check_layouts
-from boardprof.wire.link.bulk import Channels
+from boardprof.wire.link.channels import Channels, Stream
 from boardprof.wire.link.handshake import Welcome
 from boardprof.wire.link.session import Session
-from boardprof.wire.link.stream import Stream
 from boardprof_protocol.codes import TraceFlag, TraceMode
 from boardprof_protocol.layout import Layout
 
@@ -108,7 +108,7 @@ class Board:
         self.dictionary = dictionary
         self.session = session
         self._is_started = is_started
-        self.channels = Channels(session, welcome, dictionary)
+        self.channels = Channels(session, welcome, dictionary, lambda: load_codec()[0])
         self.memory = Memory(session, welcome, dictionary, self.channels)
         image = BoardImage(f.name for f in dictionary.user_functions)
         self.sources = image.sources

@@ -16,7 +16,6 @@ from boardprof.base.errors import BoardprofError, BuildMismatchError, DeviceFaul
 from boardprof.results.report.measurement import Device, Stack
 from boardprof.results.report.source_place import SourcePlace, place_of_line, source_place
 from boardprof.target.cfunction import CFunction
-from boardprof.target.descriptions.build_and_guard import cause_name
 from boardprof.target.elf.binutils import definition
 from boardprof.target.elf.identity import build_id_of
 from boardprof.target.elf.stack_need import ImageStack, StackNeed, image_stack
@@ -157,7 +156,7 @@ class StackCheck:
             f"{function} was not called: it needs {need.total:,} bytes of stack, and {self._board} "
             f"has {room:,} ({need.largest:,} are for {whose}).",
             code=ErrorCode.FAULT,
-            cause=cause_name(FaultCause.STACK_OVERFLOW),
+            cause=FaultCause.STACK_OVERFLOW.key,
             hint=f"make the large arrays in {need.largest_of} smaller, static, or parameters",
         )
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from boardprof.base.errors import FrameError, RpcError, UsageError, agent_option
 from boardprof.target.arguments.passing import Block, BoardPointer
 from boardprof.wire.decode.dictionary import Dictionary
-from boardprof.wire.link.bulk import Channels
+from boardprof.wire.link.channels import Channels
 from boardprof.wire.link.handshake import Welcome
 from boardprof.wire.link.session import Session
 from boardprof_protocol.codes import ErrorCode

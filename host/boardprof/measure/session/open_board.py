@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgpack
 
+from boardprof.base.connection import AUTO, FORMS, Connection, port_url, split_lines
 from boardprof.base.errors import BoardError, BoardprofError, BoardTimeoutError, UsageError
-from boardprof.base.port_name import AUTO, FORMS, port_url, split_lines
 from boardprof.base.processes import commands_behind, port_holders
 from boardprof.base.progress import activity
 from boardprof.measure.session.board import Board
@@ -38,6 +39,9 @@ from boardprof.wire.link.session import Session
 from boardprof.wire.transport.base import Transport, packages_transport
 from boardprof.wire.transport.emulator import EmulatorLock, sweep
 
+if TYPE_CHECKING:
+    from boardprof.target.build.firmware import Firmware
+
 DEFAULT_TIMEOUT_S = 30.0
 """Longest silence within a call, if the board does not guard calls, in seconds.
 
@@ -56,118 +60,101 @@ _ASK_S = 2.0
 _LONGEST_S = 1e6
 """Upper limit of timeouts, in seconds; some system calls do not accept longer ones."""
 
+_DEFAULT = Connection()
+
 
 def open_board(
     spec: BoardSpec,
-    port: str | None = None,
+    connection: Connection = _DEFAULT,
     *,
     image: str | Path | None = None,
     built: bytes | None = None,
-    baud: int | None = None,
-    timeout_s: float | None = None,
-    wall_timeout_s: float | None = None,
-    takeover: bool = False,
-    key_file: str | Path | None = None,
-    clock: str | None = None,
-    on_console: Callable[[str], None] | None = None,
-    on_note: Callable[[str], None] | None = None,
     make_image: Callable[[BoardSpec], Path] | None = None,
 ) -> Board:
     """Begin a session with a board at a port, or start an image on it.
 
     Args:
         spec: the board.
-        port: as for `boardprof.connect`, like the following. None starts the image.
+        connection: without a port, the image is started.
         image: the firmware. Without a port it is needed, or ``make_image``.
         built: its build id, if it was built from the user's sources.
-        baud: of a serial port.
-        timeout_s: longest time of a call, on the board's clock.
-        wall_timeout_s: the same in wall time.
-        takeover: take the board even if another host has it.
-        key_file: file with the key that the agent at a TCP port asks for.
-        clock: kind of the board's clock, overriding its file.
-        on_console: gets each line that the board prints.
-        on_note: as for `connect`.
         make_image: builds the image to start, if ``image`` is None.
 
     Raises:
         BoardprofError: as `boardprof.connect`.
     """
-    if port is not None:
-        port = port_url(port)
-        if port == AUTO:
-            port = find_port(spec, baud)
+    connection = _with_port(spec, connection)
+    is_started = connection.port is None
+    timeout_s = connection.timeout_s
     hello_s = _HELLO_TIMEOUT_S if timeout_s is None else timeout_s
-    for name, given_s in (("timeout_s", timeout_s), ("wall_timeout_s", wall_timeout_s)):
+    limits = (("timeout_s", timeout_s), ("wall_timeout_s", connection.wall_timeout_s))
+    for name, given_s in limits:
         if given_s is not None and not 0 < given_s <= _LONGEST_S:
             raise UsageError(
                 f"{name}={given_s} is out of range: it must be above 0 and at most "
                 f"{_LONGEST_S:,.0f}."
             )
-    if port is None:  # loading an image and booting take time, even if calls must be short
+    if is_started:  # loading an image and booting take time, even if calls must be short
         hello_s = max(hello_s, _HELLO_TIMEOUT_S)
     transport, image = open_line(
-        spec,
-        port,
-        image=image,
-        baud=baud,
-        timeout_s=hello_s,
-        key_file=key_file,
-        on_note=on_note,
-        make_image=make_image,
+        spec, connection, image=image, timeout_s=hello_s, make_image=make_image
     )
     board = attach(
         spec,
         transport,
+        connection,
         image=image,
         built=built,
         hello_s=hello_s,
-        timeout_s=timeout_s,
-        wall_timeout_s=wall_timeout_s,
-        takeover=takeover,
-        clock=clock,
-        port=port,
-        on_console=on_console,
-        on_note=on_note,
-        is_of_this_host=port is None and spec.build.arch == "posix",
-        is_started=port is None,
+        is_of_this_host=is_started and spec.build.arch == "posix",
+        is_started=is_started,
     )
-    if port is None:
-        board.start_again = partial(
-            open_board,
-            image=image,
-            timeout_s=timeout_s,
-            wall_timeout_s=wall_timeout_s,
-            on_console=on_console,
-            on_note=on_note,
-        )
+    if is_started:
+        again = replace(connection, takeover=False, clock=None)
+        board.start_again = partial(open_board, connection=again, image=image)
+    return board
+
+
+def open_firmware(firmware: Firmware, connection: Connection = _DEFAULT) -> Board:
+    """Start a built firmware, or connect to the board that runs it. Raises as `connect`."""
+    board = open_board(
+        firmware.board if connection.port is None else firmware.board.at_port(),
+        connection,
+        image=firmware.image,
+        built=firmware.build_id,
+    )
+    board.flags = firmware.flags
+    board.add_functions(firmware.functions)
+    board.libc, board.compilers = firmware.libc, firmware.compilers
+    board.files = firmware.sources
     return board
 
 
 def attach(
     spec: BoardSpec,
     transport: Transport,
+    connection: Connection = _DEFAULT,
     *,
     image: str | Path | None = None,
     built: bytes | None = None,
     hello_s: float = _HELLO_TIMEOUT_S,
-    timeout_s: float | None = None,
-    wall_timeout_s: float | None = None,
-    takeover: bool = False,
-    clock: str | None = None,
-    port: str | None = None,
-    on_console: Callable[[str], None] | None = None,
-    on_note: Callable[[str], None] | None = None,
     is_of_this_host: bool = False,
     is_started: bool = False,
 ) -> Board:
     """Begin a session over an open transport, which is closed on an error. Raises as `connect`.
 
-    ``is_started``: the board was started here; ``is_of_this_host``: as a program of this machine;
-    ``port``: the name of the line, by which an emulator at its other end is found.
+    Args:
+        spec: the board.
+        transport: the line to it.
+        connection: with a port, an emulator at the other end of the line is looked for.
+        image: the firmware that the board runs.
+        built: its build id, if it was built from the user's sources.
+        hello_s: longest silence until the session has begun.
+        is_of_this_host: the board was started as a program of this machine.
+        is_started: the board was started here.
     """
-    claim = make_claim(takeover=takeover)
-    session = Session(transport, timeout_s=hello_s, claim=claim, on_console=on_console)
+    claim = make_claim(takeover=connection.takeover)
+    session = Session(transport, timeout_s=hello_s, claim=claim, on_console=connection.on_console)
     try:
         if image is not None and is_started:  # it may hang before it answers
             session.locate = cache(partial(locate, Path(image)))
@@ -181,18 +168,23 @@ def attach(
                 f"not {spec.name!r}{why}.",
                 hint=_other_board(dictionary.board, spec.name, is_started=is_started),
             )
-        if clock is None:
+        if connection.clock is None:
             # The board has answered, so its process has its final program. Earlier, the command
             # line of an emulator that is just being started may be empty.
+            port = connection.port
             spec = spec.played_by(commands_behind(port) if port is not None else ())
         else:
-            spec = replace(spec, clock=replace(spec.clock, kind=clock, emulated=False, given=True))
-        guard_calls(session, dictionary, spec, timeout_s, wall_timeout_s)
+            clock = replace(spec.clock, kind=connection.clock, emulated=False, given=True)
+            spec = replace(spec, clock=clock)
+        guard_calls(session, dictionary, spec, connection.timeout_s, connection.wall_timeout_s)
         layouts = layouts_for(spec.folder)
         board = Board(spec, session, welcome, dictionary, layouts, is_started=is_started)
         if image is not None:
             board.set_image(
-                Path(image), is_of_this_host=is_of_this_host, built=built, on_note=on_note
+                Path(image),
+                is_of_this_host=is_of_this_host,
+                built=built,
+                on_note=connection.on_note,
             )
         return board
     except BaseException:
@@ -272,7 +264,7 @@ def find_port(spec: BoardSpec, baud: int | None = None) -> str:
         BoardError: no port has such a board.
         UsageError: several ports do.
     """
-    from boardprof.wire.transport.usb_ports import listed_ports
+    from boardprof.wire.transport.serial import listed_ports
 
     ports = [port.device for port in listed_ports() if port.vid is not None]
     if len(ports) == 1:
@@ -299,7 +291,7 @@ def find_port(spec: BoardSpec, baud: int | None = None) -> str:
 def _name_at(spec: BoardSpec, baud: int | None, port: str) -> str:
     """Return the name of the board at a port; "" if it is another one, or nothing answers."""
     try:
-        with open_board(spec.at_port(), port, baud=baud, timeout_s=_ASK_S) as board:
+        with open_board(spec.at_port(), Connection(port, baud, timeout_s=_ASK_S)) as board:
             return board.spec.name
     except BoardprofError:
         return ""
@@ -307,25 +299,19 @@ def _name_at(spec: BoardSpec, baud: int | None, port: str) -> str:
 
 def open_line(
     spec: BoardSpec,
-    port: str | None = None,
+    connection: Connection = _DEFAULT,
     *,
     image: str | Path | None = None,
-    baud: int | None = None,
     timeout_s: float = _HELLO_TIMEOUT_S,
-    key_file: str | Path | None = None,
-    on_note: Callable[[str], None] | None = None,
     make_image: Callable[[BoardSpec], Path] | None = None,
 ) -> tuple[Transport, Path | None]:
     """Open the line to a board without sending anything; `attach` begins a session over it.
 
     Args:
         spec: the board.
-        port: as for `connect`; None starts the board.
+        connection: without a port, the board is started.
         image: the firmware to start. Without a port it is needed, or ``make_image``.
-        baud: of a serial port; None for the board's own rate.
         timeout_s: longest time to start the board or to connect, and then for the key.
-        key_file: as for `connect`.
-        on_note: as for `connect`.
         make_image: as for `open_board`.
 
     Returns:
@@ -334,21 +320,29 @@ def open_line(
     Raises:
         BoardprofError: as `connect`.
     """
-    if port is None:
-        _check_startable(spec, baud, key_file)
+    connection = _with_port(spec, connection)
+    if connection.port is None:
+        _check_startable(spec, connection)
         if image is None:
             assert make_image is not None, "a board is started with an image"
             image = make_image(spec)
     path = None if image is None else Path(image)
     if path is not None:
         check_image(path, spec, _all_boards())
-    if port is not None:
-        port = port_url(port)
-        if port == AUTO:
-            port = find_port(spec, baud)
-        return _open_port(spec.at_port(), port, baud, timeout_s, key_file), path
+    if connection.port is not None:
+        return _open_port(spec.at_port(), connection.port, connection, timeout_s), path
     assert path is not None
-    return _start(spec, path, timeout_s, on_note), path
+    return _start(spec, path, timeout_s, connection.on_note), path
+
+
+def _with_port(spec: BoardSpec, connection: Connection) -> Connection:
+    """Return the connection with its port as a path or URL."""
+    if connection.port is None:
+        return connection
+    port = port_url(connection.port)
+    if port == AUTO:
+        port = find_port(spec, connection.baud)
+    return replace(connection, port=port)
 
 
 def _all_boards() -> Iterator[BoardSpec]:
@@ -357,19 +351,18 @@ def _all_boards() -> Iterator[BoardSpec]:
             yield board_spec(name)
 
 
-def _open_port(
-    spec: BoardSpec, port: str, baud: int | None, timeout_s: float, key_file: str | Path | None
-) -> Transport:
+def _open_port(spec: BoardSpec, port: str, connection: Connection, timeout_s: float) -> Transport:
+    baud, key_file = connection.baud, connection.key_file
     port, lines = split_lines(port)
     if port.startswith("hwgrep://"):
-        from boardprof.wire.transport.usb_ports import path_like
+        from boardprof.wire.transport.serial import path_like
 
         port = path_like(port)
     # Transports are imported where they are used, for a quick start: one run needs one.
     if port.startswith(("rfc2217://", "spy://")):
         if key_file is not None:
             raise UsageError(f"{port} has no key.", hint="leave out --key-file")
-        from boardprof.wire.transport.pyserial_line import connect_pyserial
+        from boardprof.wire.transport.serial import connect_pyserial
 
         return connect_pyserial(port, baud or spec.launch.baud or DEFAULT_BAUD, lines)
     if "://" in port:
@@ -397,9 +390,9 @@ def _open_port(
     return connect_serial(port, baud or spec.launch.baud or DEFAULT_BAUD, lines)
 
 
-def _check_startable(spec: BoardSpec, baud: int | None, key_file: str | Path | None) -> None:
+def _check_startable(spec: BoardSpec, connection: Connection) -> None:
     """Refuse a board that needs a port, and options that a started board does not use."""
-    for value, what in ((baud, "a baud rate"), (key_file, "a key file")):
+    for value, what in ((connection.baud, "a baud rate"), (connection.key_file, "a key file")):
         if value is not None:
             raise UsageError(
                 f"{spec.name} is started on this machine and does not use {what}.",

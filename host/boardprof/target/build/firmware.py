@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from boardprof.base.connection import Connection
 from boardprof.base.errors import BuildError
 from boardprof.base.writing import check_is_file, unwritable
 from boardprof.target.cfunction import CFunction
@@ -83,14 +84,11 @@ class Firmware:
             BuildMismatchError: another image runs at the port.
             BoardprofError: as `boardprof.connect`.
         """
-        from boardprof.measure.session.open_board import open_board
+        from boardprof.measure.session.open_board import open_firmware
 
-        board = open_board(
-            self.board if port is None else self.board.at_port(),
+        connection = Connection(
             port,
-            image=self.image,
-            built=self.build_id,
-            baud=baud,
+            baud,
             timeout_s=timeout_s,
             wall_timeout_s=wall_timeout_s,
             takeover=takeover,
@@ -99,11 +97,7 @@ class Firmware:
             on_console=on_console,
             on_note=on_note,
         )
-        board.flags = self.flags
-        board.add_functions(self.functions)
-        board.libc, board.compilers = self.libc, self.compilers
-        board.files = self.sources
-        return board
+        return open_firmware(self, connection)
 
 
 def write_image(firmware: Firmware, output: str | Path | None = None) -> Path:

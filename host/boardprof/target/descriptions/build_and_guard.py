@@ -146,12 +146,7 @@ def _check_libc(table: TomlTable, spec: BuildSpec) -> None:
         raise table.error("libc_heap", f"must be 0 bytes or more, not {spec.libc_heap}")
 
 
-def cause_name(cause: FaultCause) -> str:
-    """Return the cause as board.toml spells it: ``bad-address``."""
-    return cause.name.lower().replace("_", "-")
-
-
-CAUSES = tuple(cause_name(c) for c in FaultCause if c not in (FaultCause.NONE, FaultCause.UNKNOWN))
+CAUSES = tuple(c.key for c in FaultCause if c not in (FaultCause.NONE, FaultCause.UNKNOWN))
 """The causes that a board may catch, in the order of their numbers."""
 
 _UNGUARDED = "its agent is compiled without BP_CFG_GUARD"

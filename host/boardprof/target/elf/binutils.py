@@ -8,12 +8,11 @@ import posixpath
 import re
 import subprocess
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from boardprof.base.errors import BuildError, MissingToolError, UsageError
+from boardprof.base.errors import BuildError, Location, MissingToolError, UsageError
 from boardprof.target.elf.identity import build_id_of
 from boardprof.target.elf.object_file import code_address, functions_in, read_if_possible
 
@@ -79,37 +78,6 @@ def _lines(command: Sequence[str], text: str = "", timeout_s: float = _TIMEOUT_S
 
 
 # -- file and line of an address ---------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Location:
-    """A place in the sources.
-
-    Attributes:
-        path: of the file, as the compiler was given it; "" if only the function is known.
-        line: counted from 1; 0 if not known.
-    """
-
-    path: str
-    line: int
-    function: str | None
-
-    @property
-    def is_agents(self) -> bool:
-        """Whether it belongs to the agent or its caller, and not to a measured function."""
-        name = self.function or posixpath.basename(self.path)  # its assembly has no functions
-        return name.startswith("bp_") or name == "main"
-
-    @property
-    def is_between_calls(self) -> bool:
-        """Whether the agent is making the calls of a sample. Short functions are rarely seen."""
-        return (self.function or "").startswith(("bp_window", "bp_thunk"))
-
-    def __str__(self) -> str:
-        """Return ``crash.c:12 (in crash)``."""
-        place = f"{posixpath.basename(self.path)}:{self.line}" if self.line else ""
-        inside = f"(in {self.function})" if self.function else ""
-        return f"{place} {inside}".strip()
 
 
 def locate(image: Path, pc: int) -> Location | None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from boardprof.ui.cli.options import (
     image_option,
     json_option,
     number_option,
-    parse_port_options,
+    parse_connection,
     port_options,
     width_option,
 )
@@ -139,15 +139,11 @@ def metrics(board: str | None, as_json: bool, **options: Any) -> None:
 
 def _connected(board: str | None, options: Mapping[str, Any]) -> Board:
     """Connect to a board with the given options."""
-    from boardprof.measure.connect import connect
+    from boardprof.measure.connect import connect_by
 
-    return connect(
-        board,
-        image=options["image"],
-        **parse_port_options(options),
-        on_console=echo_console if options.get("console") else None,
-        on_note=echo_note,
-    )
+    on_console = echo_console if options.get("console") else None
+    connection = replace(parse_connection(options), on_console=on_console, on_note=echo_note)
+    return connect_by(connection, board, options["image"])
 
 
 def board_info(board: Board) -> dict[str, Any]:
@@ -250,7 +246,7 @@ def _find_ports(ports: Sequence[str], baud: int | None) -> list[_Port]:
     from concurrent.futures import ThreadPoolExecutor, as_completed
 
     from boardprof.base.progress import activity
-    from boardprof.wire.transport.usb_ports import listed_ports
+    from boardprof.wire.transport.serial import listed_ports
 
     known = {port.device: port for port in listed_ports()}
     ports = ports or [*known]

@@ -12,7 +12,9 @@ from typing import Any
 import click
 
 from boardprof import __version__
+from boardprof.base.connection import Connection
 from boardprof.base.errors import BuildError, DeviceError, UsageError
+from boardprof.base.progress import show_progress
 from boardprof.ui.cli.boards import board_facts
 from boardprof.ui.cli.options import (
     LONGEST_S,
@@ -153,20 +155,19 @@ def _doctor_board(as_json: bool, **options: Any) -> int:
     from boardprof.measure.doctor.known_work import FAILED, Finding
 
     began_s = time.monotonic()
-    with progress_bar() as show:
+    key_file = options["key_file"] if options["port"] else None
+    with progress_bar():
 
         def told(found: Finding) -> None:
             if as_json:
-                show(f"proving, {found.subject}", int(time.monotonic() - began_s), None)
+                show_progress(f"proving, {found.subject}", int(time.monotonic() - began_s), None)
             else:
                 echo_lines(finding_text(found))
 
         findings = connect_and_check(
             options["board"],
-            options["port"],
-            key_file=options["key_file"],
+            Connection(options["port"], key_file=key_file, on_note=echo_note),
             on_finding=told,
-            on_note=echo_note,
         )
     if as_json:
         echo_json(proof_facts(findings))
@@ -184,13 +185,11 @@ def _doctor_link(as_json: bool, **options: Any) -> int:
         spec = default_board() if options["port"] is None else unnamed_board()
     tests = diagnose(
         spec,
-        options["port"],
+        Connection(options["port"], key_file=options["key_file"], on_note=echo_note),
         bauds=_bauds(options["bauds"]),
         seconds=options["seconds"],
         rate=options["faults"],
         seed=options["seed"],
-        key_file=options["key_file"],
-        on_note=echo_note,
     )
     if as_json:
         echo_json(links_facts(tests))

@@ -19,7 +19,7 @@ from boardprof.ui.cli.options import (
     key_option,
     output_option,
     parse_build_options,
-    parse_port_options,
+    parse_connection,
     port_options,
     verbose_option,
 )
@@ -152,10 +152,10 @@ def _image(
 
 def _checked(spec: BoardSpec, image: Path, options: Mapping[str, Any]) -> bytes:
     """Return the build that the board runs; raise if it is not the one that was flashed."""
-    from boardprof.measure.connect import connect
+    from boardprof.measure.connect import connect_by
     from boardprof.target.build.flash import after_flash
 
-    with after_flash(), connect(spec, image=image, **parse_port_options(options)) as connected:
+    with after_flash(), connect_by(parse_connection(options), spec, image) as connected:
         return connected.welcome.build_id
 
 

@@ -24,7 +24,7 @@ from boardprof.ui.cli.options import (
     image_option,
     number_option,
     parse_build_options,
-    parse_port_options,
+    parse_connection,
     port_options,
     probe_option,
     verbose_option,
@@ -112,13 +112,13 @@ def hotspots(target: str, values: tuple[str, ...], board: str | None, **options:
         values=values,
         boards=(board,) if board else (),
         code=parse_build_options(options),
-        **parse_port_options(options),
+        connection=parse_connection(options),
         **{name: options[name] for name in ("image", "flash", "warmup", "sampled", "probe")},
         **{name: options[name] for name in ("samples", "seed") if options[name] is not None},
     )
     shown = shows_console(options)
-    with progress_bar() as on_progress, stdout_of_boards(shown=shown):
-        listener = run_listener(options, on_progress if options["sampled"] else None)
+    with progress_bar(), stdout_of_boards(shown=shown):
+        listener = run_listener(options)
         profiles = list(record_plan(plan, listener))
     _write(profiles, options["json_file"])
     if options["json_file"] != STDOUT:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from boardprof.base.connection import Connection, with_lines
 from boardprof.base.errors import UsageError
 from boardprof.ui.cli.output import set_width
 
@@ -292,18 +293,16 @@ BOARD_SECTION = (
 """Names of `port_options` and of the others about a board, for a section of the help."""
 
 
-def parse_port_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was given by `port_options`, named as `boardprof.connect` and a plan take it."""
-    names = ("port", "baud", "timeout_s", "wall_timeout_s", "takeover", "clock", "key_file")
-    found = {name: options[name] for name in names}
+def parse_connection(options: Mapping[str, Any]) -> Connection:
+    """Return what was given by `port_options`."""
+    port = options["port"]
     lines = {"dtr": options["dtr"], "rts": options["rts"], "reset": options["reset_pulse"]}
     if any(lines.values()):
-        from boardprof.base.port_name import with_lines
-
-        if found["port"] is None:
+        if port is None:
             raise UsageError("--dtr, --rts and --reset-pulse need a serial port.", hint="-p PORT")
-        found["port"] = with_lines(found["port"], **lines)
-    return found
+        port = with_lines(port, **lines)
+    names = ("baud", "timeout_s", "wall_timeout_s", "takeover", "clock", "key_file")
+    return Connection(port, **{name: options[name] for name in names})
 
 
 compile_options = together(

@@ -300,17 +300,14 @@ def _shown(text: str) -> str:
     return escaped(text, keep="\n\t")
 
 
-def run_listener(
-    options: Mapping[str, Any], on_progress: Show | None, **callbacks: Any
-) -> Listener:
-    """Return what shows the progress of a run, as ``--verbose`` and ``--console`` say."""
+def run_listener(options: Mapping[str, Any], **callbacks: Any) -> Listener:
+    """Return what shows the notes and texts of a run, as ``--verbose`` and ``--console`` say."""
     from boardprof.jobs.run.execution import Listener
 
     return Listener(
         on_note=echo_note,
         on_command=echo_command if options["verbose"] else None,
         on_console=echo_console if shows_console(options) else None,
-        on_progress=on_progress,
         flash_output=STDERR,
         **callbacks,
     )
@@ -322,10 +319,10 @@ def shows_console(options: Mapping[str, Any]) -> bool:
 
 
 @contextlib.contextmanager
-def progress_bar(*, measures: bool = False) -> Iterator[Show]:
+def progress_bar(*, measures: bool = False) -> Iterator[None]:
     """Show the progress of long work while the context lasts: a bar, or lines in a log.
 
-    It shows the activities of `boardprof.base.progress`, and yields the function that does so.
+    It shows the activities of `boardprof.base.progress`.
     """
     bar: Bar | None = None
     shown: Show | None = None
@@ -347,7 +344,7 @@ def progress_bar(*, measures: bool = False) -> Iterator[Show]:
 
     try:
         with shown_by(show):
-            yield show
+            yield
     finally:
         if bar is not None:
             bar.end()

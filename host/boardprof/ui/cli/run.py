@@ -32,7 +32,7 @@ from boardprof.ui.cli.options import (
     image_option,
     number_option,
     parse_build_options,
-    parse_port_options,
+    parse_connection,
     port_options,
     probe_option,
     save_option,
@@ -280,7 +280,7 @@ def _plan(
         boards=tuple(names),
         metrics=tuple(m.strip() for m in metrics.split(",") if m.strip()) if metrics else None,
         code=parse_build_options(options),
-        **parse_port_options(options),
+        connection=parse_connection(options),
         **{name: options[name] for name in as_given},
     )
 
@@ -294,8 +294,8 @@ def _measured(
     if against.has_turns:
         from boardprof.jobs.run.alternating import run_in_turns, two_sides
     shown = shows_console(options)
-    with progress_bar(measures=True) as on_progress, stdout_of_boards(shown=shown):
-        listener = run_listener(options, on_progress, on_sources=sources.extend)
+    with progress_bar(measures=True), stdout_of_boards(shown=shown):
+        listener = run_listener(options, on_sources=sources.extend)
         if not against.has_turns:
             return run_plan(plan, listener)
         with two_sides(plan, flags=against.flags, revision=against.revision) as (before, after):

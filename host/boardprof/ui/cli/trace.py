@@ -26,7 +26,7 @@ from boardprof.ui.cli.options import (
     number_option,
     output_option,
     parse_build_options,
-    parse_port_options,
+    parse_connection,
     port_options,
     verbose_option,
     width_option,
@@ -130,8 +130,8 @@ def trace(target: str, values: tuple[str, ...], output: str | None, **options: A
         time_s=options["time_s"],
     )
     shown = shows_console(options)
-    with progress_bar() as on_progress, stdout_of_boards(shown=shown):
-        plan, listener = _plan(target, values, options), run_listener(options, on_progress)
+    with progress_bar(), stdout_of_boards(shown=shown):
+        plan, listener = _plan(target, values, options), run_listener(options)
         recording, error = record_events(plan, wanted, listener)
     if wanted.mode == "overwrite" and error is None:
         echo_note("recording goes on; read it with boardprof dump, also after a reset")
@@ -160,10 +160,10 @@ def dump(output: str | None, **options: Any) -> None:
     """
     from boardprof.jobs.run.probe_run import board_of
 
-    with progress_bar() as on_progress:
+    with progress_bar():
         plan, listener = (
             _plan("", (), {**options, "flash": False}),
-            run_listener(options, on_progress),
+            run_listener(options),
         )
         with board_of(plan, listener) as (board, _):
             recording = board.kept_events()
@@ -205,7 +205,7 @@ def top(interval_s: float, count: int | None, **options: Any) -> None:
     from boardprof.show.probe_tables import interval_page
 
     plan = _plan("", (), {**options, "flash": False})
-    with board_of(plan, run_listener(options, None)) as (board, _), suppress(KeyboardInterrupt):
+    with board_of(plan, run_listener(options)) as (board, _), suppress(KeyboardInterrupt):
         found = intervals(board, interval_s, count, events=options["events"])
         for number, interval in enumerate(found):
             if sys.stdout.isatty():
@@ -255,7 +255,7 @@ def _plan(target: str, values: tuple[str, ...], options: Mapping[str, Any]) -> P
         image=options["image"],
         flash=options["flash"],
         **code,
-        **parse_port_options(options),
+        connection=parse_connection(options),
     )
 
 

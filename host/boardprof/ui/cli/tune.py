@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from boardprof.base.connection import Connection
 from boardprof.base.errors import UsageError
 from boardprof.ui.cli.group import SectionedCommand
 from boardprof.ui.cli.options import (
@@ -252,7 +253,7 @@ def _plan(target: str, values: tuple[str, ...], options: Mapping[str, Any]) -> P
         target=target,
         values=values,
         boards=(options["board"],) if options["board"] else (),
-        port=options["port"],
+        connection=Connection(options["port"]),
         code=parse_build_options(options),
         expect=options["expect"],
         flash=options["port"] is not None,

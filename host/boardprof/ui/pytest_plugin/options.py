@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 import pytest
 
+from boardprof.base.connection import Connection
 from boardprof.base.errors import BoardprofError, UsageError
 from boardprof.base.settings import find_settings, set_project_name, settings_of
 
@@ -28,15 +29,13 @@ class Options:
 
     # names; tests without a board of their own run on each. Empty for the default board
     boards: tuple[str, ...]
-    port: str | None
-    baud: int | None
+    connection: Connection
     # what to compare with: a run of the history, or a file. None if absent
     baseline: str | Path | None
     rules: tuple[str, ...]  # a change must not break them; for tests whose marker has no rules
     allow: tuple[str, ...]
     json_file: Path | None
     save: str | None
-    timeout_s: float | None
     wait_s: float
     is_required: bool  # a missing board fails the test instead of skipping it
     is_baseline_required: bool = False
@@ -44,7 +43,6 @@ class Options:
     new_baseline: Path | None = None
     ab_flags: str | None = None
     ab_revision: str | None = None
-    wall_timeout_s: float | None = None
     hotspots: bool = False
     exports: tuple[str, ...] = ()
 
@@ -175,15 +173,17 @@ def read_options(config: pytest.Config) -> Options:
         raise pytest.UsageError(f"--bp-wait {wait_s} is not a number of seconds")
     return Options(
         boards=tuple(name.strip() for name in names if name.strip()),
-        port=option("port"),
-        baud=None if baud is None else _number("baud", baud, int),
+        connection=Connection(
+            option("port"),
+            None if baud is None else _number("baud", baud, int),
+            timeout_s=_timeout_s("timeout", option("timeout")),
+            wall_timeout_s=_timeout_s("wall-timeout", option("wall-timeout")),
+        ),
         baseline=baseline,
         rules=tuple(rules),
         allow=tuple(config.getoption("--bp-allow") or ()),
         json_file=None if json_file is None else Path(json_file).absolute(),
         save=config.getoption("--bp-save"),
-        timeout_s=_timeout_s("timeout", option("timeout")),
-        wall_timeout_s=_timeout_s("wall-timeout", option("wall-timeout")),
         wait_s=wait_s,
         is_required=config.getoption("--bp-require-board"),
         is_baseline_required=_is_required(config),

@@ -20,8 +20,9 @@ from boardprof.base.metrics import metric_called
 from boardprof.base.processes import leased
 from boardprof.jobs.run.alternating import Worktree, sessions_on, turns, two_settings, worktree_of
 from boardprof.jobs.run.plan import split_target
-from boardprof.measure.connect import connect
+from boardprof.measure.connect import connect_by
 from boardprof.measure.session.board import Board
+from boardprof.measure.session.open_board import open_firmware
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.stats.groups import summaries
@@ -73,7 +74,7 @@ class OpenBoards:
         A board at a port and this machine are leased for that time, so that no other worker
         measures there. An emulator with its own clock belongs to this worker and keeps running.
         """
-        port = self._options.port
+        port = self._options.connection.port
         spec = self._spec(wanted)
         if port is not None:
             with self._leased(port), self._connected(wanted, spec) as board:
@@ -106,22 +107,16 @@ class OpenBoards:
     def _spec(self, wanted: Wanted) -> BoardSpec | None:
         if wanted.name is not None:
             return board_spec(wanted.name)
-        return default_board() if self._options.port is None else None
+        return default_board() if self._options.connection.port is None else None
 
     def _connected(self, wanted: Wanted, spec: BoardSpec | None) -> Board:
-        port = self._options.port
-        how: dict[str, Any] = {
-            "baud": self._options.baud,
-            "timeout_s": self._options.timeout_s,
-            "wall_timeout_s": self._options.wall_timeout_s,
-        }
         if not wanted.sources:
-            return connect(spec, port, **how)
+            return connect_by(self._options.connection, spec)
         from boardprof.target.build.builder import build  # later: it knows all compilers
 
         firmware = build(spec or default_board(), wanted.sources, wanted.options)
         self.compiled[wanted] = firmware.sources
-        return firmware.open(port, **how)
+        return open_firmware(firmware, self._options.connection)
 
 
 class Measured(Mapping[str, Summary]):

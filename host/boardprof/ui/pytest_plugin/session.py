@@ -84,7 +84,10 @@ class Session:
         from boardprof.ui.pytest_plugin.profiler import Turns
 
         turns = Turns(
-            self.boards, options.port, flags=options.ab_flags, revision=options.ab_revision
+            self.boards,
+            options.connection.port,
+            flags=options.ab_flags,
+            revision=options.ab_revision,
         )
         self._open.callback(turns.close)
         return turns

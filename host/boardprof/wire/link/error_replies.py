@@ -15,10 +15,9 @@ from boardprof.base.errors import (
     DeviceFaultError,
     DeviceTimeoutError,
     FrameError,
+    Location,
     RpcError,
 )
-from boardprof.target.descriptions.build_and_guard import cause_name
-from boardprof.target.elf.binutils import Location
 from boardprof_protocol.codes import ErrorCode, FaultCause
 
 _WHAT_WENT_WRONG = {
@@ -168,7 +167,7 @@ class _Stop:
         return DeviceFaultError(
             f"{self.name} trapped on the board: {what}{place}",
             code=self.code,
-            cause=cause_name(cause),
+            cause=cause.key,
             pc=self.pc or None,
             address=self.address if touches else None,
             location=self.location,

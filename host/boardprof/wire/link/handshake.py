@@ -15,7 +15,7 @@ from boardprof.base.errors import (
     FrameError,
     ProtocolMismatchError,
 )
-from boardprof.wire.link.channel import LEAST_FRAME
+from boardprof.wire.link.transfer import LEAST_FRAME
 from boardprof_protocol.codes import (
     HELLO_MAGIC,
     PROTOCOL_VERSION,

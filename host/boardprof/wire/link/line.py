@@ -17,13 +17,13 @@ from boardprof.base.errors import (
     LinkError,
     UsageError,
 )
-from boardprof.wire.link.channel import Receiver, Upload
 from boardprof.wire.link.console import Console
 from boardprof.wire.link.error_replies import Locate, unpack_reply
 from boardprof.wire.link.handshake import taken_over
 from boardprof.wire.link.no_answer import Overdue, find_hang, lost_board, no_reply, no_welcome
 from boardprof.wire.link.rpc import RpcClient
 from boardprof.wire.link.thread_lock import ThreadLock
+from boardprof.wire.link.transfer import Receiver, Upload
 from boardprof.wire.transport.base import Clocked, Emulator, Transport, nobody_knows
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame

@@ -7,8 +7,13 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from boardprof.base.errors import BoardprofError, BoardTimeoutError, DeviceTimeoutError, LinkError
-from boardprof.target.elf.binutils import Location
+from boardprof.base.errors import (
+    BoardprofError,
+    BoardTimeoutError,
+    DeviceTimeoutError,
+    LinkError,
+    Location,
+)
 from boardprof.wire.link.console import KEPT_BYTES
 from boardprof.wire.link.error_replies import Locate, place_text
 from boardprof.wire.transport.base import Emulator

@@ -29,7 +29,7 @@ _ALIVE_RESEND_S = 5.0
 
 
 class Channel(Protocol):
-    """What `RpcClient` carries beside its requests (SPEC.md 4.5); ``link.channel`` has them.
+    """What `RpcClient` carries beside its requests (SPEC.md 4.5); ``link.transfer`` has them.
 
     Attributes:
         sequence: of the CALL that opened it: the number of its frames.

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import msgpack
 
 from boardprof.base.errors import BoardprofError, BoardTimeoutError, LinkError, RpcError, UsageError
-from boardprof.wire.link.channel import Receiver, Upload
 from boardprof.wire.link.error_replies import Locate, refusal, unpack_reply
 from boardprof.wire.link.handshake import (
     HOST_MTU,
@@ -25,6 +24,7 @@ from boardprof.wire.link.handshake import (
 )
 from boardprof.wire.link.line import Answer, Line, OnProgress
 from boardprof.wire.link.rpc import Channel, RpcClient
+from boardprof.wire.link.transfer import Receiver, Upload
 from boardprof.wire.transport.base import Transport
 from boardprof_protocol.codes import BuiltIn, ErrorCode, FrameKind
 from boardprof_protocol.frame import body_capacity

@@ -1,20 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A serial line or pty, opened and locked by pyserial."""
+"""Serial ports, ptys and what else pyserial reaches; USB ports that come back at another path."""
 
 from __future__ import annotations
 
 import errno
 import os
+import re
+import sys
 import termios
+import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from boardprof.base.errors import BoardError, BusyError, LinkError, UsageError
-from boardprof.base.port_name import FORMS, ControlLines
+from boardprof.base.connection import FORMS, ControlLines
+from boardprof.base.errors import BoardError, BoardTimeoutError, BusyError, LinkError, UsageError
 from boardprof.base.processes import described, lock_holders, openers
 from boardprof.wire.transport.base import DescriptorTransport, Transport
-from boardprof.wire.transport.pyserial_line import open_line
-from boardprof.wire.transport.usb_ports import current_path, is_usb, remember
+
+if TYPE_CHECKING:
+    from serial.tools.list_ports_common import ListPortInfo
 
 _PTY = "/dev/pts/"
 
@@ -175,3 +180,231 @@ def _explain(device: str, error: Exception) -> BoardError:
         f"{device} cannot be opened as a serial port: {reason}.",
         hint=f"give {FORMS}; if this is the board's port, plug it in again",
     )
+
+
+# -- ports that only pyserial can reach: rfc2217:// and spy:// ------------------------------------
+
+_MOST = 1 << 16
+_LOOK_S = 0.02
+"""A read waits this long at a time: to change it, pyserial sets up the whole port again."""
+
+_WRITE_S = 5.0
+"""Longest wait of a write, which pyserial's rfc2217:// has on its socket."""
+
+
+class PyserialTransport:
+    """A stream on one of pyserial's objects, which need not have a file descriptor."""
+
+    def __init__(self, line: Any, name: str, byte_time_s: float) -> None:
+        """Wrap an open line of pyserial."""
+        self.name = name
+        self.byte_time_s = byte_time_s
+        self._line = line
+
+    def write(self, data: bytes, timeout_s: float) -> None:
+        """Send all of ``data``; see `Transport.write`."""
+        import serial
+
+        try:
+            self._opened().write(data)  # within _WRITE_S
+        except serial.SerialTimeoutException as error:
+            raise BoardTimeoutError(
+                f"{self.name} accepted no bytes for {_WRITE_S:.3g} s: nothing reads at the other "
+                "end.",
+                hint="check the cable and flow control, or reset the board",
+            ) from error
+        except (serial.SerialException, OSError) as error:
+            raise self._lost(error) from error
+
+    def read(self, timeout_s: float) -> bytes:
+        """Return what has arrived; see `Transport.read`."""
+        import serial
+
+        deadline = time.monotonic() + timeout_s
+        try:
+            line = self._opened()
+            first: bytes = line.read(1)
+            while not first and time.monotonic() < deadline:
+                first = line.read(1)
+            rest: bytes = line.read(min(line.in_waiting, _MOST)) if first else b""
+        except (serial.SerialException, OSError) as error:
+            raise self._lost(error) from error
+        return first + rest
+
+    def printed(self) -> str:
+        """Return "": there is only the line."""
+        return ""
+
+    def close(self) -> None:
+        """Let go of the line; see `Transport.close`."""
+        line, self._line = self._line, None
+        if line is not None:
+            line.close()
+            log = getattr(getattr(line, "formatter", None), "output", None)
+            if log not in (None, sys.stderr):  # spy:// leaves its file open
+                log.close()
+
+    def _opened(self) -> Any:
+        if self._line is None:
+            raise LinkError(f"{self.name} is closed", hint="connect again")
+        return self._line
+
+    def _lost(self, error: Exception) -> LinkError:
+        return LinkError(
+            f"The connection to {self.name} is lost: {error}.",
+            hint="check that the board and its serial server are running, and connect again",
+        )
+
+
+def connect_pyserial(port: str, baud: int, lines: ControlLines) -> PyserialTransport:
+    """Open a port by pyserial's ``serial_for_url``.
+
+    Args:
+        port: ``rfc2217://HOST:PORT``, or ``spy://DEVICE``, which logs all bytes to a file.
+        baud: bits a second.
+        lines: what to do with the control lines.
+
+    Raises:
+        UsageError: pyserial does not know the URL, or the rate.
+        BoardError: it cannot be opened.
+    """
+    import serial
+
+    try:
+        line = serial.serial_for_url(port, baud, do_not_open=True, timeout=_LOOK_S)
+        if not port.startswith("rfc2217://"):
+            line.write_timeout = _WRITE_S
+            line.exclusive = True
+        open_line(line, lines)
+    except ValueError as error:
+        raise UsageError(
+            f"{port} cannot be opened at {baud} baud: {error}.", hint="check the URL, and --baud"
+        ) from error
+    except (serial.SerialException, OSError) as error:
+        raise BoardError(
+            f"No board at {port}: {error}.", hint="check that the server runs, and its address"
+        ) from error
+    return PyserialTransport(line, port, 10 / line.baudrate)
+
+
+_PULSE_S = 0.1
+
+
+def open_line(line: Any, lines: ControlLines) -> None:
+    """Open a line of pyserial with its control lines, and reset the board if asked to.
+
+    Raises:
+        UsageError: the port is open, but does not have these lines.
+    """
+    states = {"dtr": lines.dtr, "rts": lines.rts}
+    wanted = {name: state for name, state in states.items() if state is not None}
+    for name, state in wanted.items():  # before the port opens, so that no other state is seen
+        setattr(line, name, state)
+    line.open()
+    try:
+        for name, state in wanted.items():  # pyserial ignores at first that a port has no lines
+            setattr(line, name, state)
+        if lines.reset:
+            before = getattr(line, lines.reset)
+            setattr(line, lines.reset, not before)
+            time.sleep(_PULSE_S)
+            setattr(line, lines.reset, before)
+    except OSError as error:
+        line.close()
+        names = [name.upper() for name in dict.fromkeys([*wanted, lines.reset]) if name]
+        raise UsageError(
+            f"{line.port} has no control lines: {' and '.join(names)} cannot be set.",
+            hint="leave out --dtr, --rts and --reset-pulse",
+        ) from error
+
+
+# -- USB ports by their serial numbers, which stay when a port gets another path -------------------
+
+
+@dataclass(frozen=True)
+class _UsbPort:
+    """What identifies a port of a USB device."""
+
+    vendor: int
+    product: int
+    number: str
+    interface: str  # a device may have several ports
+
+
+_known: dict[str, _UsbPort] = {}
+"""Of the ports that this process has opened, by the path that they had then."""
+
+
+def listed_ports() -> list[ListPortInfo]:
+    """Return this machine's serial ports, as pyserial finds them, by path."""
+    from serial.tools import list_ports  # later: only a search for ports needs it
+
+    return sorted(list_ports.comports(), key=lambda port: port.device)
+
+
+def remember(path: str, now: str) -> None:
+    """Keep the identity of a port that was opened, if it is a USB device with a serial number.
+
+    Args:
+        path: as the caller named it.
+        now: where it was opened.
+    """
+    for port in listed_ports():
+        identity = _identity(port)
+        if identity is not None and os.path.realpath(port.device) == os.path.realpath(now):
+            _known[path] = _known[now] = identity
+
+
+def is_usb(path: str) -> bool:
+    """Return whether a port that was opened can be found again by its serial number."""
+    return path in _known
+
+
+def current_path(path: str) -> str:
+    """Return where a port is now: at another path if it was opened before and has moved.
+
+    A port that never was open, and one that is nowhere, keep their path.
+    """
+    identity = _known.get(path)
+    if identity is None:
+        return path
+    now = [port.device for port in listed_ports() if _identity(port) == identity]
+    real = os.path.realpath(path)
+    if not now or any(os.path.realpath(each) == real for each in now):
+        return path
+    return now[0]
+
+
+def path_like(url: str) -> str:
+    """Return the path of the port that ``hwgrep://REGEX[&n=N]`` finds, as pyserial defines it.
+
+    Raises:
+        UsageError: the expression is wrong.
+        BoardError: no port, or none with that number, matches.
+    """
+    from serial.tools import list_ports
+
+    expression, *options = url.removeprefix("hwgrep://").split("&")
+    number = 1
+    for option in options:
+        name, _, text = option.partition("=")
+        if name != "n" or not text.isdecimal() or int(text) < 1:
+            raise UsageError(f"{url}: {option} is not an option.", hint="n=2 takes the second port")
+        number = int(text)
+    try:
+        found = sorted(port.device for port in list_ports.grep(expression))
+    except re.error as error:
+        raise UsageError(f"{url}: {error}.", hint="give a regular expression") from error
+    if len(found) < number:
+        there = ", ".join(port.device for port in listed_ports()) or "none"
+        raise BoardError(
+            f"No board at {url}: {len(found)} of this machine's serial ports match ({there}).",
+            hint="`boardprof devices` shows them",
+        )
+    return found[number - 1]
+
+
+def _identity(port: ListPortInfo) -> _UsbPort | None:
+    if port.vid is None or port.pid is None or not port.serial_number:
+        return None
+    return _UsbPort(port.vid, port.pid, port.serial_number, port.interface or "")

@@ -6,8 +6,8 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 
+from boardprof.base.connection import FORMS
 from boardprof.base.errors import BoardError, UsageError
-from boardprof.base.port_name import FORMS
 from boardprof.wire.transport.base import DescriptorTransport, Transport, nobody_knows
 from boardprof.wire.transport.keyed import seal, without_key
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The forms of a port that users write: ``/dev/ttyUSB0``, ``socket://HOST:PORT``, ``HOST:PORT`` ...
+"""How to reach a board, and the forms of a port: ``/dev/ttyUSB0``, ``socket://HOST:PORT`` ...
 
 A serial port may have a query with its control lines: ``/dev/ttyUSB0?dtr=off&reset=rts``.
 """
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import parse_qsl, urlencode
 
 from boardprof.base.errors import UsageError
@@ -25,6 +27,21 @@ _BARE = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}")
 _SERIAL_SCHEMES = ("hwgrep", "rfc2217", "spy")
 _KEYS = ("dtr", "rts", "reset")
 _ON_OFF = {"on": True, "off": False}
+
+
+@dataclass(frozen=True)
+class Connection:
+    """How to reach a board and how long a call may take; `boardprof.connect` explains each."""
+
+    port: str | None = None
+    baud: int | None = None
+    timeout_s: float | None = None
+    wall_timeout_s: float | None = None
+    takeover: bool = False
+    key_file: str | Path | None = None
+    clock: str | None = None
+    on_console: Callable[[str], None] | None = None
+    on_note: Callable[[str], None] | None = None
 
 
 @dataclass(frozen=True)

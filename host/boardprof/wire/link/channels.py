@@ -1,31 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A session's channels: whole blocks of the board's memory, and streams (SPEC.md 4.5 and 5.5).
-
-COBS for bulk is the agent's own C if this machine has a compiler, else the Python functions. The
-agent's source is compiled once into the build's cache and loaded with ctypes.
-"""
+"""A session's channels: whole blocks of the board's memory, and streams (SPEC.md 4.5 and 5.5)."""
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import os
-import shutil
-import subprocess
-import sys
-import threading
-from collections.abc import Callable
-from pathlib import Path
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Self
 
 from boardprof.base.errors import BoardprofError, FrameError, RpcError, UsageError, agent_option
-from boardprof.base.resources import runtime_dir
-from boardprof.target.toolchain.cache import Cache, digest
 from boardprof.wire.decode.dictionary import Dictionary
-from boardprof.wire.link.channel import LEAST_FRAME, Receiver, Upload
 from boardprof.wire.link.handshake import Welcome
 from boardprof.wire.link.session import Session
+from boardprof.wire.link.transfer import LEAST_FRAME, Receiver, Upload
 from boardprof_protocol.codes import ErrorCode
-from boardprof_protocol.frame import BadFrame, Cobs, cobs_encode
+from boardprof_protocol.frame import Cobs
+
+__all__ = ["Stream"]
 
 Progress = Callable[[int, int], None]
 """Called with (bytes done, bytes in all)."""
@@ -36,53 +28,29 @@ _SLOW_CREDIT = 1 << 14
 
 _SLOW_FRAME = 1 << 12
 _STREAM_CREDIT = 1 << 16
-_LONGEST = 65535
-"""Encoded bytes of a frame."""
+_SETTLE_S = 0.2
+"""How long the last bytes are waited for when a stream is closed, at least."""
 
-_COMPILERS = ("gcc", "cc", "clang")
-_TIMEOUT_S = 60.0
-_FLAGS = (
-    "-std=c11",
-    "-O2",
-    "-shared",
-    "-fPIC",
-    f"-DBP_CFG_MTU={_LONGEST}",
-    f"-DBP_CFG_BULK={_LONGEST}",
-    "-DBP_CFG_ARENA=1",
-)
-
-# It includes the agent's file, and so its static functions. Each session has its own receiver of
-# bp_codec_state() bytes, since two threads may have a session each.
-_SOURCE = """
-#include "bp_frame.c"
-#include "bp_le.c"
-
-size_t bp_codec_state(void) { return sizeof(bp_receiver_t); }
-
-size_t bp_codec_encode(uint8_t *out, const uint8_t *raw, size_t length) {
-    return bp_cobs(out, raw, length);
-}
-
-int bp_codec_decode(bp_receiver_t *state, const uint8_t *encoded, size_t count, uint8_t **raw) {
-    int length = 0;
-    bp_frame_take(state, 0);
-    size_t taken = bp_frame_take_some(state, encoded, count, &length);
-    *raw = state->frame;
-    return taken == count && length == 0 ? bp_frame_take(state, 0) : -1;
-}
-"""
+_LONGEST_SETTLE_S = 2.0
+"""The same, as long as some come."""
 
 
 class Channels:
     """Opens channels of a session, one at a time, and closes those that were left open."""
 
-    def __init__(self, session: Session, welcome: Welcome, dictionary: Dictionary) -> None:
-        """Offer what the board's dictionary lists."""
+    def __init__(
+        self,
+        session: Session,
+        welcome: Welcome,
+        dictionary: Dictionary,
+        load_cobs: Callable[[], Cobs] = Cobs,
+    ) -> None:
+        """Offer what the board's dictionary lists; ``load_cobs`` returns COBS for long frames."""
         self._session = session
         self._mtu_rx = welcome.mtu_rx
         self._ids = {f.name: f.id for f in dictionary.functions if f.name.startswith("bp.")}
         self._open: int | None = None  # the number of a channel that the board may hold open
-        self._has_codec = False
+        self._load_cobs: Callable[[], Cobs] | None = load_cobs
 
     def offers(self, opener: str) -> bool:
         """Whether the agent has the function ``opener`` and no stream is open."""
@@ -152,7 +120,7 @@ class Channels:
         Raises:
             RpcError: the board has closed it, since its block was freed.
         """
-        assert self._open is not None, "whoever closes a channel has opened one"
+        assert self._open is not None, "close() without open()"
         self._session.drop_channel()
         fields = self._session.invoke(self._ids["bp.finish"], "bp.finish", self._open)
         self._open = None
@@ -168,9 +136,9 @@ class Channels:
         """Close a channel that an interruption or error left open; return the next one's number."""
         if self._session.channel is not None:
             raise UsageError("A stream of the board is already open.", hint="close it first")
-        if not self._has_codec:
-            self._session.client.decoder.cobs, _ = load_codec()
-            self._has_codec = True
+        if self._load_cobs is not None:
+            self._session.client.decoder.cobs = self._load_cobs()
+            self._load_cobs = None
         if self._open is not None:
             try:
                 self.finish()
@@ -195,91 +163,94 @@ class Channels:
             self._session.drop_channel()
 
 
-# -- COBS --------------------------------------------------------------------------------------
+class Stream:
+    """Bytes from the board, in order and without gaps, except for records that found no room on it.
 
+    Use it by ``with`` and from the thread that calls the board's functions. What comes during a
+    call is kept until it is read.
 
-def load_codec() -> tuple[Cobs, str]:
-    """Return the fastest COBS on this machine, and a text that says where it comes from.
-
-    Each call returns one with buffers of its own, for one session. The library, or the reason why
-    there is none, is kept for the process. Nothing here is an error, because the Python functions
-    do the same.
+    Attributes:
+        dropped: bytes that found no room on the board; None until the stream is closed.
     """
-    with _finding:  # one thread compiles, the others wait for it
-        library, where = _found()
-    return (Cobs() if library is None else _cobs(library)), where
 
+    def __init__(self, channels: Channels, session: Session, timeout_s: float) -> None:
+        """Open it; see `Board.stream`."""
+        self.dropped: int | None = None
+        self.timeout_s = timeout_s
+        self._channels = channels
+        self._session = session
+        with session.turn("a stream"):
+            self._receiver = channels.stream()
+        self._is_open = True
 
-_finding = threading.Lock()
+    def read(self, timeout_s: float | None = None) -> bytes:
+        """Return the received data; wait up to ``timeout_s`` for the first byte, then return b"".
 
+        Args:
+            timeout_s: seconds; the stream's own when None, 0 does not wait.
 
-@functools.cache
-def _found() -> tuple[ctypes.CDLL | None, str]:
-    """Return the library and its path; without one, None and the reason."""
-    try:
-        path = _library()
-        library = ctypes.CDLL(str(path))
-    except (BoardprofError, OSError, subprocess.SubprocessError) as error:
-        reason = str(error).strip().splitlines()
-        return None, f"Python, since {reason[0] if reason else type(error).__name__}"
-    size, text, pointer = ctypes.c_size_t, ctypes.c_char_p, ctypes.c_void_p
-    library.bp_codec_state.restype = size
-    library.bp_codec_encode.argtypes = (pointer, text, size)
-    library.bp_codec_encode.restype = size
-    library.bp_codec_decode.argtypes = (pointer, text, size, ctypes.POINTER(pointer))
-    return library, f"C, {path}"
+        Raises:
+            LinkError: the connection is lost.
+        """
+        with self._session.turn("a stream's read"):
+            if self._is_open and not self._receiver.waiting:
+                wait_s = self.timeout_s if timeout_s is None else timeout_s
+                self._session.listen(wait_s, lambda: self._receiver.waiting > 0, "a stream's read")
+            return self._receiver.take()
 
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield data until none arrives for the stream's `timeout_s` or it is closed."""
+        while content := self.read():
+            yield content
 
-def _library() -> Path:
-    """Return the compiled library, from the cache if it is there."""
-    compiler = next(filter(None, map(shutil.which, _COMPILERS)), None)
-    if compiler is None:
-        raise OSError("there is no C compiler")
-    runtime = runtime_dir()
-    files = sorted(runtime.glob("include/boardprof/*.h"))
-    files += [runtime / "src" / "bp_frame.c", runtime / "src" / "bp_le.c"]
-    status = os.stat(compiler)
-    key = digest(
-        _SOURCE,
-        _FLAGS,
-        [compiler, status.st_size, status.st_mtime_ns],
-        os.uname().machine,
-        sys.maxsize,
-        [[file.name, file.read_text(encoding="utf-8")] for file in files],
-    )
-    cache = Cache()
-    kept = cache.find("codec.so", "codec", key)
-    if kept is not None:
-        return kept
-    with cache.scratch() as scratch:
-        (scratch / "codec.c").write_text(_SOURCE, encoding="ascii")
-        places = [f"-I{runtime / folder}" for folder in ("include", "src")]
-        command = [compiler, *_FLAGS, *places, "codec.c", "-o", "codec.so"]
-        done = subprocess.run(
-            command, cwd=scratch, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
-        )
-        if done.returncode != 0:
-            raise OSError(f"the agent's codec does not compile: {done.stderr.strip()}")
-        return cache.store(scratch / "codec.so", "codec", key)
+    def close(self) -> None:
+        """Take what is still on its way, and end the stream; what was not read stays readable.
 
+        Raises:
+            FrameError: the data differs from what the board sent.
+        """
+        with self._session.turn("a stream"):
+            if self._is_open:
+                self._is_open = False
+                self._finish()
 
-def _cobs(library: ctypes.CDLL) -> Cobs:
-    # Aligned for anything, and zeroed like a static agent's.
-    state = (ctypes.c_uint64 * ((library.bp_codec_state() + 7) // 8))()
-    out = ctypes.create_string_buffer(2 * _LONGEST)
-    raw = ctypes.c_void_p()
+    def _finish(self) -> None:
+        receiver = self._receiver
+        try:
+            # Bounded: a source that goes on by itself would keep us here.
+            deadline = time.monotonic() + _LONGEST_SETTLE_S
+            while self._has_more() and time.monotonic() < deadline:
+                pass
+        except BaseException:
+            self._session.drop_channel()
+            raise
+        sent, crc, self.dropped = self._channels.finish()
+        if receiver.crc_at(sent) != crc:
+            raise FrameError("The stream's data differs from what the board sent: the CRC differs.")
 
-    def encode(data: bytes) -> bytes:
-        if len(data) > _LONGEST:
-            return cobs_encode(data)
-        return ctypes.string_at(out, library.bp_codec_encode(out, data, len(data)))
+    def _has_more(self) -> bool:
+        before = self._receiver.position
+        # On a slow line the board resends lost data only after some time-outs.
+        wait_s = min(max(_SETTLE_S, 3 * self._session.client.rtt.timeout_s), _LONGEST_SETTLE_S)
+        self._session.listen(wait_s, lambda: self._receiver.position != before, "a stream")
+        return self._receiver.position != before
 
-    def decode(encoded: bytes) -> bytes:
-        if 0 in encoded:
-            raise BadFrame("not COBS")
-        length = library.bp_codec_decode(state, encoded, len(encoded), ctypes.byref(raw))
-        if length < 0:
-            raise BadFrame("not COBS")
-        return ctypes.string_at(raw, length)
+    def __enter__(self) -> Self:
+        """Return the stream."""
+        return self
 
-    return Cobs(encode, decode)
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the stream. After another error, ignore further errors."""
+        if error is None:
+            self.close()
+        elif isinstance(error, Exception):
+            with contextlib.suppress(BoardprofError):
+                self.close()
+        else:  # an interruption; the board learns of it at the next use
+            self._is_open = False
+            self._session.drop_channel()
