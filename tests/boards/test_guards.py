@@ -16,9 +16,8 @@ import pytest
 
 from boardprof.base.errors import DeviceError, DeviceFaultError, DeviceTimeoutError
 from boardprof.base.metrics import Count
-from boardprof.measure.connect import connect
+from boardprof.measure.connect import connect, guard_calls
 from boardprof.measure.session.board import Board
-from boardprof.measure.session.open_board import guard_calls
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.builder import build
 from boardprof.target.build.firmware import Firmware

@@ -84,7 +84,7 @@ class Firmware:
             BuildMismatchError: another image runs at the port.
             BoardprofError: as `boardprof.connect`.
         """
-        from boardprof.measure.session.open_board import open_firmware
+        from boardprof.measure.connect import open_firmware
 
         connection = Connection(
             port,
