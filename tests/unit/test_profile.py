@@ -15,7 +15,7 @@ import pytest
 
 from boardprof.base.errors import DecodeError, UnknownNameError, UsageError
 from boardprof.base.metrics import Count
-from boardprof.measure.hotspots.emulator_recorder import read_record
+from boardprof.measure.hotspots.hotspot_run import read_record
 from boardprof.results.report.profile import Frame, Symbol
 from boardprof.results.report.profile_json import profile_json, profile_record, read_profile
 from boardprof.results.report.report import Report
