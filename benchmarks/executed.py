@@ -18,8 +18,7 @@ from tempfile import TemporaryDirectory
 from boardprof.base.errors import MissingToolError
 from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import BoardSpec, board_spec
-from boardprof.target.elf.binutils import disassembly, objdump_of
-from boardprof.target.elf.symbol_table import symbol_table
+from boardprof.target.elf.addresses import disassembly, objdump_of, symbol_table
 from tests.tools.insn_count import build_plugin, plugin_argument, read_counts, symbol_range
 
 _DEADLINE_S = 60.0

@@ -22,12 +22,12 @@ from contextlib import closing
 from pathlib import Path
 
 from boardprof.base.errors import BoardprofError
+from boardprof.measure.firmware import Firmware
 from boardprof.measure.hotspots.hotspot_run import HotspotRun
 from boardprof.measure.session.board import Board
 from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import BoardSpec, board_spec
-from boardprof.target.elf.binutils import frames_at
-from boardprof.target.elf.symbol_table import symbol_table
+from boardprof.target.elf.addresses import frames_at, symbol_table
 
 BOARDS = ("qemu-rv32", "qemu-cortex-m4")
 SLOWDOWN = 1.5
@@ -100,7 +100,7 @@ def _ticks(process: int) -> int:
 def slowdown(name: str, sources: Sequence[Path], instructions: int) -> dict[str, float]:
     """Return the figures of one board for the function ``work`` of some sources."""
     firmware = build(board_spec(name), sources)
-    with firmware.open(timeout_s=TIMEOUT_S, wall_timeout_s=TIMEOUT_S) as board:
+    with Firmware.of(firmware).open(timeout_s=TIMEOUT_S, wall_timeout_s=TIMEOUT_S) as board:
         assert board.start_again is not None
         assert board.image is not None
         watched: list[Board] = []

@@ -23,7 +23,6 @@ RISING = {
     "results.comparison.comparison": {"show.exporters"},
     "results.redecode": {"target.descriptions.board"},
     "results.report.report": {"show.exporters"},
-    "target.build.firmware": {"measure.connect"},
 }
 """Imports that the table does not allow, and that are to go."""
 

@@ -17,7 +17,7 @@ import numpy as np
 from kernel_tuner.backends.backend import CompilerBackend
 from kernel_tuner.observers import BenchmarkObserver
 
-from boardprof.jobs.tune import Candidate, MeasureResult, Runner
+from boardprof.tune import Candidate, MeasureResult, Runner
 
 BOARD, METRIC = "qemu-rv32", "instructions"
 KERNEL = Path("examples/tuning/matmul.c")

@@ -12,7 +12,7 @@ from typing import Any
 import nevergrad
 import numpy as np
 
-from boardprof.jobs.tune import Candidate, MeasureResult, Runner
+from boardprof.tune import Candidate, MeasureResult, Runner
 
 BOARD, METRIC = "qemu-rv32", "instructions"
 BATCH, BATCHES = 8, 4

@@ -10,7 +10,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from boardprof.compat.tvm import host_run, lower, network_c, profile, tune
+from boardprof.tvm import host_run, lower, network_c, profile, tune
 
 
 def network() -> tvm.IRModule:

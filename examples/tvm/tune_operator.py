@@ -8,7 +8,7 @@ import argparse
 
 from tvm import te, topi
 
-from boardprof.compat.tvm import tune
+from boardprof.tvm import tune
 
 N = 32
 

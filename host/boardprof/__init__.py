@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from boardprof.compat.tvm_profiler.program import Program, ProgramError
     from boardprof.compat.tvm_profiler.timing import time_evaluator
     from boardprof.measure.connect import connect
+    from boardprof.measure.firmware import build
     from boardprof.measure.session.board import Board
     from boardprof.results.comparison.rule import parse_rule
     from boardprof.results.history.report_lookup import find_report
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
     from boardprof.show.exporters import exporter_names, find_exporter
     from boardprof.show.html import read_page, render_html
     from boardprof.target.arguments.passing import Keep, Out
-    from boardprof.target.build.build import build
     from boardprof.wire.transport.base import DescriptorTransport, Transport
     from boardprof.wire.transport.faults import Faults, FaultyTransport
 
@@ -141,7 +141,7 @@ _MODULES = {
     "Ratio": "base.metrics",
     "Report": "results.report.report",
     "Transport": "wire.transport.base",
-    "build": "target.build.build",
+    "build": "measure.firmware",
     "change_points": "results.stats.change_points",
     "compare": "results.history.run_comparison",
     "connect": "measure.connect",

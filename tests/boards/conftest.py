@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from boardprof.measure.connect import attach, open_line
+from boardprof.measure.firmware import Firmware
 from boardprof.measure.session.board import Board
-from boardprof.target.build.builder import build
-from boardprof.target.build.firmware import Firmware
 from boardprof.target.descriptions.board import BoardSpec, board_spec, find_boards
 from boardprof.target.toolchain.simulator import build_simulator
 from boardprof.target.toolchain.tools import missing_text, missing_tools
 from boardprof.wire.transport.base import Transport
+from tests.firmware import build
 from tests.support import requires_tool
 
 WORKLOADS = Path(__file__).parents[2] / "examples" / "workloads"

@@ -12,7 +12,6 @@ import pytest
 from boardprof.base.errors import RpcError
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
-from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import BoardSpec
 from tests.boards.conftest import WORKLOADS, available
 from tests.boards.witness import (
@@ -26,6 +25,7 @@ from tests.boards.witness import (
     watch_windows,
     witness,
 )
+from tests.firmware import build
 
 BOARD = "qemu-cortex-a53"
 

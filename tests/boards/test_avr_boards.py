@@ -27,12 +27,12 @@ from boardprof.measure.connect import connect, guard_calls
 from boardprof.measure.session.board import Board
 from boardprof.results.report.report import Report
 from boardprof.target.build.build_options import BuildOptions
-from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof_protocol.codes import ResetCause
 from boardprof_protocol.collectors.timer16 import LAYOUT
 from tests.boards.conftest import SMALL, available
 from tests.cli.command import boardprof, cpu_seconds, offspring, rows
+from tests.firmware import build
 from tests.support import run
 from tests.tools.insn_count import symbol_range
 

@@ -14,9 +14,9 @@ from boardprof.base.errors import RpcError, UsageError
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
 from boardprof.target.arguments.passing import BoardPointer
-from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import board_spec
 from boardprof_protocol.codes import ErrorCode
+from tests.firmware import build
 
 FIXTURES = Path(__file__).parent / "fixtures"
 BOARDS = ("native", "qemu-rv32", "qemu-cortex-m3")

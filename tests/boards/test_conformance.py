@@ -13,13 +13,13 @@ import pytest
 from boardprof.base.errors import CheckFailedError, RpcError, UnknownNameError, UsageError
 from boardprof.base.metrics import Count, Duration
 from boardprof.measure.connect import connect
+from boardprof.measure.firmware import Firmware
 from boardprof.measure.session.board import Board
 from boardprof.results.report.report import Report
-from boardprof.target.build.builder import build
-from boardprof.target.build.firmware import Firmware
 from boardprof.target.descriptions.board import BoardSpec, board_spec
 from tests.boards.conftest import ROOMY, SMALL, WORKLOADS, available
 from tests.cli.command import cpu_seconds, ended, offspring
+from tests.firmware import build
 
 FUNCTIONS = {"checksum", "dot", "mix", "sort"}
 """Those of fixtures/small."""

@@ -16,15 +16,15 @@ import pytest
 
 from boardprof.base.errors import DeviceFaultError, DeviceTimeoutError, UsageError
 from boardprof.measure.connect import connect
+from boardprof.measure.firmware import Firmware
 from boardprof.measure.session.board import Board
-from boardprof.target.build.builder import build
-from boardprof.target.build.firmware import Firmware
 from boardprof.target.descriptions.board import board_spec, find_boards
-from boardprof.target.elf.binutils import locate
+from boardprof.target.elf.addresses import locate
 from boardprof_protocol.codes import CounterStatus
 from tests.boards.conftest import NAMES, SMALL, WORKLOADS, available, spec_of
 from tests.boards.test_guards_bare import FAULTS, marked
 from tests.boards.witness import Witness, counts_of, witness
+from tests.firmware import build
 
 CORTEX_M = [n for n in NAMES if spec_of(n).build.arch == "cortex_m"]
 WITH_NMI = ["qemu-cortex-m4", "qemu-cortex-m7", "qemu-cortex-m33", "qemu-cortex-m55"]

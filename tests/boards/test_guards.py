@@ -17,14 +17,14 @@ import pytest
 from boardprof.base.errors import DeviceError, DeviceFaultError, DeviceTimeoutError
 from boardprof.base.metrics import Count
 from boardprof.measure.connect import connect, guard_calls
+from boardprof.measure.firmware import Firmware
 from boardprof.measure.session.board import Board
 from boardprof.target.build.build_options import BuildOptions
-from boardprof.target.build.builder import build
-from boardprof.target.build.firmware import Firmware
 from boardprof.target.descriptions.board import board_spec
-from boardprof.target.descriptions.build_and_guard import CAUSES
+from boardprof.target.descriptions.tables import CAUSES
 from tests.boards.conftest import NAMES, available, hang_limit_s, spec_of
 from tests.cli.command import boardprof, rows
+from tests.firmware import build
 
 FIXTURES = Path(__file__).parent / "fixtures"
 FAULTS, ABORTS = FIXTURES / "faults.c", FIXTURES / "aborts.c"

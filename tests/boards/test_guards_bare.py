@@ -19,13 +19,13 @@ from elftools.elf.sections import SymbolTableSection
 from boardprof.base.errors import DeviceFaultError, DeviceTimeoutError
 from boardprof.base.metrics import Count
 from boardprof.measure.connect import connect
+from boardprof.measure.firmware import Firmware
 from boardprof.measure.session.board import Board
 from boardprof.results.report.report import Report
-from boardprof.target.build.builder import build
-from boardprof.target.build.firmware import Firmware
 from boardprof.target.descriptions.board import board_spec
-from boardprof.target.elf.binutils import locate
+from boardprof.target.elf.addresses import locate
 from tests.boards.conftest import available
+from tests.firmware import build
 
 BARE = ["qemu-cortex-a53", "qemu-cortex-m3", "qemu-rv32", "qemu-rv64"]
 FAULTS = Path(__file__).parent / "fixtures" / "bare_faults.c"

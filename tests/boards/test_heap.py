@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.errors import UsageError
+from boardprof.measure.firmware import Firmware
 from boardprof.measure.session.board import Board
 from boardprof.results.probes.heap import BEFORE, CallSite, Heap, heap_of
 from boardprof.target.build.build_options import BuildOptions
-from boardprof.target.build.builder import build
-from boardprof.target.build.firmware import Firmware
-from boardprof.target.elf.binutils import call_sites
+from boardprof.target.elf.addresses import call_sites
 from tests.boards.conftest import available
+from tests.firmware import build
 
 SOURCE = Path(__file__).parent / "fixtures" / "probes" / "heap.c"
 LINES = SOURCE.read_text(encoding="utf-8").splitlines()

@@ -17,10 +17,10 @@ from boardprof.measure.session.board import Board
 from boardprof.results.comparison.profile_difference import profile_difference
 from boardprof.results.report.profile import Profile
 from boardprof.target.build.build_options import BuildOptions
-from boardprof.target.build.builder import build
 from tests.boards.conftest import ROOMY, WORKLOADS, available, spec_of
 from tests.boards.test_masked import SUM, ticking
 from tests.boards.witness import NAMES, SIGNATURES, argument
+from tests.firmware import build
 from tests.tools.insn_count import build_plugin, plugin_argument, read_counts, symbol_range
 
 RECORDED = [name for name in ROOMY if spec_of(name).launch.record]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from boardprof.target.build.build_options import BuildOptions
-from boardprof.target.build.builder import build
 from tests.boards.conftest import SMALL, available
+from tests.firmware import build
 
 PATHS = Path(__file__).parent / "fixtures" / "hotspots" / "paths.c"
 SPIN = """\

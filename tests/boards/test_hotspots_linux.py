@@ -13,8 +13,8 @@ from boardprof.measure.session.board import Board
 from boardprof.results.report.profile import Profile
 from boardprof.show.profile_tables import notes
 from boardprof.target.build.build_options import BuildOptions
-from boardprof.target.build.builder import build
 from tests.boards.conftest import available
+from tests.firmware import build
 from tests.support import requires_tool
 
 CALLS = """\

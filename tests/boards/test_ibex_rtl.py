@@ -29,12 +29,12 @@ from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
 from boardprof.results.report.report import Report
 from boardprof.target.build.build_options import BuildOptions
-from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import BoardSpec, board_spec
 from boardprof.target.toolchain.simulator import build_simulator
 from boardprof_protocol.blob import split_blobs
 from tests.boards.conftest import available
 from tests.cli.command import cpu_seconds, wait_until
+from tests.firmware import build
 from tests.support import requires_tool
 from tests.tools.insn_count import symbol_range
 

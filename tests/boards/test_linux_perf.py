@@ -19,10 +19,10 @@ import pytest
 
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
-from boardprof.target.build.builder import build
 from boardprof_protocol.codes import CounterStatus
 from tests.boards.conftest import available
 from tests.boards.linux_slots import EVENTS_C, Slots, working_slots
+from tests.firmware import build
 from tests.support import requires_tool
 
 OK, ABSENT, REFUSED = CounterStatus.OK, CounterStatus.ABSENT, CounterStatus.REFUSED

@@ -11,10 +11,10 @@ import pytest
 
 from boardprof.base.errors import RpcError
 from boardprof.measure.connect import connect
-from boardprof.target.build.builder import build
 from boardprof_protocol.codes import CounterStatus
 from tests.boards.conftest import available
 from tests.boards.linux_slots import EVENTS_C, Slots, working_slots
+from tests.firmware import build
 from tests.support import requires_tool
 
 OK, ABSENT = CounterStatus.OK, CounterStatus.ABSENT

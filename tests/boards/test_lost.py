@@ -10,9 +10,9 @@ import pytest
 
 from boardprof.base.errors import BoardTimeoutError, DeviceTimeoutError
 from boardprof.measure.connect import connect
-from boardprof.target.build.builder import build
 from boardprof.wire.transport.base import Clocked
 from tests.boards.conftest import available
+from tests.firmware import build
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

@@ -17,9 +17,9 @@ from boardprof.compat.tvm_profiler.host_collectors import MetricCollector
 from boardprof.compat.tvm_profiler.program import Program
 from boardprof.compat.tvm_profiler.timing import time_evaluator
 from boardprof.results.report.report import Report
-from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import BoardSpec, board_spec
 from tests.boards.conftest import available
+from tests.firmware import build
 
 HANG = """\
 static volatile int calls;

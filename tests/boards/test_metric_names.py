@@ -16,9 +16,9 @@ from boardprof.measure.sampling.available_metrics import Offer
 from boardprof.measure.sampling.programmable import programmable_collectors
 from boardprof.measure.sampling.window import Window
 from boardprof.measure.session.board import Board
-from boardprof.target.build.builder import build
-from boardprof.target.descriptions.events_and_formulas import DerivedSpec
+from boardprof.target.descriptions.tables import DerivedSpec
 from tests.boards.conftest import SMALL, available
+from tests.firmware import build
 
 HPM = "riscv_hpm"
 LOADS, STORES, FETCHES = "dTLB-load-misses", "dTLB-store-misses", "iTLB-load-misses"

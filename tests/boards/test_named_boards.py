@@ -13,9 +13,9 @@ import pytest
 
 from boardprof.base.metrics import Count, Duration
 from boardprof.measure.connect import connect
-from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import board_spec
 from tests.boards.conftest import WORKLOADS, available
+from tests.firmware import build
 
 PAGES = 64
 
@@ -104,7 +104,7 @@ def test_a_sleep_takes_wall_time_and_no_cpu_time(name: str, tmp_path: Path) -> N
 REFUSED = """
 import os, resource
 from boardprof.target.descriptions.board import board_spec
-from boardprof.target.build.builder import build
+from tests.firmware import build
 from boardprof.measure.connect import connect
 
 spec = board_spec("native")

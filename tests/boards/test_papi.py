@@ -16,10 +16,10 @@ from boardprof.compat.tvm_profiler.function import profile_function
 from boardprof.compat.tvm_profiler.host_collectors import PAPIMetricCollector
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
-from boardprof.target.build.builder import build
 from boardprof_protocol.codes import CounterStatus
 from tests.boards.conftest import available
 from tests.boards.linux_slots import EVENTS_C, Slots, reader, working_slots
+from tests.firmware import build
 from tests.support import requires_tool
 
 OK, ABSENT = CounterStatus.OK, CounterStatus.ABSENT

@@ -13,8 +13,8 @@ from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.metrics import Count
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
-from boardprof.target.build.builder import build
 from tests.boards.conftest import available
+from tests.firmware import build
 
 TOUCH = """
 #include <sys/mman.h>

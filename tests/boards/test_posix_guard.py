@@ -19,9 +19,9 @@ import pytest
 from boardprof.base.errors import DeviceFaultError, DeviceTimeoutError
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
-from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import board_spec
 from tests.boards.conftest import available
+from tests.firmware import build
 
 SOURCE = """\
 #include <signal.h>

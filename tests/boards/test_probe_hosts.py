@@ -20,10 +20,10 @@ from boardprof.measure.connect import connect
 from boardprof.measure.probe_recorder import ProbeRecorder
 from boardprof.measure.session.board import Board
 from boardprof.results.probes.run import read_run
-from boardprof.target.build.builder import build
 from boardprof_protocol.codes import TraceId
 from tests.boards.conftest import available
 from tests.cli.command import agent, boardprof, offspring
+from tests.firmware import build
 
 FIXTURES = Path(__file__).parent / "fixtures" / "probes"
 BACKGROUND = FIXTURES / "background.c"

@@ -24,11 +24,11 @@ from boardprof.base.errors import BoardError, BoardprofError, DeviceFaultError, 
 from boardprof.measure.session.board import Board
 from boardprof.results.report.profile import Profile
 from boardprof.show.profile_tables import notes
-from boardprof.target.build.builder import build
-from boardprof.target.elf.symbol_table import symbol_table
+from boardprof.target.elf.addresses import symbol_table
 from tests.boards.conftest import available
 from tests.boards.openocd import SCRIPTS, asked, openocd, tcl_list
 from tests.cli.command import boardprof, wait_until
+from tests.firmware import build
 
 MIXED = Path(__file__).parent / "fixtures" / "sampling" / "mixed.c"
 NO_PC = 0xFFFFFFFF

@@ -20,9 +20,9 @@ from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
 from boardprof.results.probes.run import ProbeRun
 from boardprof.target.build.build_options import BuildOptions
-from boardprof.target.build.builder import build
 from boardprof_protocol.codes import TraceId
 from tests.boards.conftest import available
+from tests.firmware import build
 
 FIXTURES = Path(__file__).parent / "fixtures" / "probes"
 BOARDS = ("qemu-rv32", "qemu-cortex-m4")

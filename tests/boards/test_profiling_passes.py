@@ -17,10 +17,10 @@ from boardprof.compat.tvm_profiler import (
 )
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
-from boardprof.target.build.builder import build
 from boardprof_protocol.codes import CounterStatus
 from tests.boards.conftest import available
 from tests.boards.linux_slots import EVENTS_C, Slots
+from tests.firmware import build
 from tests.support import requires_tool
 
 TEN = [

@@ -17,8 +17,8 @@ from boardprof.compat.torch.profiler import profile
 from boardprof.compat.torch.settings import NotSupportedByAgentError
 from boardprof.measure.session.board import Board
 from boardprof.target.build.build_options import BuildOptions
-from boardprof.target.build.builder import build
 from tests.boards.conftest import available
+from tests.firmware import build
 
 SOURCE = Path(__file__).parent / "fixtures" / "probes" / "network.c"
 HEAP = SOURCE.with_name("heap.c")

@@ -13,8 +13,8 @@ import pytest
 
 from boardprof.base.resources import runtime_dir
 from boardprof.target.build.build_options import BuildOptions
-from boardprof.target.build.builder import build
 from tests.boards.conftest import WORKLOADS, available
+from tests.firmware import build
 from tests.support import requires_tool
 
 NEXT, BRANCH, CALL, INDIRECT, RETURN, RESUME = range(6)

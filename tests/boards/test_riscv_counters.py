@@ -14,7 +14,6 @@ import pytest
 from boardprof.base.errors import DeviceTimeoutError, RpcError
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
-from boardprof.target.build.builder import build
 from boardprof_protocol.codes import BuiltIn
 from tests.boards.conftest import SMALL, WORKLOADS, available
 from tests.boards.witness import (
@@ -28,6 +27,7 @@ from tests.boards.witness import (
     watch_windows,
     witness,
 )
+from tests.firmware import build
 
 SMALL_NAMES = sorted(path.stem for path in SMALL.glob("*.c"))
 

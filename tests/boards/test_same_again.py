@@ -13,8 +13,8 @@ import pytest
 from boardprof.measure.connect import connect
 from boardprof.results.comparison.compare import compare
 from boardprof.results.stats.groups import summaries
-from boardprof.target.build.builder import build
 from tests.boards.conftest import NAMES, available, spec_of
+from tests.firmware import build
 
 STATE = Path(__file__).parent / "fixtures" / "state.c"
 

@@ -21,8 +21,8 @@ from boardprof.base.errors import (
 from boardprof.measure.session.board import Board
 from boardprof.results.report.profile import FunctionCost, LineCost, Profile
 from boardprof.target.build.build_options import BuildOptions
-from boardprof.target.build.builder import build
 from tests.boards.conftest import available
+from tests.firmware import build
 
 MIXED = Path(__file__).parent / "fixtures" / "sampling" / "mixed.c"
 QEMU = ("qemu-rv32", "qemu-rv64", "qemu-cortex-m4", "qemu-cortex-a53")

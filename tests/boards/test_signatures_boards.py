@@ -14,8 +14,8 @@ import pytest
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
 from boardprof.target.arguments.passing import Out
-from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import board_spec
+from tests.firmware import build
 from tests.support import requires_tool
 
 SIGNATURES = Path(__file__).parent / "fixtures" / "signatures.c"

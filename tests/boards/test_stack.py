@@ -16,9 +16,9 @@ from boardprof.base.errors import DeviceError
 from boardprof.measure.connect import connect, guard_calls
 from boardprof.measure.session.board import Board
 from boardprof.target.build.build_options import BuildOptions
-from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import BoardSpec
 from tests.boards.conftest import available, hang_limit_s
+from tests.firmware import build
 from tests.support import run
 
 SOURCE = Path(__file__).parent / "fixtures" / "stack.c"

@@ -14,10 +14,10 @@ from boardprof.measure.session.board import Board
 from boardprof.measure.session.image import BoardImage, StackCheck
 from boardprof.results.report.measurement import Stack
 from boardprof.target.build.build_options import BuildOptions
-from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.elf.stack_need import image_stack
 from tests.boards.conftest import available
+from tests.firmware import build
 
 SOURCE = """\
 #define WRITTEN(name, size, at)            \\

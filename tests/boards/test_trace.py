@@ -25,10 +25,10 @@ from boardprof.compat.torch.profiler import profile
 from boardprof.compat.torch.settings import NotSupportedByAgentError, ProfilerActivity, schedule
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import OBSERVERS, Board
-from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import board_spec, load_board
 from tests.boards.conftest import available
 from tests.cli.command import FIXTURES
+from tests.firmware import build
 from tests.link.peers import running_agent
 
 SOURCES = [FIXTURES / "kernels.c", FIXTURES / "faulty.c", FIXTURES / "same.c"]

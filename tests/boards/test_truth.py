@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from boardprof.measure.connect import connect
-from boardprof.target.build.builder import build
 from tests.boards.conftest import WORKLOADS, available
 from tests.boards.witness import (
     NAMES,
@@ -22,6 +21,7 @@ from tests.boards.witness import (
     watch_windows,
     witness,
 )
+from tests.firmware import build
 from tests.tools.insn_count import build_plugin, plugin_argument, read_counts, symbol_range
 
 TICKS_AN_INSTRUCTION = 1.6

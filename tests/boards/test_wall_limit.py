@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.errors import DeviceTimeoutError, LinkError
-from boardprof.target.build.builder import build
 from tests.boards.conftest import NAMES, available, spec_of
 from tests.cli.command import FIXTURES as CLI_FIXTURES
 from tests.cli.command import boardprof, rows
+from tests.firmware import build
 
 FIXTURES = Path(__file__).parent / "fixtures"
 ENDLESS = CLI_FIXTURES / "endless.c"

@@ -19,10 +19,10 @@ from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
 from boardprof.results.report.report import Report
 from boardprof.target.build.build_options import BuildOptions
-from boardprof.target.build.builder import build
 from boardprof.target.cfunction import CFunction, CType, Scalar
 from boardprof.target.descriptions.board import BoardSpec
 from tests.boards.conftest import WORKLOADS
+from tests.firmware import build
 from tests.tools.insn_count import build_plugin, plugin_argument, read_counts, symbol_range
 
 __all__ = ["CALLERS", "NAMES", "SIGNATURES", "Witness", "argument", "check_every_signature"]

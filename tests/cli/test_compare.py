@@ -10,10 +10,10 @@ from xml.etree import ElementTree as xml
 
 import pytest
 
+from boardprof.measure.firmware import build
 from boardprof.results.history.store import History
 from boardprof.results.report.report import Report
 from boardprof.results.report.report_file import write_report
-from boardprof.target.build.build import build
 from boardprof.ui.cli import main
 from tests.cli.command import Outcome, boardprof
 from tests.support import requires_tool

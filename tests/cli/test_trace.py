@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from boardprof.results.probes.run import read_run
-from boardprof.target.build.builder import build
 from tests.boards.conftest import available
 from tests.cli.command import BOARDPROF, FIXTURES, boardprof
+from tests.firmware import build
 from tests.support import ROOT, children_of
 
 PROBES = ROOT / "tests" / "boards" / "fixtures" / "probes"

@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 from boardprof.ui.cli.commands import cli
-from boardprof.ui.cli.option_defaults import commands_below
+from boardprof.ui.cli.group import commands_below
 from tests.docs.page import (
     PAGES,
     Block,

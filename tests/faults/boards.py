@@ -17,7 +17,6 @@ from boardprof.base.errors import BoardTimeoutError
 from boardprof.measure.connect import fetch_dictionary
 from boardprof.measure.session.board import Board
 from boardprof.target.arguments.passing import Block
-from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import BoardSpec, board_spec
 from boardprof.wire.decode.schemas import layouts_for
 from boardprof.wire.link.session import Session
@@ -26,6 +25,7 @@ from boardprof.wire.transport.child import ANNOUNCEMENT, ChildProcess, EmulatorL
 from boardprof.wire.transport.faults import Faults, FaultyTransport
 from boardprof.wire.transport.inprocess import connect_library
 from boardprof.wire.transport.tcp import SCHEME, connect_socket, stream_of
+from tests.firmware import build
 
 __all__ = ["FUNCTIONS", "SILENCE_S", "Line", "Rig", "Target", "hurried"]
 

@@ -9,7 +9,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field
 
-from boardprof.jobs.fleet.policy import Check, GiveUp, Outcome, Policy, Rules, Start
+from boardprof.jobs.fleet.policy import AttemptEnd, Check, GiveUp, Policy, Rules, Start
 
 KINDS = ("m0", "m3", "m4", "m7", "rv32")
 
@@ -99,7 +99,7 @@ def simulate(boards: int, jobs: int, seed: int, *, failing: float = 0.01) -> See
         if what == "end" and running.get(board, {}).get(job) == attempt:
             del running[board][job]
             is_bad = board in broken or chance.random() < failing
-            outcome = Outcome.BOARD_FAILED if is_bad else Outcome.OVER
+            outcome = AttemptEnd.BOARD_FAILED if is_bad else AttemptEnd.OVER
             policy.ended(board, job, outcome, now_s, "no answer")
             if not is_bad:
                 seen.ended += 1

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 import pytest
 
 from boardprof.jobs.fleet.policy import (
+    AttemptEnd,
     Check,
     Decision,
     GiveUp,
-    Outcome,
     Policy,
     Rules,
     Start,
@@ -19,7 +19,7 @@ from boardprof.jobs.fleet.policy import (
 )
 from tests.fleet.simulation import Seen, simulate
 
-FAILED, LOST, OVER = Outcome.BOARD_FAILED, Outcome.LOST, Outcome.OVER
+FAILED, LOST, OVER = AttemptEnd.BOARD_FAILED, AttemptEnd.LOST, AttemptEnd.OVER
 
 
 def policy(boards: Iterable[str] = ("a", "b"), **rules: float) -> Policy:
@@ -98,7 +98,7 @@ def test_a_job_that_may_run_only_once_is_tried_again_if_it_cannot_have_begun() -
     assert decided(made) == [Start(0, "a")]
     made.ended("a", 0, FAILED, 1.0, "no answer")
     assert decided(made) == [Start(0, "b")]
-    made.ended("b", 0, Outcome.BOARD_FAILED_LATE, 2.0, "silent")
+    made.ended("b", 0, AttemptEnd.BOARD_FAILED_LATE, 2.0, "silent")
     assert decided(made) == [GiveUp(0, True, "silent")]
 
 
@@ -107,14 +107,14 @@ def test_boards_that_cannot_be_started_are_checked_at_once_and_cost_a_job_no_att
     made.add_job(0, "kind", 0.0)
     for board in "abc":
         assert decided(made)[-1] == Start(0, board)
-        made.ended(board, 0, Outcome.BOARD_UNFIT, 1.0, "no emulator")
+        made.ended(board, 0, AttemptEnd.BOARD_UNFIT, 1.0, "no emulator")
     assert decided(made) == [Check("c", 60.0, 1), Start(0, "d")]
     # A board that passes its check and cannot be started all the same costs attempts.
     made = policy("a", retries=1)
     made.add_job(0, "kind", 0.0)
     for _ in range(3):
         assert decided(made)[-1] == Start(0, "a")
-        made.ended("a", 0, Outcome.BOARD_UNFIT, 1.0, "no emulator")
+        made.ended("a", 0, AttemptEnd.BOARD_UNFIT, 1.0, "no emulator")
         assert Check("a", 60.0, 1) in (again := decided(made))
         made.checked("a", None, 1.0)
     assert again[0] == GiveUp(0, False, "no emulator")

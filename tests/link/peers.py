@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import BoardSpec, board_spec, load_board
 from boardprof_protocol.frame import BadFrame, Frame, decode_frame
+from tests.firmware import build
 
 __all__ = ["Change", "FaultyLine", "altered_board", "peer", "running_agent", "same"]
 __all__ += ["unprivileged"]

@@ -27,9 +27,9 @@ from boardprof.measure.session.board import Board
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement, Stack
 from boardprof.target.arguments.passing import Block, Keep, Out
-from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import BoardSpec, board_spec, load_board
 from boardprof_protocol.codes import ErrorCode, MeasureFlag
+from tests.firmware import build
 from tests.support import requires_tool
 
 ARRAYS = Path(__file__).parent / "fixtures" / "arrays.c"

@@ -15,9 +15,9 @@ from boardprof.base.metrics import Count, Duration
 from boardprof.compat.tvm_profiler.function import profile_function
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
-from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import board_spec
 from tests.cli.command import FIXTURES
+from tests.firmware import build
 from tests.support import requires_tool
 
 SOURCES = [FIXTURES / "scalars.c", FIXTURES / "same.c"]

@@ -14,8 +14,8 @@ from boardprof import connect
 from boardprof.base.errors import UsageError
 from boardprof.measure.sampling.board_link import ClockProbe
 from boardprof.measure.session.board import Board
-from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import board_spec
+from tests.firmware import build
 from tests.support import requires_tool
 
 

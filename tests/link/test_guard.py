@@ -12,11 +12,11 @@ from boardprof.base.errors import DeviceTimeoutError, UsageError
 from boardprof.measure.connect import connect, guard_calls
 from boardprof.measure.session.board import Board
 from boardprof.show.board_facts import info_text
-from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import BoardSpec, ClockSpec, board_spec
-from boardprof.target.descriptions.build_and_guard import GuardSpec
+from boardprof.target.descriptions.tables import GuardSpec
 from boardprof.ui.cli.boards import board_info
 from tests.cli.command import FIXTURES, agent
+from tests.firmware import build
 
 ENDLESS = FIXTURES / "endless.c"
 

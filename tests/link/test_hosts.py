@@ -26,7 +26,6 @@ from boardprof.base.errors import (
     LinkError,
 )
 from boardprof.measure.connect import connect
-from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import board_spec
 from boardprof.wire.link.handshake import make_claim, owner_name
 from boardprof.wire.link.session import Session
@@ -44,6 +43,7 @@ from tests.cli.command import (
     offspring,
     wait_until,
 )
+from tests.firmware import build
 from tests.link.peers import FaultyLine, altered_board, running_agent, unprivileged
 from tests.support import awake, requires_tool
 

@@ -28,7 +28,6 @@ from boardprof.base.errors import (
     UsageError,
 )
 from boardprof.measure.connect import connect
-from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import BoardSpec, board_spec
 from boardprof.wire.transport.keyed import Opener, SealedTransport, Sealer, derive, read_key, seal
 from boardprof.wire.transport.tcp import connect_socket, stream_of
@@ -36,6 +35,7 @@ from boardprof_protocol.codes import HELLO_MAGIC, FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
 from boardprof_protocol.messages import HELLO, WELCOME
 from tests.cli.command import boardprof, ended, offspring, wait_until
+from tests.firmware import build
 from tests.link.peers import altered_board, peer, running_agent, unprivileged
 from tests.support import (
     AGENT,

@@ -24,10 +24,10 @@ from boardprof.base.errors import (
 from boardprof.measure.connect import connect
 from boardprof.measure.session.board import Board
 from boardprof.target.arguments.passing import Block
-from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import BoardSpec, board_spec, load_board
 from boardprof_protocol.codes import ErrorCode, FrameKind
 from boardprof_protocol.frame import BadFrame, cobs_encode, decode_frame
+from tests.firmware import build
 from tests.link.peers import Change, FaultyLine, running_agent
 from tests.memory_board import CHANNELS
 from tests.memory_session import MemoryLine, altered, connected

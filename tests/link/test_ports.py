@@ -24,12 +24,12 @@ from serial.tools.list_ports_common import ListPortInfo
 from boardprof.base.connection import ControlLines, split_lines, with_lines
 from boardprof.base.errors import BoardError, DeviceResetError, LinkError, UsageError
 from boardprof.measure.connect import attach, connect
-from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import board_spec
 from boardprof.wire.transport import serial as serial_ports
 from boardprof.wire.transport.base import DescriptorTransport
 from boardprof.wire.transport.ssh import connect_ssh, parse_ssh_url
 from tests.cli.command import boardprof
+from tests.firmware import build
 from tests.link.peers import running_agent
 from tests.support import requires_tool
 

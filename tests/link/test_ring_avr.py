@@ -18,12 +18,12 @@ import pytest
 
 from boardprof.measure.connect import connect, fetch_dictionary, open_line
 from boardprof.measure.session.board import Board
-from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import BoardSpec, load_board
 from boardprof.wire.decode.schemas import layouts_for
 from boardprof.wire.link.session import Session
 from tests.boards.conftest import available
 from tests.faults.boards import Line, hurried
+from tests.firmware import build
 
 SOURCE = Path(__file__).parents[1] / "boards" / "fixtures" / "avr.c"
 

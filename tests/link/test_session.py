@@ -26,8 +26,8 @@ from boardprof.base.errors import (
     ProtocolMismatchError,
 )
 from boardprof.measure.connect import connect
+from boardprof.measure.firmware import build
 from boardprof.measure.session.board import Board
-from boardprof.target.build.build import build
 from boardprof.wire.transport import base
 from boardprof.wire.transport.tcp import connect_tcp
 from boardprof_protocol.c_header import c_header

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from boardprof.measure.connect import connect
-from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import board_spec
 from boardprof.wire.transport.tcp import parse_socket_url
 from boardprof_protocol.codes import HELLO_MAGIC, FrameKind
 from boardprof_protocol.frame import Frame, encode_frame
 from boardprof_protocol.messages import HELLO
+from tests.firmware import build
 
 HOSTS = Path(__file__).parent / "fixtures" / "hosts.c"
 STRANGER = 65534

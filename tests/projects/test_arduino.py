@@ -11,10 +11,10 @@ import pytest
 from boardprof.base.metrics import Count
 from boardprof.measure.connect import connect
 from boardprof.target.build.build_options import BuildOptions
-from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import board_spec
 from tests.boards.conftest import available
 from tests.cli.command import boardprof
+from tests.firmware import build
 from tests.projects.firmware import command, shell
 from tests.support import AGENT, requires_tool
 

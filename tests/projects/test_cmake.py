@@ -13,9 +13,9 @@ import pytest
 
 from boardprof.base.errors import DeviceFaultError, DeviceTimeoutError
 from boardprof.measure.connect import connect
-from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import BoardSpec
 from tests.cli.command import boardprof, rows
+from tests.firmware import build
 from tests.projects.firmware import EXAMPLE, command, counts_of, executed, requires_board, shell
 from tests.support import requires_tool
 

@@ -15,7 +15,7 @@ import kconfiglib
 import pytest
 
 from boardprof import __version__
-from boardprof.target.descriptions.build_and_guard import agent_options
+from boardprof.target.descriptions.tables import agent_options
 from tests.projects.firmware import command, shell
 from tests.support import AGENT, ROOT, requires_compiler, requires_tool
 

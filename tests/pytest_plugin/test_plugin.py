@@ -12,12 +12,12 @@ from xml.etree import ElementTree
 import pytest
 
 from boardprof.base.metrics import Count
+from boardprof.measure.firmware import build
 from boardprof.results.history.run import GitState
 from boardprof.results.history.store import History
 from boardprof.results.report.calls import Row
 from boardprof.results.report.report import Report
 from boardprof.results.report.report_file import write_report
-from boardprof.target.build.build import build
 from tests.pytest_plugin.suite import SQUARE, Suite
 from tests.support import requires_tool
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from boardprof.ui.pytest_plugin.item import unlabelled
-from boardprof.ui.pytest_plugin.options import in_pytest
+from boardprof.ui.pytest_plugin.options import in_pytest, unlabelled
 
 
 @pytest.mark.parametrize(

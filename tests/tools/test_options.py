@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.target.descriptions.build_and_guard import agent_options
+from boardprof.target.descriptions.tables import agent_options
 from scripts import options
 from scripts.options import Option, pages, read_options
 from tests.support import AGENT

@@ -11,14 +11,14 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from boardprof.target.build import builder
+from boardprof.measure.firmware import Firmware
 from boardprof.target.build.build_options import BuildOptions
-from boardprof.target.build.firmware import Firmware
 from boardprof.target.build.sources import find_libc
 from boardprof.target.cfunction import signature
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.toolchain.cache import Cache
 from boardprof.target.toolchain.compiler import Compiler
+from tests import firmware
 from tests.support import requires_tool
 
 __all__ = ["FIR", "build", "changed", "folder_of", "requires_library", "runs", "shown", "sizes"]
@@ -49,7 +49,7 @@ def build(
         keep=tuple(keep),
         libc=libc,
     )
-    return builder.build(spec, sources, options, verbose=verbose)
+    return firmware.build(spec, sources, options, verbose=verbose)
 
 
 def folder_of(folder: Path, files: Mapping[str, str]) -> Path:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import board_spec
+from tests.firmware import build
 from tests.support import ROOT
 
 BOARDS = ("native", "linux", "qemu-rv32", "qemu-cortex-m3")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.target.descriptions.events_and_formulas import KnownWork
+from boardprof.target.descriptions.tables import KnownWork
 from tests.unit.test_board_keys import BOARD, refused, spec_of
 from tests.unit.test_boards import folder_of
 

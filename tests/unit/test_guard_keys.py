@@ -10,7 +10,7 @@ import pytest
 
 from boardprof.base.errors import UsageError
 from boardprof.target.descriptions.board import load_board
-from boardprof.target.descriptions.build_and_guard import CAUSES, GuardSpec
+from boardprof.target.descriptions.tables import CAUSES, GuardSpec
 from tests.unit.test_boards import SMALLEST, folder_of
 
 GUARD = """\

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.errors import Location
-from boardprof.target.elf.binutils import locate
+from boardprof.target.elf.addresses import locate
 from tests.support import requires_tool, run
 
 pytestmark = pytest.mark.slow

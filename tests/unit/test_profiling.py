@@ -12,8 +12,12 @@ from boardprof import profiling
 from boardprof.base.errors import UsageError
 from boardprof.base.metrics import Count, Duration
 from boardprof.compat.tvm_profiler.host_collectors import columns_for
-from boardprof.compat.tvm_profiler.observed_calls import Timed, next_number, time_long_enough
-from boardprof.compat.tvm_profiler.timing import BenchmarkResult
+from boardprof.compat.tvm_profiler.timing import (
+    BenchmarkResult,
+    Timed,
+    next_number,
+    time_long_enough,
+)
 
 
 def test_a_name_that_nobody_has_stays_as_it_is() -> None:

@@ -33,7 +33,7 @@ from boardprof.show.profile_tables import (
     lines_page,
     notes,
 )
-from boardprof.target.elf.symbol_table import symbol_table
+from boardprof.target.elf.addresses import symbol_table
 from boardprof.ui.cli.output import changed_sources
 from tests.support import requires_tool
 from tests.unit.profiles import profile_report, sampled_profile, small_profile

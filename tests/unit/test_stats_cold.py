@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from boardprof.base.metrics import Count
+from boardprof.measure.firmware import Firmware, build
 from boardprof.results.report.report import Report
 from boardprof.results.stats.groups import summaries
-from boardprof.target.build.build import build
-from boardprof.target.build.firmware import Firmware
 from tests.support import requires_tool
 
 LAZY = """

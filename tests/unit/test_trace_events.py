@@ -17,9 +17,9 @@ from boardprof.compat.torch.board_activity import DeviceSpan
 from boardprof.compat.torch.events import FunctionEvent, FunctionEventAvg
 from boardprof.compat.torch.export import chrome_trace_text, stacks_text
 from boardprof.compat.torch.host_events import Kind, Thread
+from boardprof.compat.torch.host_trace import HostTrace, nest
 from boardprof.compat.torch.results import EventAverages, EventList, average
 from boardprof.compat.torch.settings import ProfilerActivity
-from boardprof.compat.torch.trace import Trace, nest
 
 MAIN, OTHER = Thread(1, "MainThread"), Thread(2, "worker")
 
@@ -191,8 +191,8 @@ def test_counts_of_several_boards_are_in_stacks_of_their_own() -> None:
         call("f", 3, "m4", metrics={"ticks": Count(4)}),
     )
     other = call("f", 30, "m0", metrics={"ticks": Count(90)})
-    assert stacks_text(Trace(tuple(events), (), 0, 0, ()), "ticks") == "layer;f 7\n"
-    both = Trace((*events, other), (), 0, 0, ())
+    assert stacks_text(HostTrace(tuple(events), (), 0, 0, ()), "ticks") == "layer;f 7\n"
+    both = HostTrace((*events, other), (), 0, 0, ())
     assert stacks_text(both, "ticks") == "m4;layer;f 7\nm0;f 90\n"
     other.is_raw = True
     assert stacks_text(both, "ticks") == "m4;layer;f 7\nm0;f_(raw) 90\n"
@@ -205,7 +205,7 @@ def test_a_function_that_takes_the_board_less_than_a_microsecond_is_in_its_stack
         call("short", 2, device_spans=(span(0.333),)),
         call("long", 3, device_spans=(span(12.5),)),
     ]
-    text = stacks_text(Trace(tuple(events), (), 0, 0, ()), "self_device_time_total")
+    text = stacks_text(HostTrace(tuple(events), (), 0, 0, ()), "self_device_time_total")
     assert text == "short 666\nlong 12500\n"
 
 
@@ -568,7 +568,7 @@ def test_spans_without_a_place_on_the_hosts_time_go_on_where_their_counter_wraps
     ]
     f = event("f", 0, 9, kind="call", board="m0", device_spans=tuple(spans))
     boards = frozenset({ProfilerActivity.BOARD})
-    text = chrome_trace_text(Trace((f,), (), 0, 0, ()), {}, boards, with_modules=False)
+    text = chrome_trace_text(HostTrace((f,), (), 0, 0, ()), {}, boards, with_modules=False)
     trace = json.loads(text)
     begins_us = [each["ts"] for each in trace["traceEvents"] if each.get("cat") == "sample"]
     assert begins_us == [0.0, 6.0, 15.0, 16.0]

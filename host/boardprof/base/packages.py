@@ -78,7 +78,7 @@ def named_function(group: str, name: str, what: str) -> Brought | None:
     return Brought(function, entry.value)
 
 
-def brought(group: str, what: str, use: Callable[[Any], T]) -> Iterator[tuple[T, str]]:
+def load_plugins(group: str, what: str, use: Callable[[Any], T]) -> Iterator[tuple[T, str]]:
     """Yield the result of ``use`` for each entry point's object, and the place of the object.
 
     One that cannot be used is skipped with a warning, so that it does not hide the others.

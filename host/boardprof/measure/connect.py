@@ -38,7 +38,7 @@ from boardprof.target.descriptions.board import (
     unnamed_board,
     with_reported_board,
 )
-from boardprof.target.elf.binutils import locate
+from boardprof.target.elf.addresses import locate
 from boardprof.target.elf.identity import check_image
 from boardprof.target.toolchain.cache import cache_root
 from boardprof.wire.decode.dictionary import MOST_BYTES, Dictionary, parse_dictionary
@@ -50,7 +50,7 @@ from boardprof.wire.transport.base import Transport
 from boardprof_protocol.codes import BuiltIn
 
 if TYPE_CHECKING:
-    from boardprof.target.build.firmware import Firmware
+    from boardprof.target.build.firmware import BuiltFirmware
 
 DEFAULT_TIMEOUT_S = 30.0
 """Longest silence within a call, if the board does not guard calls, in seconds.
@@ -203,7 +203,7 @@ def open_board(
     return board
 
 
-def open_firmware(firmware: Firmware, connection: Connection = _DEFAULT) -> Board:
+def open_firmware(firmware: BuiltFirmware, connection: Connection = _DEFAULT) -> Board:
     """Start a built firmware, or connect to the board that runs it. Raises as `connect`."""
     board = open_board(
         firmware.board if connection.port is None else firmware.board.at_port(),

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 
@@ -92,6 +93,25 @@ class Struct:
     size: int
     fields: tuple[Field, ...] = ()
     is_union: bool = False
+
+    @cached_property
+    def named_fields(self) -> tuple[Field, ...]:
+        """The members that C can name, those of anonymous structs and unions among them."""
+        found: list[Field] = []
+        for field in self.fields:
+            if field.name:
+                found.append(field)
+            elif isinstance(field.type, Struct):
+                at = field.offset
+                found += [
+                    replace(
+                        inner,
+                        offset=0 if inner.bits else at + inner.offset,
+                        first_bit=8 * at + inner.first_bit if inner.bits else 0,
+                    )
+                    for inner in field.type.named_fields
+                ]
+        return tuple(found)
 
     @property
     def is_plain(self) -> bool:

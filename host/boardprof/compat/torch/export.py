@@ -1,28 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of a trace: Chrome's format, also under TensorBoard's names, and collapsed stacks."""
+"""Files of a trace: Chrome's format, also under TensorBoard's names, stacks, and memory."""
 
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from html import escape
+from itertools import accumulate
 from pathlib import Path
 from typing import Protocol
 
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.metrics import Count, Duration, metric_called, raw_of
 from boardprof.base.writing import unwritable
-from boardprof.compat.torch.board_activity import Action, DeviceSpan
+from boardprof.compat.torch.board_activity import Action, DeviceSpan, MemoryChange
 from boardprof.compat.torch.events import FunctionEvent
 from boardprof.compat.torch.host_events import HostEvent, Thread
-from boardprof.compat.torch.memory_timeline import memory_of
+from boardprof.compat.torch.host_trace import HostTrace, memory_of
 from boardprof.compat.torch.settings import ProfilerActivity
 from boardprof.compat.torch.table import of_device
-from boardprof.compat.torch.trace import Trace
 from boardprof.show.chrome_trace import OWN_KEYS, TraceEvent, Track, chrome_trace
 from boardprof.show.flame_graph import INTERRUPTED, stacks_of
+from boardprof.show.probe_tables import WITHOUT_MEMORY
 
 TRACE_ID = "traceId"
 
@@ -40,7 +43,7 @@ _SEPARATORS = str.maketrans(dict.fromkeys(" ;\t\n\r", "_"))
 
 
 def chrome_trace_text(
-    trace: Trace,
+    trace: HostTrace,
     metadata: Mapping[str, object],
     activities: frozenset[ProfilerActivity],
     *,
@@ -93,7 +96,7 @@ def _host_event(event: FunctionEvent, lane: int, with_modules: bool) -> TraceEve
     return TraceEvent(event.name, start, end - start, _host(event.thread, lane), args, event.kind)
 
 
-def _mark(record: HostEvent, trace: Trace, lanes: Mapping[FunctionEvent, int]) -> TraceEvent:
+def _mark(record: HostEvent, trace: HostTrace, lanes: Mapping[FunctionEvent, int]) -> TraceEvent:
     start_us = (record.start_ns - trace.base_ns) / 1e3
     around = trace.around_marks.get(record)
     # The event around it may be on another thread.
@@ -102,7 +105,7 @@ def _mark(record: HostEvent, trace: Trace, lanes: Mapping[FunctionEvent, int]) -
     return TraceEvent(record.name, start_us, None, track, record.args, "mark")
 
 
-def _board_events(trace: Trace) -> Iterator[TraceEvent]:
+def _board_events(trace: HostTrace) -> Iterator[TraceEvent]:
     """Yield the spans on boards: on the host's time if they can be placed there, else apart."""
     last: dict[str, tuple[DeviceSpan, int]] = {}  # board -> its last span, and where it begins
     for event in trace.events:
@@ -122,7 +125,7 @@ def _board_events(trace: Trace) -> Iterator[TraceEvent]:
             yield TraceEvent(span.name, start_us, span.length_us, _track(span), args, span.what)
 
 
-def _probe_events(trace: Trace) -> Iterator[TraceEvent]:
+def _probe_events(trace: HostTrace) -> Iterator[TraceEvent]:
     """Yield ranges and marks on boards, inside their calls in proportion to the board's ticks."""
     for event in trace.events:
         probes = event.probes
@@ -143,7 +146,7 @@ def _probe_events(trace: Trace) -> Iterator[TraceEvent]:
             yield TraceEvent(mark.name, at_us(mark.time), None, track, {}, "mark")
 
 
-def _memory_events(trace: Trace) -> Iterator[TraceEvent]:
+def _memory_events(trace: HostTrace) -> Iterator[TraceEvent]:
     """Yield changes of memory on boards, under the names that torch gives them."""
     totals: dict[str, int] = {}
     for change in memory_of(trace.events, trace.places).changes:
@@ -177,7 +180,7 @@ def _track(span: DeviceSpan) -> Track:
 # -- stacks -------------------------------------------------------------------------------------
 
 
-def stacks_text(trace: Trace, metric: str) -> str:
+def stacks_text(trace: HostTrace, metric: str) -> str:
     """Return a line for each stack, outermost first, followed by the sum of its own metric.
 
     Times are in whole nanoseconds: a board's function may take less than a microsecond, and
@@ -212,7 +215,7 @@ def stacks_text(trace: Trace, metric: str) -> str:
     return "".join(lines)
 
 
-def _memory_stacks(trace: Trace) -> str:
+def _memory_stacks(trace: HostTrace) -> str:
     sums: dict[str, int] = {}
     taken = [m for event in trace.events for m in event.memory if m.action is Action.CREATE]
     are_several = len({each.board for each in taken}) > 1
@@ -260,6 +263,94 @@ def _has_call_with(event: FunctionEvent, metric: str) -> bool:
     while around is not None and around.kind == "device_range":
         around = around.cpu_parent
     return around is not None and metric in around.metrics
+
+
+# -- memory -------------------------------------------------------------------------------------
+
+CATEGORIES = 8
+"""Of torch. The last one is memory whose use is not known, as all memory of a board."""
+
+_UNKNOWN = CATEGORIES - 1
+
+
+def raw_text(changes: Sequence[MemoryChange]) -> str:
+    """Return each change as ``[ns, action, bytes, category]``."""
+    return json.dumps([[c.time_ns, int(c.action), c.bytes, _UNKNOWN] for c in changes])
+
+
+def sizes_text(changes: Sequence[MemoryChange]) -> str:
+    """Return ``[times in us, bytes by category]``; each row of bytes begins with 0."""
+    times, totals = _sizes(changes)
+    rows = [[0] * CATEGORIES + [total] for total in totals]
+    return json.dumps([times, rows])
+
+
+def _sizes(changes: Sequence[MemoryChange]) -> tuple[list[int], list[int]]:
+    placed = [c.time_ns for c in changes if c.action is not Action.PREEXISTING]
+    if not placed:
+        raise UsageError("The trace has no memory event of a board.", hint=WITHOUT_MEMORY)
+    first_ns = placed[0]
+    times = [(c.time_ns if c.time_ns >= 0 else first_ns) // 1000 for c in changes]
+    return times, list(accumulate(change.bytes for change in changes))
+
+
+_EXISTED = ("(before recording)",)
+_WIDTH, _HEIGHT = 800, 300
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>Memory of boards</title>
+<h1>Memory of boards</h1>
+<p>Most live bytes at a time: {peak:,}. At the end: {end:,}. From the first change to the last one:
+{us:,} us.</p>
+<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img"
+ aria-label="live bytes over time"><path d="{path}" fill="none" stroke="currentColor"/></svg>
+<table>
+<tr><th>Taken by</th><th>Bytes at the peak</th><th>Bytes at the end</th><th>Blocks</th></tr>
+{rows}
+</table>
+</html>
+"""
+
+
+def page_text(changes: Sequence[MemoryChange]) -> str:
+    """Return a page that shows the live bytes over time, and where they were taken."""
+    times, totals = _sizes(changes)
+    length, peak = max(1, times[-1] - times[0]), max(1, *totals)
+    path = f"M0 {_HEIGHT}"
+    for time_us, total in zip(times, totals, strict=True):
+        x = (time_us - times[0]) * _WIDTH / length
+        path += f"H{x:.1f}V{_HEIGHT - total * _HEIGHT / peak:.1f}"
+    return _PAGE.format(
+        peak=max(totals),
+        end=totals[-1],
+        us=times[-1] - times[0],
+        width=_WIDTH,
+        height=_HEIGHT,
+        path=path,
+        rows="\n".join(_rows(changes, totals.index(max(totals)))),
+    )
+
+
+def _rows(changes: Sequence[MemoryChange], peak: int) -> Iterator[str]:
+    """Yield a row for each stack that has taken memory, that with the most at the peak first."""
+    found: dict[tuple[str, ...], list[int]] = {}
+    live: dict[tuple[str, int], MemoryChange] = {}
+    for number, each in enumerate(changes):
+        key = each.board, each.address
+        begun = live.pop(key, None) if each.action is Action.DESTROY else each
+        stack = begun.stack if begun is not None and begun.stack else _EXISTED
+        row = found.setdefault(stack, [0, 0, 0])
+        row[0] += each.bytes if number <= peak else 0
+        row[1] += each.bytes
+        if each.action is Action.CREATE:
+            row[2] += 1
+            live[key] = each
+    for stack, (at_peak, at_end, blocks) in sorted(found.items(), key=lambda row: -row[1][0]):
+        name = escape(" < ".join(stack))
+        taken = f"{blocks:,}" if stack != _EXISTED else ""
+        yield f"<tr><td>{name}</td><td>{at_peak:,}</td><td>{at_end:,}</td><td>{taken}</td></tr>"
 
 
 # -- files --------------------------------------------------------------------------------------

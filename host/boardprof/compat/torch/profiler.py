@@ -16,6 +16,7 @@ from typing import Self
 from boardprof.base.errors import UsageError
 from boardprof.compat.torch.flops import flops_of
 from boardprof.compat.torch.host_events import HostEvent, record_function
+from boardprof.compat.torch.host_trace import make_trace
 from boardprof.compat.torch.recorder import Recorded, Recorder
 from boardprof.compat.torch.results import Results
 from boardprof.compat.torch.settings import (
@@ -27,7 +28,6 @@ from boardprof.compat.torch.settings import (
     chosen_activities,
     chosen_metrics,
 )
-from boardprof.compat.torch.trace import make_trace
 
 
 class profile(Results):

@@ -15,13 +15,15 @@ from boardprof.compat.torch.export import (
     RESERVED_KEYS,
     TRACE_ID,
     chrome_trace_text,
+    page_text,
+    raw_text,
+    sizes_text,
     stacks_text,
     write_text,
 )
-from boardprof.compat.torch.memory_timeline import memory_of, page_text, raw_text, sizes_text
+from boardprof.compat.torch.host_trace import HostTrace, memory_of
 from boardprof.compat.torch.settings import Settings
 from boardprof.compat.torch.table import render_events_table
-from boardprof.compat.torch.trace import Trace
 from boardprof.results.report.profile import CALL, INTERRUPTS, OTHER, Profile
 
 
@@ -248,7 +250,7 @@ class Results:
         self._settings = settings
         self._metadata: dict[str, object] = {}
         self._trace_id = ""
-        self._trace: Trace | None = None
+        self._trace: HostTrace | None = None
         self._is_running = False
 
     def events(self) -> EventList:
@@ -279,7 +281,7 @@ class Results:
         return self._ready.diagnostics
 
     @property
-    def _ready(self) -> Trace:
+    def _ready(self) -> HostTrace:
         if self._trace is None:
             raise UsageError(
                 "No trace is ready.",

@@ -3,7 +3,7 @@
 
 ::
 
-    from boardprof.compat.tvm import lower, profile, tune
+    from boardprof.tvm import lower, profile, tune
 
     network = lower(relax_module)
     report, outputs = profile(network, [x], "ibex-rtl")

@@ -10,25 +10,20 @@ from typing import Self
 
 from boardprof.base.errors import UsageError
 from boardprof.base.metrics import Count, Duration, Metric
-from boardprof.compat.tvm_profiler.collector_selection import (
-    Choice,
+from boardprof.compat.tvm_profiler.board_calls import (
+    ChosenCounters,
     Collector,
     Module,
     board_of,
+    bound_call,
     check_device,
     choose,
-)
-from boardprof.compat.tvm_profiler.host_collectors import Gathered, columns_for
-from boardprof.compat.tvm_profiler.observed_calls import (
-    Stopwatch,
-    bound_call,
-    check_time,
     observed_sample,
     observed_value,
     planned_passes,
-    time_long_enough,
 )
-from boardprof.compat.tvm_profiler.timing import check_ms
+from boardprof.compat.tvm_profiler.host_collectors import Gathered, columns_for
+from boardprof.compat.tvm_profiler.timing import Stopwatch, check_ms, check_time, time_long_enough
 from boardprof.measure.sampling.counted_pass import UNMASKED, CountedCalls, CountedPass
 from boardprof.measure.sampling.passes import Rounds
 from boardprof.measure.session.board import Board
@@ -73,7 +68,7 @@ class ProfiledFunction:
 
     board: Board
     name: str
-    _choice: Choice
+    _choice: ChosenCounters
     _rounds: Rounds
     _min_repeat_ms: float
     _masks: bool

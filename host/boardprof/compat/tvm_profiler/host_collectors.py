@@ -164,7 +164,7 @@ class Collecting:
         """Call `Init` of each."""
         devices = [DeviceWrapper(board) for board in boards]
         for label, collector in self._collectors:
-            with _blamed(label, "Init"):
+            with _naming_collector(label, "Init"):
                 collector.Init(list(devices))
 
     @contextlib.contextmanager
@@ -177,14 +177,14 @@ class Collecting:
         started: list[_Started] = []
         try:
             for label, collector in self._collectors:
-                with _blamed(label, "Start"):
+                with _naming_collector(label, "Start"):
                     state = collector.Start(board)
                 if state is not None:
                     started.append(_Started(label, collector, state))
             yield gathered
             while started:
                 each = started.pop(0)
-                with _blamed(each.label, "Stop"):
+                with _naming_collector(each.label, "Stop"):
                     gathered[each.label] = _metrics(each.collector.Stop(each.state))
         finally:
             for left in started:  # only after an error
@@ -228,7 +228,7 @@ def _metrics(found: object) -> dict[str, Metric]:
 
 
 @contextlib.contextmanager
-def _blamed(label: str, step: str) -> Iterator[None]:
+def _naming_collector(label: str, step: str) -> Iterator[None]:
     """Add the name of the collector to an error."""
     try:
         yield

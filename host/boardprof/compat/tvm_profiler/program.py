@@ -20,11 +20,14 @@ import numpy.typing as npt
 
 from boardprof.base.errors import BoardprofError, UsageError
 from boardprof.base.metrics import Count, Duration, Metric, Percent
-from boardprof.compat.tvm_profiler.collector_selection import (
+from boardprof.compat.tvm_profiler.board_calls import (
     Collector,
     check_device,
     check_open,
     choose,
+    observed_sample,
+    observed_value,
+    planned_passes,
 )
 from boardprof.compat.tvm_profiler.host_collectors import (
     Collecting,
@@ -32,11 +35,6 @@ from boardprof.compat.tvm_profiler.host_collectors import (
     Gathered,
     MetricCollector,
     columns_for,
-)
-from boardprof.compat.tvm_profiler.observed_calls import (
-    observed_sample,
-    observed_value,
-    planned_passes,
 )
 from boardprof.compat.tvm_profiler.program_calls import (
     ProgramArrays,
@@ -181,7 +179,7 @@ class Program:
         values: list[object] = []
         with ProgramArrays(self._calls) as arrays:
             for number, call in enumerate(self._calls):
-                with _blamed(number, call, lambda: None):
+                with _naming_call(number, call, lambda: None):
                     values.append(observed_value(call.host_call, arrays.call(call)))
             arrays.fetch()
         return values
@@ -363,7 +361,7 @@ class _Runs:
         stacks: list[Stack | str] = []
         self._arrays.restart()
         for index, call in enumerate(self._calls):
-            with _blamed(index, call, lambda: None):
+            with _naming_call(index, call, lambda: None):
                 packed = self._arrays.call(call)
                 stacks.append(paint_stack(call.board.link, packed))
         if any(isinstance(stack, str) for stack in stacks):  # a call may not have done its work
@@ -443,7 +441,7 @@ class _Runs:
             return _report(executed, warmup, self.elapsed_s) if executed else None
 
         for index, call in enumerate(self._calls):
-            with _blamed(index, call, so_far):
+            with _naming_call(index, call, so_far):
                 taken = self._take(
                     counted.get(call.board), call, None if run is None else (run, index)
                 )
@@ -489,7 +487,9 @@ class _Runs:
 
 
 @contextmanager
-def _blamed(number: int, call: ProgramCall, so_far: Callable[[], Report | None]) -> Iterator[None]:
+def _naming_call(
+    number: int, call: ProgramCall, so_far: Callable[[], Report | None]
+) -> Iterator[None]:
     """Turn a board's error into one that names the call, and has what was measured before it."""
     try:
         yield

@@ -9,19 +9,21 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from boardprof.base.errors import UsageError
-from boardprof.compat.tvm_profiler.collector_selection import Module, board_of, check_device
-from boardprof.compat.tvm_profiler.observed_calls import (
-    MOST_CALLS,
-    Stopwatch,
+from boardprof.compat.tvm_profiler.board_calls import (
+    Module,
+    board_of,
     bound_call,
-    check_time,
+    check_device,
+    observed_sample,
     observed_value,
-    time_long_enough,
+    planned_passes,
+    timer_of,
 )
-from boardprof.jobs.tune.candidate import measured_result
 from boardprof.measure.sampling.available_metrics import ALL, metric_names
+from boardprof.measure.sampling.counted_pass import UNMASKED, PackedCall
 from boardprof.measure.sampling.passes import check_range
 from boardprof.measure.sampling.placement import Placement
 from boardprof.measure.session.board import Board, HostCall
@@ -29,6 +31,12 @@ from boardprof.results.report.measure_result import MeasureResult, samples_of
 from boardprof.results.report.measurement import Stack
 
 _LONGEST_MS = 1e9
+
+_GROWTH = 1.618
+"""Least factor between the numbers of calls of two attempts."""
+
+MOST_CALLS = (1 << 32) - 1
+"""Maximum number of calls in one window: the limit of the wire format."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +171,8 @@ class TimeEvaluator:
             named=named,
             mask_interrupts=self._masks,
         )
+        from boardprof.jobs.tune.candidate import measured_result  # later: it loads the builder
+
         stack = measurement.stack
         return measured_result(
             samples_of(measurement),
@@ -326,3 +336,117 @@ def check_ms(name: str, value: object) -> None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 <= value <= _LONGEST_MS:  # type: ignore[operator]
         raise UsageError(f"{name}={value!r:.60} is not a time in milliseconds of 0 or more.")
+
+
+# -- time --------------------------------------------------------------------------------------
+
+
+class Stopwatch:
+    """Timer of one function's calls; each attempt is a separate request."""
+
+    def __init__(
+        self, call: HostCall, placement: Placement, *, mask_interrupts: bool = False
+    ) -> None:
+        """Program the board to count only its clock; nothing is called yet."""
+        self._call = call
+        self._placement = placement
+        clock = check_time(call.board)
+        passes = planned_passes(call.board, [clock], mask_interrupts=mask_interrupts)
+        counted = passes.next(lambda counted: counted.try_out(self._packed))
+        assert counted is not None, "one counter is one pass"
+        self._counted = counted
+        self._tried: set[int] = set()
+        self.is_ambiguous = False
+
+    def warm_up(self) -> None:
+        """Call the function once, untimed."""
+        self._placement.send_again()
+        observed_sample(self._counted, self._call, self._packed, flags=UNMASKED)
+
+    def timed(self, number: int) -> Timed:
+        """Call it ``number`` times in one window; return their time.
+
+        A net time that the clock cannot resolve may be 0 or negative.
+        """
+        counted = self._counted
+        if number not in self._tried:
+            counted.calibration(self._packed, number)
+            if counted.needs_trial:
+                self._placement.send_again()
+                observed_sample(counted, self._call, self._packed, number, UNMASKED)
+            self._tried.add(number)
+        self._placement.send_again()
+        taken = observed_sample(counted, self._call, self._packed, number)
+        measurement = counted.measurement(self._packed, taken, number)
+        (sample,), clock = measurement.samples, measurement.clock
+        assert clock is not None, "check_time has ensured this"
+        reading = sample.readings[clock]
+        self.is_ambiguous |= reading.ambiguous
+        per_second = 1e9 if reading.unit == "ns" else reading.hz
+        return Timed(measurement.net(sample, clock) / per_second, reading.value / per_second)
+
+    def is_certain(self) -> bool:
+        """Whether no attempt can have been longer than the clock shows."""
+        return not self.is_ambiguous
+
+    @property
+    def _packed(self) -> PackedCall:
+        return self._placement.call(self._call.function.info)
+
+
+def check_time(board: Board) -> str:
+    """Return the counter that is the board's clock."""
+    timer = timer_of(board)
+    if timer is not None:
+        return timer
+    counters = [c.name for each in board.offer.fixed for c in each.counters]
+    there = [name for name in counters if name not in board.device.unsupported]
+    is_simulated = board.device.clock_kind == "simulated"
+    raise UsageError(
+        f"{board.device.name} cannot be timed: "
+        + (
+            "its clock is simulated and does not measure seconds."
+            if is_simulated
+            else "it has no clock."
+        ),
+        hint=f"use profile_function, which can count: {', '.join(there)}",
+    )
+
+
+class Timed(NamedTuple):
+    """Seconds of some calls: their own, and with what the board takes to make them."""
+
+    net_s: float
+    whole_s: float
+
+
+def time_long_enough(
+    timed: Callable[[int], Timed],
+    number: int,
+    min_repeat_ms: float,
+    limit_zero: int,
+    *,
+    may_grow: Callable[[], bool] = lambda: True,
+) -> tuple[int, float]:
+    """Call ``timed`` with growing numbers until they take ``min_repeat_ms``.
+
+    The whole time has to be long enough, as in TVM. The net time of a function that costs as much
+    as an empty one never is. After ``limit_zero`` times of 0 or less the last one is accepted, and
+    after an attempt that ``may_grow`` is against: with a clock that wraps unseen, no attempt would
+    ever be long enough. Returns the number of the last attempt, and its net time in seconds.
+    """
+    zeros = 0
+    while True:
+        net_s, taken_s = timed(number)
+        zeros += taken_s <= 0
+        is_over = zeros >= limit_zero or number == MOST_CALLS or not may_grow()
+        if is_over or 1e3 * max(taken_s, 0.0) >= min_repeat_ms:
+            return number, net_s
+        if taken_s > 0:
+            number = next_number(number, 1e3 * taken_s, min_repeat_ms)
+
+
+def next_number(number: int, taken_ms: float, min_repeat_ms: float) -> int:
+    """Return how many calls the next attempt has, if ``number`` calls took ``taken_ms`` > 0."""
+    wanted = max(min_repeat_ms / (taken_ms / number) + 1, number * _GROWTH)
+    return min(int(wanted), MOST_CALLS)

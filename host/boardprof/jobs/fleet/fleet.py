@@ -34,9 +34,9 @@ from boardprof.jobs.fleet.job import (
     Result,
     ResultsFolder,
 )
-from boardprof.jobs.fleet.policy import Check, GiveUp, Outcome, Policy, Rules, Start
+from boardprof.jobs.fleet.policy import AttemptEnd, Check, GiveUp, Policy, Rules, Start
 from boardprof.jobs.fleet.provider import (
-    WHETHER_IT_RAN,
+    UNKNOWN_HINT,
     Ended,
     Event,
     JobLostError,
@@ -414,7 +414,7 @@ class _Batch:
             return
         if isinstance(error, JobLostError):
             self._note_attempt(call, (JobError.of(error),))
-            self._policy.ended(board, number, Outcome.LOST, now_s, str(error))
+            self._policy.ended(board, number, AttemptEnd.LOST, now_s, str(error))
             return
         answer = value if error is None else Answer(errors=(JobError.of(error),))
         self._note_attempt(call, answer.errors)
@@ -424,15 +424,17 @@ class _Batch:
             self._sent.add((self._boards[board].host, call.image))
         if answer.is_boards_fault:
             why = answer.errors[0].message
-            outcome = Outcome.BOARD_FAILED_LATE if answer.may_have_run else Outcome.BOARD_FAILED
+            outcome = (
+                AttemptEnd.BOARD_FAILED_LATE if answer.may_have_run else AttemptEnd.BOARD_FAILED
+            )
             if not answer.may_have_run:
                 if any(each.kind == MissingToolError.__name__ for each in answer.errors):
-                    outcome = Outcome.BOARD_UNFIT
+                    outcome = AttemptEnd.BOARD_UNFIT
                 if self._jobs[number].limits.once:  # a batch that ends now has not run it
                     self._over(number, FAILED, is_final=False)
             self._policy.ended(board, number, outcome, now_s, why)
             return
-        self._policy.ended(board, number, Outcome.OVER, now_s)
+        self._policy.ended(board, number, AttemptEnd.OVER, now_s)
         self._ended[board] += 1
         self._measured += 1
         spent_s = now_s - self._began_s
@@ -457,7 +459,7 @@ class _Batch:
         if is_unknown:
             told = "The board or its process failed when the job may have begun; nobody knows "
             told += f"whether it ran: {why.partition(_LINE)[0]}"
-            first = JobError.of(JobLostError(told, hint=WHETHER_IT_RAN))
+            first = JobError.of(JobLostError(told, hint=UNKNOWN_HINT))
         elif not any(each.message.partition(_LINE)[0] == why.partition(_LINE)[0] for each in tried):
             first = JobError("BoardError", why, 3)
         else:

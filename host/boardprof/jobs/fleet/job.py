@@ -19,7 +19,7 @@ from boardprof.base.errors import BusyError, UsageError
 from boardprof.base.processes import described, lock_holders, lock_within
 from boardprof.base.toml_table import TomlTable
 from boardprof.base.writing import unwritable, write_bytes
-from boardprof.jobs.fleet.provider import WHETHER_IT_RAN, JobLostError
+from boardprof.jobs.fleet.provider import UNKNOWN_HINT, JobLostError
 from boardprof.jobs.run.plan import Plan
 from boardprof.results.report.join import Part, joined
 from boardprof.results.report.report import Report
@@ -379,7 +379,7 @@ class ResultsFolder:
                 ) from None
             found.pop(result.key, None)
             if result.state == STARTED:
-                lost = JobLostError("The batch ended while this job ran.", hint=WHETHER_IT_RAN)
+                lost = JobLostError("The batch ended while this job ran.", hint=UNKNOWN_HINT)
                 result = replace(result, state=UNKNOWN, errors=(JobError.of(lost),))
             if result.is_final and result.key:
                 found[result.key] = result

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 
-class Outcome(Enum):
+class AttemptEnd(Enum):
     """How an attempt at a job ended."""
 
     OVER = "over"
@@ -131,7 +131,7 @@ class _Label:
         self.idle: dict[str, None] = {}
         self.spare: dict[str, None] = {}  # boards with one job, which may get the next one
         self.in_service = 0
-        self.barren_since_s: float | None = None
+        self.unserved_since_s: float | None = None
 
     def take(self, board: str, *, is_ahead: bool) -> _Job | None:
         """Remove and return the next job for a board: repeated ones first. None if absent.
@@ -215,22 +215,24 @@ class Policy:
         if not label.in_service:
             self._await(need, now_s)
 
-    def ended(self, name: str, number: int, outcome: Outcome, now_s: float, why: str = "") -> None:
+    def ended(
+        self, name: str, number: int, outcome: AttemptEnd, now_s: float, why: str = ""
+    ) -> None:
         """Take note that an attempt at a job has ended."""
         board = self._boards[name]
         job = board.jobs.pop(number)
-        if outcome is Outcome.OVER:
+        if outcome is AttemptEnd.OVER:
             board.failures = board.quarantines = 0
-        elif outcome is Outcome.LOST:
+        elif outcome is AttemptEnd.LOST:
             self._again(job, board, why, is_unknown=job.once)
         else:
-            is_unfit = outcome is Outcome.BOARD_UNFIT
+            is_unfit = outcome is AttemptEnd.BOARD_UNFIT
             board.failures += self._rules.suspect_after if is_unfit else 1
             board.why = why
             if is_unfit and name not in job.unfit:  # costs the job no attempt, once for each board
                 job.unfit.add(name)
                 job.attempts -= 1
-            is_late = outcome is Outcome.BOARD_FAILED_LATE
+            is_late = outcome is AttemptEnd.BOARD_FAILED_LATE
             self._again(job, board, why, is_unknown=is_late and job.once)
         if board.state not in (State.IDLE, State.BUSY):
             return  # the job was sent ahead before the board became suspect
@@ -326,9 +328,9 @@ class Policy:
             label = self._label(name)
             label.in_service += change
             if label.in_service:
-                label.barren_since_s = None
+                label.unserved_since_s = None
             elif change < 0:
-                label.barren_since_s = now_s
+                label.unserved_since_s = now_s
                 if label.first() is not None:
                     self._await(name, now_s)
             if label.again:
@@ -336,13 +338,13 @@ class Policy:
 
     def _await(self, need: str, now_s: float) -> None:
         label = self._label(need)
-        if label.barren_since_s is None:
-            label.barren_since_s = now_s
+        if label.unserved_since_s is None:
+            label.unserved_since_s = now_s
         heapq.heappush(self._due, (now_s + self._rules.wait_s, next(self._order), need, True))
 
     def _end_waiting(self, need: str, at_s: float) -> None:
         label = self._label(need)
-        since_s = label.barren_since_s
+        since_s = label.unserved_since_s
         if since_s is None or since_s > at_s - self._rules.wait_s:
             return
         why = f"No board has been in service for {self._rules.wait_s:g} s. {self.waits_for(need)}"
@@ -381,7 +383,7 @@ class Policy:
         self._touched[job.need] = None
         label = self._label(job.need)
         if not label.in_service:
-            self._await(job.need, label.barren_since_s or 0.0)
+            self._await(job.need, label.unserved_since_s or 0.0)
 
     def _match(self, label: _Label) -> None:
         """Start waiting jobs of a label on its idle boards, and send jobs ahead to busy ones."""

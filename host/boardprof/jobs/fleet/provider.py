@@ -23,7 +23,7 @@ _PROGRAM = "from boardprof.jobs.fleet.provider import main; main({})"
 _END_S = 10.0
 
 
-WHETHER_IT_RAN = "find out whether it ran; another folder for the results runs it again"
+UNKNOWN_HINT = "find out whether it ran; another folder for the results runs it again"
 """What to try after a job that must not be repeated was lost."""
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
+from boardprof.base.connection import Connection
 from boardprof.base.errors import (
     BoardError,
     BoardprofError,
@@ -36,6 +37,7 @@ from boardprof.jobs.fleet.job import Job, JobError
 from boardprof.jobs.fleet.policy import Check
 from boardprof.jobs.run.execution import Listener, results
 from boardprof.jobs.run.plan import Plan, PlanData
+from boardprof.measure.connect import open_firmware
 from boardprof.measure.doctor.check_board import check_board, finding_text, proof_sources
 from boardprof.measure.doctor.known_work import FAILED as PROOF_FAILED
 from boardprof.results.report.assemble import assemble
@@ -44,7 +46,7 @@ from boardprof.results.report.report import Report
 from boardprof.results.stats.groups import summaries
 from boardprof.results.stats.warnings import warnings
 from boardprof.target.build.builder import build
-from boardprof.target.build.firmware import Firmware
+from boardprof.target.build.firmware import BuiltFirmware
 from boardprof.target.build.flash import flash
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.toolchain.cache import Cache, FileHashes
@@ -66,12 +68,12 @@ LEASE_S = 300.0
 class Image:
     """An image on its way to a worker."""
 
-    firmware: Firmware  # as it was built; its path is the client's
+    firmware: BuiltFirmware  # as it was built; its path is the client's
     digest: str  # SHA-256 of the file, in hex
     content: bytes | None = None  # the file; None if the worker has it
 
     @classmethod
-    def of(cls, firmware: Firmware) -> Image:
+    def of(cls, firmware: BuiltFirmware) -> Image:
         """Take a firmware's image."""
         return cls(firmware, hashlib.sha256(firmware.image.read_bytes()).hexdigest())
 
@@ -79,7 +81,7 @@ class Image:
         """Return the image with the file itself."""
         return replace(self, content=self.firmware.image.read_bytes())
 
-    def here(self, spec: BoardSpec) -> Firmware:
+    def here(self, spec: BoardSpec) -> BuiltFirmware:
         """Return the firmware with an image of this machine."""
         name = self.firmware.image.name
         cache = Cache()
@@ -214,10 +216,10 @@ def is_boards_fault(error: BoardprofError) -> bool:
     return isinstance(error, _OF_THE_BOARD) and not isinstance(error, RpcError)
 
 
-def _flash_unless_there(firmware: Firmware, port: str) -> None:
+def _flash_unless_there(firmware: BuiltFirmware, port: str) -> None:
     """Flash a board that runs other firmware, or none that answers."""
     try:
-        firmware.open(port).close()
+        open_firmware(firmware, Connection(port)).close()
     except (BuildMismatchError, BoardTimeoutError, LinkError):
         flash(firmware.board, firmware.image, port)
 
@@ -257,7 +259,7 @@ def fault_of(board: FleetBoard) -> str | None:
                 firmware = build(spec, proof_sources(spec))
                 if port is not None:
                     flash(spec, firmware.image, port)
-                with firmware.open(port) as opened:
+                with open_firmware(firmware, Connection(port)) as opened:
                     found = [f for f in check_board(opened) if f.verdict == PROOF_FAILED]
                 return finding_text(found[0]) if found else None
             from boardprof.measure.connect import connect

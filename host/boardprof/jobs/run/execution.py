@@ -35,7 +35,7 @@ from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import Profile
 from boardprof.results.report.report import Report
-from boardprof.target.build.firmware import Firmware
+from boardprof.target.build.firmware import BuiltFirmware
 from boardprof.target.descriptions.board import BoardSpec, check_recordable
 
 _OF_THE_BOARD = (BoardTimeoutError, DeviceEndedError, DeviceResetError)
@@ -59,7 +59,7 @@ class Listener:
 
 
 def results(
-    spec: BoardSpec, plan: Plan, listener: Listener, *, firmware: Firmware | None = None
+    spec: BoardSpec, plan: Plan, listener: Listener, *, firmware: BuiltFirmware | None = None
 ) -> Generator[Measurement | BoardprofError, None, None]:
     """Yield the result of each function as it arrives.
 
@@ -111,7 +111,7 @@ def _check_probe(plan: Plan) -> None:
             probe.run("version")
 
 
-def firmware_of(spec: BoardSpec, plan: Plan, listener: Listener) -> Firmware | None:
+def firmware_of(spec: BoardSpec, plan: Plan, listener: Listener) -> BuiltFirmware | None:
     """Build a plan's firmware, and flash what it names; None if the board has its own."""
     firmware = None
     if plan.path is not None:
@@ -137,7 +137,9 @@ def firmware_of(spec: BoardSpec, plan: Plan, listener: Listener) -> Firmware | N
     return firmware
 
 
-def connected(spec: BoardSpec, plan: Plan, firmware: Firmware | None, listener: Listener) -> Board:
+def connected(
+    spec: BoardSpec, plan: Plan, firmware: BuiltFirmware | None, listener: Listener
+) -> Board:
     """Start a plan's board, or connect to it."""
     connection = replace(plan.connection, on_console=listener.on_console, on_note=listener.on_note)
     with _after_flash(plan):
@@ -251,18 +253,18 @@ def run_plan(plan: Plan, listener: Listener) -> Outcome:
     wanted = WantedMetrics(plan.metrics, len(specs))
     settings = with_each_setting(replace(plan, data=data, wanted=wanted))
     listener = replace(listener, on_note=once(listener.on_note))
-    findings = Findings(names)
+    found = RunResults(names)
     interrupted = False
     try:
         for spec, setting in itertools.product(specs, settings):
             flags = None if plan.sweep is None else setting.code.cflags
-            findings.take(results(spec, setting, listener), spec.name, flags)
+            found.take(results(spec, setting, listener), spec.name, flags)
     except KeyboardInterrupt:
-        if not findings.measurements:
+        if not found.measurements:
             raise
         interrupted = True
-    failures = wanted.failures(findings.failures, listener.on_note)
-    findings.name_places()
+    failures = wanted.failures(found.failures, listener.on_note)
+    found.name_places()
     missing, wrong = [], []
     for failure in failures:
         line = failure.message.partition("\n")[0]
@@ -273,9 +275,9 @@ def run_plan(plan: Plan, listener: Listener) -> Outcome:
     missing += wanted.left_out()
     missing += ["the rest, after it was interrupted"] if interrupted else []
     report = None
-    if findings.measurements:
+    if found.measurements:
         swept = plan.sweep is not None
-        report = assemble(findings.measurements, swept=swept, missing=missing, wrong=wrong)
+        report = assemble(found.measurements, swept=swept, missing=missing, wrong=wrong)
     return Outcome(report, tuple(failures), interrupted)
 
 
@@ -317,7 +319,7 @@ class _Failure:
             self.error.message = f"{where[0].upper()}{where[1:]}: {self.error.message}"
 
 
-class Findings:
+class RunResults:
     """The results of a plan so far, which later failures do not remove."""
 
     def __init__(self, boards: Sequence[str]) -> None:

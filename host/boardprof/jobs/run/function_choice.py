@@ -12,7 +12,7 @@ from boardprof.measure.session.board import Board
 from boardprof.target.arguments.binding import referred
 from boardprof.target.arguments.signature import Signature, in_order, parse_signature
 from boardprof.target.build.build_errors import source_hint
-from boardprof.target.build.firmware import Firmware
+from boardprof.target.build.firmware import BuiltFirmware
 from boardprof.target.cfunction import CHAR, CFunction, Struct, signature
 
 Note = Callable[[str], None]
@@ -28,7 +28,7 @@ def check_early(functions: Sequence[CFunction], plan: Plan) -> None:
 
 
 def chosen_functions(
-    board: Board, plan: Plan, firmware: Firmware | None, on_note: Note
+    board: Board, plan: Plan, firmware: BuiltFirmware | None, on_note: Note
 ) -> list[str]:
     """Return the functions to measure, in the board's order."""
     chosen = _chosen(board, plan, firmware, on_note)
@@ -36,7 +36,7 @@ def chosen_functions(
     return chosen
 
 
-def _chosen(board: Board, plan: Plan, firmware: Firmware | None, on_note: Note) -> list[str]:
+def _chosen(board: Board, plan: Plan, firmware: BuiltFirmware | None, on_note: Note) -> list[str]:
     infos = {f.name: f for f in board.dictionary.user_functions if f.measurable}
     reasons = {f.name: f.reason for f in firmware.functions if f.reason} if firmware else {}
     if plan.function != ALL:
@@ -120,7 +120,7 @@ def _call_of(name: str, parsed: Signature, plan: Plan) -> str:
     )
 
 
-def wrapper_hint(firmware: Firmware | None, function: str) -> str | None:
+def wrapper_hint(firmware: BuiltFirmware | None, function: str) -> str | None:
     """Return a hint with the source of a function that can be called; None if there is none."""
     known = firmware.functions if firmware is not None else ()
     fn = next((each for each in known if each.name == function), None)
@@ -139,7 +139,7 @@ def _check_mangled(function: str, reasons: Mapping[str, str]) -> None:
             raise UsageError(f"{function} cannot be called over the wire: {reason}.")
 
 
-def _check_hidden(plan: Plan, firmware: Firmware | None) -> None:
+def _check_hidden(plan: Plan, firmware: BuiltFirmware | None) -> None:
     """Check that a function is not main and can be called from outside its file."""
     if firmware is None:
         return
@@ -164,7 +164,7 @@ def _check_hidden(plan: Plan, firmware: Firmware | None) -> None:
         )
 
 
-def _why_nothing(plan: Plan, firmware: Firmware) -> tuple[list[str], str, str | None]:
+def _why_nothing(plan: Plan, firmware: BuiltFirmware) -> tuple[list[str], str, str | None]:
     """Explain why sources offer no function: their static ones, the reason if known, a hint."""
     from boardprof.target.build.functions import discarded_functions  # later: only errors need it
 
@@ -184,7 +184,7 @@ def _why_nothing(plan: Plan, firmware: Firmware) -> tuple[list[str], str, str | 
 
 
 def _note_hooks(
-    names: Sequence[str], board: Board, plan: Plan, firmware: Firmware | None, on_note: Note
+    names: Sequence[str], board: Board, plan: Plan, firmware: BuiltFirmware | None, on_note: Note
 ) -> None:
     """Note functions that have the name of a set-up or a check, but cannot be one."""
     others = {f.name for f in board.dictionary.user_functions}
@@ -211,7 +211,7 @@ def _note_hooks(
             on_note(f"{other} is not run for {name}: {why}")
 
 
-def _is_static(name: str, plan: Plan, firmware: Firmware) -> bool:
+def _is_static(name: str, plan: Plan, firmware: BuiltFirmware) -> bool:
     """Tell whether a function exists only as a static one, which compilers discard if unused."""
     if name in firmware.hidden:
         return True

@@ -20,7 +20,7 @@ from boardprof.results.probes.figures import Interval, Intervals
 from boardprof.results.probes.run import ProbeRun
 
 if TYPE_CHECKING:
-    from boardprof.target.build.firmware import Firmware
+    from boardprof.target.build.firmware import BuiltFirmware
 
 _AT_ONCE_S = 0.1
 """How long the stream is waited for, before progress is shown."""
@@ -47,7 +47,7 @@ class RecordingPlan:
 
 
 @contextmanager
-def board_of(plan: Plan, listener: Listener) -> Iterator[tuple[Board, Firmware | None]]:
+def board_of(plan: Plan, listener: Listener) -> Iterator[tuple[Board, BuiltFirmware | None]]:
     """Build, flash and connect the one board of a plan."""
     specs = boards_of(plan)
     if len(specs) != 1:
@@ -99,7 +99,7 @@ def _call(
     recorder: ProbeRecorder,
 ) -> None:
     function = board.functions[name]
-    show = _Shown(recorder)
+    show = _SpeedLine(recorder)
     values = plan.data.values(function, board.memory.size)
     for done in range(wanted.calls):
         function(**values)
@@ -108,7 +108,7 @@ def _call(
 
 
 def _wait(time_s: float | None, recorder: ProbeRecorder) -> None:
-    show = _Shown(recorder)
+    show = _SpeedLine(recorder)
     began_s = heard_s = time.monotonic()
     received = 0
     while True:
@@ -129,7 +129,7 @@ def _wait(time_s: float | None, recorder: ProbeRecorder) -> None:
         show(int(passed_s), whole)
 
 
-class _Shown:
+class _SpeedLine:
     """Shows how fast events come, and how many were dropped."""
 
     def __init__(self, recorder: ProbeRecorder) -> None:

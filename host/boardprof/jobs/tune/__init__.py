@@ -3,7 +3,7 @@
 
 ::
 
-    from boardprof.jobs.tune import Candidate, Runner
+    from boardprof.tune import Candidate, Runner
 
     runner = Runner("ibex-rtl", {"a": a, "b": b, "c": c}, function="matmul", expect={"c": a @ b})
     tiles = [Candidate("matmul.c", defines={"TILE": n}) for n in (1, 2, 4, 8)]

@@ -111,8 +111,8 @@ SHORT_NAMES = {
 """Short names of metrics, for constraints and goals."""
 
 FORMAT = 2
-"""Results of other formats are measured again: until 1, they could have too low times, and errors
-that were due to other candidates in the image."""
+"""Part of the keys of results: until 1, they could have too low times, and errors that were due to
+other candidates in the image."""
 
 
 def error_number(error: BoardprofError) -> MeasureError:
@@ -195,7 +195,6 @@ def _broken(
 def result_to_text(result: MeasureResult) -> str:
     """Return a result as JSON, without outputs."""
     data: dict[str, Any] = {
-        "format": FORMAT,
         "costs": result.costs,
         "error_no": result.error_no,
         "timestamp": result.timestamp,
@@ -207,11 +206,9 @@ def result_to_text(result: MeasureResult) -> str:
     return json.dumps(data)
 
 
-def result_from_text(text: str) -> MeasureResult | None:
-    """Return the result that `result_to_text` wrote. None if another version wrote it."""
+def result_from_text(text: str) -> MeasureResult:
+    """Return the result that `result_to_text` wrote."""
     data = json.loads(text)
-    if data.get("format") != FORMAT:
-        return None
     error = data.get("error")
     return MeasureResult(
         tuple(data["costs"]),

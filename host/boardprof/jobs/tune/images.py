@@ -18,7 +18,7 @@ from typing import Self
 from boardprof.base.errors import BoardprofError, BuildError, MissingToolError, UsageError
 from boardprof.jobs.tune.candidate import FLASH, RAM, Candidate
 from boardprof.target.build.build_options import BuildOptions
-from boardprof.target.build.firmware import Firmware, sizes_of
+from boardprof.target.build.firmware import BuiltFirmware, sizes_of
 from boardprof.target.build.versions import Version, VersionBuilder
 from boardprof.target.toolchain.cache import FileHashes
 
@@ -62,7 +62,7 @@ class Job:
 class Batch:
     """The candidates of one image, and those that need none."""
 
-    image: Firmware | Path | None = None  # None if none of its candidates can be measured
+    image: BuiltFirmware | Path | None = None  # None if none of its candidates can be measured
     jobs: Sequence[Job] = ()
     failed: Sequence[Job] = ()  # candidates that have an error already
     repeated: Sequence[Job] = ()  # candidates whose key was seen before
@@ -199,7 +199,7 @@ class ImageFactory:
         return [Batch(firmware, [job for job in jobs if job.error is None], failed)]
 
 
-def _missing(job: Job, firmware: Firmware) -> BuildError | None:
+def _missing(job: Job, firmware: BuiltFirmware) -> BuildError | None:
     """Return an error if a function was left out of an image."""
     assert job.version is not None
     symbol = firmware.missing.get(job.version.name)

@@ -46,7 +46,7 @@ from boardprof.results.history.report_lookup import history_place, user_history
 from boardprof.results.report.measure_result import MeasureError, MeasureResult
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.builder import link_objects
-from boardprof.target.build.firmware import Firmware
+from boardprof.target.build.firmware import BuiltFirmware
 from boardprof.target.build.flash import after_flash, check_flashable, flash
 from boardprof.target.build.versions import VersionBuilder
 from boardprof.target.descriptions.board import BoardSpec, board_spec
@@ -255,7 +255,7 @@ class Runner:
         if self._history is not None and new:
             for key, text in self._history.results(new).items():
                 result = result_from_text(text)
-                if result is not None and self._is_valid(result):
+                if self._is_valid(result):
                     self._known[key] = result
         return {key for key in keys if key in self._known}
 
@@ -352,12 +352,12 @@ class Runner:
                 raise error from None
             self._starts = True
 
-    def _open(self, image: Firmware | Path) -> Board:
-        path = image.image if isinstance(image, Firmware) else image
+    def _open(self, image: BuiltFirmware | Path) -> Board:
+        path = image.image if isinstance(image, BuiltFirmware) else image
         if self._connection.port is not None:
             flash(self.spec, path, self._connection.port, on_command=self._verbose)
         with after_flash():
-            if isinstance(image, Firmware):
+            if isinstance(image, BuiltFirmware):
                 return open_firmware(image, self._connection)
             return connect_by(self._connection, self.spec, path)
 

@@ -15,7 +15,7 @@ from boardprof.measure.sampling.passes import Rounds
 from boardprof.measure.sampling.placement import Placement
 from boardprof.measure.session.board import Board
 from boardprof.results.report.measurement import Measurement
-from boardprof.target.descriptions.events_and_formulas import KnownWork
+from boardprof.target.descriptions.tables import KnownWork
 
 OK, FAILED, UNSUPPORTED, SKIPPED = "ok", "failed", "unsupported", "not proven"
 

@@ -19,8 +19,7 @@ from boardprof.results.report.profile import (
     Site,
     Symbol,
 )
-from boardprof.target.elf.binutils import demangled, frames_at
-from boardprof.target.elf.symbol_table import CodeRange, SymbolTable
+from boardprof.target.elf.addresses import CodeRange, SymbolTable, demangled, frames_at
 
 CALL, INTERRUPTS, OTHER = 0, 1, 2
 """Paths of the call itself, of all handlers, and of what is beyond the limit of paths."""

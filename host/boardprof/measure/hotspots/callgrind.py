@@ -26,7 +26,7 @@ from boardprof.measure.hotspots.call_tree import (
     Cost,
 )
 from boardprof.target.descriptions.board import BoardSpec
-from boardprof.target.elf.symbol_table import CodeRange, SymbolTable
+from boardprof.target.elf.addresses import CodeRange, SymbolTable
 
 _WINDOW = "bp_window"
 _THUNK = "bp_thunk"

@@ -29,8 +29,8 @@ import msgpack
 from boardprof.base.errors import BoardError, UsageError
 from boardprof.measure.hotspots.call_tree import LONGEST_S, OnSamples, Samples
 from boardprof.measure.sampling.placement import Placement
+from boardprof.target.elf.addresses import SymbolTable
 from boardprof.target.elf.object_file import OBJECT, read_if_possible, symbols
-from boardprof.target.elf.symbol_table import SymbolTable
 from boardprof.wire.decode.dictionary import FunctionInfo
 from boardprof.wire.link.session import Session
 from boardprof_protocol.codes import BuiltIn

@@ -32,8 +32,7 @@ from boardprof.results.report.profile import Profile
 from boardprof.target.arguments.passing import copied_arguments
 from boardprof.target.descriptions.board import BoardSpec, check_recordable
 from boardprof.target.descriptions.launch import SimulatorSpec, filled
-from boardprof.target.elf.binutils import disassembly, objdump_of
-from boardprof.target.elf.symbol_table import SymbolTable, symbol_table
+from boardprof.target.elf.addresses import SymbolTable, disassembly, objdump_of, symbol_table
 from boardprof.target.toolchain.simulator import build_simulator
 
 _HALF_WORD = 2

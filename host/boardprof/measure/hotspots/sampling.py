@@ -34,8 +34,7 @@ from boardprof.results.report.profile import Profile, SampledCalls
 from boardprof.target.arguments.binding import Arguments
 from boardprof.target.arguments.passing import Block
 from boardprof.target.descriptions.board import board_spec, find_boards
-from boardprof.target.elf.binutils import disassembly, objdump_of
-from boardprof.target.elf.symbol_table import SymbolTable, symbol_table
+from boardprof.target.elf.addresses import SymbolTable, disassembly, objdump_of, symbol_table
 from boardprof.wire.decode.dictionary import FunctionInfo
 from boardprof_protocol.codes import ErrorCode
 from boardprof_protocol.sampling import sample_layout

@@ -36,9 +36,8 @@ from boardprof.results.report.report import Report
 from boardprof.target.arguments.dtypes import Dtypes
 from boardprof.target.cfunction import CFunction
 from boardprof.target.descriptions.board import BoardSpec
-from boardprof.target.elf.binutils import locate
+from boardprof.target.elf.addresses import anchored_symbols, locate
 from boardprof.target.elf.identity import compilers_of
-from boardprof.target.elf.symbol_table import anchored_symbols
 from boardprof.target.toolchain.cobs_in_c import load_codec
 from boardprof.wire.decode.clock import ClockFit
 from boardprof.wire.decode.dictionary import Dictionary

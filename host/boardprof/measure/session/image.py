@@ -16,7 +16,7 @@ from boardprof.base.errors import BoardprofError, BuildMismatchError, DeviceFaul
 from boardprof.results.report.measurement import Device, Stack
 from boardprof.results.report.source_place import SourcePlace, place_of_line, source_place
 from boardprof.target.cfunction import CFunction
-from boardprof.target.elf.binutils import definition
+from boardprof.target.elf.addresses import definition
 from boardprof.target.elf.identity import build_id_of
 from boardprof.target.elf.stack_need import ImageStack, StackNeed, image_stack
 from boardprof.target.toolchain.cache import Cache, FileHashes, digest

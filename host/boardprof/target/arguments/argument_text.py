@@ -68,7 +68,9 @@ class ArgumentText:
                 return None
             is_quoted = self.text.startswith('"')
             if pointer.element == CHAR or (is_quoted and pointer.element_size == 1):
-                return _text(unquoted(self.text), pointer)
+                text = unquoted(self.text)
+                is_read = pointer.const and pointer.element == CHAR
+                return text if is_read else bytearray(text.encode() + b"\0")
             raise UsageError(
                 f"{self.name}={self.text} is not an array; the parameter's type is {pointer.text}.",
                 hint=_forms(self.name, pointer),
@@ -123,13 +125,6 @@ class ArgumentText:
         return raw.view(element_dtype(pointer.element)).copy()
 
 
-def _text(text: str, pointer: Pointer) -> object:
-    """Return a text for a pointer to characters or bytes, with the zero that ends it."""
-    if pointer.const and pointer.element == CHAR:
-        return text
-    return bytearray(text.encode() + b"\0")
-
-
 def _forms(name: str, pointer: Pointer) -> str:
     """Return the forms in which an array for a parameter can be written."""
     match pointer.element:
@@ -174,7 +169,9 @@ def read_argument(name: str, text: str) -> ArgumentText:
     """Parse a value of the command line and read its file, if it names one."""
     if len(text) > 1 and text[0] == text[-1] == '"':
         return ArgumentText(name, text)
-    head, suffix = _split_suffix(text)
+    head, colon, suffix = text.rpartition(":")
+    if not colon or suffix not in _SUFFIXES:
+        head, suffix = text, ""
     if text.startswith("@"):
         path = head[1:]
         kind = Path(path).suffix.lower()
@@ -188,11 +185,6 @@ def read_argument(name: str, text: str) -> ArgumentText:
         return ArgumentText(name, text, array, is_raw, suffix=suffix)
     made = array_text(f"{name}={text}", head, has_suffix=bool(suffix) or text == "out")
     return ArgumentText(name, text, made=made, suffix="out" if text == "out" else suffix)
-
-
-def _split_suffix(text: str) -> tuple[str, str]:
-    head, colon, suffix = text.rpartition(":")
-    return (head, suffix) if colon and suffix in _SUFFIXES else (text, "")
 
 
 def load_array(path: str | Path, what: str, hint: str = _WRITERS) -> npt.NDArray[Any]:

@@ -129,7 +129,10 @@ class ArrayArgument:
             array.reshape(-1).view(np.uint8)[:] = np.frombuffer(content, np.uint8)
         else:
             array[...] = received
-        self._update_origins()
+        for index, origin in enumerate(self.origins):
+            members = self.members(index)
+            origin.clear()
+            origin.update(members)
         return received.astype(received.dtype.newbyteorder("="))
 
     def _with_pointers(self, content: bytes) -> bytes:
@@ -158,12 +161,6 @@ class ArrayArgument:
             origin = None if found is None else found.origin
             _put(members, path, given[0].value if is_same else found if origin is None else origin)
         return members
-
-    def _update_origins(self) -> None:
-        for index, origin in enumerate(self.origins):
-            members = self.members(index)
-            origin.clear()
-            origin.update(members)
 
 
 def array_argument(

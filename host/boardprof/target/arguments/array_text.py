@@ -209,7 +209,9 @@ def array_text(where: str, text: str, *, has_suffix: bool) -> ArrayText | None:
         near = _proposal(words[0], _CONTENTS)
         raise UsageError(f"{where}: {words[0]!r} is not a content{near}", hint=_FORMS)
     shape = _shape(where, match["shape"])
-    type_name = _long_name(match["dtype"])
+    type_name = match["dtype"]
+    if short := re.fullmatch(_SHORT_NAME, type_name):
+        type_name = _KINDS[short["kind"]] + short["bits"]
     if type_name not in _NAMES and re.fullmatch(_LIKE_A_NUMBER, type_name):
         raise _no_type(where, type_name)
     made = ArrayText(type_name, shape, words[0])
@@ -234,11 +236,6 @@ def _no_type(where: str, name: str, pointer: Pointer | None = None) -> UsageErro
 def _proposal(name: str, known: Iterable[str]) -> str:
     nearest = UnknownNameError.nearest(name, known)
     return "." if nearest is None else f"; did you mean {nearest!r}?"
-
-
-def _long_name(name: str) -> str:
-    short = re.fullmatch(_SHORT_NAME, name)
-    return _KINDS[short["kind"]] + short["bits"] if short else name
 
 
 def _shape(where: str, shape: str) -> tuple[int, ...]:

@@ -6,12 +6,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.target.cfunction import CHAR, SCALARS, CFunction, Field, Pointer, Scalar, Struct
+from boardprof.target.cfunction import CHAR, SCALARS, CFunction, Pointer, Scalar, Struct
 
 if TYPE_CHECKING:  # numpy takes a while to import: only calls with arrays need it
     import numpy as np
@@ -44,7 +43,7 @@ def struct_dtype(struct: Struct, order: ByteOrder = "little") -> np.dtype[Any]:
     """
     import numpy as np
 
-    fields = list(_named(struct))
+    fields = struct.named_fields
     if not fields or struct.has_bits or len({field.name for field in fields}) < len(fields):
         return np.dtype(f"V{struct.size}")
     # Cast, because numpy's annotations of this form ask for more than needed.
@@ -55,16 +54,6 @@ def struct_dtype(struct: Struct, order: ByteOrder = "little") -> np.dtype[Any]:
         "itemsize": struct.size,
     }
     return cast("np.dtype[Any]", np.dtype(layout))
-
-
-def _named(struct: Struct) -> Iterator[Field]:
-    """Yield the members that C can name; an anonymous member without known fields has none."""
-    for field in struct.fields:
-        if field.name:
-            yield field
-        elif isinstance(field.type, Struct):
-            for inner in _named(field.type):
-                yield replace(inner, offset=field.offset + inner.offset)
 
 
 def type_and_shape(array: npt.NDArray[Any]) -> str:

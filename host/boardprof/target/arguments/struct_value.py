@@ -12,6 +12,7 @@ import re
 import struct as packing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Literal, NamedTuple
 
 from boardprof.base.errors import UnknownNameError, UsageError
@@ -77,16 +78,16 @@ class _Writer:
     def members(self, struct: Struct, at: int, values: object, name: str) -> None:
         if not isinstance(values, Mapping):
             raise UsageError(f"{self._where}: {name} is a struct.", hint=f"{name}={{NAME=NUMBER}}")
-        known = dict(_named(struct))
+        known = {field.name: field for field in struct.named_fields}
         for member, value in values.items():
             if member not in known:
                 place = f"in {self._where}"
                 raise UnknownNameError(f"member of {name}", member, list(known), where=place)
-            offset, field = known[member]
+            field = known[member]
             if field.bits:
-                self._bits(field, at + offset, value, member)
+                self._bits(field, at, value, member)
             else:
-                self._value(field.type, at + offset + field.offset, field.shape, value, member)
+                self._value(field.type, at + field.offset, field.shape, value, member)
 
     def _value(
         self,
@@ -196,23 +197,18 @@ def unquoted(text: str) -> str:
 def members_of(content: bytes, struct: Struct, order: ByteOrder = "little") -> dict[str, Any]:
     """Return the members of a struct by name; pointers are None."""
     found: dict[str, Any] = {}
-    for name, (offset, field) in _named(struct):
-        if field.bits:
-            begin, end, shift = _bit_place(field, order)
-            whole = int.from_bytes(content[offset + begin : offset + end], order)
-            number = whole >> shift & (1 << field.bits) - 1
-            low, high = bit_limits(field.type, field.bits)
-            found[name] = (
-                bool(number)
-                if high == 1
-                and not low
-                and field.type.size == 1
-                and (isinstance(field.type, Scalar) and field.type.text == "bool")
-                else number - (1 << field.bits) * (number > high)
-            )
+    for field in struct.named_fields:
+        kind, name = field.type, field.name
+        if not field.bits:
+            found[name] = _read(content, field.offset, kind, field.shape, order)
+            continue
+        begin, end, shift = _bit_place(field, order)
+        number = int.from_bytes(content[begin:end], order) >> shift & (1 << field.bits) - 1
+        if isinstance(kind, Scalar) and kind.text == "bool" and field.bits == 1:
+            found[name] = bool(number)
         else:
-            at = offset + field.offset
-            found[name] = _read(content, at, field.type, field.shape, order)
+            _, high = bit_limits(kind, field.bits)
+            found[name] = number - (1 << field.bits) * (number > high)
     return found
 
 
@@ -286,18 +282,6 @@ def _bit_place(field: Field, order: ByteOrder) -> tuple[int, int, int]:
     return begin, end, 8 * end - field.first_bit - field.bits
 
 
-def _named(struct: Struct) -> list[tuple[str, tuple[int, Field]]]:
-    """Return the members that C can name, with the offset of the anonymous struct around them."""
-    found: list[tuple[str, tuple[int, Field]]] = []
-    for field in struct.fields:
-        if field.name:
-            found.append((field.name, (0, field)))
-        elif isinstance(field.type, Struct):
-            inner = _named(field.type)
-            found += [(name, (field.offset + at, each)) for name, (at, each) in inner]
-    return found
-
-
 Path = tuple[str | int, ...]
 """How to reach a member: names of members and indices of arrays."""
 
@@ -310,18 +294,10 @@ def pointer_paths(struct: Struct) -> dict[int, Path]:
         if isinstance(kind, Pointer):
             paths.setdefault(at, path)
         elif isinstance(kind, Struct):
-            for member, (offset, field) in _named(kind):
-                for i in range(math.prod(field.shape)):
-                    own = (*path, member, *_indices(i, field.shape))
-                    add(field.type, at + offset + field.offset + i * field.type.size, own)
+            for field in kind.named_fields:
+                for i, indices in enumerate(product(*map(range, field.shape))):
+                    own = (*path, field.name, *indices)
+                    add(field.type, at + field.offset + i * field.type.size, own)
 
     add(struct, 0, ())
     return paths
-
-
-def _indices(number: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    indices: list[int] = []
-    for count in reversed(shape):
-        number, index = divmod(number, count)
-        indices.insert(0, index)
-    return tuple(indices)

@@ -13,7 +13,7 @@ from boardprof.base.errors import BuildError, MissingToolError
 from boardprof.target.build.build_options import UserFlags, linker_files
 from boardprof.target.build.sources import Libc
 from boardprof.target.descriptions.board import BoardSpec
-from boardprof.target.descriptions.build_and_guard import agent_options
+from boardprof.target.descriptions.tables import agent_options
 from boardprof.target.elf.object_file import is_library
 from boardprof.target.toolchain.compiler import LinkFailure, Object
 

@@ -28,7 +28,7 @@ from boardprof.target.build.build_options import (
     user_flags,
     with_copies,
 )
-from boardprof.target.build.firmware import Firmware
+from boardprof.target.build.firmware import BuiltFirmware
 from boardprof.target.build.functions import agent_mtu, check_kept, read_functions
 from boardprof.target.build.glue import table_source
 from boardprof.target.build.linking import Linker, check_constructors, link_without_missing
@@ -74,7 +74,7 @@ def build(
     options: BuildOptions = _DEFAULT,
     *,
     verbose: Callable[[str], None] | None = None,
-) -> Firmware:
+) -> BuiltFirmware:
     """Build firmware for a board; whatever is in the cache is not built again.
 
     Further sources in ``options`` come after ``sources``. With ``-flto`` the build id depends on
@@ -90,7 +90,7 @@ def begin_build(
     options: BuildOptions,
     *,
     verbose: Callable[[str], None] | None = None,
-) -> AbstractContextManager[tuple[list[CFunction], Callable[[], Firmware]]]:
+) -> AbstractContextManager[tuple[list[CFunction], Callable[[], BuiltFirmware]]]:
     """Begin a build; give the user's functions as soon as their code is compiled.
 
     The second value finishes the build, which may take long. Use it with ``with``: an error in the
@@ -117,7 +117,7 @@ def link_objects(
     *,
     cplusplus: bool = False,
     verbose: Callable[[str], None] | None = None,
-) -> Firmware:
+) -> BuiltFirmware:
     """Link objects whose functions are known with the agent.
 
     Their global names must not be those of functions that the agent calls.
@@ -209,7 +209,7 @@ class _Build:
         return [user_unit(self._spec, file, self._flags, cflags) for file in self._sources.files]
 
     @contextmanager
-    def begin(self) -> Iterator[tuple[list[CFunction], Callable[[], Firmware]]]:
+    def begin(self) -> Iterator[tuple[list[CFunction], Callable[[], BuiltFirmware]]]:
         runtime, user = agent_units(self._spec), self._user_units()
         given = self._sources
         with ExitStack() as compiling:
@@ -224,7 +224,7 @@ class _Build:
             functions, unseen = self._functions([*objects, *archives])
             hidden = {name: source for name, source, _ in unseen}
 
-            def finish() -> Firmware:
+            def finish() -> BuiltFirmware:
                 agent = of_agent()
                 compiling.close()
                 names, elsewhere = [fn.name for fn in functions], [*given.objects, *given.archives]
@@ -240,7 +240,7 @@ class _Build:
 
             yield functions, finish
 
-    def link(self, objects: Sequence[Object], functions: Sequence[CFunction]) -> Firmware:
+    def link(self, objects: Sequence[Object], functions: Sequence[CFunction]) -> BuiltFirmware:
         """Link compiled objects, whose functions are known."""
         runtime = agent_units(self._spec)
         with self._compiling([], runtime) as (_, of_agent):
@@ -257,7 +257,7 @@ class _Build:
         units: Sequence[Unit],
         hidden: Mapping[str, str],
         named: Sequence[Object] | None = None,
-    ) -> Firmware:
+    ) -> BuiltFirmware:
         """Link the agent and the user's code; the firmware says nothing yet on their compilers.
 
         ``named``: what may have names of functions that the agent calls; None for all of it.
@@ -268,8 +268,29 @@ class _Build:
         inputs = {**link_inputs(self._spec), **digests(linker_files(self._flags.linker))}
         theirs = [*objects, *archives]
         build_id = self._build_id(units, [*agent, *theirs], inputs)
-        named = theirs if named is None else named
-        link = self._link_step(agent, objects, archives, fallback, inputs, hidden, build_id, named)
+        taken = linked_libraries(self._flags.linker)
+        parts = (part for path in taken for part in thin_members(path))
+        every = [*(theirs if named is None else named), *parts]
+        names = names_to_change(self._cache, agent, every, self._flags.lto)
+        copies = renamed_libraries(self._cc, self._cache, taken, names)
+        linker = Linker(
+            self._spec,
+            self._cc,
+            self._cache,
+            replace(self._flags, linker=with_copies(self._flags.linker, copies)),
+            self._linked_libc,
+            "c++" in self._compilers,
+            fallback,
+            self._no_libc(),
+        )
+        before = [*agent, *renamed(self._cc, objects, names)]
+        libraries = renamed(self._cc, archives, names)
+
+        def link(offered: Sequence[CFunction]) -> tuple[Path, str | None]:
+            tables = [self._cc.compile(self._table(offered, build_id))]
+            linked = [*before, *renamed(self._cc, tables, names)]
+            return linker.link(linked, libraries, digest(inputs), hidden)
+
         paths = [each.path for each in theirs]
         (image, libc), offered, missing = link_without_missing(
             self._cache, functions, paths, build_id, link
@@ -279,7 +300,7 @@ class _Build:
         commands = [tuple(c) for each in self._all_compilers() for c in each.commands]
         if commands:  # or the cache has not grown
             prune(self._cache.root)
-        return Firmware(
+        return BuiltFirmware(
             image,
             build_id,
             tuple(offered),
@@ -289,47 +310,6 @@ class _Build:
             libc,
             missing=missing,
         )
-
-    def _link_step(
-        self,
-        agent: Sequence[Object],
-        objects: Sequence[Object],
-        archives: Sequence[Object],
-        fallback: Object | None,
-        inputs: Mapping[str, str | None],
-        hidden: Mapping[str, str],
-        build_id: bytes,
-        named: Sequence[Object],
-    ) -> Callable[[Sequence[CFunction]], tuple[Path, str | None]]:
-        """Return a function that links the agent and the user's code with a table of functions.
-
-        The user's functions that have names of the agent's are renamed first.
-        """
-        taken = linked_libraries(self._flags.linker)
-        every = [*named, *(part for path in taken for part in thin_members(path))]
-        names = names_to_change(self._cache, agent, every, self._flags.lto)
-        copies = renamed_libraries(self._cc, self._cache, taken, names)
-        flags = replace(self._flags, linker=with_copies(self._flags.linker, copies))
-        cplusplus = "c++" in self._compilers
-        linker = Linker(
-            self._spec,
-            self._cc,
-            self._cache,
-            flags,
-            self._linked_libc,
-            cplusplus,
-            fallback,
-            self._no_libc(),
-        )
-        users = renamed(self._cc, objects, names)
-        libraries = renamed(self._cc, archives, names)
-
-        def link(offered: Sequence[CFunction]) -> tuple[Path, str | None]:
-            table = self._cc.compile(self._table(offered, build_id))
-            tables = renamed(self._cc, [table], names)
-            return linker.link([*agent, *users, *tables], libraries, digest(inputs), hidden)
-
-        return link
 
     def _no_libc(self) -> str | None:
         """Return a hint on how to link a C library. None if the board has none."""

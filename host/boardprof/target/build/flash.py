@@ -28,7 +28,7 @@ from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.descriptions.launch import DEFAULT_BAUD, FlashSpec, filled
 from boardprof.target.toolchain.cache import Cache
 from boardprof.target.toolchain.compiler import Compiler
-from boardprof.target.toolchain.tools import end_with_children, later_interrupts
+from boardprof.target.toolchain.tools import ended
 from boardprof.wire.transport.keyed import KEY_VARIABLE
 from boardprof.wire.transport.serial import connect_serial
 
@@ -146,28 +146,14 @@ def _run(spec: BoardSpec, how: FlashSpec, command: list[str], output: int | None
     # The key is for agents, not for the tool.
     environment = {name: value for name, value in os.environ.items() if name != KEY_VARIABLE}
     with tempfile.TemporaryFile() as kept:
-        process: subprocess.Popen[bytes] | None = None
         code: int | None = None
         try:
-            # In a new session, so that the tool's children can be ended with it. Without
-            # `with`, which would wait for its end without a deadline.
-            with later_interrupts():
-                process = subprocess.Popen(
-                    [place, *command[1:]],
-                    cwd=spec.folder,
-                    env=environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=kept if output is None else output,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                code = process.wait(how.timeout_s)
+            whole, to = [place, *command[1:]], kept.fileno() if output is None else output
+            code = ended(whole, spec.folder, environment, how.timeout_s, output=to).returncode
+        except subprocess.TimeoutExpired:
+            pass
         except OSError as error:
             raise BoardError(f"{tool} cannot be started: {error.strerror}.") from error
-        finally:
-            if process is not None and process.poll() is None:  # also when we are interrupted
-                end_with_children(process)
         kept.seek(0)
         written = kept.read().decode(errors="replace").rstrip()
     shown = f"\n{written}" if written else ""

@@ -36,7 +36,7 @@ from boardprof.target.cfunction import (
     function_to_json,
 )
 from boardprof.target.descriptions.board import BoardSpec
-from boardprof.target.descriptions.build_and_guard import agent_options
+from boardprof.target.descriptions.tables import agent_options
 from boardprof.target.elf.object_file import global_functions, images, local_functions, read_image
 from boardprof.target.toolchain.cache import Cache, FileHashes, digest
 from boardprof.target.toolchain.compiler import Compiler, Object

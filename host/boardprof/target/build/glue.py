@@ -252,16 +252,13 @@ def _slot_size(fn: CFunction) -> int:
 
 
 def _struct(fn: CFunction) -> str:
-    fields = "".join(f"    {_declare(kind, name)};\n" for name, kind in _slots(fn))
+    kinds = [(kind.c_type.removesuffix(" *"), kind, name) for name, kind in _slots(fn)]
+    fields = "".join(f"    {c} {'*' * isinstance(k, Pointer)}{name};\n" for c, k, name in kinds)
     return (
         f"struct bp_slots_of_{fn.symbol} {{\n{fields}}};\n\n"
         f"_Static_assert(sizeof(struct bp_slots_of_{fn.symbol}) <= BP_CFG_SLOT_BYTES,\n"
         f'               "the arguments of {fn.name} do not fit: raise BP_CFG_SLOT_BYTES");\n'
     )
-
-
-def _declare(kind: CType, name: str) -> str:
-    return f"void *{name}" if isinstance(kind, Pointer) else f"{kind.c_type} {name}"
 
 
 def _passed(kind: CType | None, structs: Mapping[Struct, str]) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
@@ -21,13 +21,13 @@ from boardprof.base.resources import runtime_dir
 from boardprof.base.writing import unwritable
 from boardprof.target.build.glue import fit, table_source
 from boardprof.target.cfunction import CFunction
-from boardprof.target.descriptions.build_and_guard import agent_options
+from boardprof.target.descriptions.board import is_board_name
+from boardprof.target.descriptions.tables import agent_options
 from boardprof.target.elf.functions import functions, hidden_functions
 from boardprof.target.elf.object_file import OBJECT, images, read_image, symbols
 from boardprof.target.toolchain.cache import digest
 
 _MARK = "bp_function_of_"
-_BOARD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _COLLECTOR = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _MOST_COLLECTORS = 8
 
@@ -37,7 +37,8 @@ def registered(objects: Sequence[Path], config: Mapping[str, int] | None = None)
 
     ``config``: the agent's options that differ from the default, in lower case, without BP_CFG_.
     """
-    names = sorted({name for path in objects for name in _marks(path)})
+    every = (image for path in objects for image in images(path))
+    names = sorted({name for image in every for name in read_image(image, _marks)})
     if not names:
         raise BuildError(
             f"No function is registered in {_listed(objects)}.",
@@ -48,7 +49,8 @@ def registered(objects: Sequence[Path], config: Mapping[str, int] | None = None)
     defined = {fn.name: fn for fn in functions(objects)}
     found = []
     for name in names:
-        named = [defined[name]] if name in defined else _in_scope(name, defined.values())
+        in_scope = [fn for fn in defined.values() if fn.linkage and fn.name.endswith(f"::{name}")]
+        named = [defined[name]] if name in defined else in_scope
         if len(named) != 1:
             raise _missing(name, objects)
         fn = fit(
@@ -79,7 +81,7 @@ def project_table(
 
     ``also``: further objects and libraries that the build id covers.
     """
-    if not _BOARD.fullmatch(board):
+    if not is_board_name(board):
         raise UsageError(
             f"{board!r} is not a valid board name.",
             hint="use at most 63 letters, digits, '.', '_' and '-'",
@@ -130,23 +132,13 @@ def agent_config(defines: Sequence[str]) -> dict[str, int]:
     return config
 
 
-def _marks(path: Path) -> Iterator[str]:
-    """Yield the names that an object, or a library of objects, registers."""
-    for image in images(path):
-        yield from read_image(image, _marks_of)
-
-
-def _marks_of(elf: ELFFile) -> list[str]:
+def _marks(elf: ELFFile) -> list[str]:
+    """Return the names that an object registers."""
     return [
         symbol.name.removeprefix(_MARK)
         for symbol in symbols(elf)
         if symbol.name.startswith(_MARK) and symbol.kind == OBJECT
     ]
-
-
-def _in_scope(name: str, functions: Iterable[CFunction]) -> list[CFunction]:
-    """Return the functions of C++ with a name in a namespace or a class."""
-    return [fn for fn in functions if fn.linkage and fn.name.endswith(f"::{name}")]
 
 
 def _missing(name: str, objects: Sequence[Path]) -> BuildError:

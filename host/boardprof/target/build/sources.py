@@ -87,23 +87,17 @@ def find_sources(named: Sequence[str | Path]) -> Sources:
                     hint="known are .c, .cc, .cpp, .cxx, .S, .s, .o and .a",
                 )
             path = file.parent.resolve() / file.name
-            if kind not in ("object", "archive"):
-                _check_path(str(path))
+            if kind not in ("object", "archive") and "\n" in str(path):  # not for depfiles
+                raise UsageError(
+                    f"{str(path)!r} cannot be compiled: its path contains a line break.",
+                    hint="rename the file or its folder",
+                )
             found[path] = kind
     return Sources(
         tuple(f for f, kind in found.items() if kind in ("c", "c++", "assembler")),
         tuple(f for f, kind in found.items() if kind == "object"),
         tuple(f for f, kind in found.items() if kind == "archive"),
     )
-
-
-def _check_path(path: str) -> None:
-    """Refuse a path with a line break, which a depfile cannot express."""
-    if "\n" in path:
-        raise UsageError(
-            f"{path!r} cannot be compiled: its path contains a line break.",
-            hint="rename the file or its folder",
-        )
 
 
 def _in_folder(folder: Path) -> list[Path]:

@@ -18,7 +18,7 @@ from boardprof.base.errors import BuildError, UnknownNameError, UsageError
 from boardprof.target.build.build_errors import missing_header
 from boardprof.target.build.build_options import BuildOptions, user_flags
 from boardprof.target.build.builder import build, cxx_of, link_objects
-from boardprof.target.build.firmware import Firmware, sizes_of
+from boardprof.target.build.firmware import BuiltFirmware, sizes_of
 from boardprof.target.build.functions import fitted
 from boardprof.target.build.sources import (
     agent_units,
@@ -120,8 +120,9 @@ class VersionBuilder:
         flags, found = user_flags(options), find_sources(sources)
         cflags = None if self._libc is None else self._libc.cflags
         units = [user_unit(self.spec, file, flags, cflags) for file in found.files]
+        compilers = [self._cxx if language(file) == "c++" else self._cc for file in found.files]
         try:
-            compiled = [self._compiler(Path(unit.source)).compile(unit) for unit in units]
+            compiled = [cc.compile(unit) for cc, unit in zip(compilers, units, strict=True)]
         except BuildError as error:
             missing = missing_header(self.spec, error, self._libc)
             raise (missing or error) from error
@@ -146,7 +147,7 @@ class VersionBuilder:
         made = self._cc.edit(made, *_renaming(function, name), *self._alignment)
         return Version(function, name, code, made, tuple(sources), options, headers)
 
-    def link(self, versions: Sequence[Version]) -> Firmware:
+    def link(self, versions: Sequence[Version]) -> BuiltFirmware:
         """Link versions of different code; one that is built alone comes alone.
 
         Versions that need a symbol which is not defined are left out, as `Firmware.missing` says.
@@ -191,9 +192,6 @@ class VersionBuilder:
         if not self._cc.can_edit(_ALIGN):
             return []
         return [f"{_ALIGN}={section}={_ALIGNMENT}" for section in _ALIGNED]
-
-    def _compiler(self, source: Path) -> Compiler:
-        return self._cxx if language(source) == "c++" else self._cc
 
     @cached_property
     def _cxx(self) -> Compiler:

@@ -17,25 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.base.packages import brought
+from boardprof.base.packages import load_plugins
 from boardprof.base.resources import boards_dir
 from boardprof.base.toml_table import TomlTable
-from boardprof.target.descriptions.build_and_guard import (
-    BuildSpec,
-    GuardSpec,
-    read_build,
-    read_guard,
-)
-from boardprof.target.descriptions.events_and_formulas import (
-    DerivedSpec,
-    DoctorSpec,
-    check_formula,
-    check_names,
-    counted_names,
-    read_derived,
-    read_doctor,
-    read_events,
-)
 from boardprof.target.descriptions.launch import (
     DEFAULT_BAUD,
     FlashSpec,
@@ -44,6 +28,20 @@ from boardprof.target.descriptions.launch import (
     read_flash,
     read_launch,
     read_port,
+)
+from boardprof.target.descriptions.tables import (
+    BuildSpec,
+    DerivedSpec,
+    DoctorSpec,
+    GuardSpec,
+    check_formula,
+    check_names,
+    counted_names,
+    read_build,
+    read_derived,
+    read_doctor,
+    read_events,
+    read_guard,
 )
 
 BOARD_FILE = "board.toml"
@@ -285,7 +283,7 @@ def find_boards() -> dict[str, Path]:
     An entry point that cannot be used, or whose name is taken, is ignored with a warning.
     """
     boards = _own_boards()
-    for folder, place in brought("boards", "The board", _folder):
+    for folder, place in load_plugins("boards", "The board", _folder):
         if folder.name in boards:
             warnings.warn(
                 f"The board {folder.name!r} in {place} is ignored: "

@@ -88,7 +88,11 @@ def scalar(die: DIE | None) -> Scalar | str:
 
 def _enumeration(die: DIE) -> Scalar | str:
     """Return the integer type of an enum; with old compilers, from its size and values."""
-    values = {text(each, "DW_AT_name"): _enumerator(each) for each in die.iter_children()}
+    values = {
+        text(each, "DW_AT_name"): number(each, "DW_AT_const_value")
+        for each in die.iter_children()
+        if each.tag == "DW_TAG_enumerator"
+    }
     names = tuple((name, value) for name, value in values.items() if name and value is not None)
     if "DW_AT_type" in die.attributes:
         found = scalar(resolved(die).die)
@@ -99,10 +103,6 @@ def _enumeration(die: DIE) -> Scalar | str:
         return "an enum of unknown size"
     kind = _SCALARS.get(("i" if signed else "u", size))
     return replace(kind, names=names) if kind else f"an enum of {size} bytes"
-
-
-def _enumerator(die: DIE) -> int | None:
-    return number(die, "DW_AT_const_value") if die.tag == "DW_TAG_enumerator" else None
 
 
 def _struct_name(die: DIE, alias: str) -> str:
@@ -308,12 +308,9 @@ def _asked_alignment(die: DIE) -> int:
     for found in type_chain(die):
         most = max(most, number(found, "DW_AT_alignment") or 1)
         if found.tag in AGGREGATES:
-            most = max([most, *map(_of_member, members(found))])
+            for member in members(found):
+                most = max(most, number(member, "DW_AT_alignment") or 1, _asked_alignment(member))
     return most
-
-
-def _of_member(member: DIE) -> int:
-    return max(number(member, "DW_AT_alignment") or 1, _asked_alignment(member))
 
 
 def _aligned(pointer: Pointer, die: DIE) -> Pointer | str:

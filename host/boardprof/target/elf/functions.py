@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -64,15 +64,16 @@ def functions(
     found: dict[str, _Symbol] = {}
     where: dict[str, Path] = {}
     for path, source in zip(objects, sources or objects, strict=True):
-        for symbol in _read(path, kept):
-            name = symbol.fn.symbol
-            named = source if sources else Path(symbol.fn.source)
-            other = found.get(name)
-            if other is not None and other.rank == symbol.rank == _STRONG:
-                raise _defined_twice(name, where[name], named, name in kept)
-            if other is None or symbol.rank > other.rank:  # as the linker chooses
-                found[name] = symbol
-                where[name] = named
+        for image in images(path):
+            for symbol in read_image(image, partial(_symbols, image, kept)):
+                name = symbol.fn.symbol
+                named = source if sources else Path(symbol.fn.source)
+                other = found.get(name)
+                if other is not None and other.rank == symbol.rank == _STRONG:
+                    raise _defined_twice(name, where[name], named, name in kept)
+                if other is None or symbol.rank > other.rank:  # as the linker chooses
+                    found[name] = symbol
+                    where[name] = named
     return _with_hooks(_with_own_names(found))
 
 
@@ -121,11 +122,6 @@ class _Symbol:
     fn: CFunction
     rank: int
     returns_int: bool
-
-
-def _read(path: Path, kept: Collection[str]) -> Iterator[_Symbol]:
-    for image in images(path):
-        yield from read_image(image, partial(_symbols, image, kept))
 
 
 def _symbols(image: Image, kept: Collection[str], elf: ELFFile) -> list[_Symbol]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import platform
 import struct
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -178,23 +179,17 @@ def compilers_of(files: Iterable[Path]) -> tuple[str, ...]:
     Each compiler leaves its version in the section ``.comment`` of an object. Files without one,
     other files and files that cannot be read add nothing.
     """
-    return tuple(sorted({text for file in files for data in _read(file) for text in _in(data)}))
-
-
-def _read(file: Path) -> list[bytes]:
-    try:
-        data = file.read_bytes()
-        return [each.content for each in members(file)] if data.startswith(MAGIC) else [data]
-    except (OSError, UsageError):
-        return []
-
-
-def _in(data: bytes) -> list[str]:
-    try:
-        texts = _comment(data).decode("utf-8", "replace").split("\0")
-    except (struct.error, KeyError, IndexError):
-        return []
-    return [text.strip() for text in texts if text.strip()]
+    found: set[str] = set()
+    for file in files:
+        with suppress(OSError, UsageError):
+            data = file.read_bytes()
+            parts = [each.content for each in members(file)] if data.startswith(MAGIC) else [data]
+            for part in parts:
+                with suppress(struct.error, KeyError, IndexError):
+                    found.update(
+                        map(str.strip, _comment(part).decode(errors="replace").split("\0"))
+                    )
+    return tuple(sorted(found - {""}))
 
 
 def _comment(data: bytes) -> bytes:

@@ -23,9 +23,10 @@ def signed(value: int, bits: int) -> int:
 
 def targets(machine: str, code: bytes, address: int, bits: int = 32) -> Iterator[int]:
     """Yield the targets of calls and jumps in code, and some addresses that are not targets."""
-    reader = _riscv64 if (machine, bits) == ("EM_RISCV", 64) else _READERS.get(machine)
-    if reader is not None:
-        yield from reader(code, address)
+    if (machine, bits) == ("EM_RISCV", 64):  # C.J; where rv32 has C.JAL, rv64 has C.ADDIW
+        yield from _riscv(code, address, jumps=(0b101,))
+    elif machine in _READERS:
+        yield from _READERS[machine](code, address)
 
 
 def masks_interrupts(machine: str, code: bytes) -> bool:
@@ -67,10 +68,6 @@ def _thumb(code: bytes, address: int) -> Iterator[int]:
             i1, i2 = (~(high >> bit ^ sign) & 1 for bit in (13, 11))
             far = sign << 24 | i1 << 23 | i2 << 22 | (low & 0x3FF) << 12 | (high & 0x7FF) << 1
             yield address + at + 4 + signed(far, 25)
-
-
-def _riscv64(code: bytes, address: int) -> Iterator[int]:
-    return _riscv(code, address, jumps=(0b101,))  # C.J; where rv32 has C.JAL, rv64 has C.ADDIW
 
 
 def _riscv(code: bytes, address: int, jumps: tuple[int, ...] = (0b001, 0b101)) -> Iterator[int]:

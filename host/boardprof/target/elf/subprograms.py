@@ -247,7 +247,7 @@ def wrapper(name: str, die: DIE, by_pointer: frozenset[int], *, result_by_pointe
         else:
             parameters.append(declared(child, own) or "")
             values.append(own)
-    if is_variadic and parameters and _is_prototyped(die):
+    if is_variadic and parameters and "DW_AT_prototyped" in die.attributes:
         parameters.append(_EXTRA)
         values.append(_EXTRA.split()[-1])
     result = declared(die, "")
@@ -261,10 +261,6 @@ def wrapper(name: str, die: DIE, by_pointer: frozenset[int], *, result_by_pointe
     if not head or result is None or not all(parameters) or not all(values):
         return ""
     return f"{head}({', '.join(parameters) or 'void'}) {{ {body} }}"
-
-
-def _is_prototyped(die: DIE) -> bool:
-    return "DW_AT_prototyped" in die.attributes
 
 
 def _numbers(die: DIE) -> str:
@@ -288,7 +284,8 @@ def _declared(kind: DIE | None, name: str) -> str | None:
     tag, own = str(kind.tag), text(kind, "DW_AT_name")
     inner = next(type_chain(kind), None)
     if tag == "DW_TAG_base_type":
-        return f"{_spelled(own)}{gap}{name}"
+        # GCC calls ``float _Complex`` ``complex float``.
+        return re.sub(r"\bcomplex (.*)", r"\1 _Complex", own) + f"{gap}{name}"
     if tag == "DW_TAG_typedef":
         return f"{own}{gap}{name}"
     if tag in _QUALIFIERS:
@@ -315,8 +312,3 @@ def _declared(kind: DIE | None, name: str) -> str | None:
         sizes = dimensions(kind)
         return None if sizes is None else _declared(inner, name + "".join(f"[{n}]" for n in sizes))
     return None
-
-
-def _spelled(name: str) -> str:
-    """Return a number type as C spells it; GCC calls ``float _Complex`` ``complex float``."""
-    return re.sub(r"\bcomplex (.*)", r"\1 _Complex", name)

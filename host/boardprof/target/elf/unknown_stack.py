@@ -273,7 +273,8 @@ def _riscv_calls(code: bytes) -> bool:
         if word & 3 != 3:
             half = word & 0xFFFF
             # C.JR, C.JALR (16.4); JR of ra and t0 are returns
-            if half & 0xE07F == 0x8002 and half >> 7 & 31 and (half & 0x1000 or not _returns(half)):
+            register = half >> 7 & 31
+            if half & 0xE07F == 0x8002 and register and (half & 0x1000 or register not in (1, 5)):
                 return True
         elif word & 0x707F == 0x67:  # JALR (2.5), except after AUIPC of its register
             source = word >> 15 & 31
@@ -284,7 +285,3 @@ def _riscv_calls(code: bytes) -> bool:
         before = word
         at += 4 if word & 3 == 3 else 2
     return False
-
-
-def _returns(half: int) -> bool:
-    return half >> 7 & 31 in (1, 5)

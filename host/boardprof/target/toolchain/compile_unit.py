@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One source to be compiled, and the record of the files that its object was made of.
+"""One source to be compiled, and the files that its object was made of.
 
-Records and keys have no paths of the machine. A path is kept as the label of a root and the rest.
-So a copy of the same sources in another folder is found again, and a different header at the same
-place below another root is not.
+None of it has paths of the machine. A path is kept as the label of a root and the rest. So a copy
+of the same sources in another folder is found again, and a different header at the same place below
+another root is not.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Record:
+class ObjectInputs:
     """The files that an object was made of.
 
     Attributes:
@@ -109,7 +109,7 @@ class Record:
         return json.dumps([self.name, self.sha256, files, self.absent])
 
     @classmethod
-    def from_json(cls, text: str) -> Record:
+    def from_json(cls, text: str) -> ObjectInputs:
         """Undo :meth:`to_json`."""
         name, sha256, files, absent = json.loads(text)
         places = tuple((label, path) for label, path in absent)

@@ -22,7 +22,7 @@ from boardprof.base.errors import BuildError
 from boardprof.base.progress import activity
 from boardprof.target.toolchain.cache import Cache, FileHashes, digest, file_state, read_text
 from boardprof.target.toolchain.compile_unit import (
-    Record,
+    ObjectInputs,
     Unit,
     has_untracked,
     labelled_files,
@@ -211,13 +211,13 @@ class Compiler(Driver):
     def _binutil(self, name: str, arguments: Sequence[str], failure: str) -> None:
         self._tools.run(self.program(name), arguments, Path("/"), failure)
 
-    def _records(self, key: str) -> Iterator[tuple[Path, Record]]:
+    def _records(self, key: str) -> Iterator[tuple[Path, ObjectInputs]]:
         for file in sorted(self._cache.root.joinpath("units", key).glob("*.json")):
             text = read_text(file)
             if text is not None:  # else damaged, or just deleted
-                yield file, Record.from_json(text)
+                yield file, ObjectInputs.from_json(text)
 
-    def _sources(self, unit: Unit, record: Record) -> tuple[Path, ...]:
+    def _sources(self, unit: Unit, record: ObjectInputs) -> tuple[Path, ...]:
         """Return the files that an object was made of, without the compiler's own.
 
         A file below no root may still be the user's, for example by ``-include``. The compiler may
@@ -240,7 +240,7 @@ class Compiler(Driver):
         programs = {Path(self._cc).absolute(), Path(self._cc).resolve()}
         return {program.parent.parent for program in programs}
 
-    def _is_valid(self, unit: Unit, record: Record) -> bool:
+    def _is_valid(self, unit: Unit, record: ObjectInputs) -> bool:
         """Return whether all files of the object are unchanged, and absent ones still absent."""
         return all(
             self._hashes.of(unit.path(*at)) == sha for at, sha in record.files.items()
@@ -269,7 +269,7 @@ class Compiler(Driver):
             rule = _names_in(depfile) if depfile.exists() else f"object: {unit.source}"
             files = labelled_files(unit, rule)
             hashes = FileHashes()
-            record = Record(
+            record = ObjectInputs(
                 name,
                 hashes.of(made) or "",
                 {at: hashes.of(path) for at, path in files.items()},

@@ -125,8 +125,12 @@ def ended(
     environment: Mapping[str, str],
     timeout_s: float,
     on_start: Callable[[subprocess.Popen[str]], None] | None = None,
+    output: int | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end; on a timeout end it with all that it has started."""
+    """Run a program to its end; on a timeout end it with all that it has started.
+
+    ``output``: file descriptor that gets all that it prints; None returns it.
+    """
     process: subprocess.Popen[str] | None = None
     try:
         with later_interrupts():
@@ -135,8 +139,8 @@ def ended(
                 cwd=folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                stdout=subprocess.PIPE if output is None else output,
+                stderr=subprocess.PIPE if output is None else subprocess.STDOUT,
                 text=True,
                 errors="replace",
                 start_new_session=True,
@@ -148,8 +152,7 @@ def ended(
         if process is not None:  # also when we are interrupted
             if process.poll() is None:
                 end_with_children(process)
-            for pipe in (process.stdout, process.stderr):
-                assert pipe is not None
+            for pipe in filter(None, (process.stdout, process.stderr)):
                 pipe.close()
     return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
 
@@ -380,7 +383,7 @@ def _answers(cc: str, environment: Mapping[str, str | None], cache: Cache) -> tu
         version, programs, folders = json.loads(known)
         if _folder_states(folders) == folders:
             return version, programs
-    version = _version(cc)
+    version = Tools(None).run(cc, ["--version"], Path("/"), f"{cc} does not run", LC_ALL="C")
     # Checked before the programs are run, so that a change during the run is noticed.
     folders = _folder_states(_searched(cc)) if _has_own_version(real, version) else {}
     programs = _programs(cc)
@@ -402,10 +405,6 @@ def _has_own_version(program: str, version: str) -> bool:
     words = version.partition("\n")[0].split()[1:]
     is_binary = not content.startswith(b"#!")
     return is_binary and bool(words) and all(word.encode() in content for word in words)
-
-
-def _version(cc: str) -> str:
-    return Tools(None).run(cc, ["--version"], Path("/"), f"{cc} does not run", LC_ALL="C")
 
 
 def _said(cc: str, question: str) -> str:

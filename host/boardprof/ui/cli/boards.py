@@ -20,7 +20,13 @@ from boardprof.ui.cli.options import (
     port_options,
     width_option,
 )
-from boardprof.ui.cli.output import echo_console, echo_json, echo_lines, echo_note, echo_page
+from boardprof.ui.cli.output import (
+    echo_console,
+    echo_json,
+    echo_lines,
+    echo_note,
+    echo_page,
+)
 
 if TYPE_CHECKING:
     from serial.tools.list_ports_common import ListPortInfo
@@ -154,7 +160,7 @@ def board_info(board: Board) -> dict[str, Any]:
     is supported). Slots are programmed with their default events, to know which ones count.
     """
     from boardprof.measure.probe_recorder import probe_facts
-    from boardprof.target.descriptions.build_and_guard import GuardSpec
+    from boardprof.target.descriptions.tables import GuardSpec
 
     welcome, dictionary, device = board.welcome, board.dictionary, board.device
     # An agent can be built without a guard.

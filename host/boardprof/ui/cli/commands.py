@@ -24,8 +24,8 @@ from boardprof.base.errors import (
 )
 from boardprof.base.writing import unwritable
 from boardprof.ui.cli.exit_codes import INTERRUPTED, bisects, for_bisect
-from boardprof.ui.cli.group import Commands
-from boardprof.ui.cli.option_defaults import (
+from boardprof.ui.cli.group import (
+    Commands,
     apply_settings,
     check_variables,
     commands_below,
@@ -48,7 +48,7 @@ _MODULES = {
     **dict.fromkeys(("build", "flash", "agent", "glue", "runtime", "new"), "firmware"),
     "worker": "fleet",
     "trend": "compare",
-    **dict.fromkeys(("top", "dump"), "trace"),
+    **dict.fromkeys(("hotspots", "trace", "top", "dump"), "recording"),
     **dict.fromkeys(("export", "decode"), "show"),
 }
 """The module that has a command; completion is here, others are in the module of their name."""

@@ -1,22 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The group that contains all commands: common options, suggestions, a closed output."""
+"""Groups of commands: their common options, and settings as defaults of all options.
+
+Precedence: flag, ``BOARDPROF_*``, the project's file, the user's file:
+click's own order of flag, environment variable and default map.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from boardprof.base.errors import UnknownNameError
+from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.ui.cli.exit_codes import DEBUG, show_tracebacks
-from boardprof.ui.cli.option_defaults import environment_names
 from boardprof.ui.cli.options import complete_file
-from boardprof.ui.cli.output import forget_output, progress_bar, set_quiet
+from boardprof.ui.cli.output import echo_warning, forget_output, progress_bar, set_quiet
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+    from boardprof.base.settings import Setting
 
 
 class _MaybeFile(click.types.StringParamType):
@@ -161,3 +167,204 @@ def _with_tracebacks(ctx: click.Context, option: click.Parameter, value: bool) -
     if value:
         show_tracebacks()
     return value
+
+
+_NOT_A_SETTING = {"help", "version", "json", "bisect"}
+"""Options that only make sense for one call of a command."""
+
+_BESIDE_OPTIONS = {"project"}
+"""Settings without an option."""
+
+_PREFIX = "BOARDPROF_"
+_OTHER_VARIABLES = frozenset(["HISTORY", "KEY", "PROJECT"])
+_OF_BUILDS = frozenset(
+    (
+        *("ALSO", "AR", "ARCH", "ARENA", "BUILD", "COLLECTORS", "COMMAND", "CPPFLAGS"),
+        *("FREESTANDING", "LIBRARY", "MTU", "OBJECTS", "RUNTIME", "SLOT_BYTES", "STACK"),
+    )
+)
+"""Variables of boardprof.mk and the other build files, which make puts into the environment."""
+
+
+def apply_settings(ctx: click.Context, config: str | None, profile: str | None) -> None:
+    """Set the defaults of all commands below ``ctx`` from the files."""
+    from pathlib import Path
+
+    from boardprof.base.settings import (
+        all_settings,
+        find_settings,
+        read_settings,
+        set_project_name,
+        settings_of,
+    )
+
+    if config is None:
+        files = find_settings(Path.cwd(), echo_warning)
+    else:
+        files = [read_settings(Path(config))]
+    written = all_settings(files)
+    settings = settings_of(files, profile)
+    ctx.obj = settings
+    set_project_name("")
+    if not written:
+        return
+    assert isinstance(ctx.command, click.Group)
+    _check_keys(written, ctx.command, ctx)
+    ctx.default_map = _defaults(ctx.command, ctx, settings)
+    if "project" in settings:
+        set_project_name(settings["project"].value)
+
+
+def setting_keys(option: click.Option) -> list[str]:
+    """Return an option's names in files: its long names without the dashes, the newest first."""
+    return [name[2:] for name in option.opts if name.startswith("--")] or [str(option.name)]
+
+
+def environment_names(option: click.Option) -> list[str] | None:
+    """Return the environment variables of an option, or None."""
+    keys = [key for key in setting_keys(option) if key not in _NOT_A_SETTING]
+    return [f"{_PREFIX}{key.replace('-', '_').upper()}" for key in keys] or None
+
+
+def variables_of(parameter: click.Parameter) -> Sequence[str]:
+    """Return the environment variables that a parameter takes."""
+    names = parameter.envvar or ()
+    return [names] if isinstance(names, str) else names
+
+
+def commands_below(
+    group: click.Group, ctx: click.Context, *, groups: bool = False
+) -> Iterator[click.Command]:
+    """Yield all commands of a group, those of its groups included; also the groups on request."""
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        if command is not None and (groups or not isinstance(command, click.Group)):
+            yield command
+        if isinstance(command, click.Group):
+            yield from commands_below(command, ctx, groups=groups)
+
+
+def _options(command: click.Command) -> Iterator[click.Option]:
+    for parameter in command.params:
+        if isinstance(parameter, click.Option) and environment_names(parameter):
+            yield parameter
+
+
+def _check_keys(settings: Iterable[Setting], group: click.Group, ctx: click.Context) -> None:
+    """Check that each key is an option, and that options that take only strings got one."""
+    known: dict[str, list[click.Option]] = {}
+    for command in commands_below(group, ctx):
+        for option in _options(command):
+            for key in setting_keys(option):
+                known.setdefault(key, []).append(option)
+    for setting in settings:
+        if setting.key in _NOT_A_SETTING:
+            raise UsageError(
+                f"{setting.place}: {setting.key} applies to a single command and cannot be a "
+                "setting.",
+                hint=f"boardprof COMMAND --{setting.key}",
+            )
+        if setting.key in _BESIDE_OPTIONS:
+            if not isinstance(setting.value, str):
+                raise UsageError(f"{setting.place}: {setting.key} must be a string in quotes.")
+            continue
+        if setting.key not in known:
+            nearest = UnknownNameError.nearest(setting.key, sorted({*known, *_BESIDE_OPTIONS}))
+            proposal = f" Did you mean {nearest!r}?" if nearest is not None else ""
+            raise UsageError(
+                f"{setting.place}: {setting.key} is not a setting.{proposal} Known settings: "
+                f"{', '.join(sorted({*known, *_BESIDE_OPTIONS}))}."
+            )
+        parts = setting.value if isinstance(setting.value, list) else [setting.value]
+        strange = [part for part in parts if not isinstance(part, str)]
+        if strange and all(map(_takes_text, known[setting.key])):
+            raise UsageError(
+                f"{setting.place}: {setting.key} must be a string in quotes, not {strange[0]!r}."
+            )
+
+
+def _takes_text(option: click.Option) -> bool:
+    kind = option.type
+    return not option.is_flag and isinstance(kind, (click.types.StringParamType, click.Path))
+
+
+def _defaults(
+    group: click.Group, ctx: click.Context, settings: Mapping[str, Setting]
+) -> dict[str, Any]:
+    defaults: dict[str, Any] = {}
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        if isinstance(command, click.Group):
+            defaults[name] = _defaults(command, ctx, settings)
+        elif command is not None:
+            defaults[name] = dict(_values(_options(command), ctx, settings))
+    return defaults
+
+
+def _values(
+    options: Iterable[click.Option], ctx: click.Context, settings: Mapping[str, Setting]
+) -> Iterator[tuple[str, Any]]:
+    for option in options:
+        setting = next((settings[key] for key in setting_keys(option) if key in settings), None)
+        if setting is not None and option.name is not None:
+            yield option.name, _value(option, ctx, setting)
+
+
+def _as_text(value: Any) -> Any:
+    """Return fractions as text, as a flag has them: click truncates numbers to whole ones."""
+    if isinstance(value, list):
+        return [_as_text(part) for part in value]
+    return repr(value) if isinstance(value, float) else value
+
+
+def _value(option: click.Option, ctx: click.Context, setting: Setting) -> Any:
+    """Return a setting's value as the option takes it; raise UsageError if it is wrong."""
+    value = _as_text(setting.value)
+    if option.is_flag and not isinstance(value, bool):
+        raise UsageError(f"{setting.place}: {setting.key} must be true or false, not {value!r}.")
+    if isinstance(value, list) and not option.multiple:
+        value = ",".join(map(str, value))  # as --metrics takes several
+    if option.multiple and not isinstance(value, list):
+        value = [value]
+    is_flags = isinstance(value, bool) and option.is_flag
+    if not is_flags and (isinstance(value, bool) or not isinstance(value, str | int | list)):
+        written = "a table" if isinstance(value, dict) else str(value).lower()
+        raise UsageError(f"{setting.place}: {setting.key} cannot be {written}.")
+    try:
+        option.type_cast_value(ctx, value)
+    except click.BadParameter as error:
+        raise UsageError(f"{setting.place}: {setting.key}: {error.message}") from None
+    return value
+
+
+def check_variables(environment: Mapping[str, str], ctx: click.Context) -> None:
+    """Refuse misspelt variables; names that resemble none of ours may be another program's."""
+    ours = {name.removeprefix(_PREFIX) for name in environment if name.startswith(_PREFIX)}
+    ours -= _OTHER_VARIABLES | _OF_BUILDS
+    if not ours:
+        return
+    short: dict[str, str] = {}
+    known = {*_OTHER_VARIABLES}
+    assert isinstance(ctx.command, click.Group)
+    for command in (ctx.command, *commands_below(ctx.command, ctx, groups=True)):
+        for option in command.params:
+            names = [name.removeprefix(_PREFIX) for name in variables_of(option)]
+            known.update(names)
+            short |= {form[1:]: names[0] for form in option.opts if names and form[1] != "-"}
+    for name in sorted(ours - known):
+        slips = (each for each in sorted(known) if _is_slip(name, each))
+        meant = short.get(name) or short.get(name.lower()) or next(slips, None)
+        if meant is not None:
+            raise UsageError(
+                f"{_PREFIX}{name} in the environment is not a setting; did you mean "
+                f"{_PREFIX}{meant}?"
+            )
+
+
+def _is_slip(written: str, meant: str) -> bool:
+    """Tell whether one letter is missing, added or wrong, or two are swapped."""
+    for _ in range(2):  # cut the common prefix, then the common suffix
+        pairs = zip(written, meant, strict=False)
+        alike = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
+        written, meant = written[alike:][::-1], meant[alike:][::-1]
+    return max(len(written), len(meant)) == 1 or (len(written) == 2 and written == meant[::-1])

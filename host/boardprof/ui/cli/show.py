@@ -258,7 +258,7 @@ def _export_recording(
 def _places(recording: ProbeRun) -> dict[int, str]:
     """Return file and line of the calls that took memory; none if its image is not there."""
     from boardprof.results.probes.heap import heap_of
-    from boardprof.target.elf.binutils import call_sites_of_build
+    from boardprof.target.elf.addresses import call_sites_of_build
 
     heap = heap_of(recording.timelines().values())
     if heap is None:

@@ -25,17 +25,19 @@ import pytest
 
 from boardprof.base.errors import BoardError, BoardprofError, MissingToolError
 from boardprof.base.printable import escaped
-from boardprof.ui.pytest_plugin.item import (
+from boardprof.ui.pytest_plugin.options import (
     BOARD,
     MARKERS,
     MEASURING,
+    add_options,
+    in_pytest,
     is_ruled,
     label_of,
     marked,
     named_board,
+    renamed,
     unlabelled,
 )
-from boardprof.ui.pytest_plugin.options import add_options, in_pytest, renamed
 from boardprof.ui.pytest_plugin.session import Session
 
 if TYPE_CHECKING:

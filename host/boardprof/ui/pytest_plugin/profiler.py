@@ -31,8 +31,7 @@ from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.descriptions.board import BoardSpec, board_spec, default_board
 from boardprof.target.toolchain.cache import cache_root
 from boardprof.ui.pytest_plugin.gate import Gate, Other, Verdict
-from boardprof.ui.pytest_plugin.item import numbered
-from boardprof.ui.pytest_plugin.options import Options
+from boardprof.ui.pytest_plugin.options import Options, numbered
 
 __all__ = ["Measured", "Profiler"]
 

@@ -19,8 +19,7 @@ from boardprof.base.errors import (
     UnknownNameError,
     UsageError,
 )
-from boardprof.ui.pytest_plugin.item import unnumbered
-from boardprof.ui.pytest_plugin.options import Options, read_options, renamed
+from boardprof.ui.pytest_plugin.options import Options, read_options, renamed, unnumbered
 
 if TYPE_CHECKING:
     from boardprof.results.history.report_lookup import Found

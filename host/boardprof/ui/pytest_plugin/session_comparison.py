@@ -11,7 +11,7 @@ from boardprof.results.comparison.comparison import Comparison
 from boardprof.results.report.report import Report
 from boardprof.results.stats.groups import titled
 from boardprof.ui.pytest_plugin.gate import Verdict
-from boardprof.ui.pytest_plugin.item import unnumbered
+from boardprof.ui.pytest_plugin.options import unnumbered
 
 _MOST_LISTED = 3
 

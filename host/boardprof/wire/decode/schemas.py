@@ -13,7 +13,7 @@ import importlib.util
 from pathlib import Path
 
 from boardprof.base.errors import UsageError
-from boardprof.base.packages import brought, entries
+from boardprof.base.packages import entries, load_plugins
 from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.layout import Layout
 from boardprof_protocol.trace import PASSES
@@ -31,7 +31,7 @@ def layouts_for(folder: Path) -> dict[int, Layout]:
     """
     layouts = {each.schema_id: each for each in (*collector_layouts(), *PASSES.values())}
     refined = board_layouts(folder)
-    packages = (layout for layout, _ in brought("collectors", "The collector", _layout))
+    packages = (layout for layout, _ in load_plugins("collectors", "The collector", _layout))
     for layout in (*packages, *refined):
         known = layouts.setdefault(layout.schema_id, layout)
         if layout in refined and _is_same_blob(known, layout):

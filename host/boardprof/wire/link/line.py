@@ -24,7 +24,7 @@ from boardprof.wire.link.no_answer import Overdue, find_hang, lost_board, no_rep
 from boardprof.wire.link.rpc import RpcClient
 from boardprof.wire.link.thread_lock import ThreadLock
 from boardprof.wire.link.transfer import Receiver, Upload
-from boardprof.wire.transport.base import Clocked, Emulator, Transport, nobody_knows
+from boardprof.wire.transport.base import Clocked, Emulator, Transport, unknown_time
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame
 
@@ -106,7 +106,7 @@ class Line:
         self.wall_s: float | None = None
         self.locate: Locate | None = None
         self.is_closed = False
-        self._board_s = transport.board_s if isinstance(transport, Clocked) else nobody_knows
+        self._board_s = transport.board_s if isinstance(transport, Clocked) else unknown_time
         self._has_printed = False
         self._console = Console(on_console, transport.printed)
         self._threads = ThreadLock(transport.name)

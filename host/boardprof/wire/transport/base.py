@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 from boardprof.base.errors import BoardError, BoardprofError, BoardTimeoutError, LinkError
 from boardprof.base.packages import named_function
 
-__all__ = ["Clocked", "DescriptorTransport", "Emulator", "Transport", "nobody_knows"]
+__all__ = ["Clocked", "DescriptorTransport", "Emulator", "Transport", "unknown_time"]
 
 _READ_SIZE = 1 << 16
 
@@ -67,7 +67,7 @@ class Emulator(Clocked, Protocol):
         """
 
 
-def nobody_knows() -> None:
+def unknown_time() -> None:
     """Return None, as the board's time where it is not told."""
 
 
@@ -88,7 +88,7 @@ class DescriptorTransport:
         explain_loss: Callable[[], str] = str,
         has_ended: Callable[[], bool] = bool,
         printed: Callable[[], str] = str,
-        board_s: Callable[[], float | None] = nobody_knows,
+        board_s: Callable[[], float | None] = unknown_time,
     ) -> None:
         """Wrap an open descriptor.
 

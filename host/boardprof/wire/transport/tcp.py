@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from boardprof.base.connection import FORMS
 from boardprof.base.errors import BoardError, UsageError
-from boardprof.wire.transport.base import DescriptorTransport, Transport, nobody_knows
+from boardprof.wire.transport.base import DescriptorTransport, Transport, unknown_time
 from boardprof.wire.transport.keyed import seal, without_key
 
 SCHEME = "socket://"
@@ -52,7 +52,7 @@ def stream_of(
     explain_loss: Callable[[], str] = str,
     has_ended: Callable[[], bool] = bool,
     printed: Callable[[], str] = str,
-    board_s: Callable[[], float | None] = nobody_knows,
+    board_s: Callable[[], float | None] = unknown_time,
 ) -> DescriptorTransport:
     """Make a transport of a connected TCP socket, without Nagle's delay.
 

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resolution of ``collectors=`` and ``mod``: counters of a board, host collectors, a board."""
+"""Calls of a board for TVM's interface: which board, what is counted, and one sample a request.
+
+With ``Board.measure`` the board takes as many samples in one request as fit its buffer. Here the
+host acts around each sample, or goes on to the next function. A trace has one event for each.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from boardprof.base.errors import LinkError, UnknownNameError, UsageError
@@ -16,10 +20,21 @@ from boardprof.compat.tvm_profiler.host_collectors import (
     MetricCollector,
     PAPIMetricCollector,
 )
+from boardprof.measure.firmware import Firmware
 from boardprof.measure.sampling.available_metrics import lack_text
-from boardprof.measure.session.board import Board
+from boardprof.measure.sampling.counted_pass import UNMASKED, CountedCalls, CountedPass, PackedCall
+from boardprof.measure.sampling.passes import PassQueue, Rounds
+from boardprof.measure.sampling.placement import Placement
+from boardprof.measure.session.board import (
+    OBSERVERS,
+    Board,
+    HostCall,
+    observe,
+    prepare_observers,
+    watched,
+)
 from boardprof.results.report.calls import STACK
-from boardprof.target.build.firmware import Firmware
+from boardprof_protocol.codes import MeasureFlag
 
 Collector: TypeAlias = str | MetricCollector
 """The name of a collector of the board, or one that runs on the host."""
@@ -32,7 +47,7 @@ _WITHOUT_TIME = ("instructions", "ticks")
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenCounters:
     """The counters and collectors to use."""
 
     metrics: tuple[str, ...] | None  # as `Board.measure` takes them; None for all of the board
@@ -51,7 +66,9 @@ def board_of(mod: Module, opened: ExitStack) -> Board:
     return board
 
 
-def choose(boards: Sequence[Board], collectors: Sequence[Collector] | None) -> dict[Board, Choice]:
+def choose(
+    boards: Sequence[Board], collectors: Sequence[Collector] | None
+) -> dict[Board, ChosenCounters]:
     """Separate the boards' collectors from those of the host; None is for all of the boards'.
 
     Of several boards, each counts those of the collectors that it has. A board with a real clock
@@ -59,7 +76,7 @@ def choose(boards: Sequence[Board], collectors: Sequence[Collector] | None) -> d
     counts instructions, else ticks.
     """
     if collectors is None:
-        return dict.fromkeys(boards, Choice(None, Collecting([])))
+        return dict.fromkeys(boards, ChosenCounters(None, Collecting([])))
     if isinstance(collectors, str | MetricCollector):
         collectors = [collectors]
     if not isinstance(collectors, Iterable):
@@ -75,7 +92,9 @@ def choose(boards: Sequence[Board], collectors: Sequence[Collector] | None) -> d
             raise _no_collector(each)
     collecting = Collecting(of_host)
     counters = _counters(boards, of_board)
-    return {board: Choice(_with_time(board, counters[board]), collecting) for board in boards}
+    return {
+        board: ChosenCounters(_with_time(board, counters[board]), collecting) for board in boards
+    }
 
 
 def _with_time(board: Board, metrics: Sequence[str]) -> tuple[str, ...] | None:
@@ -200,3 +219,57 @@ def _counters_of(board: Board, name: str) -> tuple[list[str], dict[str, str]]:
         [counter for counter in names if counter not in unsupported],
         {counter: unsupported[counter] for counter in names if counter in unsupported},
     )
+
+
+# -- samples ------------------------------------------------------------------------------------
+
+
+def planned_passes(
+    board: Board, metrics: Sequence[str] | None, *, mask_interrupts: bool = False
+) -> PassQueue:
+    """Plan the passes that count metrics, None for all; the board is not programmed yet."""
+    flags = board.link.flags(mask=mask_interrupts)
+    prepare_observers(board)
+    passes = board.offer.passes(metrics)
+    return PassQueue(board.link, passes, may_drop=metrics is None, flags=flags)
+
+
+def bound_call(
+    board: Board, function: str, args: Sequence[object], named: Mapping[str, object]
+) -> tuple[HostCall, Placement]:
+    """Bind a function's arguments; return the call and the arrays' placement, a context manager."""
+    remote = board.measurable(function)
+    arguments = remote.bind(args, named)
+    board.stack_check.require(function)
+    call = HostCall(board, remote, arguments=arguments)
+    return call, Placement(board.memory, arguments, put_back=True)
+
+
+def observed_value(call: HostCall, packed: PackedCall) -> object:
+    """Call a function once without measuring; return its result."""
+    value = observe(call, packed.execute, call.board.session.value)
+    call.function.signature.check_result(packed.function.name, value)
+    return value
+
+
+def observed_sample(
+    counted: CountedPass,
+    call: HostCall,
+    packed: PackedCall,
+    number: int = 1,
+    flags: MeasureFlag | None = None,
+) -> CountedCalls:
+    """Call a function ``number`` times in one window; to observers each sample is a measurement.
+
+    ``packed`` is the same call, with arguments at their current places. ``flags`` is None for those
+    of the pass; `UNMASKED` is checked as a trial of masked windows.
+    """
+    if OBSERVERS:
+        counted.calibration(packed, number)  # first: observers count the sample alone
+    with watched(replace(call, rounds=Rounds(0, 1, number))) as watch:
+        taken = counted.take(packed, 0, 1, number, flags=flags)
+        if watch.observations:
+            watch.measurement = counted.measurement(packed, taken, number)
+    if flags is UNMASKED:
+        counted.check_unmasked(packed, taken)
+    return taken

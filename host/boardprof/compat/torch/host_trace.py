@@ -6,16 +6,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from boardprof.base.errors import BoardprofError
 from boardprof.base.metrics import Count, Metric
+from boardprof.compat.torch.board_activity import Action, CallProbes, MemoryChange
 from boardprof.compat.torch.events import CALLS, FunctionEvent
 from boardprof.compat.torch.host_events import HostEvent
-from boardprof.compat.torch.memory_timeline import Places, memory_of, memory_places
 from boardprof.compat.torch.recorder import Recorded
 from boardprof.compat.torch.settings import Settings
+from boardprof.target.elf.addresses import call_sites_of_build
 
 
 @dataclass(frozen=True)
-class Trace:
+class HostTrace:
     """A recorded trace."""
 
     events: tuple[FunctionEvent, ...]
@@ -27,13 +29,13 @@ class Trace:
     around_marks: Mapping[HostEvent, FunctionEvent] = field(default_factory=dict)
     places: Places = field(default_factory=dict)
 
-    def and_then(self, later: Trace) -> Trace:
+    def and_then(self, later: HostTrace) -> HostTrace:
         """Return both traces as one."""
         shift = len(self.events)
         for event in later.events:
             event.id += shift
             event.base_ns = self.base_ns
-        return Trace(
+        return HostTrace(
             (*self.events, *later.events),
             (*self.marks, *later.marks),
             self.base_ns,
@@ -48,7 +50,7 @@ Flops = Callable[[HostEvent], int | None]
 """Returns the number of operations of one call."""
 
 
-def make_trace(recorded: Recorded, settings: Settings, flops: Flops) -> Trace:
+def make_trace(recorded: Recorded, settings: Settings, flops: Flops) -> HostTrace:
     """Make events from records, and nest them."""
     marks = tuple(r for r in recorded.records if r.kind == "mark")
     others = sorted(
@@ -65,7 +67,7 @@ def make_trace(recorded: Recorded, settings: Settings, flops: Flops) -> Trace:
         events = tuple(_with_ranges(events))
         for number, event in enumerate(events):
             event.id = number
-    return Trace(
+    return HostTrace(
         events,
         marks,
         recorded.begin_ns,
@@ -252,3 +254,96 @@ def _link(
     if event.kind in CALLS:
         for each in holders:
             each.calls_within.append(event)
+
+
+# -- memory -------------------------------------------------------------------------------------
+
+
+Places = Mapping[tuple[str, int], str]
+"""File and line by board and return address."""
+
+
+def memory_places(events: Iterable[FunctionEvent]) -> tuple[Places, list[str]]:
+    """Return file and line of the calls that took memory, and reasons where they are not known."""
+    callers: dict[tuple[str, tuple[str, str]], set[int]] = {}
+    for event in events:
+        if event.probes is not None and event.probes.memory:
+            found = callers.setdefault((event.board, event.probes.image), set())
+            found |= {each.caller for each in event.probes.memory}
+    places: dict[tuple[str, int], str] = {}
+    reasons: list[str] = []
+    for (board, image), addresses in callers.items():
+        try:
+            known = call_sites_of_build(*image, addresses)
+        except BoardprofError as error:
+            reasons.append(f"where memory on {board} was taken is not known: {error.message}")
+        else:
+            places |= {(board, address): text for address, text in known.items()}
+    return places, reasons
+
+
+@dataclass(frozen=True)
+class BoardMemory:
+    """What happened to memory in all calls."""
+
+    changes: tuple[MemoryChange, ...]  # in their order; first, what existed before the trace
+    of_call: dict[FunctionEvent, tuple[MemoryChange, ...]]
+    # no events dropped, and each block given back is known, or existed before
+    exact: frozenset[FunctionEvent]
+    # blocks given back that recording did not see taken, where existing ones are not counted
+    unknown: int
+
+
+def memory_of(events: Iterable[FunctionEvent], places: Places | None = None) -> BoardMemory:
+    """Put the memory events of calls together; a block may be given back in a later call."""
+    known = _LiveBlocks(places or {})
+    of_call: dict[FunctionEvent, tuple[MemoryChange, ...]] = {}
+    exact: set[FunctionEvent] = set()
+    for event in events:
+        if event.probes is None:
+            continue
+        unknown = known.unknown
+        of_call[event] = tuple(known.changes_of(event, event.probes))
+        if known.unknown == unknown and not event.probes.dropped:
+            exact.add(event)
+    changes = [change for made in of_call.values() for change in made]
+    given = known.given_unknown
+    return BoardMemory((*known.existed, *changes), of_call, frozenset(exact), given)
+
+
+class _LiveBlocks:
+    """The blocks that are live on each board, call by call."""
+
+    def __init__(self, places: Places) -> None:
+        """Know of none."""
+        self._places = places
+        self._live: dict[tuple[str, int], int] = {}
+        self._counted: set[str] = set()
+        self.existed: list[MemoryChange] = []
+        self.unknown = self.given_unknown = 0
+
+    def changes_of(self, event: FunctionEvent, probes: CallProbes) -> Iterator[MemoryChange]:
+        """Yield the changes of a call."""
+        board = event.board
+        if probes.existed is not None and board not in self._counted:
+            self._counted.add(board)
+            if probes.existed:
+                existed = MemoryChange(-1, Action.PREEXISTING, probes.existed, board)
+                self.existed.append(existed)
+        for each in probes.memory:
+            time_ns = event.place_ns(each.time)
+            size = self._live.pop((board, each.address), None)
+            if each.is_taken:
+                self.unknown += size is not None  # it was given back in between
+            elif size is None and board in self._counted:
+                size = each.size
+            if size is not None:
+                yield MemoryChange(time_ns, Action.DESTROY, size, board, each.address)
+            elif not each.is_taken:
+                self.unknown += 1
+                self.given_unknown += 1
+            if each.is_taken and each.size is not None:
+                self._live[board, each.address] = each.size
+                place = self._places.get((board, each.caller))
+                stack = (*([place] if place else []), event.key, *event.stack)
+                yield MemoryChange(time_ns, Action.CREATE, each.size, board, each.address, stack)

@@ -1,26 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``boardprof trace``, ``top`` and ``dump``: what probes in firmware record."""
+"""``boardprof hotspots``, ``trace``, ``top`` and ``dump``: what calls and firmware do, and when."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from boardprof.base.errors import UsageError
+from boardprof.base.errors import DeviceError, UsageError
 from boardprof.ui.cli.group import SectionedCommand
 from boardprof.ui.cli.options import (
     BOARD_SECTION,
     BUILD_SECTION,
+    STDOUT,
     Seconds,
     board_option,
     build_options,
     complete_target,
     complete_value,
     console_option,
+    file_option,
     flash_option,
     image_option,
     number_option,
@@ -28,13 +30,16 @@ from boardprof.ui.cli.options import (
     parse_build_options,
     parse_connection,
     port_options,
+    probe_option,
     verbose_option,
     width_option,
 )
 from boardprof.ui.cli.output import (
     echo,
+    echo_data,
     echo_note,
     echo_page,
+    echo_profile,
     echo_written,
     is_output_read,
     progress_bar,
@@ -46,20 +51,143 @@ from boardprof.ui.cli.output import (
 if TYPE_CHECKING:
     from boardprof.jobs.run.plan import Plan
     from boardprof.results.probes.run import ProbeRun
+    from boardprof.results.report.profile import Profile
+
+
+_HOTSPOTS_SECTIONS = {
+    "What to call": "warmup sampled samples seed probe",
+    "The board": BOARD_SECTION,
+    "The build": BUILD_SECTION,
+    "What is printed": "lines asm metric all_functions width console verbose quiet debug",
+    "What is kept": "json_file",
+}
+
+_HOTSPOTS_EXAMPLES = """
+\b
+Examples:
+  boardprof hotspots -b BOARD fir.c:fir n=256           functions
+  boardprof hotspots -b BOARD fir.c:fir n=256 --lines   source with a count at each line
+  boardprof hotspots -b BOARD fir.c:fir --json fir.json     the profile as JSON
+  boardprof hotspots -b BOARD -p PORT --flash fir.c:fir --sampled   on a real board
+"""
+
+
+@click.command(
+    cls=SectionedCommand,
+    sections=_HOTSPOTS_SECTIONS,
+    epilog=_HOTSPOTS_EXAMPLES,
+    short_help="Show which functions, lines and instructions a call spends its cost in.",
+)
+@click.argument("target", shell_complete=complete_target)
+@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...", shell_complete=complete_value)
+@board_option
+@image_option
+@number_option("--warmup", "Calls before the one that is recorded.", least=0, default=1)
+@click.option(
+    "--sampled",
+    is_flag=True,
+    help="Interrupt repeated calls at random times, on the board itself, instead of recording one.",
+)
+@number_option("--samples", "Samples to take. [default: 1000]")
+@number_option("--seed", "Seed of the random times. [default: 1]", least=0)
+@probe_option
+@flash_option
+@port_options
+@build_options
+@click.option("--lines", is_flag=True, help="Print the source with a count at each line.")
+@click.option("--asm", is_flag=True, help="Print the instructions under the lines they belong to.")
+@click.option(
+    "--metric",
+    metavar="NAME",
+    help="Metric to show. [default: cycles if the board has them, else instructions]",
+)
+@click.option("--all", "all_functions", is_flag=True, help="Print all functions, not just 20.")
+@file_option("json", "the profile as JSON")
+@width_option
+@console_option
+@verbose_option
+def hotspots(target: str, values: tuple[str, ...], board: str | None, **options: Any) -> int:
+    """Record one call on an emulated board and print where it spends its instructions.
+
+    Every instruction is counted. With --sampled, the board's own timer samples the call instead, on
+    real boards, too; each share then has a 95 % confidence interval. TARGET and NAME=VALUE are as
+    for `boardprof run`.
+    """
+    from boardprof.jobs.run.execution import record_plan
+    from boardprof.jobs.run.plan import Plan
+
+    _check_sampling(options)
+    plan = Plan(
+        target=target,
+        values=values,
+        boards=(board,) if board else (),
+        code=parse_build_options(options),
+        connection=parse_connection(options),
+        **{name: options[name] for name in ("image", "flash", "warmup", "sampled", "probe")},
+        **{name: options[name] for name in ("samples", "seed") if options[name] is not None},
+    )
+    shown = shows_console(options)
+    with progress_bar(), stdout_of_boards(shown=shown):
+        listener = run_listener(options)
+        profiles = list(record_plan(plan, listener))
+    _write_profiles(profiles, options["json_file"])
+    if options["json_file"] != STDOUT:
+        for number, profile in enumerate(profiles):
+            if number:
+                echo("")
+            echo_profile(
+                profile,
+                options["metric"],
+                lines=options["lines"],
+                asm=options["asm"],
+                **({"most": None} if options["all_functions"] else {}),
+            )
+    is_complete = all(profile.is_complete for profile in profiles)
+    return 0 if is_complete else DeviceError.exit_code
+
+
+def _check_sampling(options: Mapping[str, Any]) -> None:
+    if options["sampled"]:
+        return
+    for name in ("samples", "seed"):
+        if options[name] is not None:
+            raise UsageError(f"--{name} needs --sampled.", hint="add --sampled")
+    if options["probe"] is not None:
+        raise UsageError("--debug-probe works only with --sampled.", hint="add --sampled")
+    if options["port"] is not None:
+        raise UsageError(
+            "Nothing can record the calls of a board at a port (-p).",
+            hint="add --sampled, or leave out -p: then an emulator is started",
+        )
+
+
+def _write_profiles(profiles: Sequence[Profile], file: str | None) -> None:
+    if file is None:
+        return
+    from boardprof.results.report.report_file import write_text
+    from boardprof.show.json import render_profiles
+
+    text = render_profiles(profiles)
+    if file == STDOUT:
+        echo_data(text)
+    else:
+        write_text(text, file)
+        echo_written("Profile", file)
+
 
 _CLEAR = "\x1b[2J\x1b[H"
 """Clears a terminal, and goes to its first line."""
 
-_SECTIONS = {
+_TRACE_SECTIONS = {
     "What to record": "time_s calls heap statistics events mode",
     "The board": BOARD_SECTION,
     "The build": BUILD_SECTION,
     "The output": "output width console verbose quiet debug",
 }
 
-_TOP = {"What to show": "interval_s count events", "The board": BOARD_SECTION}
+_TOP_SECTIONS = {"What to show": "interval_s count events", "The board": BOARD_SECTION}
 
-_EXAMPLES = """
+_TRACE_EXAMPLES = """
 \b
 Examples:
   boardprof trace -b BOARD fir.c:fir n=256 -o fir.trace     during a call
@@ -71,8 +199,8 @@ Examples:
 
 @click.command(
     cls=SectionedCommand,
-    sections=_SECTIONS,
-    epilog=_EXAMPLES,
+    sections=_TRACE_SECTIONS,
+    epilog=_TRACE_EXAMPLES,
     short_help="Record the probes of firmware while it runs.",
 )
 @click.argument("target", required=False, default="", shell_complete=complete_target)
@@ -121,7 +249,7 @@ def trace(target: str, values: tuple[str, ...], output: str | None, **options: A
 
     if not options["events"] and not options["statistics"]:
         raise UsageError("Nothing is recorded: neither events nor statistics.", hint="--statistics")
-    _check(target, output, options)
+    _check_trace(target, output, options)
     wanted = RecordingPlan(
         mode=options["mode"],
         events=options["events"],
@@ -172,7 +300,7 @@ def dump(output: str | None, **options: Any) -> None:
 
 @click.command(
     cls=SectionedCommand,
-    sections=_TOP,
+    sections=_TOP_SECTIONS,
     short_help="Show live which ranges and tasks take the most time.",
 )
 @board_option
@@ -217,7 +345,7 @@ def top(interval_s: float, count: int | None, **options: Any) -> None:
                 break
 
 
-def _check(target: str, output: str | None, options: Mapping[str, Any]) -> None:
+def _check_trace(target: str, output: str | None, options: Mapping[str, Any]) -> None:
     if not target and options["image"] is None and options["port"] is None:
         raise UsageError(
             "There is nothing to record: no function and no firmware is named.",
