@@ -89,6 +89,7 @@ gen: setup-check ## Write what is generated: C headers, options for build system
 	@$(PYTHON_BIN)/python -m boardprof_protocol.c_header $(WIRE_HEADER)
 	@for schema in boards/*/schema.py; do $(PYTHON_BIN)/python $$schema || exit 1; done
 	@$(PYTHON_BIN)/python scripts/options.py
+	@$(PYTHON_BIN)/python scripts/report_schema.py
 
 gen-check: setup-check ## Check that what is committed is what is generated
 	@echo "Checking the generated headers ..."
@@ -98,6 +99,7 @@ gen-check: setup-check ## Check that what is committed is what is generated
 		|| { echo "The header beside $$schema is not current: run make gen." >&2; exit 1; }; done
 	@$(PYTHON_BIN)/python scripts/boards_readme.py --check
 	@$(PYTHON_BIN)/python scripts/options.py --check
+	@$(PYTHON_BIN)/python scripts/report_schema.py --check
 
 boards-readme: setup-demo ## Write the list of boards in boards/README.md from their board.toml
 	@$(PYTHON_BIN)/python scripts/boards_readme.py

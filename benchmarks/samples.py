@@ -21,8 +21,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from boardprof.results.record import Device
 from boardprof.results.report.assemble import assemble
-from boardprof.results.report.measurement import Device, Measurement, Windows
+from boardprof.results.report.measurement import Measurement, Windows
 from boardprof.results.report.report_file import write_report
 from boardprof.wire.decode.batch import decode_batch, records_of
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo

@@ -19,14 +19,6 @@ ROOMS = {
 """Each room below ``host/boardprof``, and those that it may import."""
 
 
-RISING = {
-    "results.comparison.comparison": {"show.exporters"},
-    "results.redecode": {"target.descriptions.board"},
-    "results.report.report": {"show.exporters"},
-}
-"""Imports that the table does not allow, and that are to go."""
-
-
 def room(module: str) -> str:
     package, _, rest = module.partition(".")
     return rest.partition(".")[0] if package == "boardprof" else ""
@@ -41,8 +33,7 @@ def beyond(module: str) -> set[str]:
 def test_a_room_imports_those_of_the_table_only() -> None:
     inside = [module for module in MODULES if room(module) in ROOMS]
     assert {room(module) for module in MODULES} - {"", "__main__"} == set(ROOMS)
-    rising = {f"boardprof.{m}": {f"boardprof.{n}" for n in names} for m, names in RISING.items()}
-    assert {module: beyond(module) for module in inside if beyond(module)} == rising
+    assert {module: beyond(module) for module in inside if beyond(module)} == {}
 
 
 def test_no_module_imports_itself_through_others() -> None:

@@ -53,8 +53,16 @@ if TYPE_CHECKING:
     from boardprof.results.stats.groups import left_out, summaries
     from boardprof.results.stats.summary import summarize
     from boardprof.results.stats.warnings import warnings
+    from boardprof.show.comparison_files import comparison_json as comparison_json
+    from boardprof.show.comparison_files import comparison_junit as comparison_junit
+    from boardprof.show.comparison_table import comparison_table as comparison_table
     from boardprof.show.exporters import exporter_names, find_exporter
     from boardprof.show.html import read_page, render_html
+    from boardprof.show.markdown import comparison_markdown as comparison_markdown
+    from boardprof.show.rows import render_csv as render_csv
+    from boardprof.show.rows import to_pandas as to_pandas
+    from boardprof.show.table import render_statistics as render_statistics
+    from boardprof.show.table import render_table as render_table
     from boardprof.target.arguments.passing import Keep, Out
     from boardprof.wire.transport.base import DescriptorTransport, Transport
     from boardprof.wire.transport.faults import Faults, FaultyTransport
@@ -166,6 +174,18 @@ _MODULES = {
     "warnings": "results.stats.warnings",
 }
 
+_VIEWS = {
+    "comparison_json": "show.comparison_files",
+    "comparison_junit": "show.comparison_files",
+    "comparison_markdown": "show.markdown",
+    "comparison_table": "show.comparison_table",
+    "render_csv": "show.rows",
+    "render_statistics": "show.table",
+    "render_table": "show.table",
+    "to_pandas": "show.rows",
+}
+"""What methods of Reports and Comparisons call: results may not import what shows them."""
+
 
 class _Parts:
     """Finds a module of `_PARTS` by the name that users know; it is the same module object."""
@@ -198,9 +218,10 @@ def __getattr__(name: str) -> object:
     """Load the module that has ``name``, or is it (PEP 562)."""
     if name in _PARTS:
         return importlib.import_module(f"{__name__}.{name}")
-    if name not in _MODULES:
+    module = _MODULES.get(name) or _VIEWS.get(name)
+    if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
     globals()[name] = value
     return value
 

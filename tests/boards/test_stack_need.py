@@ -12,7 +12,7 @@ import pytest
 from boardprof.base.errors import DeviceFaultError
 from boardprof.measure.session.board import Board
 from boardprof.measure.session.image import BoardImage, StackCheck
-from boardprof.results.report.measurement import Stack
+from boardprof.results.record import Stack
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.elf.stack_need import image_stack

@@ -284,7 +284,7 @@ def changed(measured: Path, tmp_path: Path, change: str) -> Path:
         (
             "null index",
             4,
-            "null is not a unique index. (at field boardprof.devices.native.collectors[0].index)",
+            "-1 is not a unique index. (at field boardprof.devices.native.collectors[0].index)",
         ),
         ("counters of any width", 4, "The stored measurements of the Report cannot be read"),
         ("negative index", 4, "(at field boardprof.devices.native.collectors[0].index)"),

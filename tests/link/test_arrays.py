@@ -24,8 +24,9 @@ from boardprof.base.errors import (
 from boardprof.measure.connect import connect
 from boardprof.measure.sampling.placement import Placement
 from boardprof.measure.session.board import Board
+from boardprof.results.record import Stack
 from boardprof.results.report.assemble import assemble
-from boardprof.results.report.measurement import Measurement, Stack
+from boardprof.results.report.measurement import Measurement
 from boardprof.target.arguments.passing import Block, Keep, Out
 from boardprof.target.descriptions.board import BoardSpec, board_spec, load_board
 from boardprof_protocol.codes import ErrorCode, MeasureFlag

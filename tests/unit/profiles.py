@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from boardprof.results.record import MeasurementRecord, Record
 from boardprof.results.report.profile import (
     Frame,
     Instruction,
@@ -14,7 +15,6 @@ from boardprof.results.report.profile import (
     Site,
     Symbol,
 )
-from boardprof.results.report.profile_json import profile_record
 from boardprof.results.report.report import Report
 
 __all__ = ["SOURCE", "profile_report", "sampled_profile", "small_profile", "straight_profile"]
@@ -108,10 +108,10 @@ def profile_report(*profiles: Profile) -> Report:
     """Return a Report with a row for each profile."""
     rows = [{"Name": p.function, "Count": 1, "instructions": p.sum(), "Device": p.board}
             for p in profiles]  # fmt: skip
-    measurements = [
-        {"name": p.function, "device": p.board, "hotspots": profile_record(p)} for p in profiles
-    ]
-    return Report(rows, {}, {}, {"schema_version": 1, "measurements": measurements})
+    measurements = tuple(
+        MeasurementRecord(name=p.function, device=p.board, hotspots=p) for p in profiles
+    )
+    return Report(rows, {}, {}, record=Record(measurements=measurements))
 
 
 def sampled_profile(hits: Sequence[int] = (81, 15, 4), calls: int = 20) -> Profile:

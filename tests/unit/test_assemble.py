@@ -12,9 +12,10 @@ import pytest
 
 from boardprof.base.formula import parse_formula
 from boardprof.base.metrics import Count, Duration, Percent, Ratio
+from boardprof.results.record import Device
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.interrupts import Interrupts
-from boardprof.results.report.measurement import Device, Measurement, Windows
+from boardprof.results.report.measurement import Measurement, Windows
 from boardprof.wire.decode.clock import ClockFit
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
 from boardprof.wire.decode.samples import Reading, Sample

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from boardprof.base.metrics import Count
+from boardprof.results.record import Stack
 from boardprof.results.report.assemble import assemble
-from boardprof.results.report.measurement import Measurement, Stack
+from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.report import Report
 from tests.unit.test_assemble import measurement
 

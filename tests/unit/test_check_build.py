@@ -10,7 +10,7 @@ import pytest
 
 from boardprof.base.errors import BuildMismatchError
 from boardprof.measure.session.image import check_build
-from boardprof.results.report.measurement import Device
+from boardprof.results.record import Device
 from tests.support import AGENT, requires_tool, run
 
 ONE, OTHER, ZEROS = "0102030405060708", "0102030405060709", "0000000000000000"

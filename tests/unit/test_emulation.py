@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from boardprof.base.metrics import Count
+from boardprof.results.record import Device
 from boardprof.results.report.assemble import assemble
-from boardprof.results.report.measurement import Cold, Device, Measurement, Windows
+from boardprof.results.report.measurement import Cold, Measurement, Windows
 from boardprof.wire.decode.clock import ClockFit
 from boardprof.wire.decode.samples import Reading, Sample
 

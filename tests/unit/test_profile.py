@@ -13,15 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.base.errors import DecodeError, UnknownNameError, UsageError
+from boardprof.base.errors import DecodeError, ReportFileError, UnknownNameError, UsageError
 from boardprof.base.metrics import Count
 from boardprof.measure.hotspots.hotspot_run import read_record
-from boardprof.results.report.profile import Frame, Symbol
-from boardprof.results.report.profile_json import profile_json, profile_record, read_profile
+from boardprof.results.record_json import form_of
+from boardprof.results.report.profile import Frame, Profile, Symbol
 from boardprof.results.report.report import Report
 from boardprof.show.flame_graph import render_collapsed, render_speedscope, stacks_of
 from boardprof.show.layout import fitted, plain
 from boardprof.show.profile_files import callgrind, pprof, render_callgrind
+from boardprof.show.profile_json import profile_json
 from boardprof.show.profile_tables import (
     functions_page,
     heading,
@@ -112,8 +113,9 @@ def test_cycles_are_shown_where_the_board_has_them() -> None:
 
 def test_a_profile_is_read_from_its_own_json() -> None:
     profile = small_profile(["instructions", "cycles"], with_interrupt=True)
-    record = json.loads(json.dumps(profile_record(profile)))
-    assert read_profile(record) == profile
+    form = form_of(Profile)
+    record = json.loads(form.text(profile))
+    assert form.read(record, ()) == profile
     found = profile_json(profile)
     assert found["functions"][0] == {
         "name": "f", "file": "f.c", "line": 5, "self": 130, "total": 250, "calls": 1,
@@ -121,8 +123,11 @@ def test_a_profile_is_read_from_its_own_json() -> None:
     assert {"file": "f.c", "line": 2, "self": 40} in found["lines"]
     assert (found["metric"], found["total"], found["exact"]) == ("cycles", 250, True)
     del record["counts"]
-    with pytest.raises(DecodeError, match="The profile is damaged: KeyError: 'counts'"):
-        read_profile(record)
+    with pytest.raises(ReportFileError, match="the key counts is missing"):
+        form.read(record, ())
+    record["counts"] = [[0]]
+    with pytest.raises(ReportFileError, match="The profile is damaged"):
+        form.read(record, ())
 
 
 def test_what_others_have_named_does_nothing_to_a_terminal() -> None:

@@ -28,7 +28,7 @@ SMALL_JSON = (
     '"Duration (us)":{"microseconds":1.5},"IPC":{"ratio":0.5}}],'
     '"device_metrics":{"cpu0":{"Device":{"string":"cpu0"},"Percent":{"percent":40.0}}},'
     '"configuration":{"board":{"string":"native"}},'
-    '"boardprof":{"schema_version":1,"blobs":["00ff"],"unsupported":{"cycles":null}}}'
+    '"boardprof":{"schema_version":1,"devices":{},"measurements":[],"missing":[],"blobs":["00ff"],"unsupported":{"cycles":null}}}'
 )
 
 

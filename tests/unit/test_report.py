@@ -57,6 +57,9 @@ def test_other_wrong_rows_are_refused_with_their_place(calls: Any, message: str)
         Report(calls, {}, {})
 
 
+EMPTY = {"schema_version": 1, "devices": {}, "measurements": [], "missing": []}
+
+
 def test_later_changes_to_what_was_passed_do_not_reach_the_report() -> None:
     row: dict[str, Any] = {"Name": "f"}
     extra: dict[str, Any] = {"schema_version": 1, "samples": [1]}
@@ -64,7 +67,7 @@ def test_later_changes_to_what_was_passed_do_not_reach_the_report() -> None:
     row["Name"] = "g"
     extra["samples"].append(2)
     assert report.calls == [{"Name": "f"}]
-    assert report.extra == {"schema_version": 1, "samples": [1]}
+    assert report.extra == {**EMPTY, "samples": [1]}
 
 
 def test_fields_cannot_be_replaced() -> None:
@@ -120,9 +123,15 @@ class TestExtra:
         with pytest.raises(ValueError, match='extra must contain "schema_version": 1'):
             Report([], {}, {}, extra)
 
+    def test_what_a_record_does_not_have_in_its_place_is_refused_with_it(self) -> None:
+        extra = {"schema_version": 1, "measurements": [{"number": "ten"}]}
+        place = r'extra\["measurements"\]\[0\]\["number"\]: an integer is needed, not a string'
+        with pytest.raises(TypeError, match=place):
+            Report([], {}, {}, extra)
+
     def test_tuples_become_lists(self) -> None:
         report = Report([], {}, {}, {"schema_version": 1, "samples": ((1, 2), ())})
-        assert report.extra == {"schema_version": 1, "samples": [[1, 2], []]}
+        assert report.extra == {**EMPTY, "samples": [[1, 2], []]}
 
     @pytest.mark.parametrize(
         ("value", "message"),

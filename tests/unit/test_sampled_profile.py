@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 
-from boardprof.base.errors import DecodeError
+from boardprof.base.errors import ReportFileError
 from boardprof.base.metrics import Count
 from boardprof.measure.hotspots.call_tree import CallPath, CallTree, profile_of
 from boardprof.results.comparison.compare import compare
 from boardprof.results.report.profile import Profile, share_interval
-from boardprof.results.report.profile_json import profile_json, profile_record, read_profile
 from boardprof.results.report.report import Report
 from boardprof.show.chrome_trace import render_chrome
 from boardprof.show.comparison_table import comparison_table
@@ -26,6 +25,7 @@ from boardprof.show.flame_graph import render_speedscope
 from boardprof.show.html import render_html
 from boardprof.show.layout import plain
 from boardprof.show.profile_files import callgrind, pprof
+from boardprof.show.profile_json import profile_json
 from boardprof.show.profile_tables import (
     functions_page,
     heading,
@@ -152,17 +152,17 @@ def test_json_says_that_it_is_not_exact_and_has_intervals() -> None:
 
 def test_a_stored_profile_is_the_same_again() -> None:
     profile = replace(sampled_profile(), newer=("f.c",))
-    assert read_profile(json.loads(json.dumps(profile_record(profile)))) == profile
     report = Report.from_json(profile_report(profile).json())
-    assert report.extra is not None
-    assert read_profile(report.extra["measurements"][0]["hotspots"]) == profile
+    assert report.record is not None
+    assert report.record.measurements[0].hotspots == profile
 
 
 def test_a_profile_whose_sampling_is_damaged_is_refused() -> None:
-    record = profile_record(sampled_profile())
-    record["sampled"] = {"calls": 3}
-    with pytest.raises(DecodeError, match="The profile is damaged"):
-        read_profile(record)
+    text = profile_report(sampled_profile()).json()
+    damaged = text.replace('"timer":"mtime",', "")
+    assert damaged != text
+    with pytest.raises(ReportFileError, match="the key timer is missing"):
+        Report.from_json(damaged)
 
 
 # -- other forms ------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 
 from boardprof.base.errors import DeviceFaultError
 from boardprof.measure.session.image import BoardImage, StackCheck
-from boardprof.results.report.measurement import Stack
+from boardprof.results.record import Stack
 from boardprof.target.toolchain.cache import Cache
 from tests.support import requires_tool, run
 

@@ -9,15 +9,8 @@ from typing import Any
 
 from boardprof.base.metrics import Count, Duration, Percent, Ratio
 from boardprof.results.report.report import Report
-from boardprof.results.stats.boards import Overhead
-from boardprof.results.stats.groups import (
-    GroupKey,
-    GroupSummary,
-    LeftOut,
-    calls_of,
-    left_out,
-    summaries,
-)
+from boardprof.results.row_origins import GroupKey, Overhead
+from boardprof.results.stats.groups import GroupSummary, LeftOut, calls_of, left_out, summaries
 from tests.unit.reports import EMULATOR, HARDWARE, report_of
 
 
@@ -193,15 +186,3 @@ def test_a_part_of_a_board_is_as_its_board_is() -> None:
     found = by_metric(both)["busy"]
     assert (found.board, found.is_emulated) == ("board", True)
     assert found.summary.is_exact
-
-
-def test_an_extra_of_another_form_is_no_error() -> None:
-    extra = {
-        "schema_version": 1,
-        "devices": {"board": {**EMULATOR, "collectors": [None, {"counters": [7, {"hz": "x"}]}]}},
-        "measurements": [3, {"name": "fir", "arguments": "n=64", "cold": {"metrics": {"a": {}}}}],
-    }
-    rows = [{"Name": "fir", "Argument Shapes": "n=64", "Device": "board", "a": 1, "Count": 1}]
-    [found] = summaries(Report(rows, {}, {}, extra))
-    assert found.is_emulated is True
-    assert found.summary.first is None

@@ -16,8 +16,8 @@ from boardprof.base.metrics import Count, Duration, Metric
 from boardprof.results.comparison.comparison import Comparison, Difference, place_in, place_of
 from boardprof.results.report.calls import DURATION, LEVELS, SHARES, STACK, one_of
 from boardprof.results.report.report import Report
-from boardprof.results.stats.groups import GroupKey, GroupSummary, summaries
-from boardprof.results.stats.stack_reasons import stack_reasons
+from boardprof.results.row_origins import GroupKey, stack_reasons
+from boardprof.results.stats.groups import GroupSummary, summaries
 from boardprof.results.stats.summary import Number
 from boardprof.show.cells import cell, number_text, plural
 from boardprof.show.comparison_table import change_text
@@ -25,7 +25,7 @@ from boardprof.show.layout import Column, Page, Table
 
 
 class Relative(NamedTuple):
-    """A median as a multiple of the first setting's; the best one is below at least one other."""
+    """A median as a multiple of the first setting's; the best is the least one, if they differ."""
 
     ratio: float
     is_best: bool

@@ -27,8 +27,8 @@ from boardprof.base.errors import UsageError
 from boardprof.base.metrics import Duration, raw_of
 from boardprof.results.report.calls import Calls
 from boardprof.results.report.profile import Profile
-from boardprof.results.report.profile_json import profiles_of
 from boardprof.results.report.report import Report
+from boardprof.results.row_origins import profiles_of
 from boardprof.show.cells import KEY_COLUMNS
 from boardprof.show.flame_graph import Stacks, stacks_of, weights_of
 

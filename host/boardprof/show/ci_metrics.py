@@ -16,7 +16,8 @@ from boardprof.base.metrics import Count, Duration
 from boardprof.base.printable import bounded
 from boardprof.results.report.calls import LEVELS, SHARES
 from boardprof.results.report.report import Report
-from boardprof.results.stats.groups import GroupKey, GroupSummary, summaries
+from boardprof.results.row_origins import GroupKey
+from boardprof.results.stats.groups import GroupSummary, summaries
 
 _LONGEST_BENCHMARK, _LONGEST_MEASURE = 1024, 64  # of Bencher
 

@@ -28,42 +28,42 @@ __all__ = ["exporter_names", "find_exporter"]
 Exporter: TypeAlias = "Callable[[Report], str | bytes]"
 
 _REPORT = {
-    "baseline": "baseline:render_baseline",
-    "bencher": "ci_metrics:render_bencher",
-    "benchmark-action": "ci_metrics:render_benchmark_action",
-    "callgrind": "profile_files:render_callgrind",
-    "chrome": "chrome_trace:render_chrome",
-    "collapsed": "flame_graph:render_collapsed",
-    "csv": "rows:render_csv",
-    "html": "html:render_html",
-    "json": "json:render_json",
-    "markdown": "markdown:render_markdown",
-    "openmetrics": "ci_metrics:render_openmetrics",
-    "pprof": "profile_files:render_pprof",
-    "speedscope": "flame_graph:render_speedscope",
-    "table": "table:render_table",
+    "baseline": "results.baseline:render_baseline",
+    "bencher": "show.ci_metrics:render_bencher",
+    "benchmark-action": "show.ci_metrics:render_benchmark_action",
+    "callgrind": "show.profile_files:render_callgrind",
+    "chrome": "show.chrome_trace:render_chrome",
+    "collapsed": "show.flame_graph:render_collapsed",
+    "csv": "show.rows:render_csv",
+    "html": "show.html:render_html",
+    "json": "results.report_json:render_json",
+    "markdown": "show.markdown:render_markdown",
+    "openmetrics": "show.ci_metrics:render_openmetrics",
+    "pprof": "show.profile_files:render_pprof",
+    "speedscope": "show.flame_graph:render_speedscope",
+    "table": "show.table:render_table",
 }
-"""Name -> module of ``boardprof.show``, and its function; imported when it is asked for."""
+"""Name -> module below ``boardprof``, and its function; imported when it is asked for."""
 
 _COMPARISON = {
-    "github": "comparison_files:render_github",
-    "gitlab": "comparison_files:render_gitlab",
-    "json": "comparison_files:comparison_json",
-    "junit": "comparison_files:comparison_junit",
-    "markdown": "markdown:comparison_markdown",
-    "summary": "markdown:comparison_markdown",
-    "table": "comparison_table:comparison_table",
+    "github": "show.comparison_files:render_github",
+    "gitlab": "show.comparison_files:render_gitlab",
+    "json": "show.comparison_files:comparison_json",
+    "junit": "show.comparison_files:comparison_junit",
+    "markdown": "show.markdown:comparison_markdown",
+    "summary": "show.markdown:comparison_markdown",
+    "table": "show.comparison_table:comparison_table",
 }
 """The same for Comparisons. ``summary`` is ``markdown`` under a name that no Report's has."""
 
 _PROBES = {
-    "chrome": "probe_traces:render_probe_chrome",
-    "collapsed": "probe_traces:render_probe_collapsed",
-    "ctf": "ctf:render_ctf",
-    "html": "probe_page:render_probe_page",
-    "memory": "probe_tables:render_memory",
-    "perfetto": "probe_traces:render_perfetto",
-    "speedscope": "probe_traces:render_probe_speedscope",
+    "chrome": "show.probe_traces:render_probe_chrome",
+    "collapsed": "show.probe_traces:render_probe_collapsed",
+    "ctf": "show.ctf:render_ctf",
+    "html": "show.probe_page:render_probe_page",
+    "memory": "show.probe_tables:render_memory",
+    "perfetto": "show.probe_traces:render_perfetto",
+    "speedscope": "show.probe_traces:render_probe_speedscope",
 }
 """The same for runs of probes."""
 
@@ -74,13 +74,6 @@ _COMPARISON_GROUP = "comparison_exporters"
 
 WITH_PLACES = frozenset({"html", "memory"})
 """Exporters of runs of probes that take file and line of calls, by return address (``places``)."""
-
-_OTHERS = {
-    "pandas": "rows:to_pandas",
-    "parsed": "json:parse_json",
-    "statistics": "table:render_statistics",
-}
-"""The same for methods of a Report; ``--export`` does not offer these."""
 
 _NO_FILE = {"pandas": "a DataFrame is not a file: use report.to_pandas()"}
 
@@ -103,16 +96,11 @@ def find_comparison_exporter(name: str) -> Callable[[Comparison], str | bytes]:
         UsageError: another package's cannot be used.
     """
     if name in _COMPARISON:
-        return comparison_form(name)
+        return load_renderer(name, _COMPARISON)
     found = named_function(_COMPARISON_GROUP, name, f"The exporter {name}")
     if found is None:
         raise UnknownNameError("exporter of comparisons", name, comparison_exporter_names())
     return found.function
-
-
-def comparison_form(name: str) -> Callable[..., Any]:
-    """Return boardprof's own renderer of a Comparison."""
-    return load_renderer(name, _COMPARISON)
 
 
 def probe_exporter_names() -> list[str]:
@@ -155,10 +143,10 @@ def find_exporter(name: str) -> Exporter:
     raise UnknownNameError("exporter", name, exporter_names())
 
 
-def load_renderer(name: str, known: Mapping[str, str] = _REPORT | _OTHERS) -> Callable[..., Any]:
+def load_renderer(name: str, known: Mapping[str, str] = _REPORT) -> Callable[..., Any]:
     """Return boardprof's own renderer with a name; of a Report, if it is not said of what."""
     module, _, function = known[name].partition(":")
-    found: Callable[..., Any] = getattr(import_module(f"boardprof.show.{module}"), function)
+    found: Callable[..., Any] = getattr(import_module(f"boardprof.{module}"), function)
     return found
 
 

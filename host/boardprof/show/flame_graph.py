@@ -32,8 +32,8 @@ from boardprof.base.printable import bounded, escaped
 from boardprof.results.report.calls import LABEL, LEVELS, Calls
 from boardprof.results.report.columns import Column, grouped
 from boardprof.results.report.profile import INTERRUPTS, OTHER_PATHS, Frame, Profile
-from boardprof.results.report.profile_json import ProfiledRow, profiles_of
 from boardprof.results.report.report import Report
+from boardprof.results.row_origins import ProfiledRow, profiles_of
 from boardprof.show.aggregate import SORT_COLUMNS
 from boardprof.show.cells import (
     KEY_COLUMNS,

@@ -20,19 +20,20 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from boardprof.base.errors import ReportFileError
 from boardprof.base.metrics import Metric
 from boardprof.base.printable import bounded
 from boardprof.results.comparison.compare import compare
+from boardprof.results.record import NO_RECORD, Device
 from boardprof.results.report.report import Report
+from boardprof.results.report_json import json_pieces
 from boardprof.results.stats.groups import GroupSummary, summaries
 from boardprof.results.stats.warnings import Warning_, warnings_by_hint
 from boardprof.show.answer import doubts
 from boardprof.show.cells import cell, heading, plural
 from boardprof.show.html_view import page_view, profile_views
-from boardprof.show.json import json_pieces
 from boardprof.show.page_parts import asset, filled_page, inert, isolated
 
 __all__ = ["read_page", "render_html"]
@@ -181,7 +182,7 @@ def _counted(number: str, one: str) -> str:
 
 def _clock_tags(report: Report) -> str:
     """Return a line on the boards that are emulated or simulated; "" if there are none."""
-    devices: Mapping[str, Any] = (report.extra or {}).get("devices", {})
+    devices = (report.record or NO_RECORD).devices
     found: dict[str, list[str]] = {}
     for name, facts in devices.items():
         found.setdefault(_tags(facts), []).append(name)
@@ -195,7 +196,7 @@ def _clock_tags(report: Report) -> str:
 
 def _cards(report: Report) -> str:
     """Return a card for each board: its identity, and the limits of its numbers."""
-    devices: Mapping[str, Any] = (report.extra or {}).get("devices", {})
+    devices = (report.record or NO_RECORD).devices
     if devices:
         folds = len(devices) > 1
         made = [_card(report, name, facts, folds=folds) for name, facts in devices.items()]
@@ -203,11 +204,11 @@ def _cards(report: Report) -> str:
     in_rows = dict.fromkeys(report.calls.column("Device").filled(""))
     named = (name for name in in_rows if isinstance(name, str) and name)
     names = dict.fromkeys([*named, *report.device_metrics])
-    made = [_card(report, name, {}, folds=len(names) > 1) for name in names]
+    made = [_card(report, name, Device(name), folds=len(names) > 1) for name in names]
     return "\n".join(made) or '<p class="empty">The Report does not describe a board.</p>'
 
 
-def _card(report: Report, name: str, facts: Mapping[str, Any], *, folds: bool) -> str:
+def _card(report: Report, name: str, facts: Device, *, folds: bool) -> str:
     """Return a board's card. ``folds``: fold up everything except identity and cautions."""
     lines = _lines(report, name, facts)
     first = [line for line in lines if not folds or line[0].lower() in _IDENTITY | _CAUTION]
@@ -231,13 +232,12 @@ def _class(term: str) -> str:
     return ' class="caution"' if term.lower() in _CAUTION else ""
 
 
-def _tags(facts: Mapping[str, Any]) -> str:
+def _tags(facts: Device) -> str:
     tags = []
-    kind = facts.get("clock_kind")
-    if kind is not None:
-        text, is_caution = _CLOCKS.get(str(kind), (f"{kind} clock", True))
-        tags.append(_tag(text, is_caution))
-    if facts.get("emulated"):
+    if facts.clock_kind:
+        usual = (f"{facts.clock_kind} clock", True)
+        tags.append(_tag(*_CLOCKS.get(facts.clock_kind, usual)))
+    if facts.emulated:
         tags.append(_tag("Emulated", True))
     return "".join(f" {tag}" for tag in tags)
 
@@ -246,25 +246,25 @@ def _tag(text: str, is_caution: bool) -> str:
     return f'<span class="tag{" caution" if is_caution else ""}">{isolated(text)}</span>'
 
 
-def _lines(report: Report, name: str, facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _lines(report: Report, name: str, facts: Device) -> list[tuple[str, str]]:
     """Return the terms of a card with their definitions as HTML."""
-    others = [n for n in (report.extra or {}).get("devices", {}) if n.startswith(f"{name} ")]
+    devices = (report.record or NO_RECORD).devices
+    others = [each for each in devices if each.startswith(f"{name} ")]
     terms = {
         key.removeprefix(f"{name} "): value
         for key, value in report.configuration.items()
         if key.startswith(f"{name} ") and not any(key.startswith(f"{o} ") for o in others)
     }
-    if terms.get("clock") == facts.get("clock_kind"):
+    if terms.get("clock") == facts.clock_kind:
         terms.pop("clock", None)  # it is in the heading
     lines = [(_term(term), _definition(term, value, facts)) for term, value in terms.items()]
     known = {term.lower() for term, _ in lines}
-    unsupported = facts.get("unsupported")
-    if unsupported and "unsupported" not in known:
-        lines.append(("Unsupported", _reasons(unsupported)))
-    if facts.get("cflags") and "flags" not in known:
-        lines.append(("Flags", _flags(map(str, facts["cflags"]))))
-    if facts.get("port"):
-        lines.append(("Port", isolated(str(facts["port"]))))
+    if facts.unsupported and "unsupported" not in known:
+        lines.append(("Unsupported", _reasons(facts.unsupported)))
+    if facts.cflags and "flags" not in known:
+        lines.append(("Flags", _flags(facts.cflags)))
+    if facts.port:
+        lines.append(("Port", isolated(facts.port)))
     return lines + [(term, text) for term, text in _wraps(report, name) if text]
 
 
@@ -272,9 +272,9 @@ def _term(term: str) -> str:
     return bounded(term[:1].upper() + term[1:])
 
 
-def _definition(term: str, value: Metric, facts: Mapping[str, Any]) -> str:
-    if term == "unsupported" and facts.get("unsupported"):
-        return _reasons(facts["unsupported"], cell(value, term, ","))
+def _definition(term: str, value: Metric, facts: Device) -> str:
+    if term == "unsupported" and facts.unsupported:
+        return _reasons(facts.unsupported, cell(value, term, ","))
     text = cell(value, term, ",")
     return _flags(text.split(" ")) if term == "flags" else isolated(text)
 
@@ -284,9 +284,8 @@ def _flags(flags: Iterable[str]) -> str:
     return f"<code>{' '.join(map(isolated, flags))}</code>"
 
 
-def _reasons(unsupported: Mapping[str, Any], line: str = "") -> str:
+def _reasons(reasons: Mapping[str, str], line: str = "") -> str:
     """Return an item for each unsupported counter, then the other parts of a configuration line."""
-    reasons = {str(name): str(why) for name, why in unsupported.items()}
     items = [f"<li>{isolated(name)}: {isolated(why)}</li>" for name, why in reasons.items()]
     rest = line
     for name, why in reasons.items():
@@ -299,13 +298,11 @@ def _wraps(report: Report, device: str) -> Iterable[tuple[str, str]]:
     """Yield how often counters wrapped within samples, and in how many that is ambiguous."""
     wraps: Counter[str] = Counter()
     ambiguous: Counter[str] = Counter()
-    for measurement in (report.extra or {}).get("measurements", ()):
-        if measurement.get("device") != device:
-            continue
-        passes = (measurement, *measurement.get("further_passes", ()))
-        for sample in (sample for each in passes for sample in each.get("samples", ())):
-            wraps.update(sample.get("wraps", {}))
-            ambiguous.update(sample.get("ambiguous", ()))
+    measurements = (report.record or NO_RECORD).measurements
+    passes = (each for m in measurements if m.device == device for each in m.passes)
+    for sample in (sample for each in passes for sample in each.samples):
+        wraps.update(sample.wraps)
+        ambiguous.update(sample.ambiguous)
     yield "Wrapped, resolved", ", ".join(f"{isolated(name)} {n:,}×" for name, n in wraps.items())
     yield (
         "May have wrapped",

@@ -22,9 +22,9 @@ from boardprof.results.comparison.profile_difference import AlignedLine, aligned
 from boardprof.results.comparison.trend import trends_of
 from boardprof.results.report.calls import DURATION, PERTURBATION, SHARE, STACK
 from boardprof.results.report.profile import Profile
-from boardprof.results.report.profile_json import ProfiledRow, profiles_of
 from boardprof.results.report.report import Report
-from boardprof.results.stats.groups import GroupKey, GroupSummary
+from boardprof.results.row_origins import GroupKey, ProfiledRow, profiles_of
+from boardprof.results.stats.groups import GroupSummary
 from boardprof.results.stats.summary import Number
 from boardprof.results.stats.summary import plain as rounded
 from boardprof.results.stats.warnings import modes_of

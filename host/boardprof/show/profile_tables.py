@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from boardprof.base.errors import UsageError
 from boardprof.results.report.profile import Interval, LineCost, Profile
-from boardprof.results.report.profile_json import ProfiledRow, profiles_of
 from boardprof.results.report.report import Report
+from boardprof.results.row_origins import ProfiledRow, profiles_of
 from boardprof.show.cells import plural
 from boardprof.show.layout import Page, Table, record_table
 

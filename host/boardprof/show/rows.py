@@ -19,7 +19,8 @@ from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio, digits, raw_of
 from boardprof.results.report.calls import Row
 from boardprof.results.report.columns import Column
-from boardprof.results.report.report import Compat, Report
+from boardprof.results.report.report import Report
+from boardprof.results.report_json import Compat
 
 if TYPE_CHECKING:
     import pandas

@@ -15,7 +15,8 @@ from boardprof.compat.torch.settings import NotSupportedByAgentError, Settings
 from boardprof.results.probes.heap import heap_of, memory_events
 from boardprof.results.probes.run import ProbeRun
 from boardprof.results.probes.timeline import Passes, Timeline
-from boardprof.results.report.measurement import Device, Measurement, clock_of
+from boardprof.results.record import Device
+from boardprof.results.report.measurement import Measurement, clock_of
 from boardprof.wire.decode.clock import ClockFit
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
 from boardprof.wire.decode.samples import Reading

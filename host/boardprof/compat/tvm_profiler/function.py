@@ -272,7 +272,7 @@ def _with_gathered(report: Report, gathered: Sequence[Gathered]) -> Report:
     for row, found in zip(rows[::per_sample], gathered, strict=True):
         for label, metrics in found.items():
             row |= {columns[label, name]: metric for name, metric in metrics.items()}
-    return Report(rows, report.device_metrics, report.configuration, report.extra)
+    return Report(rows, report.device_metrics, report.configuration, record=report.record)
 
 
 def _middle(report: Report) -> Metrics:

@@ -46,9 +46,10 @@ from boardprof.measure.sampling.counted_pass import UNMASKED, CountedCalls, Coun
 from boardprof.measure.sampling.measure_function import Progress, paint_stack
 from boardprof.measure.sampling.passes import PassQueue, Rounds
 from boardprof.measure.session.board import Board
+from boardprof.results.record import Stack
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.calls import DURATION, Row
-from boardprof.results.report.measurement import Measurement, Stack, Windows
+from boardprof.results.report.measurement import Measurement, Windows
 from boardprof.results.report.report import Report
 from boardprof.wire.decode.samples import Sample
 
@@ -528,7 +529,7 @@ def _report(executed: Sequence[_Executed], warmup: int, elapsed_s: Sequence[floa
         "Warm-up": Count(warmup),
         "Repeat": Count(max(len(elapsed_s), 1)),
     }
-    return Report(rows, report.device_metrics, configuration, report.extra)
+    return Report(rows, report.device_metrics, configuration, record=report.record)
 
 
 def _groups(rows: Sequence[Row], measurements: Sequence[Measurement]) -> Iterator[list[Row]]:

@@ -27,8 +27,8 @@ from boardprof.measure.sampling.counted_pass import UNMASKED, PackedCall
 from boardprof.measure.sampling.passes import check_range
 from boardprof.measure.sampling.placement import Placement
 from boardprof.measure.session.board import Board, HostCall
+from boardprof.results.record import Stack
 from boardprof.results.report.measure_result import MeasureResult, samples_of
-from boardprof.results.report.measurement import Stack
 
 _LONGEST_MS = 1e9
 

@@ -143,12 +143,11 @@ def _joined(outcomes: Sequence[Outcome]) -> Outcome:
 
 def _joined_reports(reports: Sequence[Report]) -> Report:
     last = reports[-1]
-    extra = dict(last.extra or {})
-    extra["measurements"] = [
-        each for report in reports for each in (report.extra or {}).get("measurements", ())
-    ]
+    records = [report.record for report in reports if report.record is not None]
+    measurements = tuple(each for record in records for each in record.measurements)
+    record = replace(records[-1], measurements=measurements) if records else None
     rows = [row for report in reports for row in report.calls]
-    return Report(rows, last.device_metrics, last.configuration, extra)
+    return Report(rows, last.device_metrics, last.configuration, record=record)
 
 
 _CHECKOUT_TIMEOUT_S = 300.0

@@ -14,19 +14,14 @@ from typing import Any
 
 from boardprof.base.errors import BoardprofError, ReportFileError, UsageError
 from boardprof.base.processes import locked_folder
+from boardprof.results.baseline import baseline_content, is_baseline, report_of_baseline
+from boardprof.results.baseline_update import BaselineUpdate, updated_baseline
 from boardprof.results.comparison.comparison import ComparisonError
 from boardprof.results.history.project import git_output, has_branch, project_of, repository_path
 from boardprof.results.history.report_lookup import history_place, is_named, user_history
 from boardprof.results.history.run import GitState, HistoryError, RunId, check_name
 from boardprof.results.report.report import Report
-from boardprof.results.report.report_file import (
-    baseline_content,
-    check_report_file,
-    is_baseline,
-    report_of_baseline,
-    write_text,
-)
-from boardprof.show.baseline_update import BaselineUpdate, updated_baseline
+from boardprof.results.report.report_file import check_report_file, write_text
 from boardprof.target.build.sources import find_sources, language
 
 _STATUS = ("status", "--porcelain=v2", "--branch", "--untracked-files=no")

@@ -27,7 +27,8 @@ from boardprof.measure.sampling.counted_pass import (
 )
 from boardprof.measure.sampling.passes import Pass, PassQueue, Rounds
 from boardprof.measure.sampling.placement import OnTransfer, Placement
-from boardprof.results.report.measurement import Cold, Device, Measurement, Stack, Windows
+from boardprof.results.record import Device, Stack
+from boardprof.results.report.measurement import Cold, Measurement, Windows
 from boardprof.target.arguments.passing import Passing
 from boardprof.wire.decode.samples import Sample
 from boardprof_protocol.codes import ErrorCode, MeasureFlag

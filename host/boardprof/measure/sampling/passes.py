@@ -18,7 +18,8 @@ from boardprof.measure.sampling.counted_pass import (
     Selection,
 )
 from boardprof.measure.sampling.programmable import Programmable, Slots
-from boardprof.results.report.measurement import Device, Windows
+from boardprof.results.record import Device
+from boardprof.results.report.measurement import Windows
 from boardprof.results.stats.ranks import FEWEST_SAMPLES
 from boardprof_protocol.codes import ErrorCode, MeasureFlag
 

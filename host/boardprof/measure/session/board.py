@@ -30,8 +30,9 @@ from boardprof.measure.sampling.window import Collectors
 from boardprof.measure.session.functions import Functions, RemoteFunction
 from boardprof.measure.session.image import BoardImage, StackCheck, check_build
 from boardprof.measure.session.memory import Memory
+from boardprof.results.record import Device
 from boardprof.results.report.assemble import assemble
-from boardprof.results.report.measurement import Device, Measurement
+from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.report import Report
 from boardprof.target.arguments.dtypes import Dtypes
 from boardprof.target.cfunction import CFunction

@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 
 from boardprof.base.errors import BoardprofError, BuildMismatchError, DeviceFaultError
-from boardprof.results.report.measurement import Device, Stack
-from boardprof.results.report.source_place import SourcePlace, place_of_line, source_place
+from boardprof.results.record import Device, SourcePlace, Stack
+from boardprof.results.report.source_place import place_of_line, source_place
 from boardprof.target.cfunction import CFunction
 from boardprof.target.elf.addresses import definition
 from boardprof.target.elf.identity import build_id_of

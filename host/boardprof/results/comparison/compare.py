@@ -49,11 +49,15 @@ from boardprof.results.comparison.rule_check import UsualOf, apply_rules
 from boardprof.results.comparison.trend import trends_of
 from boardprof.results.report.calls import SHARE, SHARES, STACK, one_of
 from boardprof.results.report.profile import Profile
-from boardprof.results.report.profile_json import ProfiledRow, profiles_of
 from boardprof.results.report.report import Report
-from boardprof.results.report.source_place import places_of
-from boardprof.results.stats.groups import GroupKey, summaries
-from boardprof.results.stats.stack_reasons import stack_reasons
+from boardprof.results.row_origins import (
+    GroupKey,
+    ProfiledRow,
+    places_of,
+    profiles_of,
+    stack_reasons,
+)
+from boardprof.results.stats.groups import summaries
 
 __all__ = ["compare"]
 

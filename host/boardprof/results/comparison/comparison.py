@@ -13,11 +13,10 @@ from boardprof.base.errors import UsageError
 from boardprof.base.metrics import Count, Duration, Kind
 from boardprof.results.comparison.profile_difference import ProfileDifference
 from boardprof.results.comparison.rule import Rule
+from boardprof.results.record import SourcePlace
 from boardprof.results.report.calls import SHARES, one_of
-from boardprof.results.report.source_place import SourcePlace
-from boardprof.results.stats.groups import GroupKey, titled
+from boardprof.results.row_origins import GroupKey, titled
 from boardprof.results.stats.summary import Summary
-from boardprof.show.exporters import comparison_form
 
 __all__ = ["Comparison", "ComparisonError", "Difference", "Gap", "Unjudged", "Verdict", "place_of"]
 
@@ -250,19 +249,27 @@ class Comparison:
 
     def table(self, *, changed_only: bool = False) -> str:
         """Return it as a text table."""
-        return str(comparison_form("table")(self, changed_only=changed_only))
+        from boardprof import comparison_table
+
+        return comparison_table(self, changed_only=changed_only)
 
     def markdown(self) -> str:
         """Return it as GitHub-flavoured Markdown for a pull request."""
-        return str(comparison_form("markdown")(self))
+        from boardprof import comparison_markdown
+
+        return comparison_markdown(self)
 
     def junit(self) -> str:
         """Return it as JUnit XML: a test case for each row, and for each unjudged one."""
-        return str(comparison_form("junit")(self))
+        from boardprof import comparison_junit
+
+        return comparison_junit(self)
 
     def json(self) -> str:
         """Return it as one line of JSON."""
-        return str(comparison_form("json")(self))
+        from boardprof import comparison_json
+
+        return comparison_json(self)
 
     def __str__(self) -> str:
         """Return the table."""

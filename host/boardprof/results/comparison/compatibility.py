@@ -10,13 +10,15 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Final
+from typing import Final
 
 from boardprof.base.errors import UnknownNameError
 from boardprof.results.comparison.comparison import ComparisonError, Difference, Gap
+from boardprof.results.record import Device, MeasurementRecord
 from boardprof.results.report.calls import IN_PLACE, OF_STATISTICS, SHARE, SHARES, one_of
 from boardprof.results.report.report import Report
-from boardprof.results.stats.groups import GroupKey, GroupSummary, calls_of, left_out
+from boardprof.results.row_origins import GroupKey
+from boardprof.results.stats.groups import GroupSummary, calls_of, left_out
 from boardprof.results.stats.summary import summarize
 
 MISMATCHES: Final = ("clock", "board", "compiler", "inputs")
@@ -71,42 +73,31 @@ class BoardFacts:
 
 
 def facts_of(report: Report) -> dict[str, BoardFacts]:
-    """Return the boards of a Report by name; without ``extra``, its devices."""
-    extra = report.extra or {}
-    devices = extra.get("devices")
-    if not isinstance(devices, Mapping) or not devices:
+    """Return the boards of a Report by name; without a record, its devices."""
+    record = report.record
+    if record is None or not record.devices:
         names = report.calls.column("Device").filled("")
         return {name: BoardFacts() for name in dict.fromkeys(names) if isinstance(name, str)}
-    measurements = [m for m in extra.get("measurements") or () if isinstance(m, Mapping)]
     columns = (report.calls.column(name).filled("") for name in ("Device", "Flags"))
     swept = {device for device, setting in {*zip(*columns, strict=True)} if setting != ""}
     return {
-        str(name): _facts(
-            facts if isinstance(facts, Mapping) else {},
-            [m for m in measurements if m.get("device") == name],
-            name in swept,
-        )
-        for name, facts in devices.items()
+        name: _facts(device, [m for m in record.measurements if m.device == name], name in swept)
+        for name, device in record.devices.items()
     }
 
 
-def _facts(
-    device: Mapping[str, Any], measurements: list[Mapping[str, Any]], swept: bool
-) -> BoardFacts:
-    kind = str(device.get("clock_kind") or "")
-    flags = {} if swept else {str(m.get("name")): m.get("flags") for m in measurements}
-    cflags = device.get("cflags")
-    builds = [m.get("build_id") for m in measurements] or [device.get("build_id")]
-    interrupts = [m.get("interrupts") for m in measurements]
-    masked = {isinstance(each, Mapping) and bool(each.get("masked")) for each in interrupts}
+def _facts(device: Device, measurements: Sequence[MeasurementRecord], swept: bool) -> BoardFacts:
+    flags = {} if swept else {m.name: m.flags for m in measurements}
+    builds = [m.build_id for m in measurements] or [device.build_id]
+    masked = {m.interrupts.masked for m in measurements}
     return BoardFacts(
-        clock_kind=kind,
-        is_emulated=(kind == "simulated" or bool(device.get("emulated"))) if kind else None,
-        cflags=_comparable(map(str, cflags)) if isinstance(cflags, list) else "",
-        flags={n: comparable_flags(text) for n, text in flags.items() if isinstance(text, str)},
-        compilers=frozenset(str(c) for m in measurements for c in m.get("compilers") or ()),
-        libcs=frozenset(str(m["libc"]) for m in measurements if m.get("libc")),
-        builds=tuple(dict.fromkeys(str(build) for build in builds if build)),
+        clock_kind=device.clock_kind,
+        is_emulated=device.is_emulator,
+        cflags=_comparable(device.cflags),
+        flags={name: comparable_flags(text) for name, text in flags.items() if text is not None},
+        compilers=frozenset(each for m in measurements for each in m.compilers),
+        libcs=frozenset(m.libc for m in measurements if m.libc),
+        builds=tuple(dict.fromkeys(build for build in builds if build)),
         is_masked=None if len(masked) > 1 else True in masked,
     )
 

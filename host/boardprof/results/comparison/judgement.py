@@ -10,7 +10,8 @@ from fractions import Fraction
 from boardprof.base.metrics import Kind, Percent, Ratio
 from boardprof.results.comparison.comparison import Difference, Verdict
 from boardprof.results.report.calls import IN_PLACE
-from boardprof.results.stats.groups import GroupKey, GroupSummary
+from boardprof.results.row_origins import GroupKey
+from boardprof.results.stats.groups import GroupSummary
 from boardprof.results.stats.ranks import mann_whitney, signed_rank, smallest_p
 from boardprof.results.stats.summary import Number, magnitude, plain, summarize
 

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from boardprof.results.record import NO_RECORD
 from boardprof.results.report.report import Report
 
 _COLUMNS = ("Name", "Argument Shapes")
-_STORED = ("name", "arguments")
-"""The same keys in the raw data."""
 
 
 def part_of_calls(report: Report, measured: Report) -> Report | None:
@@ -20,13 +21,11 @@ def part_of_calls(report: Report, measured: Report) -> Report | None:
     if not rows:
         return None
     devices = {row.get("Device") for row in measured.calls}
-    extra = report.extra and {
-        **report.extra,
-        "measurements": [
-            each
-            for each in report.extra.get("measurements") or ()
-            if tuple(each.get(name, "") for name in _STORED) in wanted
-        ],
-    }
+    kept = [
+        each
+        for each in (report.record or NO_RECORD).measurements
+        if (each.name, each.arguments) in wanted
+    ]
+    record = report.record and replace(report.record, measurements=tuple(kept))
     own = [row for row in rows if row.get("Device") in devices] or rows
-    return Report(own, report.device_metrics, report.configuration, extra)
+    return Report(own, report.device_metrics, report.configuration, record=record)

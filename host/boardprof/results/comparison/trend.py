@@ -20,8 +20,8 @@ from boardprof.results.comparison.comparison import (
 )
 from boardprof.results.comparison.rule import Usual, statistic
 from boardprof.results.report.report import Report
+from boardprof.results.row_origins import titled
 from boardprof.results.stats.change_points import Change, change_points
-from boardprof.results.stats.groups import titled
 from boardprof.results.stats.summary import Number, Summary, exact_percentile, magnitude
 
 _TO_SIGMA: Final = Fraction("1.4826")

@@ -6,12 +6,13 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, NewType
 
 from boardprof.base.errors import BoardprofError, ReportFileError, UsageError
+from boardprof.results.record import NO_RECORD
 from boardprof.results.report.report import Report
 
 RunId = NewType("RunId", int)
@@ -103,15 +104,12 @@ class Run:
 
 def contents_of(report: Report) -> dict[str, tuple[str, ...]]:
     """Return the contents of a Report: its boards, functions, build ids and flags."""
-    extra = report.extra or {}
-    devices = extra.get("devices")
-    boards = [str(name) for name in devices] if isinstance(devices, Mapping) else []
-    measurements = [m for m in extra.get("measurements") or () if isinstance(m, Mapping)]
+    record = report.record or NO_RECORD
     return {
-        "boards": _texts(boards or report.calls.column("Device").filled("")),
+        "boards": _texts(record.devices or report.calls.column("Device").filled("")),
         "functions": _texts(report.calls.column("Name").filled("")),
-        "build_ids": _texts(m.get("build_id") for m in measurements),
-        "flags": _texts(m.get("flags") for m in measurements),
+        "build_ids": _texts(each.build_id for each in record.measurements),
+        "flags": _texts(each.flags for each in record.measurements),
     }
 
 

@@ -22,7 +22,7 @@ from boardprof.results.history.report_lookup import (
 from boardprof.results.history.run import Run, RunId, contents_of
 from boardprof.results.history.run_table import Choice
 from boardprof.results.report.report import Report
-from boardprof.results.report.source_place import places_of
+from boardprof.results.row_origins import places_of
 
 __all__ = ["BranchRuns", "compare"]
 

@@ -19,7 +19,7 @@ from boardprof.results.history.report_lookup import user_history
 from boardprof.results.history.run import NothingKeptError, Run
 from boardprof.results.history.run_table import Choice
 from boardprof.results.report.report import Report
-from boardprof.results.report.source_place import places_of
+from boardprof.results.row_origins import places_of
 from boardprof.results.stats.summary import Number, plain
 
 _READ_FOR_NAMES = 1000

@@ -17,9 +17,10 @@ import numpy.typing as npt
 from boardprof.base.errors import UsageError
 from boardprof.results.probes.run import ProbeRun, Slot, doubts_of, read_run
 from boardprof.results.probes.timeline import Passes, Timeline
+from boardprof.results.record import Device
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.calls import IN_PLACE, IN_PLACE_MEAN, IN_PLACE_SUMS
-from boardprof.results.report.measurement import Device, Measurement, Windows
+from boardprof.results.report.measurement import Measurement, Windows
 from boardprof.results.report.report import Report
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
 from boardprof.wire.decode.samples import Reading, Sample

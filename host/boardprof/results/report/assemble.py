@@ -7,19 +7,25 @@ import math
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio, metric_to_json
+from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio
+from boardprof.results.record import (
+    ColdRecord,
+    MeasurementRecord,
+    Output,
+    PassRecord,
+    Record,
+    SampleRecord,
+    Stack,
+)
 from boardprof.results.report.calls import DURATION, LABEL, PERTURBATION, SHARE, STACK, Row
 from boardprof.results.report.configuration import configuration_of
 from boardprof.results.report.emulator_detection import mark_emulators
-from boardprof.results.report.interrupts import NOT_MASKED
 from boardprof.results.report.measurement import (
     Cold,
-    Device,
     Measurement,
-    Stack,
     Windows,
     busy_parts,
     computed_metrics,
@@ -27,8 +33,7 @@ from boardprof.results.report.measurement import (
     metrics_of,
     part_name,
 )
-from boardprof.results.report.profile_json import profile_record
-from boardprof.results.report.report import SCHEMA_VERSION, Report, plain_json
+from boardprof.results.report.report import Report
 from boardprof.wire.decode.samples import Sample
 
 if TYPE_CHECKING:
@@ -59,8 +64,8 @@ def assemble(
         configuration["Missing"] = "; ".join(missing)
     if wrong:
         configuration["Wrong output"] = "; ".join(wrong)
-    raw_data = {**_raw_data(measurements), "missing": list(missing)}
-    return Report.owning(rows, totals, configuration, raw_data)
+    record = replace(record_of(measurements), missing=tuple(missing))
+    return Report(rows, totals, configuration, record=record)
 
 
 def totals_of(measurements: Sequence[Measurement]) -> dict[str, Row]:
@@ -169,120 +174,87 @@ def _size(row: Row, counter: str) -> float:
     return metric.microseconds if isinstance(metric, Duration) else 0.0
 
 
-# -- raw data -----------------------------------------------------------------------------------
+# -- the record ---------------------------------------------------------------------------------
 
 
-def _raw_data(measurements: Sequence[Measurement]) -> dict[str, Any]:
-    """Return the raw data in the Report's JSON, from which its rows can be computed again."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "devices": plain_json(
-            {device.name: _device_json(device) for device in devices_of(measurements)}
-        ),
-        "measurements": [_measurement_json(m) for m in measurements],
-    }
+def record_of(measurements: Sequence[Measurement]) -> Record:
+    """Return what a Report keeps of measurements, from which its rows can be computed again."""
+    devices = {device.name: device for device in devices_of(measurements)}
+    return Record(devices, tuple(map(_measurement_record, measurements)))
 
 
-def _device_json(device: Device) -> dict[str, Any]:
-    return {
-        "clock_kind": device.clock_kind,
-        "emulated": device.emulated,
-        "port": device.port,
-        "agent_version": device.agent_version,
-        "build_id": device.build_id,
-        "cflags": list(device.cflags),
-        "boot_id": device.boot_id,
-        "unsupported": dict(device.unsupported),
-        "collectors": [asdict(collector) for collector in device.collectors],
-    }
+def _measurement_record(measurement: Measurement) -> MeasurementRecord:
+    stack, cold = measurement.stack, measurement.cold
+    return MeasurementRecord(
+        name=measurement.function,
+        device=measurement.device.name,
+        arguments=measurement.arguments,
+        inputs_crc32=measurement.inputs_crc32,
+        label=measurement.label,
+        stack=stack if isinstance(stack, Stack) else None,
+        stack_unknown=stack if isinstance(stack, str) else "",
+        result=_result_json(measurement.result),
+        outputs={name: _output(array) for name, array in measurement.outputs.items()},
+        flags=measurement.flags,
+        build_id=measurement.device.build_id,
+        clock_fit=measurement.clock_fit,
+        number=measurement.number,
+        warmup=measurement.warmup,
+        calls_before=measurement.calls_before,
+        formulas={name: (kind, f.text) for name, (kind, f) in measurement.formulas.items()},
+        compilers=tuple(measurement.compilers),
+        libc=measurement.libc or "",
+        source=measurement.source,
+        interrupts=measurement.interrupts,
+        cold=None if cold is None else _cold_record(cold, measurement.clock),
+        calibration={name: measurement.overhead(name) for name in measurement.counters},
+        hotspots=measurement.profile,
+        passes=tuple(map(_pass_record, measurement.windows)),
+    )
 
 
-def _measurement_json(measurement: Measurement) -> dict[str, Any]:
-    interrupts = measurement.interrupts
-    found: dict[str, Any] = {
-        "name": measurement.function,
-        "device": measurement.device.name,
-        "arguments": measurement.arguments,
-        **({"inputs_crc32": measurement.inputs_crc32} if measurement.inputs_crc32 else {}),
-        **({"label": measurement.label} if measurement.label else {}),
-        "stack": asdict(measurement.stack) if isinstance(measurement.stack, Stack) else None,
-        **({"stack_unknown": measurement.stack} if isinstance(measurement.stack, str) else {}),
-        "result": _result_json(measurement.result),
-        "outputs": {name: _array_json(array) for name, array in measurement.outputs.items()},
-        "flags": measurement.flags,
-        "build_id": measurement.device.build_id,
-        "clock_fit": asdict(measurement.clock_fit) if measurement.clock_fit else None,
-        "number": measurement.number,
-        "warmup": measurement.warmup,
-        "calls_before": measurement.calls_before,
-        "formulas": {n: [kind, f.text] for n, (kind, f) in measurement.formulas.items()},
-        **({"compilers": list(measurement.compilers)} if measurement.compilers else {}),
-        **({"libc": measurement.libc} if measurement.libc else {}),
-        **({"source": asdict(measurement.source)} if measurement.source else {}),
-        **({} if interrupts == NOT_MASKED else {"interrupts": asdict(interrupts)}),
-        **({"cold": _cold_json(measurement.cold, measurement.clock)} if measurement.cold else {}),
-        "calibration": {c: measurement.overhead(c) for c in measurement.counters},
-        **({"hotspots": profile_record(measurement.profile)} if measurement.profile else {}),
-    }
-    # There are many samples, and they already are JSON types, so do not copy them.
-    return {
-        **plain_json(found),
-        **_windows_json(measurement.windows[0]),
-        "further_passes": [_windows_json(each) for each in measurement.windows[1:]],
-    }
-
-
-def _cold_json(cold: Cold, clock: str | None) -> dict[str, Any]:
-    """Return the very first call: its net metrics and their raw data."""
+def _cold_record(cold: Cold, clock: str | None) -> ColdRecord:
+    """Return the very first call: its net metrics and their window."""
     metrics: Row = {}
     for counter, net in cold.nets.items():
         metrics |= metrics_of(counter, net, cold.sample.readings[counter], clock)
-    return {
-        "metrics": {name: metric_to_json(metric) for name, metric in metrics.items()},
-        "calibration": dict(cold.overhead),
-        **_sample_json(cold.sample),
-    }
+    return ColdRecord(metrics, cold.overhead, _sample_record(cold.sample))
 
 
-def _windows_json(windows: Windows) -> dict[str, Any]:
-    costs = {name: float(cost) for name, cost in windows.interrupt_costs.items()}
-    return {
-        "collectors": [i for i in range(8) if windows.mask >> i & 1],
-        "events": {name: list(events) for name, events in windows.events.items()},
-        "samples": [_sample_json(s) for s in windows.samples],
-        "calibration_samples": [_sample_json(s) for s in windows.calibration],
-        "totals": [_sample_json(s) for s in windows.totals],
-        **({"interrupt_costs": costs} if costs else {}),
-    }
+def _pass_record(windows: Windows) -> PassRecord:
+    return PassRecord(
+        collectors=tuple(i for i in range(8) if windows.mask >> i & 1),
+        events=windows.events,
+        samples=tuple(map(_sample_record, windows.samples)),
+        calibration_samples=tuple(map(_sample_record, windows.calibration)),
+        totals=tuple(map(_sample_record, windows.totals)),
+        interrupt_costs={name: float(cost) for name, cost in windows.interrupt_costs.items()},
+    )
 
 
-def _sample_json(sample: Sample) -> dict[str, Any]:
-    raw: dict[str, Any] = {"raw": {c: r.value for c, r in sample.readings.items()}}
-    if any(r.wrapped or r.estimated or r.ambiguous for r in sample.readings.values()):
-        raw |= _doubts_json(sample)
-    raw["blobs"] = sample.raw.hex()
-    return raw
-
-
-def _doubts_json(sample: Sample) -> dict[str, Any]:
-    readings = sample.readings.items()
-    found = {
-        "wraps": {c: r.wrapped for c, r in readings if r.wrapped},
-        "estimated": [c for c, r in readings if r.estimated],
-        "ambiguous": [c for c, r in readings if r.ambiguous],
-    }
-    return {key: doubts for key, doubts in found.items() if doubts}
+def _sample_record(sample: Sample) -> SampleRecord:
+    readings = sample.readings
+    raw = {name: each.value for name, each in readings.items()}
+    if not any(each.wrapped or each.estimated or each.ambiguous for each in readings.values()):
+        return SampleRecord(raw, sample.raw)
+    return SampleRecord(
+        raw,
+        sample.raw,
+        wraps={name: each.wrapped for name, each in readings.items() if each.wrapped},
+        estimated=tuple(name for name, each in readings.items() if each.estimated),
+        ambiguous=tuple(name for name, each in readings.items() if each.ambiguous),
+    )
 
 
 def _result_json(result: object) -> object:
     """Return a function's result; as text if JSON has no such number."""
-    return str(result) if isinstance(result, float) and not math.isfinite(result) else result
+    if isinstance(result, float) and not math.isfinite(result):
+        return str(result)
+    if result is not None and not isinstance(result, str | int | float):
+        raise TypeError(f'extra["result"]: JSON cannot hold {type(result).__name__}')
+    return result
 
 
-def _array_json(array: npt.NDArray[Any]) -> dict[str, Any]:
+def _output(array: npt.NDArray[Any]) -> Output:
     """Describe an output without its data; the CRC-32 is of its bytes on this machine."""
-    return {
-        "dtype": str(array.dtype),
-        "shape": list(array.shape),
-        "crc32": f"{zlib.crc32(array.tobytes()):08x}",
-    }
+    return Output(str(array.dtype), array.shape, f"{zlib.crc32(array.tobytes()):08x}")

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from boardprof import __version__
 from boardprof.base.metrics import Count, Metric, float32_text
+from boardprof.results.record import Device
 from boardprof.results.report.calls import Row, one_of
 from boardprof.results.report.interrupts import HOOKED, interrupts_in
 from boardprof.results.report.measurement import (
-    Device,
     Measurement,
     busy_parts,
     clock_of,

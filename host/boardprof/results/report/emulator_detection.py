@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from boardprof.results.report.measurement import Device, Measurement, Windows, devices_of
+from boardprof.results.record import Device
+from boardprof.results.report.measurement import Measurement, Windows, devices_of
 from boardprof.wire.decode.samples import Sample
 
 _CYCLES, _INSTRUCTIONS = "cycles", "instructions"

@@ -7,9 +7,10 @@ import statistics
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from boardprof.wire.decode.samples import Reading, Sample
+if TYPE_CHECKING:
+    from boardprof.wire.decode.samples import Reading, Sample
 
 HOOKED: Final = "interrupts"
 """The counter of interrupts with hooked handlers, and the collector that leaves them out."""
@@ -134,4 +135,4 @@ def without_costs(sample: Sample, costs: Mapping[str, Fraction]) -> Sample:
         name: replace(each, outside_hooks=round(costs[name] * count)) if name in costs else each
         for name, each in sample.readings.items()
     }
-    return Sample(readings, sample.raw)
+    return replace(sample, readings=readings)

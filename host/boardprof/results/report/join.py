@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from boardprof.base.errors import UsageError
 from boardprof.base.metrics import Count, Duration, Metric, Ratio
+from boardprof.results.record import NO_RECORD, Device, MeasurementRecord, Record
 from boardprof.results.report.calls import LABEL, PERTURBATION, SHARE, Row
 from boardprof.results.report.configuration import differing_results, perturbation_text
-from boardprof.results.report.report import SCHEMA_VERSION, Report
+from boardprof.results.report.report import Report
 
 _FLAGS = "Flags"
 _KEYS = ("Name", "Hash", "Argument Shapes", "Device", LABEL, _FLAGS)
@@ -51,36 +51,31 @@ def joined(parts: Sequence[Part], missing: Sequence[str] = ()) -> Report:
         UsageError: two parts have boards of the same name whose clocks, flags or collectors differ,
             or have rows that nothing tells apart.
     """
-    extras = [part.report.extra or {} for part in parts]
-    flags = [_flags(extra) for extra in extras]
+    records = [part.report.record or NO_RECORD for part in parts]
+    flags = [_flags(record) for record in records]
     swept = len({each for each in flags if each is not None}) > 1
     settings = [each if swept else None for each in flags]
     labels = _labels(parts, settings)
     rows: list[Row] = []
-    measurements: list[dict[str, Any]] = []
-    for number, (part, extra) in enumerate(zip(parts, extras, strict=True)):
+    measurements: list[MeasurementRecord] = []
+    for number, (part, record) in enumerate(zip(parts, records, strict=True)):
         own = labels[number]
         rows += (_row(row, settings[number], own) for row in part.report.calls)
-        for each in extra.get("measurements", ()):
-            label = _label(each.get("label", ""), own.get(_plain_key(each), ""))
-            measurements.append({**each, **({"label": label} if label else {})})
-    lost = [*(text for extra in extras for text in extra.get("missing", ())), *missing]
+        for each in record.measurements:
+            label = _label(each.label, own.get((each.name, each.arguments), ""))
+            measurements.append(replace(each, label=label))
+    lost = [*(text for record in records for text in record.missing), *missing]
     return Report(
         rows,
         _totals(parts),
         _configuration(parts, rows, measurements, lost),
-        {
-            "schema_version": SCHEMA_VERSION,
-            "devices": _devices(extras),
-            "measurements": measurements,
-            "missing": lost,
-        },
+        record=Record(_devices(records), tuple(measurements), tuple(lost)),
     )
 
 
-def _flags(extra: Mapping[str, Any]) -> str | None:
+def _flags(record: Record) -> str | None:
     """Return the compiler flags of a part; None if there are none or they differ."""
-    found = {m.get("flags") for m in extra.get("measurements", ())}
+    found = {each.flags for each in record.measurements}
     return found.pop() if len(found) == 1 else None
 
 
@@ -124,10 +119,6 @@ def _telling(
     return zip(numbers, texts, strict=True)
 
 
-def _plain_key(measurement: Mapping[str, Any]) -> tuple[str, str]:
-    return str(measurement.get("name", "")), str(measurement.get("arguments", ""))
-
-
 def _label(label: object, more: str) -> str:
     return ", ".join(filter(None, [str(label), more]))
 
@@ -163,26 +154,24 @@ def _totals(parts: Sequence[Part]) -> dict[str, Row]:
     return totals
 
 
-def _devices(extras: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    devices: dict[str, Any] = {}
-    for extra in extras:
-        for name, facts in extra.get("devices", {}).items():
-            before = devices.get(name, facts)
-            for what in _SAME_DEVICE:
-                if before.get(what) != facts.get(what):
-                    raise UsageError(
-                        f"Two Reports cannot be joined: {name} has other {what} in one of them: "
-                        f"{before.get(what)!r:.200} and {facts.get(what)!r:.200}."
-                    )
-            unsupported = {**before.get("unsupported", {}), **facts.get("unsupported", {})}
-            devices[name] = {**facts, "unsupported": unsupported}
+def _devices(records: Sequence[Record]) -> dict[str, Device]:
+    devices: dict[str, Device] = {}
+    for name, facts in (each for record in records for each in record.devices.items()):
+        before = devices.get(name, facts)
+        for what in _SAME_DEVICE:
+            if getattr(before, what) != getattr(facts, what):
+                raise UsageError(
+                    f"Two Reports cannot be joined: {name} has other {what} in one of them: "
+                    f"{getattr(before, what)!r:.200} and {getattr(facts, what)!r:.200}."
+                )
+        devices[name] = replace(facts, unsupported={**before.unsupported, **facts.unsupported})
     return devices
 
 
 def _configuration(
     parts: Sequence[Part],
     rows: Sequence[Row],
-    measurements: Sequence[Mapping[str, Any]],
+    measurements: Sequence[MeasurementRecord],
     missing: Sequence[str],
 ) -> Row:
     """Return the lines of all parts; where they differ, one after the other."""
@@ -210,9 +199,7 @@ def _configuration(
     return found
 
 
-def _result(measurement: Mapping[str, Any]) -> tuple[str, str, str, str, str, str]:
-    names = ("name", "arguments", "label", "device", "flags", "result")
-    function, arguments, label, device, flags, result = (
-        str(measurement.get(name) or "") for name in names
-    )
-    return function, arguments, label, device, flags, result
+def _result(measurement: MeasurementRecord) -> tuple[str, str, str, str, str, str]:
+    each, result = measurement, measurement.result
+    text = str(result or "")
+    return each.name, each.arguments, each.label, each.device, each.flags or "", text

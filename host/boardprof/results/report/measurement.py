@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from boardprof.base.formula import Formula
 from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio
+from boardprof.results.record import Device, SourcePlace, Stack
 from boardprof.results.report.calls import DURATION
 from boardprof.results.report.interrupts import NOT_MASKED, Interrupts
 from boardprof.results.report.profile import Profile
-from boardprof.results.report.source_place import SourcePlace
 from boardprof.wire.decode.clock import ClockFit
-from boardprof.wire.decode.dictionary import CollectorInfo
 from boardprof.wire.decode.samples import Reading, Sample
 
 if TYPE_CHECKING:
@@ -34,53 +33,6 @@ def clock_of(readings: Mapping[str, Reading], clock_kind: str) -> str | None:
         return None
     ticks = (name for name, r in readings.items() if r.unit == "ticks" and r.hz)
     return next(ticks, None)
-
-
-@dataclass(frozen=True)
-class Device:
-    """A Report's data on the board that a number comes from.
-
-    Attributes:
-        name: the board's name; the Report's Device column.
-        clock_kind: ``measured``, ``declared`` or ``simulated``.
-        emulated: the host started it as an emulator, or the board is always one.
-        port: through which it was reached.
-        agent_version: of the firmware.
-        build_id: 16 hexadecimal digits.
-        boot_id: differs between boots.
-        unsupported: why a counter is not available, by name.
-        collectors: from its dictionary, to decode the blobs again.
-        cflags: flags of all code for the board.
-        clock_reason: why the clock has this kind, if its description does not say so.
-        clock_given: the user or a Report states the kind of clock, so it is not checked by its
-            counts.
-    """
-
-    name: str
-    clock_kind: str
-    emulated: bool
-    port: str
-    agent_version: str
-    build_id: str
-    boot_id: int
-    unsupported: dict[str, str]
-    collectors: tuple[CollectorInfo, ...] = ()
-    cflags: tuple[str, ...] = ()
-    clock_reason: str = ""
-    clock_given: bool = False
-
-
-@dataclass(frozen=True)
-class Stack:
-    """The stack need of a call, as found by painting.
-
-    Attributes:
-        used: bytes taken by the function and its callees.
-        painted: bytes that were checked. If all of them were used, the need may be larger.
-    """
-
-    used: int
-    painted: int
 
 
 @dataclass(frozen=True)

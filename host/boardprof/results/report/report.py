@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Report: rows of metrics, totals per device, configuration and extra data.
+"""The Report: rows of metrics, totals per device, configuration, and the record of the board.
 
 The model is that of ``tvm.runtime.profiling.Report``. ``calls`` has one row for each sample.
 ``Count`` is the number of calls in the sample, and every other value is the sample's net total, so
-that sums are correct. ``extra`` is ours: it holds raw samples, calibration, blobs, unsupported
-counters and diagnostics. In the JSON it is under the key ``boardprof``.
+that sums are correct. ``record`` is ours: what the board sent, and how it was measured. In the JSON
+it is under the key ``boardprof``.
 """
 
 from __future__ import annotations
@@ -13,20 +13,17 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
+from boardprof.base.errors import ReportFileError
 from boardprof.base.metrics import Metric
+from boardprof.results.record import Record
+from boardprof.results.record_json import SCHEMA_VERSION, read_record, record_text
 from boardprof.results.report.calls import Calls, Row, checked_row, place_text
-from boardprof.show.exporters import load_renderer
+from boardprof.results.report_json import Compat, parse_json, render_json
 
 if TYPE_CHECKING:
     import pandas
-
-
-SCHEMA_VERSION: Final = 1
-"""Version of the layout of ``extra`` that this package writes and reads."""
-
-Compat: TypeAlias = Literal["tvm"] | None
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -39,13 +36,13 @@ class Report:
         calls: one row for each sample, a dict from column name to metric; see `Calls`.
         device_metrics: totals of the whole run, keyed by device, e.g. "cpu0".
         configuration: facts about the run.
-        extra: JSON-able dict with ``"schema_version": 1``, or None.
+        record: what the board sent, and how it was measured; None if boardprof did not measure it.
     """
 
     calls: Calls
     device_metrics: dict[str, Row]
     configuration: Row
-    extra: dict[str, Any] | None
+    record: Record | None
 
     def __init__(
         self,
@@ -53,6 +50,8 @@ class Report:
         device_metrics: Mapping[str, Mapping[str, Metric | int]],
         configuration: Mapping[str, Metric | int],
         extra: Mapping[str, Any] | None = None,
+        *,
+        record: Record | None = None,
     ) -> None:
         """Copy and check the contents.
 
@@ -60,14 +59,13 @@ class Report:
             calls: rows; a plain int stands for a Count, a plain str for itself.
             device_metrics: rows keyed by device, values as in ``calls``.
             configuration: values as in ``calls``.
-            extra: dict of str, int, finite float, bool, None, list and dict
-                with str keys, containing ``"schema_version": 1``; tuples
-                become lists.
+            extra: the record as JSON has it, with ``"schema_version": 1``; tuples become lists.
+            record: the record itself.
 
         Raises:
             TypeError: a value is not a metric (a bare float has no unit), a key is not a str, or
-                ``extra`` holds a type that JSON does not have; the message begins with the place,
-                e.g. ``calls[3]["cycles"]``.
+                ``extra`` holds a type that JSON does not have, or that a record does not have in
+                its place; the message begins with the place, e.g. ``calls[3]["cycles"]``.
             ValueError: ``extra`` lacks its schema version or holds a NaN.
         """
         set_field = object.__setattr__  # the class is frozen for everyone else
@@ -77,27 +75,15 @@ class Report:
         }
         set_field(self, "device_metrics", totals)
         set_field(self, "configuration", checked_row(configuration, "configuration"))
-        set_field(self, "extra", None if extra is None else _extra(extra))
+        set_field(self, "record", record if extra is None else _record(extra))
 
-    @classmethod
-    def owning(
-        cls,
-        calls: Iterable[Mapping[str, Metric | int]],
-        device_metrics: Mapping[str, Mapping[str, Metric | int]],
-        configuration: Mapping[str, Metric | int],
-        extra: dict[str, Any] | None,
-    ) -> Report:
-        """Return a Report that does not copy ``extra``: copying 100,000 samples takes a second.
-
-        Args:
-            calls: as ``Report`` takes them.
-            device_metrics: likewise.
-            configuration: likewise.
-            extra: valid JSON types; the caller must not keep it.
-        """
-        report = cls(calls, device_metrics, configuration)
-        object.__setattr__(report, "extra", extra)
-        return report
+    @property
+    def extra(self) -> dict[str, Any] | None:
+        """The record as JSON has it under ``boardprof``, made anew each time; None if absent."""
+        if self.record is None:
+            return None
+        found: dict[str, Any] = json.loads(record_text(self.record))
+        return found
 
     def __repr__(self) -> str:
         """Return one short line, however many rows there are."""
@@ -133,16 +119,16 @@ class Report:
             UnknownNameError: there is no such compat mode.
             UsageError: ``by_board`` of single samples, or in TVM's layout.
         """
-        return str(
-            load_renderer("table")(
-                self,
-                sort=sort,
-                aggregate=aggregate,
-                col_sums=col_sums,
-                compat=compat,
-                separator=separator,
-                by_board=by_board,
-            )
+        from boardprof import render_table
+
+        return render_table(
+            self,
+            sort=sort,
+            aggregate=aggregate,
+            col_sums=col_sums,
+            compat=compat,
+            separator=separator,
+            by_board=by_board,
         )
 
     def statistics(self) -> str:
@@ -153,7 +139,9 @@ class Report:
         numbers in run order, from #0. `boardprof.stats` has these as numbers, and warnings about
         them.
         """
-        return str(load_renderer("statistics")(self))
+        from boardprof import render_statistics
+
+        return render_statistics(self)
 
     @property
     def has_several(self) -> bool:
@@ -171,7 +159,9 @@ class Report:
         Raises:
             UnknownNameError: there is no such compat mode.
         """
-        return str(load_renderer("csv")(self, compat=compat))
+        from boardprof import render_csv
+
+        return render_csv(self, compat=compat)
 
     def json(self, *, compat: Compat = None) -> str:
         """Return the whole Report as one line of JSON; ``from_json`` gives it back.
@@ -183,7 +173,7 @@ class Report:
         Raises:
             UnknownNameError: there is no such compat mode.
         """
-        return str(load_renderer("json")(self, compat=compat))
+        return render_json(self, compat=compat)
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return ``calls`` as a DataFrame, a column per metric; needs ``boardprof[pandas]``.
@@ -191,8 +181,9 @@ class Report:
         Raises:
             MissingExtraError: pandas is not installed.
         """
-        frame: pandas.DataFrame = load_renderer("pandas")(self)
-        return frame
+        from boardprof import to_pandas
+
+        return to_pandas(self)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Report:
@@ -201,15 +192,18 @@ class Report:
         Raises:
             ReportFileError: the text is not a Report; the message gives the place.
         """
-        parsed: Report = load_renderer("parsed")(text)
-        return parsed
+        calls, totals, configuration, record = parse_json(text)
+        return cls(calls, totals, configuration, record=record)
 
 
-def _extra(extra: Mapping[str, Any]) -> dict[str, Any]:
+def _record(extra: Mapping[str, Any]) -> Record:
     version = extra.get("schema_version")
     if type(version) is not int or version != SCHEMA_VERSION:
         raise ValueError(f'extra must contain "schema_version": {SCHEMA_VERSION}, not {version!r}')
-    return plain_json(extra)
+    try:
+        return read_record(plain_json(extra))
+    except ReportFileError as error:
+        raise TypeError(error.message.replace("boardprof", "extra", 1)) from error
 
 
 def plain_json(extra: Mapping[str, Any]) -> dict[str, Any]:

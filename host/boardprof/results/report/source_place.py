@@ -5,29 +5,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from boardprof.results.report.report import Report
-
-
-@dataclass(frozen=True)
-class SourcePlace:
-    """The definition of a function.
-
-    Attributes:
-        file: relative to its repository, with ``/``; only its name if it is in none.
-        line: of its name, from 1.
-    """
-
-    file: str
-    line: int
-
-    def __str__(self) -> str:
-        """Return ``src/fir.c:12``."""
-        return f"{self.file}:{self.line}"
+from boardprof.results.record import SourcePlace
 
 
 def source_place(source: str, line: int, files: Iterable[Path]) -> SourcePlace | None:
@@ -45,21 +25,6 @@ def source_place(source: str, line: int, files: Iterable[Path]) -> SourcePlace |
     if os.path.isabs(source):
         found = {Path(source)}
     return SourcePlace(_in_repository(found.pop()), line) if len(found) == 1 else None
-
-
-def places_of(report: Report) -> dict[str, SourcePlace]:
-    """Return where the functions of a Report are defined, by name.
-
-    Functions of the same name in several places are left out.
-    """
-    extra = report.extra or {}
-    found: dict[str, set[SourcePlace]] = {}
-    for each in extra.get("measurements", []):
-        source = each.get("source")
-        if source is not None:
-            place = SourcePlace(str(source["file"]), int(source["line"]))
-            found.setdefault(each["name"], set()).add(place)
-    return {name: places.pop() for name, places in found.items() if len(places) == 1}
 
 
 def place_of_line(path: str, line: int) -> SourcePlace | None:

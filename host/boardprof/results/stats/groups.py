@@ -13,40 +13,11 @@ from boardprof.base.metrics import Count, Duration, Kind, Metric, Percent, Ratio
 from boardprof.results.report.calls import IN_PLACE_MEAN, LABEL, LEVELS, SHARES
 from boardprof.results.report.columns import Column, Groups
 from boardprof.results.report.report import Report
-from boardprof.results.stats.boards import NOTHING, Boards, Overhead, Source
+from boardprof.results.row_origins import NOTHING, GroupKey, Origin, Overhead, RowOrigins
 from boardprof.results.stats.summary import Number, Summary, are_finite, is_finite, summarize
-
-__all__ = ["GroupKey", "GroupSummary", "LeftOut", "calls_of", "left_out", "summaries", "titled"]
 
 _CALLS = "Count"
 _KEYS = ("Name", "Argument Shapes", "Flags", "Device", "Hash", LABEL)
-
-
-@dataclass(frozen=True, order=True)
-class GroupKey:
-    """The columns that all samples of one thing have in common.
-
-    Attributes:
-        name: of the function. The ``Hash`` of rows separates groups of equal name, and is not
-            shown.
-        shapes: of its arguments; "" if it has none.
-        flags: the setting of a sweep; "" without a sweep.
-        device: the board, or a part of it.
-        hash: of the function; "" if rows have none.
-        label: given to the call by the user, as in a program; "" if rows have none.
-    """
-
-    name: str
-    shapes: str = ""
-    flags: str = ""
-    device: str = ""
-    hash: str = ""
-    label: str = ""
-
-    @property
-    def title(self) -> str:
-        """The name, and the label if there is one: ``conv2d [layer 3]``."""
-        return titled(self.name, self.label)
 
 
 @dataclass(frozen=True)
@@ -108,11 +79,6 @@ class LeftOut:
     why: str
 
 
-def titled(name: str, label: str) -> str:
-    """Return the name of a call: the function, and the user's label."""
-    return f"{name} [{label}]" if label else name
-
-
 def summaries(report: Report) -> list[GroupSummary]:
     """Return a Summary for each group of rows and each of its numeric columns.
 
@@ -120,10 +86,10 @@ def summaries(report: Report) -> list[GroupSummary]:
     Ratio) are not divided. Samples without the value or a positive ``Count``, infinities and NaN
     are left out. So are columns with mixed kinds of metric: see `left_out`.
     """
-    boards, calls = Boards(report), report.calls
+    origins, calls = RowOrigins(report), report.calls
     groups = calls.group_by(*_KEYS)
     keys = [GroupKey(*map(_text, key)) for key in groups.keys]
-    sources = [boards.source(k.name, k.shapes, k.flags, k.device, k.label) for k in keys]
+    origin_of = [origins.origin(key) for key in keys]
     found: list[list[GroupSummary]] = [[] for _ in keys]
     for metric in calls.names:
         column = calls.column(metric)
@@ -131,7 +97,7 @@ def summaries(report: Report) -> list[GroupSummary]:
             continue
         for place, part in enumerate(_parts(groups, metric, column, calls.column(_CALLS))):
             if part.values:
-                summary = _summary(keys[place], metric, column.kind, part, sources[place])
+                summary = _summary(keys[place], metric, column.kind, part, origin_of[place])
                 found[place].append(summary)
     return [summary for group in found for summary in group]
 
@@ -236,29 +202,29 @@ def _text(metric: Metric) -> str:
     return metric if isinstance(metric, str) else repr(metric)
 
 
-def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, source: Source) -> GroupSummary:
-    step = source.grain(metric)
+def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, origin: Origin) -> GroupSummary:
+    step = origin.grain(metric)
     grain = step / part.most_calls
-    is_without_chance = source.is_emulated is True and metric not in SHARES
+    is_without_chance = origin.is_emulated is True and metric not in SHARES
     is_without_chance = is_without_chance and key.label != IN_PLACE_MEAN
     # A level is measured once and repeated in each row, so it has no noise.
     is_exact = metric in LEVELS or (is_without_chance and grain == 0)
-    is_counted = source.is_counted(metric)
+    is_counted = origin.is_counted(metric)
     return GroupSummary(
         key=key,
         metric=metric,
         kind=kind,
-        summary=summarize(part.values, first=source.cold.get(metric), is_exact=is_exact),
+        summary=summarize(part.values, first=origin.cold.get(metric), is_exact=is_exact),
         values=tuple(part.values),
         grain=grain,
         is_deterministic=is_without_chance and is_counted and grain == 0,
         is_stepped=is_without_chance and is_counted and grain > 0,
-        is_emulated=source.is_emulated,
-        clock_kind=source.clock_kind,
-        board=source.board or key.device,
-        hz=source.hz(metric),
+        is_emulated=origin.is_emulated,
+        clock_kind=origin.clock_kind,
+        board=origin.board or key.device,
+        hz=origin.hz(metric),
         cold_grain=step,
-        overhead=source.overhead(metric) * Fraction(1, part.most_calls),
-        course=source.course if is_counted else (),
-        inputs=source.inputs,
+        overhead=origin.overhead(metric) * Fraction(1, part.most_calls),
+        course=origin.course if is_counted else (),
+        inputs=origin.inputs,
     )

@@ -14,7 +14,8 @@ from typing import Literal, TypeAlias
 
 from boardprof.results.report.calls import DURATION, LEVELS, SHARES, one_of
 from boardprof.results.report.report import Report
-from boardprof.results.stats.groups import GroupKey, GroupSummary, summaries
+from boardprof.results.row_origins import GroupKey
+from boardprof.results.stats.groups import GroupSummary, summaries
 from boardprof.results.stats.ranks import FEWEST_SAMPLES, rank_correlation, smallest_p
 from boardprof.results.stats.summary import LARGEST_PLAIN, Number, far_from_the_others, percentile
 

@@ -344,9 +344,10 @@ def decode(
     from boardprof.results.history.report_lookup import find_report
     from boardprof.results.redecode import decode_again, load_schemas
     from boardprof.results.report.report_file import write_report
+    from boardprof.target.descriptions.board import find_boards
 
     layouts = [layout for file in schemas for layout in load_schemas(file)]
-    decoded = decode_again(find_report(report), layouts)
+    decoded = decode_again(find_report(report), layouts, find_boards())
     if output is not None:
         write_report(decoded, output)
         echo_written("Report", output)

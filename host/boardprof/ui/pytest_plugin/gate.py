@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.metrics import digits, metric_called
 from boardprof.results.comparison.comparison import Comparison, Difference, Unjudged
 from boardprof.results.comparison.compatibility import comparable_flags
 from boardprof.results.comparison.rule import parse_rule
+from boardprof.results.record import NO_RECORD, MeasurementRecord
 from boardprof.results.report.calls import SHARES, Row
 from boardprof.results.report.report import Report
 from boardprof.results.stats.groups import GroupSummary, summaries
@@ -251,7 +252,6 @@ def _broken(row: Difference) -> str:
 
 _LABEL = "Label"
 _KEYS = ("Name", "Argument Shapes", _LABEL)
-_STORED = ("name", "arguments", "label")
 """The key of a measurement on a board: columns of rows, and keys of the raw data."""
 
 
@@ -279,20 +279,23 @@ def part_about(earlier: Report, report: Report, *, any_board: bool) -> Report | 
     kept = [
         each
         for each in _measurements(earlier)
-        if tuple(each.get(key, "") for key in _STORED) in {key[:3] for key in wanted}
-        and (not is_swept or _fits(each.get("flags"), flags))
+        if (each.name, each.arguments, each.label) in {key[:3] for key in wanted}
+        and (not is_swept or _fits(each.flags, flags))
     ]
-    extra = None if earlier.extra is None else {**earlier.extra, "measurements": kept}
-    return Report(rows, earlier.device_metrics, earlier.configuration, extra)
+    return _with(earlier, rows, kept)
 
 
 def _labelled(earlier: Report, report: Report) -> Report:
     """Return an earlier run with the label of the test's rows."""
     label = next(iter(report.calls.column(_LABEL).filled("")), "")
     rows: list[Row] = [{**row, _LABEL: label} for row in earlier.calls]
-    kept = [{**each, "label": label} for each in _measurements(earlier)]
-    extra = None if earlier.extra is None else {**earlier.extra, "measurements": kept}
-    return Report(rows, earlier.device_metrics, earlier.configuration, extra)
+    kept = [replace(each, label=str(label)) for each in _measurements(earlier)]
+    return _with(earlier, rows, kept)
+
+
+def _with(earlier: Report, rows: list[Row], measurements: list[MeasurementRecord]) -> Report:
+    record = earlier.record and replace(earlier.record, measurements=tuple(measurements))
+    return Report(rows, earlier.device_metrics, earlier.configuration, record=record)
 
 
 def _fits(found: object, wanted: set[str]) -> bool:
@@ -301,11 +304,8 @@ def _fits(found: object, wanted: set[str]) -> bool:
 
 
 def _flags(report: Report) -> Iterator[str]:
-    for each in _measurements(report):
-        if isinstance(each.get("flags"), str):
-            yield each["flags"]
+    return (each.flags for each in _measurements(report) if each.flags is not None)
 
 
-def _measurements(report: Report) -> list[Mapping[str, Any]]:
-    found = (report.extra or {}).get("measurements") or ()
-    return [each for each in found if isinstance(each, Mapping)]
+def _measurements(report: Report) -> tuple[MeasurementRecord, ...]:
+    return (report.record or NO_RECORD).measurements

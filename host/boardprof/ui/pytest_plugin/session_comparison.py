@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from boardprof.results.comparison.comparison import Comparison
 from boardprof.results.report.report import Report
-from boardprof.results.stats.groups import titled
+from boardprof.results.row_origins import titled
 from boardprof.ui.pytest_plugin.gate import Verdict
 from boardprof.ui.pytest_plugin.options import unnumbered
 

@@ -8,8 +8,6 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import msgpack
-
 from boardprof.base.errors import LinkError, UnknownNameError
 from boardprof_protocol.codes import CounterStatus
 
@@ -164,6 +162,8 @@ def parse_dictionary(stored: bytes) -> Dictionary:
 def _sections(stored: bytes) -> list[list[list[object]]]:
     if len(stored) > MOST_BYTES:
         raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
+    import msgpack  # readers of Reports need only the types in this module
+
     sections: list[list[list[object]]] = [[]]
     # This limit keeps a few bytes from asking for an array of a hundred million elements.
     unpacker = msgpack.Unpacker(

@@ -9,6 +9,14 @@ from typing import Any, Final
 
 from boardprof.base.errors import UsageError
 from boardprof.base.metrics import TAGS, Duration
+from boardprof.results.baseline import (
+    VALUES,
+    Entry,
+    baseline_of,
+    baseline_text,
+    identity_of,
+    report_of_baseline,
+)
 from boardprof.results.comparison.compare import compare
 from boardprof.results.comparison.comparison import ComparisonError, place_of
 from boardprof.results.comparison.compatibility import (
@@ -19,9 +27,7 @@ from boardprof.results.comparison.compatibility import (
 )
 from boardprof.results.report.calls import DURATION
 from boardprof.results.report.report import Report
-from boardprof.results.report.report_file import VALUES, report_of_baseline
-from boardprof.results.stats.boards import Source
-from boardprof.show.baseline import Entry, baseline_of, baseline_text, identity_of
+from boardprof.results.row_origins import clock_of_column
 
 _UNCHANGED: Final = ("same", "noise", "within overhead")
 
@@ -162,7 +168,7 @@ def _joined_counters(
 
 
 def _clock_of_time(counters: Mapping[str, int]) -> str:
-    return Source(rates={name: hz for name, hz in counters.items() if hz}).clock(DURATION)
+    return clock_of_column(DURATION, [name for name, hz in counters.items() if hz])
 
 
 # -- rows ----------------------------------------------------------------------------------------

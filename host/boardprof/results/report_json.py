@@ -8,7 +8,7 @@
      "configuration": {"Host": {"string": "Linux"}},
      "boardprof": {"schema_version": 1}}
 
-The last key is ours, and absent if the Report has no ``extra``. TVM's own reader refuses it; see
+The last key is ours, and absent if the Report has no ``record``. TVM's own reader refuses it; see
 `tvm_json`. The text is ASCII on one line and always valid JSON.
 
 Most rows differ only in their numbers. `RowPatterns` reads rows that are written like an earlier
@@ -30,7 +30,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import repeat
 from json.encoder import encode_basestring_ascii as quoted
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from boardprof.base.errors import ReportFileError, UnknownNameError, UsageError
 from boardprof.base.metrics import (
@@ -43,25 +43,55 @@ from boardprof.base.metrics import (
     raw_from_json,
     raws_from_json,
 )
+from boardprof.results.json_reader import JsonReader, need_list, need_object, syntax_error
+from boardprof.results.record import Record
+from boardprof.results.record_json import read_record, record_text
 from boardprof.results.report.calls import Calls, CallsBuilder, Row, place_text
 from boardprof.results.report.columns import Cells, Column
-from boardprof.results.report.profile import Profile
-from boardprof.results.report.profile_json import profile_json
-from boardprof.results.report.report import SCHEMA_VERSION, Compat, Report
-from boardprof.show.json_extra import check_extra
-from boardprof.show.json_reader import JsonReader, need_list, need_object, syntax_error
+
+Compat: TypeAlias = Literal["tvm"] | None
+
+
+class Contents(Protocol):
+    """A Report: rows, totals, configuration and record."""
+
+    @property
+    def calls(self) -> Calls:
+        """Rows."""
+
+    @property
+    def device_metrics(self) -> Mapping[str, Row]:
+        """Totals by device."""
+
+    @property
+    def configuration(self) -> Row:
+        """Facts about the run."""
+
+    @property
+    def record(self) -> Record | None:
+        """What the board sent."""
+
+
+class Parsed(NamedTuple):
+    """The contents of a Report that was read."""
+
+    calls: Calls
+    device_metrics: dict[str, Row]
+    configuration: Row
+    record: Record | None
+
 
 _KEYS: Final = ("calls", "device_metrics", "configuration", "boardprof")
 _FIRST_OF_A_PROFILE: Final = "function"
 """What the JSON of ``boardprof hotspots`` begins with."""
 
 
-def render_json(report: Report, *, compat: Compat = None) -> str:
+def render_json(report: Contents, *, compat: Compat = None) -> str:
     """Return the whole Report as one line of JSON.
 
     Args:
         report: with any metrics.
-        compat: "tvm" leaves ``extra`` out; see `tvm_json`.
+        compat: "tvm" leaves the record out; see `tvm_json`.
 
     Raises:
         UnknownNameError: there is no such compat mode.
@@ -75,7 +105,7 @@ def render_json(report: Report, *, compat: Compat = None) -> str:
         return tvm_json(report)
 
 
-def json_pieces(report: Report) -> Iterator[str]:
+def json_pieces(report: Contents) -> Iterator[str]:
     """Yield the text of `render_json` in pieces, for those who need not have it at once.
 
     Raises:
@@ -92,9 +122,9 @@ def json_pieces(report: Report) -> Iterator[str]:
         yield _dumped({device: _row_to_json(row) for device, row in totals})
         yield ',"configuration":'
         yield _dumped(_row_to_json(report.configuration))
-        if report.extra is not None:
+        if report.record is not None:
             yield ',"boardprof":'
-            yield _dumped(report.extra)
+            yield record_text(report.record)
         yield "}"
 
 
@@ -112,7 +142,7 @@ def _told_digits() -> Iterator[None]:
         ) from None
 
 
-def parse_json(text: str | bytes) -> Report:
+def parse_json(text: str | bytes) -> Parsed:
     """Read a Report from JSON.
 
     It also reads TVM's output (17 decimals; bare infinities and NaN) and the form in TVM's
@@ -200,7 +230,7 @@ def _float_text(number: float) -> str:
 # -- reading ----------------------------------------------------------------------------------
 
 
-def _report(reader: JsonReader) -> Report:
+def _report(reader: JsonReader) -> Parsed:
     if reader.next() != "{":
         need_object(reader.value(), "")
     found: dict[str, Any] = {}
@@ -218,11 +248,13 @@ def _report(reader: JsonReader) -> Report:
     if "calls" not in found:
         raise ReportFileError('this is not a Report: the key "calls" is missing')
     totals = need_object(found.get("device_metrics", {}), "device_metrics")
-    return Report.owning(
-        found["calls"] if isinstance(found["calls"], Calls) else need_list(found["calls"], "calls"),
+    return Parsed(
+        found["calls"]
+        if isinstance(found["calls"], Calls)
+        else Calls(need_list(found["calls"], "calls")),
         {device: _row(row, "device_metrics", device) for device, row in totals.items()},
         _row(found.get("configuration", {}), "configuration"),
-        _extra(found["boardprof"]) if "boardprof" in found else None,
+        read_record(found["boardprof"]) if "boardprof" in found else None,
     )
 
 
@@ -252,27 +284,11 @@ def _row(row: object, root: str, *keys: str | int) -> Row:
     return metrics
 
 
-def _extra(extra: object) -> dict[str, Any]:
-    checked = need_object(extra, "boardprof")
-    where = place_text("boardprof", "schema_version")
-    if "schema_version" not in checked:
-        raise ReportFileError("the schema version is missing", where=where)
-    version = checked["schema_version"]
-    if type(version) is not int or version != SCHEMA_VERSION:
-        raise ReportFileError(
-            f"the file has schema version {version!r}, this boardprof reads {SCHEMA_VERSION}",
-            where=where,
-            hint="read it with the release of boardprof that wrote it, or with a newer one",
-        )
-    check_extra(checked)
-    return checked
-
-
 _BY_NUMBER: Final = r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]"
 
 
-def tvm_json(report: Report) -> str:
-    r"""Return the JSON that TVM's own ``Report.from_json`` takes, on one line, without ``extra``.
+def tvm_json(report: Contents) -> str:
+    r"""Return the JSON that TVM's own ``Report.from_json`` takes, on one line, without the record.
 
     TVM reads text as UTF-8 and knows only five escapes, none of them by number, so names are not
     escaped. Characters that can only be escaped by number, such as control characters, are spelled
@@ -369,9 +385,3 @@ def _raws(kind: Kind, texts: tuple[str, ...]) -> Sequence[Any]:
     read: Callable[[str], Any] = int if kind is Count else float
     values = {text: read(text) for text in set(texts)}  # equal values are parsed once
     return list(map(values.__getitem__, texts))
-
-
-def render_profiles(profiles: Sequence[Profile]) -> str:
-    """Return a profile as a JSON object, several as an array of them."""
-    found = [profile_json(profile) for profile in profiles]
-    return json.dumps(found[0] if len(found) == 1 else found, indent=1) + "\n"

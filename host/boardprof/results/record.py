@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The record of a Report: all that a board sent, and what is known about how it was measured.
+
+Rows, totals and configuration are computed from it. A Report has none if it was not measured by
+boardprof, such as TVM's. The record of a committed baseline has only what comparing needs.
+
+Texts that are not known are "", numbers None or 0, and everything else is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from boardprof.base.metrics import Metric
+from boardprof.results.report.interrupts import NOT_MASKED, Interrupts
+from boardprof.results.report.profile import Profile
+from boardprof.wire.decode.clock import ClockFit
+from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
+
+_NONE: Final[Mapping[str, Any]] = {}
+
+
+@dataclass(frozen=True)
+class Device:
+    """A board that was measured.
+
+    Attributes:
+        name: the board's name; the Report's Device column.
+        clock_kind: ``measured``, ``declared`` or ``simulated``. A simulated clock gives no
+            Duration.
+        emulated: the host started it as an emulator, or the board is always one.
+        port: through which it was reached.
+        agent_version: of the firmware.
+        build_id: 16 hexadecimal digits.
+        boot_id: differs between boots.
+        unsupported: why a counter is not available, by name. Such a counter is in no row.
+        collectors: from its dictionary, to decode the blobs again.
+        cflags: flags of all code for the board.
+        clock_reason: why the clock has this kind, if its description does not say so.
+        clock_given: the user or a Report states the kind of clock, so it is not checked by its
+            counts.
+    """
+
+    name: str = ""
+    clock_kind: str = ""
+    emulated: bool = False
+    port: str = ""
+    agent_version: str = ""
+    build_id: str = ""
+    boot_id: int = 0
+    unsupported: Mapping[str, str] = field(default_factory=dict)
+    collectors: tuple[CollectorInfo, ...] = ()
+    cflags: tuple[str, ...] = ()
+    clock_reason: str = field(default="", compare=False)
+    clock_given: bool = field(default=False, compare=False)
+
+    @property
+    def counters(self) -> Iterator[CounterInfo]:
+        """The counters of all collectors."""
+        return (counter for collector in self.collectors for counter in collector.counters)
+
+    @property
+    def is_emulator(self) -> bool | None:
+        """Whether it is an emulator or a simulator; None if not known."""
+        return self.clock_kind == "simulated" or self.emulated if self.clock_kind else None
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The stack need of a call, as found by painting.
+
+    Attributes:
+        used: bytes taken by the function and its callees.
+        painted: bytes that were checked. If all of them were used, the need may be larger.
+    """
+
+    used: int
+    painted: int
+
+
+@dataclass(frozen=True)
+class SourcePlace:
+    """The definition of a function.
+
+    Attributes:
+        file: relative to its repository, with ``/``; only its name if it is in none.
+        line: of its name, from 1.
+    """
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        """Return ``src/fir.c:12``."""
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Output:
+    """An array that came back from a call, without its data.
+
+    Attributes:
+        dtype: as numpy names it.
+        shape: its lengths.
+        crc32: of its bytes, 8 hexadecimal digits.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    crc32: str
+
+
+class SampleRecord(NamedTuple):
+    """One measured window.
+
+    Attributes:
+        raw: what each counter counted, with wraps resolved and nothing subtracted.
+        blobs: what the collectors sent, in the order of their indices.
+        wraps: how often counters wrapped within the window, if they did.
+        estimated: counters that counted for a part of the window and were scaled to the whole.
+        ambiguous: counters that may have wrapped more often than can be told.
+    """
+
+    raw: Mapping[str, int]
+    blobs: bytes = b""
+    wraps: Mapping[str, int] = _NONE
+    estimated: tuple[str, ...] = ()
+    ambiguous: tuple[str, ...] = ()
+
+
+NO_SAMPLE: Final = SampleRecord(_NONE)
+
+
+@dataclass(frozen=True)
+class PassRecord:
+    """One run of all rounds with one set of counters.
+
+    Attributes:
+        collectors: indices of those that ran.
+        events: what the slots of a programmable collector counted, by collector.
+        samples: in run order.
+        calibration_samples: the same windows around the empty function.
+        totals: from before the first to after the last sample, one for each reply of the board.
+        interrupt_costs: what one interrupt takes outside of the hooks of its handler, by counter,
+            by calibration. It is subtracted for each interrupt. Empty if not known.
+    """
+
+    collectors: tuple[int, ...] = ()
+    events: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    samples: tuple[SampleRecord, ...] = ()
+    calibration_samples: tuple[SampleRecord, ...] = ()
+    totals: tuple[SampleRecord, ...] = ()
+    interrupt_costs: Mapping[str, float] = field(default_factory=dict)
+
+
+NO_PASS: Final = PassRecord()
+
+
+@dataclass(frozen=True)
+class ColdRecord:
+    """The first call, before the warm-up.
+
+    Attributes:
+        metrics: of the function itself, by column.
+        calibration: what the empty function's window of one call counted, by counter.
+        sample: the window.
+    """
+
+    metrics: Mapping[str, Metric]
+    calibration: Mapping[str, int] = field(default_factory=dict)
+    sample: SampleRecord = NO_SAMPLE
+
+
+@dataclass(frozen=True)
+class MeasurementRecord:
+    """One function on one board.
+
+    Attributes:
+        name: of the function.
+        device: name of the board.
+        arguments: such as ``n=256, gain=0.5``; "" if it takes none.
+        inputs_crc32: of what the call found in its arrays; "" if not known.
+        label: tells its rows from others of the same function and arguments. In pytest, it is the
+            test.
+        stack: the stack need of a call; null if not known.
+        stack_unknown: why the stack need is not known; "" if it is known or was not measured.
+        result: what one extra call returned; a float that is not finite as text.
+        outputs: the arrays that came back from that call, by parameter.
+        flags: the compiler's, for the function's code; null if it was not built here.
+        build_id: of the image.
+        clock_fit: the board's clock relative to the host's; null if it has no clock.
+        number: calls in each sample.
+        warmup: calls before the first sample.
+        calls_before: how often the board had run functions before; null if not known.
+        formulas: kind and formula of each metric that is computed from others, by name.
+        compilers: that the image names.
+        libc: the C library in the image, or ``none``; "" if every image has one, or if not known.
+        source: where the function is defined; null if not known.
+        interrupts: whether interrupts ran within the samples.
+        cold: the first call of all; null if not measured.
+        calibration: what the empty function's window counted, by counter. It is subtracted from
+            each sample. null if not known.
+        hotspots: where one call spends what it costs; null if not recorded.
+        passes: at least one.
+    """
+
+    name: str = ""
+    device: str = ""
+    arguments: str = ""
+    inputs_crc32: str = ""
+    label: str = ""
+    stack: Stack | None = None
+    stack_unknown: str = ""
+    result: object = None
+    outputs: Mapping[str, Output] = field(default_factory=dict)
+    flags: str | None = None
+    build_id: str = ""
+    clock_fit: ClockFit | None = None
+    number: int | None = None
+    warmup: int | None = None
+    calls_before: int | None = None
+    formulas: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    compilers: tuple[str, ...] = ()
+    libc: str = ""
+    source: SourcePlace | None = None
+    interrupts: Interrupts = NOT_MASKED
+    cold: ColdRecord | None = None
+    calibration: Mapping[str, int] | None = None
+    hotspots: Profile | None = None
+    passes: tuple[PassRecord, ...] = (NO_PASS,)
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a Report keeps beside its rows.
+
+    Attributes:
+        devices: the boards, by name.
+        measurements: in the order of the rows.
+        missing: what could not be measured, and why.
+        others: keys that this version does not know; they are kept.
+    """
+
+    devices: Mapping[str, Device] = field(default_factory=dict)
+    measurements: tuple[MeasurementRecord, ...] = ()
+    missing: tuple[str, ...] = ()
+    others: Mapping[str, Any] = field(default_factory=dict)
+
+
+NO_RECORD: Final = Record()
+"""The record of a Report that has none."""

@@ -1,0 +1,597 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The record of a Report as JSON, which is under the key ``boardprof``; docs/report-json.md.
+
+Only this module knows the keys. They are the attributes of the record's types, and annotations say
+what a value may be: `form_of` makes a form of a type, which reads, writes and describes it.
+
+Nothing is required, so that Reports of all releases can be read. Unknown keys are ignored. A text
+or a number may be null if it is not known.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
+from enum import IntEnum
+from functools import cache, cached_property
+from itertools import chain
+from types import NoneType, UnionType
+from typing import Any, Final, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+from boardprof.base.errors import DecodeError, ReportFileError
+from boardprof.base.metrics import Metric, metric_from_json, metric_to_json
+from boardprof.results.json_reader import json_kind
+from boardprof.results.record import (
+    ColdRecord,
+    Device,
+    MeasurementRecord,
+    PassRecord,
+    Record,
+    SampleRecord,
+    SourcePlace,
+)
+from boardprof.results.report.calls import place_text
+from boardprof.results.report.profile import Profile, SampledCalls
+from boardprof.results.report.profile_json import ProfileTables, profile_of, tables_of
+from boardprof.wire.decode.clock import ClockFit
+from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
+
+SCHEMA_VERSION: Final = 1
+"""Version of the layout that this package writes and reads."""
+
+Place: TypeAlias = tuple[str | int, ...]
+
+_KEYS: Final[Mapping[type, str]] = {
+    Record: "devices measurements missing",
+    Device: (
+        "clock_kind emulated port agent_version build_id cflags boot_id unsupported collectors"
+    ),
+    MeasurementRecord: (
+        "name device arguments inputs_crc32? label? stack stack_unknown? result outputs flags "
+        "build_id clock_fit number warmup calls_before formulas compilers? libc? source? "
+        "interrupts? cold? calibration hotspots? passes"
+    ),
+    PassRecord: "collectors events samples calibration_samples totals interrupt_costs?",
+    ColdRecord: "metrics calibration sample",
+    SampleRecord: "raw wraps? estimated? ambiguous? blobs",
+    ProfileTables: (
+        "function board columns exact state failure recorder total counted symbols totals paths "
+        "calls frames instructions counts sources newer? sampled?"
+    ),
+}
+"""The keys of a type in their order, if they are not all of its attributes.
+
+``?``: the key is absent if the attribute has its default.
+"""
+
+_BLANKS: Final[Mapping[type, dict[str, Any]]] = {CollectorInfo: {"index": -1}}
+"""What a missing value is, if it is not the usual one of its type: an index of 0 is valid."""
+
+_WHOLE: Final = frozenset([ProfileTables, SampledCalls])
+"""Types that have all keys without a default in Reports of all releases."""
+
+_NEEDED: Final = {
+    str: "a string",
+    int: "an integer",
+    bool: "true or false",
+    float: "a number",
+}
+_NAMES: Final[Mapping[type, str]] = {
+    Record: "boardprof",
+    CollectorInfo: "collector",
+    CounterInfo: "counter",
+    ClockFit: "clock_fit",
+    SampledCalls: "sampled",
+    ProfileTables: "hotspots",
+    SourcePlace: "source",
+}
+"""Names of types in the JSON Schema, if they are not those of the type."""
+
+_TYPES: Final = {str: "string", int: "integer", bool: "boolean", float: "number"}
+_VERSION_TEXT: Final = (
+    "Of this object. Raised when a reader of the version before would misread it; new keys alone "
+    "do not raise it."
+)
+
+
+# -- the record -----------------------------------------------------------------------------------
+
+
+def read_record(value: object) -> Record:
+    """Read a record from parsed JSON.
+
+    Raises:
+        ReportFileError: a value has the wrong type, or the version is another; it names the place.
+    """
+    found = _object(value, ())
+    if "schema_version" not in found:
+        raise _refusal("the schema version is missing", ("schema_version",))
+    version = found["schema_version"]
+    if type(version) is not int or version != SCHEMA_VERSION:
+        raise ReportFileError(
+            f"the file has schema version {version!r}, this boardprof reads {SCHEMA_VERSION}",
+            where=place_text("boardprof", "schema_version"),
+            hint="read it with the release of boardprof that wrote it, or with a newer one",
+        )
+    known = {"schema_version", *_KEYS[Record].split()}
+    others = {key: each for key, each in found.items() if key not in known}
+    record: Record = form_of(Record).read(found, ())
+    devices = {
+        name: replace(device, name=name, clock_given=True)
+        for name, device in record.devices.items()
+    }
+    return replace(record, devices=devices, others=others)
+
+
+def record_text(record: Record) -> str:
+    """Return a record as JSON."""
+    members = [f'"schema_version":{SCHEMA_VERSION}', form_of(Record).text(record)[1:-1]]
+    members += [f"{_dumped(key)}:{_dumped(value)}" for key, value in record.others.items()]
+    return "{" + ",".join(members) + "}"
+
+
+def record_definitions() -> dict[str, Any]:
+    """Return the JSON Schemas of a record's types by name; ``boardprof`` is the record itself."""
+    definitions: dict[str, Any] = {}
+    form_of(Record).schema(definitions)
+    record = definitions["boardprof"]
+    version = {"description": _VERSION_TEXT, "const": SCHEMA_VERSION}
+    record["properties"] = {"schema_version": version, **record["properties"]}
+    record["required"] = ["schema_version"]
+    return definitions
+
+
+# -- forms ----------------------------------------------------------------------------------------
+
+
+class Form:
+    """What a type looks like in JSON; this one takes anything.
+
+    Attributes:
+        blank: what a missing value is, if its attribute has no default.
+    """
+
+    blank: Any = None
+
+    def read(self, value: Any, place: Place) -> Any:
+        """Return what parsed JSON at a place means, or raise ReportFileError."""
+        return value
+
+    def text(self, value: Any) -> str:
+        """Return a value as JSON."""
+        return _dumped(value)
+
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        """Return the JSON Schema; add those of the types that it refers to."""
+        return {}
+
+
+class ObjectForm(Form):
+    """An object, whose keys another object may have among its own."""
+
+    def members(self, value: Any) -> Iterator[str]:
+        """Yield the keys and values of an object's JSON."""
+        raise NotImplementedError
+
+    def properties(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        """Return the schemas of the keys."""
+        raise NotImplementedError
+
+
+class _Scalar(Form):
+    """Values of some plain types; or null, which means that they are not known."""
+
+    def __init__(self, *kinds: type, blank: object = None) -> None:
+        self._kinds = frozenset(kinds) | ({int} if float in kinds else set())
+        self._names = kinds
+        self.blank = blank
+
+    def read(self, value: Any, place: Place) -> Any:
+        if type(value) in self._kinds:
+            return value
+        if value is None:
+            return self.blank
+        needed = " or ".join(_NEEDED[kind] for kind in self._names)
+        raise _refusal(f"{needed} is needed, not {json_kind(value)}", place)
+
+    def are_right(self, values: Iterable[object]) -> bool:
+        """Tell whether none of many values is null or of another type."""
+        return {*map(type, values)} <= self._kinds
+
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        names = [_TYPES[kind] for kind in self._names]
+        names += ["null"] if self.blank is None else []
+        return {"type": names[0] if len(names) == 1 else names}
+
+
+class _OrNull(Form):
+    """A value that may be null."""
+
+    def __init__(self, form: Form) -> None:
+        self._form = form
+
+    def read(self, value: Any, place: Place) -> Any:
+        return None if value is None else self._form.read(value, place)
+
+    def text(self, value: Any) -> str:
+        return "null" if value is None else self._form.text(value)
+
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        return {"anyOf": [self._form.schema(definitions), {"type": "null"}]}
+
+
+class _Array(Form):
+    """An array of any length."""
+
+    blank = ()
+
+    def __init__(self, form: Form) -> None:
+        self._form = form
+
+    def read(self, value: Any, place: Place) -> tuple[Any, ...]:
+        found = _list(value, place)
+        if isinstance(self._form, _Scalar) and self._form.are_right(found):
+            return tuple(found)
+        return tuple([self._form.read(each, (*place, i)) for i, each in enumerate(found)])
+
+    def text(self, value: Any) -> str:
+        if isinstance(self._form, _Scalar):
+            return _dumped(value)
+        return "[" + ",".join(map(self._form.text, value)) + "]"
+
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "array", "items": self._form.schema(definitions)}
+
+
+class _Samples(_Array):
+    """Many samples: to look at them one by one takes several times as long."""
+
+    def read(self, value: Any, place: Place) -> tuple[SampleRecord, ...]:
+        try:
+            return tuple(_quick_samples(_list(value, place)))
+        except (KeyError, TypeError, ValueError):
+            return super().read(value, place)
+
+    def text(self, value: Sequence[SampleRecord]) -> str:
+        return "[" + ",".join(_sample_texts(value, self._form)) + "]"
+
+
+class _Pair(Form):
+    """An array with a type for each place."""
+
+    def __init__(self, *forms: Form) -> None:
+        self._forms = forms
+
+    def read(self, value: Any, place: Place) -> tuple[Any, ...]:
+        found = _list(value, place)
+        if len(found) != len(self._forms):
+            raise _refusal(f"{len(self._forms)} values are needed, not {len(found)}", place)
+        pairs = enumerate(zip(self._forms, found, strict=True))
+        return tuple([form.read(each, (*place, i)) for i, (form, each) in pairs])
+
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        parts = [form.schema(definitions) for form in self._forms]
+        size = len(parts)
+        return {"type": "array", "prefixItems": parts, "minItems": size, "maxItems": size}
+
+
+class _ByName(Form):
+    """An object with any keys."""
+
+    blank: Mapping[str, Any] = {}  # nothing changes it
+
+    def __init__(self, form: Form) -> None:
+        self._form = form
+
+    def read(self, value: Any, place: Place) -> dict[str, Any]:
+        found = _object(value, place)
+        if isinstance(self._form, _Scalar) and self._form.are_right(found.values()):
+            return found
+        return {key: self._form.read(each, (*place, key)) for key, each in found.items()}
+
+    def text(self, value: Mapping[str, Any]) -> str:
+        parts = (f"{_dumped(key)}:{self._form.text(each)}" for key, each in value.items())
+        return "{" + ",".join(parts) + "}"
+
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "object", "additionalProperties": self._form.schema(definitions)}
+
+
+class _Number(Form):
+    """A member of an enumeration, by its number."""
+
+    def __init__(self, kind: type[IntEnum]) -> None:
+        self._kind = kind
+        self.blank = kind(0)
+
+    def read(self, value: Any, place: Place) -> IntEnum:
+        try:
+            return self._kind(form_of(int).read(value, place))
+        except ValueError:
+            raise _refusal(f"{value} is not a {self._kind.__name__}", place) from None
+
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        names = ", ".join(f"{each.value} {each.name.lower()}" for each in self._kind)
+        return {"enum": [each.value for each in self._kind], "description": names}
+
+
+class _Bytes(Form):
+    """Bytes as text: two hexadecimal digits each."""
+
+    blank = b""
+
+    def read(self, value: Any, place: Place) -> bytes:
+        if value is not None and not isinstance(value, str):
+            raise _refusal(f"hexadecimal text is needed, not {json_kind(value)}", place)
+        try:
+            found = bytes.fromhex(value or "")
+        except ValueError:
+            found = b""
+        if len(value or "") != 2 * len(found):  # fromhex ignores blanks
+            raise _refusal(f"{value:.20} is not hexadecimal, two digits a byte", place)
+        return found
+
+    def text(self, value: bytes) -> str:
+        return f'"{value.hex()}"'
+
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "string", "pattern": "^([0-9a-f]{2})*$"}
+
+
+class _Metric(Form):
+    """A value as in rows."""
+
+    def read(self, value: Any, place: Place) -> Metric:
+        try:
+            return metric_from_json(value)
+        except ValueError as error:
+            raise _refusal(str(error), place) from None
+
+    def text(self, value: Metric) -> str:
+        return _dumped(metric_to_json(value))
+
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        return {"$ref": "#/$defs/metric"}
+
+
+@dataclass(frozen=True)
+class _Key:
+    """A key of an object, and the attribute of the same name.
+
+    Attributes:
+        name: of both.
+        form: of the value.
+        default: of the attribute.
+        is_written: even if the value is the default.
+        is_inline: the keys of the value are among the object's own.
+    """
+
+    name: str
+    form: Form
+    default: Any
+    is_written: bool
+    is_inline: bool
+
+
+class _Object(ObjectForm):
+    """An object with a key for each attribute of a type."""
+
+    def __init__(self, kind: type[Any]) -> None:
+        self._kind = kind
+
+    @cached_property
+    def _keys(self) -> list[_Key]:
+        hints, defaults = get_type_hints(self._kind), _defaults(self._kind)
+        text = _KEYS.get(self._kind, " ".join(hints))
+        found = []
+        for key in text.split():
+            name = key.removesuffix("?")
+            form = form_of(hints[name])
+            default = defaults.get(name, MISSING if self._kind in _WHOLE else form.blank)
+            is_inline = (self._kind, name) in _INLINE
+            found.append(_Key(name, form, default, key == name, is_inline))
+        return found
+
+    def read(self, value: Any, place: Place) -> Any:
+        found = _object(value, place)
+        return self._kind(**{key.name: self._value(key, found, place) for key in self._keys})
+
+    def _value(self, key: _Key, found: dict[str, Any], place: Place) -> Any:
+        if key.is_inline:
+            return key.form.read(found, place)
+        value = found.get(key.name, MISSING)
+        if value is not MISSING and not (value is None and isinstance(key.form, _Scalar)):
+            return key.form.read(value, (*place, key.name))
+        if key.default is MISSING:
+            raise _refusal(f"the key {key.name} is missing", place)
+        return key.default
+
+    def members(self, value: Any) -> Iterator[str]:
+        for key in self._keys:
+            each = getattr(value, key.name)
+            if isinstance(key.form, ObjectForm) and key.is_inline:
+                yield from key.form.members(each)
+            elif key.is_written or each != key.default:
+                yield f'"{key.name}":{key.form.text(each)}'
+
+    def text(self, value: Any) -> str:
+        return "{" + ",".join(self.members(value)) + "}"
+
+    def properties(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        texts = _attribute_texts(self._kind)
+        found: dict[str, Any] = {}
+        for key in self._keys:
+            if isinstance(key.form, ObjectForm) and key.is_inline:
+                found |= key.form.properties(definitions)
+            else:
+                text = texts.get(key.name)
+                found[key.name] = {
+                    **({"description": text} if text else {}),
+                    **key.form.schema(definitions),
+                }
+        return found
+
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        name = _NAMES.get(self._kind) or self._kind.__name__.removesuffix("Record").lower()
+        if name not in definitions:
+            definitions[name] = {"type": "object"}  # before those that it refers to
+            definitions[name]["properties"] = self.properties(definitions)
+        return {"$ref": f"#/$defs/{name}"}
+
+
+class _Passes(ObjectForm):
+    """The passes of a measurement: the first one's keys are among the measurement's own."""
+
+    _pass = _Object(PassRecord)
+    _further = _Array(_pass)
+
+    def read(self, value: Any, place: Place) -> tuple[PassRecord, ...]:
+        further = value.get("further_passes", [])
+        return (
+            self._pass.read(value, place),
+            *self._further.read(further, (*place, "further_passes")),
+        )
+
+    def members(self, value: Sequence[PassRecord]) -> Iterator[str]:
+        yield from self._pass.members(value[0])
+        yield f'"further_passes":{self._further.text(value[1:])}'
+
+    def properties(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        return {
+            **self._pass.properties(definitions),
+            "further_passes": self._further.schema(definitions),
+        }
+
+
+class _Profile(Form):
+    """A profile, as tables whose rows name rows of others by number."""
+
+    _tables = _Object(ProfileTables)
+
+    def read(self, value: Any, place: Place) -> Profile:
+        tables = self._tables.read(value, place)
+        try:
+            return profile_of(tables)
+        except DecodeError as error:
+            raise _refusal(error.message, place) from error
+
+    def text(self, value: Profile) -> str:
+        return self._tables.text(tables_of(value))
+
+    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        return self._tables.schema(definitions)
+
+
+_INLINE: Final = {(MeasurementRecord, "passes"), (ColdRecord, "sample")}
+
+
+@cache
+def form_of(hint: Any) -> Form:
+    """Return the form of a type in annotations."""
+    if hint in _FORMS:
+        return _FORMS[hint]()
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        kinds = [kind for kind in arguments if kind is not NoneType]
+        if all(kind in _NEEDED for kind in kinds):
+            return _Scalar(*kinds)
+        return _OrNull(form_of(kinds[0]))
+    if origin is tuple and arguments[-1] is Ellipsis:
+        return _Array(form_of(arguments[0]))
+    if origin is tuple:
+        return _Pair(*map(form_of, arguments))
+    if origin is not None:
+        return _ByName(form_of(arguments[1]))
+    return _Number(hint) if issubclass(hint, IntEnum) else _Object(hint)
+
+
+_FORMS: Final[Mapping[Any, Callable[[], Form]]] = {
+    Any: Form,
+    object: Form,
+    str: lambda: _Scalar(str, blank=""),
+    int: lambda: _Scalar(int, blank=0),
+    bool: lambda: _Scalar(bool, blank=False),
+    float: lambda: _Scalar(float, blank=0.0),
+    bytes: _Bytes,
+    Metric: _Metric,
+    Profile: _Profile,
+    tuple[SampleRecord, ...]: lambda: _Samples(form_of(SampleRecord)),
+    tuple[PassRecord, ...]: _Passes,
+}
+
+
+def _defaults(kind: type[Any]) -> dict[str, Any]:
+    """Return the defaults of a type's attributes."""
+    if issubclass(kind, tuple):
+        return dict(kind._field_defaults)  # type: ignore[attr-defined]
+    found = {each.name: each.default for each in fields(kind) if each.default is not MISSING}
+    for each in fields(kind):
+        if each.default_factory is not MISSING:
+            found[each.name] = each.default_factory()
+    return found | _BLANKS.get(kind, {})
+
+
+def _attribute_texts(kind: type[Any]) -> dict[str, str]:
+    """Return what a docstring says of attributes, as whole sentences."""
+    _, _, attributes = (inspect.getdoc(kind) or "").partition("Attributes:\n")
+    found = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", attributes, re.MULTILINE)
+    lines = {name: re.sub(r"\s+", " ", text).replace("``", "") for name, text in found}
+    return {name: text[:1].upper() + text[1:] for name, text in lines.items()}
+
+
+# -- samples --------------------------------------------------------------------------------------
+
+
+def _quick_samples(values: Sequence[Any]) -> list[SampleRecord]:
+    """Return samples that are written as usual; raise any error if one is not."""
+    raws = [each["raw"] for each in values]
+    texts = [each["blobs"] for each in values]
+    blobs = [*map(bytes.fromhex, texts)]
+    has_usual = {*map(len, values)} <= {2} and {*map(type, raws)} <= {dict}
+    counts = chain.from_iterable(map(dict.values, raws))
+    if not has_usual or not {*map(type, counts)} <= {int}:
+        raise ValueError
+    if sum(map(len, texts)) != 2 * sum(map(len, blobs)):  # fromhex ignores blanks
+        raise ValueError
+    return [*map(SampleRecord, raws, blobs)]
+
+
+def _sample_texts(samples: Sequence[SampleRecord], form: Form) -> Iterator[str]:
+    """Yield samples as JSON: those without doubts by a template for their counters."""
+    templates: dict[tuple[str, ...], str] = {}
+    for sample in samples:
+        raw, blobs, wraps, estimated, ambiguous = sample
+        if wraps or estimated or ambiguous:
+            yield form.text(sample)
+            continue
+        names = tuple(raw)
+        if names not in templates:
+            members = ",".join(_dumped(name).replace("%", "%%") + ":%d" for name in names)
+            templates[names] = f'{{"raw":{{{members}}},"blobs":"%s"}}'
+        yield templates[names] % (*raw.values(), blobs.hex())
+
+
+# -- parts ----------------------------------------------------------------------------------------
+
+
+def _dumped(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def _object(value: Any, place: Place) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _refusal(f"a JSON object is needed, not {json_kind(value)}", place)
+    return value
+
+
+def _list(value: Any, place: Place) -> list[Any]:
+    if not isinstance(value, list):
+        raise _refusal(f"a JSON array is needed, not {json_kind(value)}", place)
+    return value
+
+
+def _refusal(message: str, place: Place) -> ReportFileError:
+    return ReportFileError(message, where=place_text("boardprof", *place))

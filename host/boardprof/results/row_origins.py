@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the rows of a Report come from: what its record says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Final
+
+from boardprof.base.metrics import raw_of
+from boardprof.results.record import NO_RECORD, Device, MeasurementRecord, SourcePlace
+from boardprof.results.report.calls import DURATION
+from boardprof.results.report.profile import Profile
+from boardprof.results.report.report import Report
+
+_CPU_CLOCK = "cycles"
+"""The CPU's own cycle counter: a clock without a grain, whatever its rate."""
+
+
+@dataclass(frozen=True, order=True)
+class GroupKey:
+    """The columns that all samples of one thing have in common.
+
+    Attributes:
+        name: of the function. The ``Hash`` of rows separates groups of equal name, and is not
+            shown.
+        shapes: of its arguments; "" if it has none.
+        flags: the setting of a sweep; "" without a sweep.
+        device: the board, or a part of it.
+        hash: of the function; "" if rows have none.
+        label: given to the call by the user, as in a program; "" if rows have none.
+    """
+
+    name: str
+    shapes: str = ""
+    flags: str = ""
+    device: str = ""
+    hash: str = ""
+    label: str = ""
+
+    @property
+    def title(self) -> str:
+        """The name, and the label if there is one: ``conv2d [layer 3]``."""
+        return titled(self.name, self.label)
+
+
+def titled(name: str, label: str) -> str:
+    """Return the name of a call: the function, and the user's label."""
+    return f"{name} [{label}]" if label else name
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """The measurement overhead, from windows around the empty function.
+
+    Attributes:
+        taken: their median, which is subtracted.
+        doubt: how far off that may be; 0 if all are equal.
+    """
+
+    taken: Fraction = Fraction(0)
+    doubt: Fraction = Fraction(0)
+
+    def __mul__(self, factor: Fraction) -> Overhead:
+        """Return it in another unit."""
+        return Overhead(self.taken * factor, self.doubt * factor)
+
+
+NOTHING: Final = Overhead()
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the rows of a group come from.
+
+    Attributes:
+        board: the board's name, also for rows of a part of it; "" if not known.
+        is_emulated: it is an emulator or a simulator; None if not known.
+        clock_kind: ``measured``, ``declared`` or ``simulated``; "" if not known.
+        rates: rate of each counter that is a clock, in Hz.
+        cold: value of the first call, before the warm-up, by column.
+        overheads: what the windows around the empty function counted, by counter.
+        course: how often the board ran functions before each sample. If two runs have the same
+            course, their n-th samples are of the same calls. () if the Report does not say.
+        counters: names of the counters that the board reads, and of metrics computed from those
+            that are not clocks.
+        measurement: the first measurement of the rows.
+        inputs: CRC-32 of what each measurement found in its arrays, joined by +; "" if one
+            is not known.
+    """
+
+    board: str = ""
+    is_emulated: bool | None = None
+    clock_kind: str = ""
+    rates: Mapping[str, int] = field(default_factory=dict)
+    cold: Mapping[str, int | float] = field(default_factory=dict)
+    overheads: Mapping[str, Overhead] = field(default_factory=dict)
+    course: tuple[int, ...] = ()
+    counters: frozenset[str] = frozenset()
+    measurement: MeasurementRecord = field(default_factory=MeasurementRecord)
+    inputs: str = ""
+
+    def is_counted(self, column: str) -> bool:
+        """Tell whether a column was counted on the board alone, not on the host."""
+        return self.clock(column) in self.counters
+
+    def grain(self, column: str) -> Fraction:
+        """Return one step of a column's clock, in the column's unit; 0 if it is not a clock.
+
+        The CPU's own cycles have no grain: one cycle is the smallest possible difference.
+        """
+        clock = self.clock(column)
+        if clock != column:
+            return self._step_us(clock)
+        return Fraction(clock in self.rates and clock != _CPU_CLOCK)
+
+    def overhead(self, column: str) -> Overhead:
+        """Return the measurement overhead of a window in a column of time; zero for other columns.
+
+        It is also zero on an emulator, and if the Report does not say.
+        """
+        clock = self.clock(column)
+        if self.is_emulated or clock not in {*self.rates, _CPU_CLOCK}:
+            return NOTHING
+        step = Fraction(1) if clock == column else self._step_us(clock)
+        return self.overheads.get(clock, NOTHING) * step
+
+    def hz(self, column: str) -> int | None:
+        """Return the rate of the clock whose steps a column counts; None for CPU cycles."""
+        return None if column == _CPU_CLOCK else self.rates.get(column)
+
+    def clock(self, column: str) -> str:
+        """Return the counter that a column is read from."""
+        return clock_of_column(column, self.rates)
+
+    def _step_us(self, clock: str) -> Fraction:
+        hz = self.rates.get(clock, 0)
+        return Fraction(10**6, hz) if hz and clock != _CPU_CLOCK else Fraction(0)
+
+
+def clock_of_column(column: str, rates: Collection[str]) -> str:
+    """Return the counter that a column is read from, given the board's clocks."""
+    if column != DURATION:
+        return column.removesuffix(" (us)")
+    return "duration_time" if "duration_time" in rates else next(iter(rates), "")
+
+
+class RowOrigins:
+    """Finds the `Origin` of rows. Without a record nothing is known."""
+
+    def __init__(self, report: Report) -> None:
+        """Index the record's measurements."""
+        record = report.record or NO_RECORD
+        self._devices = record.devices
+        self._measurements: dict[tuple[str, str], list[MeasurementRecord]] = {}
+        for each in record.measurements:
+            self._measurements.setdefault((each.name, each.arguments), []).append(each)
+
+    def origin(self, key: GroupKey) -> Origin:
+        """Return where the rows of a group come from."""
+        found = [
+            each
+            for each in self._measurements.get((key.name, key.shapes), ())
+            if not key.flags or each.flags == key.flags
+        ]
+        own = [each for each in found if each.device == key.device] or found
+        chosen = [each for each in own if each.label == key.label] or own
+        measurement = chosen[0] if chosen else MeasurementRecord()
+        board = key.device if key.device in self._devices else measurement.device
+        device = self._devices.get(board)
+        if device is None:
+            return Origin(board=board, measurement=measurement)
+        rates = dict(_rates(device, measurement))
+        names = (counter.name for counter in device.counters)
+        return Origin(
+            board=board,
+            is_emulated=device.is_emulator,
+            clock_kind=device.clock_kind,
+            rates=rates,
+            cold=dict(_cold(measurement)) if board == key.device else {},
+            overheads=dict(_overheads(measurement)),
+            course=_course(measurement),
+            counters=frozenset([*names, *_computed(measurement, rates)]),
+            measurement=measurement,
+            inputs=_inputs(chosen),
+        )
+
+
+def _rates(device: Device, measurement: MeasurementRecord) -> Iterator[tuple[str, int]]:
+    """Yield the clocks that a measurement read; if not known, all clocks of the board."""
+    read = measurement.calibration
+    for counter in device.counters:
+        if counter.hz > 0 and (read is None or counter.name in read):
+            yield counter.name, counter.hz
+
+
+def _computed(measurement: MeasurementRecord, clocks: Collection[str]) -> Iterator[str]:
+    """Yield the metrics whose formulas use no clock other than the CPU's own."""
+    for name, formula in measurement.formulas.items():
+        if not any(clock in repr(formula) for clock in clocks if clock != _CPU_CLOCK):
+            yield name
+
+
+def _overheads(measurement: MeasurementRecord) -> Iterator[tuple[str, Overhead]]:
+    """Yield the measurement overhead of each counter.
+
+    The CPU's cycles are uncertain only by the spread of the windows around the empty function.
+    Reading a clock through an operating system takes a different time in each process, so that
+    whole overhead is uncertain.
+    """
+    seen: dict[str, set[int]] = {}
+    for window in (window for each in measurement.passes for window in each.calibration_samples):
+        for name, value in window.raw.items():
+            seen.setdefault(name, set()).add(value)
+    for name, value in (measurement.calibration or {}).items():
+        if taken := seen.get(name):
+            spread = max(taken) - min(taken)
+            doubt = min(abs(value), spread) if name == _CPU_CLOCK or not spread else abs(value)
+            yield name, Overhead(Fraction(abs(value)), Fraction(doubt))
+
+
+def _course(measurement: MeasurementRecord) -> tuple[int, ...]:
+    """Return what determines the calls before each sample.
+
+    A board sends samples in replies, each with a total, and calls the function between them.
+    """
+    number, warmup, before = measurement.number, measurement.warmup, measurement.calls_before
+    if number is None or warmup is None or before is None:
+        return ()
+    replies = [len(each.totals) for each in measurement.passes]
+    has_cold, masked = measurement.cold is not None, measurement.interrupts.masked
+    return (number, warmup, before, int(has_cold), int(masked), *replies)
+
+
+def _inputs(measurements: Sequence[MeasurementRecord]) -> str:
+    found = {each.inputs_crc32 for each in measurements}
+    return "" if "" in found else "+".join(sorted(found))
+
+
+def _cold(measurement: MeasurementRecord) -> Iterator[tuple[str, int | float]]:
+    for column, metric in measurement.cold.metrics.items() if measurement.cold else ():
+        number = raw_of(metric)
+        if not isinstance(number, str):
+            yield column, number
+
+
+# -- facts of functions ---------------------------------------------------------------------------
+
+
+def keyed_measurements(report: Report) -> Iterator[tuple[GroupKey, MeasurementRecord]]:
+    """Yield the measurements of a Report with the key of their rows, without a hash."""
+    swept = "Flags" in report.calls.names
+    for each in (report.record or NO_RECORD).measurements:
+        flags = each.flags if swept and each.flags else ""
+        yield GroupKey(each.name, each.arguments, flags, each.device, label=each.label), each
+
+
+def stack_reasons(report: Report) -> dict[GroupKey, str]:
+    """Return why the stack of a call is unknown, by group without its hash; empty if none is."""
+    found = keyed_measurements(report)
+    return {key: each.stack_unknown for key, each in found if each.stack_unknown}
+
+
+@dataclass(frozen=True)
+class ProfiledRow:
+    """The rows of a Report that a profile belongs to; texts are "" where rows have none."""
+
+    name: str
+    shapes: str
+    device: str
+    flags: str
+    label: str
+    profile: Profile
+
+    @property
+    def title(self) -> str:
+        """The function with its label, arguments and flags: ``fir n=64, -O3``."""
+        where = ", ".join(filter(None, (self.label, self.shapes, self.flags)))
+        return f"{self.name} {where}".strip()
+
+
+def profiles_of(report: Report) -> Iterator[ProfiledRow]:
+    """Yield the profiles in a Report."""
+    for key, each in keyed_measurements(report):
+        if each.hotspots:
+            row = (key.name, key.shapes, key.device, key.flags, key.label)
+            yield ProfiledRow(*row, each.hotspots)
+
+
+def places_of(report: Report) -> dict[str, SourcePlace]:
+    """Return where the functions of a Report are defined, by name.
+
+    Functions of the same name in several places are left out.
+    """
+    found: dict[str, set[SourcePlace]] = {}
+    for key, each in keyed_measurements(report):
+        if each.source is not None:
+            found.setdefault(key.name, set()).add(each.source)
+    return {name: places.pop() for name, places in found.items() if len(places) == 1}
