@@ -117,7 +117,8 @@ class Against:
 
     def _part_about(self, report: Report) -> Report:
         """Return the part of the other Report that a run of one named function is compared with."""
-        from boardprof.jobs.run.plan import ALL, split_target
+        from boardprof.jobs.run.plan import ALL
+        from boardprof.jobs.run.target import split_target
         from boardprof.results.comparison.part import part_of_calls
 
         assert self._before is not None

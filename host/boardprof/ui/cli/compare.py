@@ -281,7 +281,7 @@ def trend(
     most 1 % of series without a change, it finds one by chance. The median and the spread are those
     of the runs since the last change. The spread is 1.48 times the median distance from the median.
     """
-    from boardprof.jobs.run.plan import split_target
+    from boardprof.jobs.run.target import split_target
     from boardprof.results.history.trends import function_trends, usual_branch
     from boardprof.show.trend_table import chosen_trends, trend_page
 

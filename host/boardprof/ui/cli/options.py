@@ -144,7 +144,7 @@ def complete_target(
     """Complete FILE.c:FUNCTION after the colon, and files before it."""
     from click.shell_completion import CompletionItem
 
-    from boardprof.jobs.run.plan import split_target
+    from boardprof.jobs.run.target import split_target
 
     file, start = split_target(incomplete)
     if not file:
