@@ -19,11 +19,7 @@ from typing import Final, TypeAlias
 from boardprof.base.metrics import Duration, Metric
 from boardprof.results.report.calls import LABEL, SHARES, Calls, LabelledKey, Row, one_of
 from boardprof.results.report.report import Report
-from boardprof.show.aggregate import (
-    SORT_COLUMNS,
-    CallGroups,
-    PerCall,
-)
+from boardprof.show.aggregate import SORT_COLUMNS, CallGroups, PerCall
 from boardprof.show.cells import (
     cell,
     configuration_lines,

@@ -19,10 +19,7 @@ from boardprof.results.report.calls import LABEL, LEVELS, SHARE, Calls, Row, one
 from boardprof.results.report.report import Report
 from boardprof.results.stats.groups import summaries
 from boardprof.results.stats.warnings import Warning_, warnings_by_hint
-from boardprof.show.aggregate import (
-    SORT_COLUMNS,
-    CallGroups,
-)
+from boardprof.show.aggregate import SORT_COLUMNS, CallGroups
 from boardprof.show.answer import answer_table, doubts
 from boardprof.show.cells import (
     KEY_COLUMNS,

@@ -28,13 +28,7 @@ from boardprof.results.report.report import Report
 from boardprof.results.report_json import Compat
 from boardprof.results.stats.groups import GroupSummary, LeftOut, left_out, summaries
 from boardprof.results.stats.summary import PERCENTILES, Summary
-from boardprof.show.aggregate import (
-    SORT_COLUMNS,
-    CallGroups,
-    merge_calls,
-    sort_order,
-    sum_rows,
-)
+from boardprof.show.aggregate import SORT_COLUMNS, CallGroups, merge_calls, sort_order, sum_rows
 from boardprof.show.boards_table import boards_page
 from boardprof.show.cells import (
     FIRST_COLUMNS,

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boardprof.base.errors import DecodeError, ReportFileError
+from boardprof.base.errors import DecodeError, ReportFileError, option
 from boardprof.base.writing import write_bytes
 from boardprof.results.probes.core_clocks import CoreClock, related_clocks
 from boardprof.results.probes.core_events import CoreEvents, events_of_core
@@ -203,7 +203,7 @@ class ProbeRun:
         if any(each.end > self._longest for each in cores.values()):
             raise DecodeError(
                 f"The clock of {self.facts.board} has run for centuries, as its events say.",
-                hint="give the image that runs on the board (--image)",
+                hint=f"give the image that runs on the board ({option('--image')})",
             )
         known = tasks or {}
         is_shared = self._counts_ticks
