@@ -18,7 +18,7 @@ board = boardprof.build(sys.argv[1], board=sys.argv[2]).open()
 held, forked = threading.Event(), threading.Event()
 
 def hold():
-    with board.session.turn("hold"):
+    with board.session.exclusive("hold"):
         held.set()
         forked.wait(30)
 

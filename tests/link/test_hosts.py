@@ -320,7 +320,7 @@ def test_a_killed_hosts_successor_on_a_serial_port_is_told_that_the_board_may_be
         assert (
             "If a host died during a call, the board may still be running it" in caught.value.hint
         )
-        assert caught.value.hint.endswith("after that host's --timeout (10 s by default)")
+        assert caught.value.hint.endswith("after that host's timeout_s= (10 s by default)")
         assert boardprof("info", "-b", "linux", "-p", port, "--timeout", "30").code == 0
 
 

@@ -115,8 +115,8 @@ def test_a_hang_in_an_emulator_is_told_with_its_place_and_both_limits() -> None:
     with pytest.raises(DeviceTimeoutError) as caught:
         session.call(5, name="f")
     assert caught.value.message == (
-        "f did not end within 3 s of wall time (--wall-timeout); by then 1.2 s of the "
-        "10 s on the board's clock (--timeout) had passed; it hung at fir.c:12 (in fir)"
+        "f did not end within 3 s of wall time (wall_timeout_s=); by then 1.2 s of the "
+        "10 s on the board's clock (timeout_s=) had passed; it hung at fir.c:12 (in fir)"
     )
     assert (caught.value.exit_code, caught.value.pc) == (6, 0x100)
     assert session.is_closed
@@ -157,7 +157,7 @@ def test_a_board_that_is_no_emulator_of_ours_is_silent_by_the_wall() -> None:
     ) as caught:
         session.call(5, name="f")
     assert caught.value.hint is not None
-    assert caught.value.hint.endswith("give --wall-timeout more seconds")
+    assert caught.value.hint.endswith("give wall_timeout_s= more seconds")
 
 
 # -- whom to ask ------------------------------------------------------------------------------

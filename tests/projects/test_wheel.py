@@ -104,6 +104,18 @@ def test_the_first_screen_of_the_readme_works_with_the_wheel_alone(installed: In
         assert re.fullmatch(".*".join(map(re.escape, pattern.split("..."))), line), line
 
 
+def test_the_wheel_tells_type_checkers_where_the_public_modules_stand(
+    installed: Installed,
+) -> None:
+    code = "import boardprof, pathlib; print(pathlib.Path(boardprof.__file__).parents[1])"
+    packages = Path(installed.run(installed.python, "-c", code).strip())
+    ours = ROOT / "host" / "boardprof-stubs"
+    theirs = packages / "boardprof-stubs"
+    assert {each.name: each.read_bytes() for each in theirs.iterdir()} == {
+        each.name: each.read_bytes() for each in ours.iterdir()
+    }
+
+
 def test_the_description_of_the_wheel_has_no_link_that_needs_the_repository(
     installed: Installed,
 ) -> None:

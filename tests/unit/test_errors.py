@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -36,6 +37,8 @@ from boardprof.base.errors import (
     UnknownNameError,
     UsageError,
     WrongOutputError,
+    option,
+    speaking_of_options,
     still_answers,
 )
 
@@ -105,33 +108,26 @@ def test_a_hint_follows_on_its_own_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hint", "in_python"),
+    ("name", "value", "at_the_command_line", "in_python"),
     [
-        ("take it over with --takeover", "take it over with takeover=True"),
-        ("raise --wall-timeout", "raise wall_timeout_s="),
-        ("use --number 100, or more work", "use number=100, or more work"),
-        ("boardprof doctor --baud 9600 tests it", "boardprof doctor --baud 9600 tests it"),
-        ("write it with `run --number 1`", "write it with `run --number 1`"),
-        ("leave out --libc none to link", 'leave out libc="none" to link'),
-        ("give --flash", "give --flash"),  # only the command line has it
+        ("--takeover", None, "--takeover", "takeover=True"),
+        ("--wall-timeout", None, "--wall-timeout", "wall_timeout_s="),
+        ("--libc", "none", "--libc none", 'libc="none"'),
+        ("--no-inline", "a.c:fir", "--no-inline a.c:fir", 'keep=["a.c:fir"]'),
     ],
 )
 def test_a_hint_names_parameters_in_python_and_options_at_the_command_line(
-    hint: str, in_python: str
+    name: str, value: str | None, at_the_command_line: str, in_python: str
 ) -> None:
-    error = BoardError("it failed", hint=hint)
-    assert str(error) == f"it failed\nTry: {in_python}"
-    before = errors.HINTS_HAVE_OPTIONS.set(True)
-    assert str(error) == f"it failed\nTry: {hint}"
-    errors.HINTS_HAVE_OPTIONS.reset(before)
+    assert option(name, value) == in_python
+    with speaking_of_options():
+        assert option(name, value) == at_the_command_line
+    assert option(name, value) == in_python
 
 
-def test_a_message_names_parameters_in_python_and_options_at_the_command_line() -> None:
-    error = BoardError("f exceeded 2 s (--wall-timeout) and ld said --port")
-    assert str(error) == "f exceeded 2 s (wall_timeout_s=) and ld said --port"
-    before = errors.HINTS_HAVE_OPTIONS.set(True)
-    assert str(error) == error.message
-    errors.HINTS_HAVE_OPTIONS.reset(before)
+def test_a_thread_of_a_command_names_options_too() -> None:
+    with speaking_of_options(), ThreadPoolExecutor(1) as threads:
+        assert threads.submit(option, "--baud").result() == "--baud"
 
 
 def test_an_unknown_name_proposes_the_nearest_and_lists_all() -> None:

@@ -698,7 +698,7 @@ def test_an_interrupt_whose_cost_is_not_known_is_said_to_be_in_ranges() -> None:
     content = block(0, 0, 30, (0, LOOP), (10, TIMER), (5, TIMER + 1), (15, LOOP + 1))
     unknown = probe_run_page(recording(content))
     known = probe_run_page(recording(content, costs=ProbeCosts(interrupt=3)))
-    told = "What an interrupt takes outside of its two marks is not known here, and is in ranges"
+    told = "Ranges include the entry and exit of interrupts, which is not measured here"
     assert any(told in str(line) for line in unknown)
     assert not any(told in str(line) for line in known)
 
@@ -707,6 +707,6 @@ def test_a_late_record_whose_cost_is_not_known_is_said_to_be_in_ranges() -> None
     content = block(0, 0, 30, (0, LOOP), (10, LONG, 40 << 8), (0, GO), (20, LOOP + 1))
     unknown = probe_run_page(recording(content, costs=ProbeCosts(late=None)))
     known = probe_run_page(recording(content, costs=ProbeCosts(late=0)))
-    told = "What a record takes in addition when it has to find room in the ring first is not known"
+    told = "Ranges include the extra time of records that find no room in the ring at first"
     assert any(told in str(line) for line in unknown)
     assert not any(told in str(line) for line in known)

@@ -88,7 +88,7 @@ def test_where_nothing_would_be_left_all_missing_symbols_are_named(tmp_path: Pat
         str(caught.value).splitlines()[0] == "f and g need nowhere (f.c:2), which is not defined."
     )
     assert caught.value.hint == (
-        "give the file that defines it with --source, or its library with --ldflags"
+        "give the file that defines it with --source, or its library with ldflags="
     )
     text = "int here(int);\nint there(int);\nint f(int n) {\n return here(n) +\n  there(n); }"
     folder = folder_of(tmp_path / "two", {"f.c": text})
@@ -97,7 +97,7 @@ def test_where_nothing_would_be_left_all_missing_symbols_are_named(tmp_path: Pat
     first, *_ = str(caught.value).splitlines()
     assert first == "f needs here (f.c:4) and there (f.c:5), which are not defined."
     assert caught.value.hint == (
-        "give the files that define them with --source, or their libraries with --ldflags"
+        "give the files that define them with --source, or their libraries with ldflags="
     )
 
 

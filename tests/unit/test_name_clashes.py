@@ -172,7 +172,7 @@ def test_of_static_functions_of_one_name_that_of_the_file_named_is_kept(tmp_path
         BuildError, match=r"f is defined twice: in one/f\.c and in two/f\.c"
     ) as error:
         build(native, sources, keep=["f"])
-    assert "keep= one/f.c:f keeps that of one file" in str(error.value)
+    assert 'keep=["one/f.c:f"] keeps that of one file' in str(error.value)
     for keep, expected in (("one/f.c:f", 6), (f"{tmp_path}/two/f.c:f", 7)):
         with build(native, sources, keep=[keep]).open() as board:
             assert board.functions.f(5) == expected

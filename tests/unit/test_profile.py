@@ -21,8 +21,7 @@ from boardprof.results.report.profile import Frame, Profile, Symbol
 from boardprof.results.report.report import Report
 from boardprof.show.flame_graph import render_collapsed, render_speedscope, stacks_of
 from boardprof.show.layout import fitted, plain
-from boardprof.show.profile_files import callgrind, pprof, render_callgrind
-from boardprof.show.profile_json import profile_json
+from boardprof.show.profile_files import callgrind, pprof, profile_json, render_callgrind
 from boardprof.show.profile_tables import (
     functions_page,
     heading,

@@ -24,8 +24,7 @@ from boardprof.show.comparison_table import comparison_table
 from boardprof.show.flame_graph import render_speedscope
 from boardprof.show.html import render_html
 from boardprof.show.layout import plain
-from boardprof.show.profile_files import callgrind, pprof
-from boardprof.show.profile_json import profile_json
+from boardprof.show.profile_files import callgrind, pprof, profile_json
 from boardprof.show.profile_tables import (
     functions_page,
     heading,

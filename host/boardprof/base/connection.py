@@ -69,9 +69,7 @@ def port_url(port: str) -> str:
 def with_lines(port: str, **lines: str | None) -> str:
     """Return a port with control lines in its query.
 
-    Args:
-        port: of any form.
-        lines: ``dtr``, ``rts``: "on" or "off"; ``reset``: "dtr" or "rts". None leaves a line alone.
+    ``lines``: ``dtr``, ``rts``: "on" or "off"; ``reset``: "dtr" or "rts". None leaves a line alone.
     """
     given = {name: text for name, text in lines.items() if text is not None}
     if not given:

@@ -31,17 +31,15 @@
     └── StorageError             8  a file has no room: the disk is full, or fails
 
 Every message says what happened and to what; ``hint`` says what to try, with the options of the
-command line. As a text in Python, it has the names of parameters instead. The command line ends
-with ``exit_code``.
+command line, or with the parameters of Python. The command line ends with ``exit_code``.
 """
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import posixpath
-import re
-from collections.abc import Iterable
-from contextvars import ContextVar
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,38 +74,51 @@ __all__ = [
     "WrongOutputError",
 ]
 
-HINTS_HAVE_OPTIONS: ContextVar[bool] = ContextVar("boardprof_hints_have_options", default=False)
-"""Whether errors become texts for somebody at the command line."""
-
 _PARAMETERS = {
     "--baud": "baud=",
-    "--clock": "clock=",
     "--cold": "cold=True",
+    "--debug-probe": "probe=",
     "--image": "image=",
-    "--no-inline": "keep=",
     "--key-file": "key_file=",
     "--ldflags": "ldflags=",
-    "--libc none": 'libc="none"',
-    "--mask-interrupts": "mask_interrupts=True",
+    "--libc": "libc=",
     "--metrics": "metrics=",
+    "--no-inline": "keep=",
     "--number": "number=",
     "--port": "port=",
-    "--debug-probe": "probe=",
-    "--repeat": "repeat=",
     "--takeover": "takeover=True",
     "--timeout": "timeout_s=",
-    "--tolerance": "tolerance=",
     "--wall-timeout": "wall_timeout_s=",
-    "--warmup": "warmup=",
 }
-_OPTION = re.compile(r"`[^`]*`|boardprof [^;,]*|(?<![\w-])--[a-z-]+(?:[ ]none|[ ](?=\d))?")
-"""Whole commands, which stay as they are, or an option."""
+"""Options of the command line, and what they are in Python."""
 
-_IN_PARENTHESES = re.compile(r"\(--[a-z-]+\)")
-"""An option that a message names beside what it sets."""
+_LISTS = ("--no-inline",)
+"""Options whose parameter is a list."""
+
+_is_command_line = False
 
 _CONSOLE_LINES = 20
 _TAB = "\t"
+
+
+@contextlib.contextmanager
+def speaking_of_options() -> Iterator[None]:
+    """Word errors for the command line while the context lasts, in all threads."""
+    global _is_command_line
+    before, _is_command_line = _is_command_line, True
+    try:
+        yield
+    finally:
+        _is_command_line = before
+
+
+def option(name: str, value: str | None = None) -> str:
+    """Return an option, one that Python has too, as the caller of boardprof knows it."""
+    if _is_command_line:
+        return name if value is None else f"{name} {value}"
+    if value is None:
+        return _PARAMETERS[name]
+    return _PARAMETERS[name] + (f'["{value}"]' if name in _LISTS else f'"{value}"')
 
 
 def agent_option(name: str, value: int | None = None) -> str:
@@ -139,19 +150,11 @@ class BoardprofError(Exception):
 
     def __str__(self) -> str:
         """Return the message, and the hint on a line of its own."""
-        message, hint = self.message, self.hint
-        if not HINTS_HAVE_OPTIONS.get():
-            message = _IN_PARENTHESES.sub(lambda each: _with_parameters(each[0]), message)
-            hint = hint and _with_parameters(hint)
-        return message if hint is None else f"{message}\nTry: {hint}"
+        return self.message if self.hint is None else f"{self.message}\nTry: {self.hint}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let errors cross a process boundary whatever their constructor takes."""
         return _restore, (type(self), self.args, self.__dict__)
-
-
-def _with_parameters(hint: str) -> str:
-    return _OPTION.sub(lambda found: _PARAMETERS.get(found[0].strip(), found[0]), hint)
 
 
 def _restore(

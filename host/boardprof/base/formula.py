@@ -50,7 +50,6 @@ class Formula:
     """A parsed formula.
 
     Attributes:
-        text: as it was written.
         names: the metrics that it uses, each once, in the order of the text.
         places: index of the first occurrence of each name in the text, in characters from 0.
     """

@@ -24,7 +24,7 @@ T = TypeVar("T")
 _GROUP = re.compile(rb"^\s*\[+boardprof\.", re.MULTILINE)  # in entry_points.txt
 
 
-class Brought(NamedTuple):
+class Plugin(NamedTuple):
     """A function of another package, and where it is: ``module:name``."""
 
     function: Callable[..., Any]
@@ -59,7 +59,7 @@ def _entry_points(place: str) -> Iterator[bytes]:
                     yield Path(place, name, "entry_points.txt").read_bytes()
 
 
-def named_function(group: str, name: str, what: str) -> Brought | None:
+def named_function(group: str, name: str, what: str) -> Plugin | None:
     """Return the function of the entry point with this name. None if no package has one.
 
     Raises:
@@ -75,7 +75,7 @@ def named_function(group: str, name: str, what: str) -> Brought | None:
             raise TypeError(f"{function!r} is not a function")
     except Exception as error:  # whatever another package raises
         raise UsageError(f"{what} of {entry.value} cannot be used: {error!r}.") from error
-    return Brought(function, entry.value)
+    return Plugin(function, entry.value)
 
 
 def load_plugins(group: str, what: str, use: Callable[[Any], T]) -> Iterator[tuple[T, str]]:

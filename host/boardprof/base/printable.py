@@ -29,9 +29,7 @@ _shown = cache(_Shown)
 def escaped(text: str, keep: str = "") -> str:
     r"""Return ``text`` with everything that is not printable as ``\n``, ``\x1b``, ``\u202e``.
 
-    Args:
-        text: to show.
-        keep: characters to leave as they are, such as line breaks.
+    ``keep``: characters to leave as they are, such as line breaks.
     """
     return text if text.isprintable() else text.translate(_shown(keep))
 

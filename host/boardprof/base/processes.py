@@ -29,10 +29,7 @@ def lock_within(
 ) -> bool:
     """Lock an open file; the kernel releases the lock when the file is closed or this process ends.
 
-    Args:
-        descriptor: of the file.
-        timeout_s: how long to wait for another process.
-        on_wait: called once if another process has the lock.
+    ``on_wait``: called once if another process has the lock.
 
     Returns:
         False if another process still has it then.
@@ -58,14 +55,9 @@ def leased(
 ) -> Iterator[None]:
     """Hold the lease of ``what``; the kernel releases it if this process dies.
 
-    Args:
-        folder: for the leases of all processes of this user; created if missing.
-        what: a port or a board's name.
-        timeout_s: how long to wait for another process.
-        hint: what to try if the other process still has it then.
-
-    Raises:
-        BusyError: another process has it for longer.
+    ``folder``: for the leases of all processes of this user; created if missing.
+    ``what``: a port or a board's name.
+    ``hint``: what to try if the other process still has it then.
     """
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / hashlib.sha256(what.encode()).hexdigest()[:16]
@@ -92,13 +84,7 @@ def locked_folder(folder: Path, timeout_s: float, what: str) -> Iterator[None]:
     The file itself cannot be locked, because another one replaces it. A file system that locks no
     folders, as some on networks, goes without.
 
-    Args:
-        folder: an existing one.
-        timeout_s: how long to wait for another process.
-        what: the beginning of the error.
-
-    Raises:
-        BusyError: another process has the lock for longer.
+    ``what``: the beginning of the error.
     """
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)

@@ -15,20 +15,12 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def boards_dir() -> Path:
-    """Return the folder with one folder per board.
-
-    Raises:
-        BuildError: the installation is incomplete.
-    """
+    """Return the folder with one folder per board."""
     return _resource("boards")
 
 
 def runtime_dir() -> Path:
-    """Return the folder with the agent's C sources, ``device_runtime_c``.
-
-    Raises:
-        BuildError: the installation is incomplete.
-    """
+    """Return the folder with the agent's C sources, ``device_runtime_c``."""
     return _resource("device_runtime_c")
 
 

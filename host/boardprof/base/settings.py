@@ -41,9 +41,7 @@ class SettingsFile:
     """A file that was read.
 
     Attributes:
-        file: its path.
         path: the tables that contain the settings: ``("tool", "boardprof")`` or ``()``.
-        content: that table.
     """
 
     file: Path
@@ -52,20 +50,12 @@ class SettingsFile:
 
     @property
     def profiles(self) -> dict[str, Any]:
-        """The profiles by name.
-
-        Raises:
-            UsageError: ``profile`` is not a table.
-        """
+        """The profiles by name."""
         return self._table(_PROFILE, self.content.get(_PROFILE, {}))
 
     @property
     def trusted(self) -> list[str]:
-        """Folders whose settings are read whoever owns them; only the user's own file counts.
-
-        Raises:
-            UsageError: it is not a list of strings.
-        """
+        """Folders whose settings are read whoever owns them; only the user's own file counts."""
         found = self.content.get(_TRUSTED, []) if self.file == user_file() else []
         if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
             raise UsageError(
@@ -74,11 +64,7 @@ class SettingsFile:
         return found
 
     def values(self, profile: str | None) -> Iterator[Setting]:
-        """Yield the settings outside of profiles, or those of one profile.
-
-        Raises:
-            UsageError: a profile is not a table.
-        """
+        """Yield the settings outside of profiles, or those of one profile."""
         where = self.path if profile is None else (*self.path, _PROFILE, profile)
         profiles = self.profiles
         table = self.content if profile is None else profiles.get(profile, {})
@@ -99,8 +85,6 @@ class Setting:
 
     Attributes:
         key: a long name of an option, without its dashes.
-        value: as TOML has it.
-        file: that contains it.
         path: the tables that contain it.
     """
 
@@ -127,12 +111,7 @@ def user_file() -> Path:
 def find_settings(folder: Path, tell: Callable[[str], None] = warnings.warn) -> list[SettingsFile]:
     """Return the project's file for ``folder`` and the user's, in this order, if they exist.
 
-    Args:
-        folder: where the user is.
-        tell: called with a note for each file that is ignored because another user owns it.
-
-    Raises:
-        UsageError: one of them cannot be read.
+    ``tell``: called with a note for each file that is ignored because another user owns it.
     """
     own = _if_there(user_file())
     project = _project_file(folder, [] if own is None else own.trusted, tell)
@@ -140,11 +119,7 @@ def find_settings(folder: Path, tell: Callable[[str], None] = warnings.warn) -> 
 
 
 def read_settings(file: Path) -> SettingsFile:
-    """Read a file of settings; of a ``pyproject.toml``, the table ``[tool.boardprof]``.
-
-    Raises:
-        UsageError: it cannot be read, is not TOML, or has no such table.
-    """
+    """Read a file of settings; of a ``pyproject.toml``, the table ``[tool.boardprof]``."""
     import tomllib  # later: most runs have no settings
 
     try:
@@ -163,11 +138,7 @@ def read_settings(file: Path) -> SettingsFile:
 
 
 def all_settings(files: list[SettingsFile]) -> list[Setting]:
-    """Return all settings in the files, including those of profiles that are not used.
-
-    Raises:
-        UsageError: a profile is not a table.
-    """
+    """Return all settings in the files, including those of profiles that are not used."""
     return [
         setting
         for each in files
@@ -179,12 +150,7 @@ def all_settings(files: list[SettingsFile]) -> list[Setting]:
 def settings_of(files: list[SettingsFile], profile: str | None) -> dict[str, Setting]:
     """Return the effective settings by key: a profile overrides; the project overrides the user.
 
-    Args:
-        files: highest precedence first.
-        profile: its name. None for no profile.
-
-    Raises:
-        UnknownNameError: no file has such a profile.
+    ``files``: highest precedence first.
     """
     if profile is not None and not any(profile in each.profiles for each in files):
         raise UnknownNameError("profile", profile, sorted({p for f in files for p in f.profiles}))
@@ -253,9 +219,7 @@ def _foreign_owner(file: Path, trusted: Sequence[str]) -> str | None:
     It may be read if it belongs to the user or to root, or is in a git repository that does, or in
     a trusted folder.
 
-    Args:
-        file: it exists.
-        trusted: folders; ``*`` is all of them.
+    ``trusted``: folders; ``*`` is all of them.
     """
     if _is_ours(file) or _is_trusted(file, trusted):
         return None

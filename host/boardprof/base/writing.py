@@ -18,11 +18,7 @@ _TOLD = rf"(?m)^.*: '?({'|'.join(map(os.strerror, _NO_ROOM))})'?$"
 
 
 def check_is_file(name: str) -> None:
-    """Check that a name is not the name of a folder. The file need not exist.
-
-    Raises:
-        UsageError: it is the name of a folder.
-    """
+    """Check that a name is not the name of a folder. The file need not exist."""
     if name.endswith(os.sep) or os.path.isdir(name):
         raise UsageError(
             f"{name} cannot be written: it is a folder.",
@@ -31,11 +27,7 @@ def check_is_file(name: str) -> None:
 
 
 def write_bytes(content: bytes, file: str) -> None:
-    """Write a file; a regular file completely or not at all.
-
-    Raises:
-        UsageError, StorageError: the file cannot be written.
-    """
+    """Write a file; a regular file completely or not at all."""
     from pathlib import Path  # later: `boardprof --version` writes nothing
 
     path = Path(file)

@@ -23,6 +23,7 @@ from boardprof.base.errors import (
     FrameError,
     LinkError,
     UsageError,
+    option,
 )
 from boardprof.results.probes.core_events import WRAP
 from boardprof.results.probes.events import (
@@ -244,7 +245,7 @@ class ProbeRecorder:
 
     def __enter__(self) -> Self:
         """Measure what probes cost, and begin to record."""
-        with self._session.turn(_RECORDING):
+        with self._session.exclusive(_RECORDING):
             if self._streams:
                 self._stream = self._open_stream()
                 self._tasks = self.tasks()
@@ -339,7 +340,7 @@ class ProbeRecorder:
 
         In mode ``overwrite`` the board goes on.
         """
-        with self._session.turn(_RECORDING):
+        with self._session.exclusive(_RECORDING):
             if self._runs and self._mode != TraceMode.OVERWRITE:
                 match self._call(_STOP, int(self._what)):
                     case int(stopped) if 0 <= stopped < WRAP:
@@ -475,7 +476,7 @@ class ProbeRecorder:
 
         After that, the rings have what the measurement of the probes' costs has left.
         """
-        with self._session.turn(_RECORDING):
+        with self._session.exclusive(_RECORDING):
             content = self._kept_content()
             if not content:
                 raise UsageError(
@@ -537,7 +538,7 @@ class ProbeRecorder:
         record = np.dtype(TRACE_SLOT.dtype)
         ranges = {each.number for each in self._names.of_kind(ProbeKind.RANGE)}
         found: dict[int, Slot] = {}
-        with self._session.turn(_RECORDING):
+        with self._session.exclusive(_RECORDING):
             read = 0
             while content := self._call(_SLOTS, read):
                 if not isinstance(content, bytes) or len(content) % record.itemsize:
@@ -561,7 +562,7 @@ class ProbeRecorder:
                         raise FrameError(
                             f"{self._facts.board} sent statistics of range {slot.number} twice, "
                             "or its image has no such range.",
-                            hint="give the image that runs on the board (--image)",
+                            hint=f"give the image that runs on the board ({option('--image')})",
                         )
                     # In agents up to 0.2.0, a range that is entered meanwhile comes first, so that
                     # another one comes again. Its newer values count.

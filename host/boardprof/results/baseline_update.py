@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from boardprof.base.errors import UsageError
+from boardprof.base.errors import UsageError, option
 from boardprof.base.metrics import TAGS, Duration
 from boardprof.results.baseline import (
     VALUES,
@@ -192,7 +192,8 @@ def _check_metrics(old: Entry, new: Entry) -> None:
     if lost := sorted({n for tag in VALUES for n in old.get(tag, {}).keys() - new.get(tag, {})}):
         raise UsageError(
             f"The baseline has {', '.join(lost)} of {_title(new)}, which this run did not measure.",
-            hint="measure them, too (--metrics), or remove the row from the file first",
+            hint=f"measure them, too ({option('--metrics')}), or remove the row from the file "
+            "first",
         )
 
 

@@ -5,7 +5,7 @@ Results do not depend on the order of rows, to the last bit: Counts are added as
 floats without intermediate rounding. In TVM's layout, floats are added one after the other as in
 TVM, so the last digit may differ.
 
-In our own tables, `Typical` computes the order and the shares. One interrupted sample may add as
+In our own tables, `CallGroups` computes the order and the shares. One interrupted sample may add as
 much to a sum as all others together, so a function's size is its median per call times its calls.
 """
 
@@ -225,14 +225,33 @@ def _middle(ordered: Sequence[M]) -> tuple[M, M]:
     return ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
 
 
-class Typical:
-    """Order and shares of groups of samples, by the median sample of each."""
+class CallGroups:
+    """Groups of samples: merged rows, medians per call, and an order by the median of each."""
 
     def __init__(self, calls: Calls, groups: Groups[Any]) -> None:
         """Merge the samples; medians are computed when they are needed."""
         self._calls, self._groups = calls, groups
         self._merged = merge_calls(calls, groups)
+        self._medians: dict[str, list[PerCall]] = {}
+        self._typical: dict[str, list[PerCall | Metric]] = {}
         self._known: dict[str, list[float | None]] = {}
+
+    def medians(self, column: str) -> list[PerCall]:
+        """Return `per_call_medians` of a column."""
+        if column not in self._medians:
+            self._medians[column] = per_call_medians(self._calls, self._groups, column)
+        return self._medians[column]
+
+    def typical(self, column: str) -> list[PerCall | Metric]:
+        """Return the median per call of Counts and Durations, and other metrics as merged."""
+        if column not in self._typical:
+            merged = self.merged.column(column)
+            found = list(merged.filled(None))
+            if merged.kind in (Count, Duration, None):
+                pairs = zip(self.medians(column), found, strict=True)
+                found = [median if isinstance(m, Count | Duration) else m for median, m in pairs]
+            self._typical[column] = found
+        return self._typical[column]
 
     def order(self, chosen: Iterable[int] | None = None) -> list[int]:
         """Return the groups, or the chosen ones, sorted by the first available of `SORT_COLUMNS`.
@@ -268,7 +287,7 @@ class Typical:
         if column not in self._merged.names:
             return {}
         if column not in self._known:
-            medians = per_call_medians(self._calls, self._groups, column)
+            medians = self.medians(column)
             sums = self._merged.column(column).filled(None)
             calls = self._merged.column("Count").filled(None)
             self._known[column] = [

@@ -25,7 +25,7 @@ from boardprof.show.layout import Column, Page, Table
 
 
 class Relative(NamedTuple):
-    """A median as a multiple of the first setting's; the best one is below at least one other."""
+    """A median as a multiple of the first setting's; the best is the least one, if they differ."""
 
     ratio: float
     is_best: bool

@@ -16,23 +16,17 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final, TypeAlias
 
-from boardprof.base.metrics import Count, Duration, Metric
+from boardprof.base.metrics import Duration, Metric
 from boardprof.results.report.calls import LABEL, SHARES, Calls, LabelledKey, Row, one_of
 from boardprof.results.report.report import Report
-from boardprof.show.aggregate import (
-    SORT_COLUMNS,
-    PerCall,
-    Typical,
-    merge_calls,
-    per_call_medians,
-)
+from boardprof.show.aggregate import SORT_COLUMNS, CallGroups, PerCall
 from boardprof.show.cells import (
     cell,
     configuration_lines,
     headers_of,
     mixed_columns,
     mixed_note,
-    per_call_cell,
+    value_cell,
 )
 from boardprof.show.layout import Column, Page, Table
 
@@ -66,8 +60,7 @@ class _Samples:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self._groups = calls.labelled_groups()
-        self._merged = merge_calls(calls, self._groups)
-        self._medians: dict[str, list[PerCall]] = {}
+        self._grouping = CallGroups(calls, self._groups)
         places = Counter(key._replace(hash="") for key in self._groups.keys)
         self._alike = {_named(key) for key, hashes in places.items() if hashes > 1}
 
@@ -89,22 +82,23 @@ class _Samples:
         groups = self._calls.labelled_groups(by_flags=False)
         there = [number for number, key in enumerate(groups.keys) if key.device == device]
         places: dict[_Function, int] = {}
-        for number in Typical(self._calls, groups).order(there):
+        for number in CallGroups(self._calls, groups).order(there):
             places.setdefault(self.function(groups.keys[number]), len(places))
         last = len(places)
         return sorted(range(len(functions)), key=lambda n: places.get(functions[n], last))
 
     @property
     def notes(self) -> Sequence[str]:
-        return mixed_note(mixed_columns(self._calls, self._merged))
+        return mixed_note(mixed_columns(self._calls, self._grouping.merged))
 
     def merged(self, group: int | None) -> Row:
-        return {} if group is None else self._merged[group]
+        return {} if group is None else self._grouping.merged[group]
 
-    def per_call(self, group: int, name: str) -> PerCall:
-        if name not in self._medians:
-            self._medians[name] = per_call_medians(self._calls, self._groups, name)
-        return self._medians[name][group]
+    def typical(self, group: int | None, name: str) -> PerCall | Metric:
+        return None if group is None else self._grouping.typical(name)[group]
+
+    def median(self, group: int | None, name: str) -> PerCall:
+        return None if group is None else self._grouping.medians(name)[group]
 
 
 def _named(key: LabelledKey) -> _Function:
@@ -173,7 +167,11 @@ def _group(
     groups = [line.groups.get(device) for function in functions for line in function]
     headers = headers_of(samples.merged(group) for group in groups)
     columns = [
-        Column(name, [_cell(name, group, samples, separator) for group in groups], group=title)
+        Column(
+            name,
+            [value_cell(samples.typical(group, name), name, separator) for group in groups],
+            group=title,
+        )
         for name in headers
         if name not in _LEFT_OUT
     ]
@@ -181,15 +179,6 @@ def _group(
         columns.append(Column(_RELATIVE, _relative(device, functions, samples), group=title))
     shown = [column for column in columns if any(column.cells)]
     return shown or [Column("", [""] * len(groups), group=title)]
-
-
-def _cell(name: str, group: int | None, samples: _Samples, separator: str) -> str:
-    value = samples.merged(group).get(name)
-    if group is None or value is None:
-        return ""
-    if isinstance(value, Count | Duration):
-        return per_call_cell(samples.per_call(group, name), separator)
-    return cell(value, name, separator)
 
 
 def _relative(device: Metric, functions: Sequence[Sequence[_Line]], samples: _Samples) -> list[str]:
@@ -207,7 +196,7 @@ def _relative(device: Metric, functions: Sequence[Sequence[_Line]], samples: _Sa
 
 def _number(group: int | None, column: str | None, samples: _Samples) -> Fraction | None:
     """Return the median per call; None if it is missing or not finite."""
-    value = None if group is None or column is None else samples.per_call(group, column)
+    value = None if column is None else samples.median(group, column)
     if isinstance(value, Duration):
         return Fraction(value.microseconds) if math.isfinite(value.microseconds) else None
     return None if value is None else Fraction(value)

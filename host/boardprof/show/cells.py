@@ -76,6 +76,13 @@ def per_call_cell(value: int | Fraction | Duration | None, separator: str) -> st
     return ("" if positive else "-") + f"{digits(hundredths // 100, separator)}.{decimals}"
 
 
+def value_cell(value: Metric | int | Fraction | None, column: str, separator: str) -> str:
+    """Return a metric as `cell` does, or a value per call as `per_call_cell` does."""
+    if value is None or isinstance(value, int | Fraction):
+        return per_call_cell(value, separator)
+    return cell(value, column, separator)
+
+
 def number_text(value: Number | None, kind: Kind) -> str:
     """Return a value per call: whole numbers as they are, others with four digits or two decimals.
 

@@ -17,13 +17,7 @@ from xml.etree import ElementTree as xml
 
 from boardprof.base.metrics import TAGS
 from boardprof.base.printable import bounded
-from boardprof.results.comparison.comparison import (
-    Comparison,
-    Difference,
-    Gap,
-    Unjudged,
-    place_of,
-)
+from boardprof.results.comparison.comparison import Comparison, Difference, Gap, Unjudged, place_of
 from boardprof.results.stats.summary import Summary
 from boardprof.show.comparison_table import (
     certainty,

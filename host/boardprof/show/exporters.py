@@ -89,12 +89,7 @@ def comparison_exporter_names() -> list[str]:
 
 
 def find_comparison_exporter(name: str) -> Callable[[Comparison], str | bytes]:
-    """Return the exporter of Comparisons called ``name``.
-
-    Raises:
-        UnknownNameError: there is none.
-        UsageError: another package's cannot be used.
-    """
+    """Return the exporter of Comparisons called ``name``; see `find_exporter`."""
     if name in _COMPARISON:
         return load_renderer(name, _COMPARISON)
     found = named_function(_COMPARISON_GROUP, name, f"The exporter {name}")
@@ -199,11 +194,7 @@ def write_export(content: Report | Comparison, export: Export) -> None:
 def exported(
     content: Report | Comparison | ProbeRun, name: str, exporter: Callable[..., Any]
 ) -> bytes | dict[str, bytes]:
-    """Return the output of an exporter; of a run of probes, it may be a folder's files by name.
-
-    Raises:
-        UsageError: there is nothing for it, or it fails.
-    """
+    """Return the output of an exporter; of a run of probes, it may be a folder's files by name."""
     try:
         made = exporter(content)
         if isinstance(made, dict):
@@ -216,11 +207,7 @@ def exported(
 
 
 def write_exported(content: bytes | dict[str, bytes], file: Path) -> None:
-    """Write an export: a file, or a folder with files.
-
-    Raises:
-        UsageError, StorageError: it cannot be written, or the folder has something else.
-    """
+    """Write an export: a file, or a folder that has no other files."""
     try:
         if isinstance(content, bytes):
             with file.open("ab" if is_appended_to(file) else "wb") as opened:

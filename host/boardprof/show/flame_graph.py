@@ -35,10 +35,7 @@ from boardprof.results.report.profile import INTERRUPTS, OTHER_PATHS, Frame, Pro
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import ProfiledRow, profiles_of
 from boardprof.show.aggregate import SORT_COLUMNS
-from boardprof.show.cells import (
-    KEY_COLUMNS,
-    text_of,
-)
+from boardprof.show.cells import KEY_COLUMNS, text_of
 
 _NO_WEIGHTS: Final = frozenset(["Count", LABEL, *LEVELS, *KEY_COLUMNS])
 
@@ -144,11 +141,7 @@ def metric_of_all(stacks: Stacks, metric: str | None) -> str:
 
 
 def _shared(columns: Sequence[tuple[str, Sequence[str]]], where: str) -> list[str]:
-    """Return the metrics that all devices have.
-
-    Raises:
-        UsageError: they have no metric in common.
-    """
+    """Return the metrics that all devices have; an error if they have none in common."""
     known = dict.fromkeys(name for _, names in columns for name in names)
     shared = [name for name in known if all(name in names for _, names in columns)]
     if not shared:
@@ -224,9 +217,8 @@ _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 def render_speedscope(report: Report) -> str:
     """Return ``report`` in speedscope's own format, version 0.0.1 of its schema.
 
-    Each sample is a stack (function, then compiler flags and arguments where the Report has them)
-    and weighs what it counted. What cannot be drawn, a value below zero or infinite, is left out,
-    and the profile's name says how many samples that were.
+    Each sample is a stack that weighs what it counted. What cannot be drawn, a value below zero or
+    infinite, is left out, and the profile's name says how many samples that were.
 
     Raises:
         UsageError: nothing can be drawn.

@@ -10,23 +10,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from boardprof.base.metrics import Count, Duration
 from boardprof.base.printable import bounded
 from boardprof.results.comparison.comparison import Comparison, Difference, Unjudged, place_of
 from boardprof.results.comparison.profile_difference import ProfileDifference
 from boardprof.results.record import NO_RECORD
 from boardprof.results.report.calls import LABEL, LEVELS, SHARE, Calls, Row, one_of
-from boardprof.results.report.columns import Groups
 from boardprof.results.report.report import Report
 from boardprof.results.stats.groups import summaries
 from boardprof.results.stats.warnings import Warning_, warnings_by_hint
-from boardprof.show.aggregate import (
-    SORT_COLUMNS,
-    Typical,
-    per_call_medians,
-)
+from boardprof.show.aggregate import SORT_COLUMNS, CallGroups
 from boardprof.show.answer import answer_table, doubts
 from boardprof.show.cells import (
     KEY_COLUMNS,
@@ -34,9 +27,9 @@ from boardprof.show.cells import (
     heading,
     mixed_columns,
     mixed_note,
-    per_call_cell,
     plural,
     text_of,
+    value_cell,
 )
 from boardprof.show.comparison_table import (
     change_rows,
@@ -149,11 +142,11 @@ def _only_clock(report: Report, devices: Sequence[str]) -> str:
 def _device(report: Report, device: str, rows: list[Row]) -> str:
     calls = Calls(rows)
     groups = calls.labelled_groups()
-    typical = Typical(calls, groups)
-    merged, sizes = list(typical.merged), list(map(len, groups.rows))
+    grouping = CallGroups(calls, groups)
+    merged, sizes = list(grouping.merged), list(map(len, groups.rows))
     keys = [column for column in _KEYS if any(column in row for row in merged)]
     names = _number_columns(merged)
-    numbers = [_number_cells(name, calls, groups, typical.merged) for name in names]
+    numbers = [_number_cells(name, grouping) for name in names]
     headers = ["Name", *keys, *map(code, names), "Samples"]
     lines = [
         [
@@ -161,10 +154,10 @@ def _device(report: Report, device: str, rows: list[Row]) -> str:
             *(cells[i] for cells in numbers),
             str(sizes[i]),
         ]
-        for i in typical.order()
+        for i in grouping.order()
     ]
     title = f"**{code(device) or 'no device'}**{_clock(report, device)}\n\n"
-    one = one_of(merged[i].get(LABEL) for i in typical.order())
+    one = one_of(merged[i].get(LABEL) for i in grouping.order())
     notes = [f"Counts and times are medians per {one}."] if names else []
     notes += mixed_note(mixed_columns(report.calls, merged), code)
     below = "".join(f"\n{note}\n" for note in notes)
@@ -182,16 +175,10 @@ def _number_columns(rows: list[Row]) -> list[str]:
     return [*first, *sorted(found.difference(first, {"Count"}))]
 
 
-def _number_cells(name: str, calls: Calls, groups: Groups[Any], merged: Calls) -> list[str]:
-    """Return a column's cells: the median per call of counts and times, else the merged value."""
-    medians = per_call_medians(calls, groups, name)
-    metrics = merged.column(name).filled("")
-    return [
-        per_call_cell(median, ",")
-        if isinstance(metric, Count | Duration) and name not in LEVELS
-        else cell(metric, name, ",")
-        for median, metric in zip(medians, metrics, strict=True)
-    ]
+def _number_cells(name: str, grouping: CallGroups) -> list[str]:
+    is_level = name in LEVELS  # of these, the largest is shown
+    values = grouping.merged.column(name).filled(None) if is_level else grouping.typical(name)
+    return [value_cell(value, name, ",") for value in values]
 
 
 def _clock(report: Report, device: str) -> str:

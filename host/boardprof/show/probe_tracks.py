@@ -119,11 +119,7 @@ class ProbeTracks:
     counters: list[Counter] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        """Put the run's events on tracks.
-
-        Raises:
-            DecodeError: it is damaged.
-        """
+        """Put the run's events on tracks; a damaged run is a DecodeError."""
         self._numbers: dict[str, int] = {}
         self.timelines = self.run.timelines()
         for core, timeline in self.timelines.items():
@@ -208,11 +204,7 @@ def _numbers_of(name: ProbeName, value: npt.NDArray[np.uint32]) -> npt.NDArray[n
 
 
 def check_events(run: ProbeRun) -> None:
-    """Check that a run has events, not statistics alone.
-
-    Raises:
-        UsageError: it has none.
-    """
+    """Check that a run has events, not statistics alone."""
     if not run.content:
         raise UsageError(
             f"The recording of {run.facts.board} has statistics and no events: "
@@ -245,7 +237,6 @@ class _Core:
         )
 
     def tracks(self) -> Iterator[Track]:
-        """Yield them."""
         line = self._timeline
         yield self._own()
         ranges, in_task = line.ranges, line.ranges.level == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles in callgrind's format, for callgrind_annotate and KCachegrind, and in that of pprof.
+"""Profiles in callgrind's format, for callgrind_annotate and KCachegrind, for pprof, and as JSON.
 
 Functions of callgrind's are those of the image. Lines are those of the innermost inlined function;
 where its file is another one, ``fi`` and ``fe`` say so (Valgrind's manual, "Callgrind Format
@@ -12,12 +12,23 @@ For pprof it is a protocol buffer, compressed. The messages are those of profile
 from __future__ import annotations
 
 import gzip
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from boardprof import __version__
 from boardprof.base.errors import UsageError
-from boardprof.results.report.profile import INTERRUPTS, Cost, Frame, Profile, Symbol
+from boardprof.results.record_json import form_of
+from boardprof.results.report.profile import (
+    INTERRUPTS,
+    Cost,
+    Frame,
+    FunctionCost,
+    LineCost,
+    Profile,
+    Symbol,
+)
 from boardprof.results.report.report import Report
 from boardprof.show import protobuf
 from boardprof.show.flame_graph import stacks_of
@@ -223,3 +234,50 @@ def _number(field: int, value: int) -> bytes:
 
 def _packed(field: int, values: Iterable[int]) -> bytes:
     return protobuf.message(field, *map(protobuf.varint, values))
+
+
+# -- JSON --------------------------------------------------------------------------------------
+
+
+def render_profiles(profiles: Sequence[Profile]) -> str:
+    """Return a profile as a JSON object, several as an array of them."""
+    found = [profile_json(profile) for profile in profiles]
+    return json.dumps(found[0] if len(found) == 1 else found, indent=1) + "\n"
+
+
+def profile_json(profile: Profile) -> dict[str, Any]:
+    """Return a profile as JSON values, for readers that want the result.
+
+    ``total``, ``functions`` and ``lines`` are of ``metric``; ``record`` has all that was recorded.
+    Sampled figures have a share with a 95 % interval, and null where samples tell nothing.
+    """
+    return {
+        "function": profile.function,
+        "board": profile.board,
+        "metric": profile.metric,
+        "total": profile.sum(),
+        "exact": profile.exact,
+        "complete": profile.is_complete,
+        "interrupts": profile.interrupts(),
+        "functions": [
+            {
+                "name": each.name,
+                "file": each.file,
+                "line": each.line,
+                "self": each.self,
+                "total": each.total,
+                "calls": each.calls if profile.exact else None,
+                **_estimate(each),
+            }
+            for each in profile.functions()
+        ],
+        "lines": [
+            {"file": each.file, "line": each.line, "self": each.self, **_estimate(each)}
+            for each in profile.lines()
+        ],
+        "record": json.loads(form_of(Profile).text(profile)),
+    }
+
+
+def _estimate(cost: FunctionCost | LineCost) -> dict[str, Any]:
+    return {} if cost.interval is None else {"share": cost.share, "interval": [*cost.interval]}

@@ -26,11 +26,7 @@ _SINGULAR = {"cycles": "cycle", "instructions": "instruction", "samples": "sampl
 
 
 def profiles_in(report: Report) -> list[ProfiledRow]:
-    """Return the profiles in a Report.
-
-    Raises:
-        UsageError: it has none.
-    """
+    """Return the profiles in a Report; without any, this is a UsageError."""
     found = list(profiles_of(report))
     if not found:
         raise UsageError(

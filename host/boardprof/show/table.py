@@ -17,24 +17,18 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Collection, Sequence
+from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
 from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.base.metrics import Count, Duration, Metric
+from boardprof.base.metrics import Duration, Metric
 from boardprof.results.report.calls import LABEL, LEVELS, Calls, Row, one_of
 from boardprof.results.report.columns import Groups, grouped
 from boardprof.results.report.report import Report
 from boardprof.results.report_json import Compat
 from boardprof.results.stats.groups import GroupSummary, LeftOut, left_out, summaries
 from boardprof.results.stats.summary import PERCENTILES, Summary
-from boardprof.show.aggregate import (
-    SORT_COLUMNS,
-    Typical,
-    merge_calls,
-    per_call_medians,
-    sort_order,
-    sum_rows,
-)
+from boardprof.show.aggregate import SORT_COLUMNS, CallGroups, merge_calls, sort_order, sum_rows
 from boardprof.show.boards_table import boards_page
 from boardprof.show.cells import (
     FIRST_COLUMNS,
@@ -54,6 +48,7 @@ _Cells: TypeAlias = list[str]  # the header, then a cell for each row
 _Text: TypeAlias = Callable[[Metric, str], str]
 _BY_BOARD: Final = "A table by board merges all samples, and has no TVM layout."
 _RULE: Final = "----------"
+_PER_CALL: Final = (int, Fraction, Duration)
 
 _KEPT_WHEN_EMPTY: Final = frozenset(FIRST_COLUMNS) - {"Argument Shapes"}
 
@@ -121,9 +116,9 @@ def report_page(
         return boards_page(report, sort=sort, separator=separator)
     calls = report.calls
     groups: Groups[Any] = calls.labelled_groups() if aggregate else grouped(range(len(calls)))
-    typical = Typical(calls, groups)
-    merged = typical.merged
-    order = typical.order() if sort else range(len(merged))
+    grouping = CallGroups(calls, groups)
+    merged = grouping.merged
+    order = grouping.order() if sort else range(len(merged))
     mixed = mixed_columns(calls, merged)
     totals = _sum_rows(merged, order, None, mixed) if col_sums else []
     totals += _total_rows(report, with_device=True)
@@ -133,8 +128,12 @@ def report_page(
     for name in names:
         columns.append(_cells(name, merged, order, totals, separator, _our_cell(name)))
         if name != "Count" and name not in LEVELS and f"{name}/{one}" not in names:
-            per_call = _per_call_cells(name, calls, groups, merged, separator)
-            columns.append([f"{name}/{one}", *(per_call[i] for i in order), *("" for _ in totals)])
+            values = grouping.typical(name)
+            per_call = [
+                per_call_cell(value, separator) if isinstance(value, _PER_CALL) else ""
+                for value in map(values.__getitem__, order)
+            ]
+            columns.append([f"{name}/{one}", *per_call, *("" for _ in totals)])
     shown = [Column(c[0], c[1:]) for c in columns if c[0] in _KEPT_WHEN_EMPTY or any(c[1:])]
     notes = mixed_note(mixed)
     return [
@@ -174,20 +173,6 @@ def _tvm_text(configuration: Row, columns: Sequence[_Cells], separator: str) -> 
     lines += ["", "Configuration", "-------------"]
     lines += [f"{key}: {tvm_cell(value, separator)}" for key, value in configuration.items()]
     return "".join(f"{line}\n" for line in lines)
-
-
-def _per_call_cells(
-    name: str, calls: Calls, groups: Groups[Any], merged: Calls, separator: str
-) -> list[str]:
-    """Return a column's values per call; empty if it has neither Counts nor Durations."""
-    column = merged.column(name)
-    if column.kind not in (Count, Duration, None):
-        return [""] * len(merged)
-    medians = per_call_medians(calls, groups, name)
-    return [
-        per_call_cell(median, separator) if isinstance(metric, (Count, Duration)) else ""
-        for median, metric in zip(medians, column.filled(None), strict=True)
-    ]
 
 
 def _sum_rows(

@@ -64,11 +64,7 @@ def why_not_code(before: RunName, after: RunName) -> str:
 
 
 def chosen_trends(trends: Sequence[Trend], metrics: Sequence[str]) -> list[Trend]:
-    """Return the trends of metrics; without names, of the metric that each row is judged by.
-
-    Raises:
-        UnknownNameError: no row has the metric.
-    """
+    """Return the trends of metrics; without names, of the metric that each row is judged by."""
     names = [*dict.fromkeys(each.row.metric for each in trends)]
     if metrics:
         found = {each: metric_called(each, names) for each in metrics}

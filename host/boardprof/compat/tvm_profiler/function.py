@@ -84,7 +84,7 @@ class ProfiledFunction:
             UsageError: the arguments do not fit, or a host collector failed; the message names it.
             DeviceError, LinkError: see ``Board.profile``.
         """
-        with self.board.session.turn(self.name):
+        with self.board.session.exclusive(self.name):
             return self._metrics(args, named)
 
     def _metrics(self, args: Sequence[object], named: Mapping[str, object]) -> Metrics:

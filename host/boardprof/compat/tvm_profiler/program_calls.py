@@ -159,7 +159,7 @@ class ProgramArrays:
         """Reserve the blocks and send the arrays."""
         with ExitStack() as stack:
             for board in sorted(self._boards, key=id):  # so two threads do not wait for each other
-                stack.enter_context(board.session.turn(_PROGRAM))
+                stack.enter_context(board.session.exclusive(_PROGRAM))
             for board, placed in self._boards.items():
                 bound = Arguments(_PROGRAM, tuple(placed.arguments.values()), "")
                 placed.placement = Placement(board.memory, bound)

@@ -119,7 +119,7 @@ class TimeEvaluator:
         Raises:
             UsageError, DeviceError, LinkError: see ``Board.profile``.
         """
-        with self._board.session.turn(self._function):
+        with self._board.session.exclusive(self._function):
             if self._metrics:
                 return self._measured(args, named)
             return self._timed(args, named)

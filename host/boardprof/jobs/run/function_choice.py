@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from boardprof.base.errors import BuildError, UnknownNameError, UsageError
+from boardprof.base.errors import BuildError, UnknownNameError, UsageError, option
 from boardprof.jobs.run.plan import ALL, Plan
 from boardprof.measure.session.board import Board
 from boardprof.target.arguments.binding import referred
@@ -155,7 +155,7 @@ def _check_hidden(plan: Plan, firmware: BuiltFirmware | None) -> None:
         raise UsageError(
             f"{name} in {' and in '.join(sources)} is static or inlined, so nothing outside its "
             "file can call it.",
-            hint=own if kept is None else f"--no-inline {kept} compiles it out of line",
+            hint=own if kept is None else f"{option('--no-inline', kept)} compiles it out of line",
         )
     if plan.function == "main" and found.mains:
         raise UsageError(
@@ -175,8 +175,9 @@ def _why_nothing(plan: Plan, firmware: BuiltFirmware) -> tuple[list[str], str, s
         verb = "is" if len(static) == 1 else "are"
         why = f": {', '.join(static[:_MOST_LISTED])}{more} {verb} static or inlined"
         # Others, such as those of C++, may not be possible to keep.
-        hint = f"--no-inline {found.static[0][0]} compiles it out of line" if found.static else None
-        return static, why, hint
+        if not found.static:
+            return static, why, None
+        return static, why, f"{option('--no-inline', found.static[0][0])} compiles it out of line"
     if found.mains:
         why = ": the firmware's main replaces main, and no other function can be called"
         return [], why, "move the code of main into a function with another name"

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from boardprof.jobs.run.expectation import (
     read_expectations,
     save_outputs,
 )
+from boardprof.jobs.run.target import split_target
 from boardprof.measure.sampling.available_metrics import ALL as ALL_METRICS
 from boardprof.measure.sampling.available_metrics import lack_text
 from boardprof.measure.session.board import Board
@@ -319,13 +319,3 @@ class WantedMetrics:
 
     def _of(self, board: str) -> dict[str, UsageError]:
         return {name: error for (at, name), error in self._errors.items() if at == board}
-
-
-_LAST_COLON = re.compile(r"(?<!:):(?!:)(?=(?:[^:]|::)*$)")
-"""The last colon that is not one of the two in a C++ name."""
-
-
-def split_target(text: str) -> tuple[str, str]:
-    """Return the path, "" if absent, and the function."""
-    match = _LAST_COLON.search(text)
-    return ("", text) if match is None else (text[: match.start()], text[match.end() :])

@@ -27,6 +27,7 @@ from boardprof.base.errors import (
     LinkError,
     UnknownNameError,
     UsageError,
+    option,
 )
 from boardprof.jobs.tune.candidate import (
     FORMAT,
@@ -170,7 +171,7 @@ class Runner:
         elif self.spec.launch.kind == "serial":
             raise UsageError(
                 f"{self.spec.name} is a real board and needs a port, to be flashed through it.",
-                hint="--port PORT",
+                hint=f"{option('--port')} PORT",
             )
         is_kept = remember and history_place() is not None
         self._history = user_history() if is_kept else None

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 import msgpack
 
-from boardprof.base.errors import BoardError, UsageError
+from boardprof.base.errors import BoardError, UsageError, option
 from boardprof.measure.hotspots.call_tree import LONGEST_S, OnSamples, Samples
 from boardprof.measure.sampling.placement import Placement
 from boardprof.target.elf.addresses import SymbolTable
@@ -193,7 +193,7 @@ def check_probed_board(probe: DebugProbe, image: Path, board: str, boot_id: int)
     if machine != "EM_ARM":
         raise UsageError(
             f"{board} has no DWT_PCSR that a debug probe could read: it is not an Arm Cortex-M.",
-            hint="leave out --debug-probe",
+            hint=f"leave out {option('--debug-probe')}",
         )
     probe.enable()
     if state is not None and boot_id not in probe.words(state, _WORDS):

@@ -16,7 +16,14 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from boardprof.base.errors import DeviceError, FrameError, RpcError, UsageError, agent_option
+from boardprof.base.errors import (
+    DeviceError,
+    FrameError,
+    RpcError,
+    UsageError,
+    agent_option,
+    option,
+)
 from boardprof.measure.hotspots.call_tree import (
     LONGEST_S,
     UNNAMED,
@@ -71,7 +78,7 @@ def sampled_profile(
         raise UsageError(
             f"boardprof does not know what {board} at {link.device.port} runs, so samples "
             "cannot be given names.",
-            hint="name the firmware's ELF file with --image",
+            hint=f"name the firmware's ELF file with {option('--image')}",
         )
     with contextlib.ExitStack() as stack:
         if probe is None:
@@ -89,7 +96,7 @@ def sampled_profile(
                 hint="use the image as the linker wrote it, before strip",
             )
         link.stack_check.require(function.name)
-        stack.enter_context(link.session.turn(function.name))
+        stack.enter_context(link.session.exclusive(function.name))
         placement = stack.enter_context(Placement(link.memory, arguments, put_back=True))
         for _ in range(rounds.warmup):
             placement.send_again()

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import msgpack
 
-from boardprof.base.errors import DeviceTimeoutError, FrameError
+from boardprof.base.errors import DeviceTimeoutError, FrameError, option
 from boardprof.measure.sampling.board_link import BoardInterrupts, BoardLink
 from boardprof.measure.sampling.programmable import Programmable, Slots
 from boardprof.results.report.interrupts import HOOKED, TICKS, interrupt_costs, without_costs
@@ -309,10 +309,10 @@ class CountedPass:
             )
         except DeviceTimeoutError as error:
             if number > 1:
-                option = "--wall-timeout" if session.is_closed else "--timeout"
+                limit = option("--wall-timeout" if session.is_closed else "--timeout")
                 error.hint = (
-                    f"the {number:,} calls of a sample share one limit: lower --number, or "
-                    f"give {option} more seconds"
+                    f"the {number:,} calls of a sample share one limit: lower "
+                    f"{option('--number')}, or give {limit} more seconds"
                 )
             raise
         value = answer.value

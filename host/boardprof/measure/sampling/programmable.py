@@ -125,7 +125,9 @@ class Programmable:
         reasons = {event: self.unsupported(event) for event in events}
         refused = {event: why for event, why in reasons.items() if why is not None}
         asked = [event for event in events if event not in refused]
-        with self._session.turn(self.collector.name):  # so that `current` is what the board counts
+        with self._session.exclusive(
+            self.collector.name
+        ):  # so that `current` is what the board counts
             answers = self._call("select", [self._code(event) for event in asked])
             if not isinstance(answers, list) or len(answers) != len(asked):
                 raise FrameError(f"{self.collector.name}.select returned {answers!r:.80}.")
@@ -138,7 +140,7 @@ class Programmable:
 
         Events that another collector counts anyway are left out; they can be selected by name.
         """
-        with self._session.turn(self.collector.name):
+        with self._session.exclusive(self.collector.name):
             self._call("init", [])
             first = sum(
                 len(c.counters) for c in self._dictionary.collectors[: self.collector.index]

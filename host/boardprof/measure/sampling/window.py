@@ -114,7 +114,7 @@ class Window:
     def __enter__(self) -> Self:
         """Open the window; until it is closed, other threads wait for the board."""
         with contextlib.ExitStack() as stack:
-            turn = self._link.session.turn(f"a window of {self._collector.name}")
+            turn = self._link.session.exclusive(f"a window of {self._collector.name}")
             stack.enter_context(turn)
             self.start()
             self._turn = stack.pop_all()

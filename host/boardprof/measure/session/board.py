@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 from weakref import WeakSet
 
-from boardprof.base.errors import LinkError, UnknownNameError, UsageError
+from boardprof.base.errors import LinkError, UnknownNameError, UsageError, option
 from boardprof.measure.sampling.available_metrics import (
     ALL,
     ListedMetric,
@@ -202,7 +202,7 @@ class Board:
     ) -> object:
         if not OBSERVERS:  # the only cost of observers while there are none
             return remote.run(args, named, self.session.value)
-        with self.session.turn(remote.info.name):
+        with self.session.exclusive(remote.info.name):
             call = HostCall(self, remote, args, named)
             return observe(call, lambda value: remote.run(args, named, value), self.session.value)
 
@@ -295,7 +295,7 @@ class Board:
         if not isinstance(named, Mapping | None):
             raise UsageError(f"named={named!r:.60} is not a dict of arguments by name.")
         arguments = remote.bind(args, named or {})
-        with self.session.turn(function):
+        with self.session.exclusive(function):
             sampling = Sampling(
                 self.offer.passes(metrics),
                 rounds,
@@ -373,7 +373,7 @@ class Board:
             )
         if probe is not None:
             raise UsageError("A debug probe takes samples.", hint="sampled=True")
-        with self.session.turn(function):  # the recorder is one for all threads, too
+        with self.session.exclusive(function):  # the recorder is one for all threads, too
             if self._recorded is None:
                 self._recorded = self._record()
             return self._recorded.profile(function, *args, named=named, warmup=warmup)
@@ -437,7 +437,7 @@ class Board:
             FrameError: the reply is not a list of events.
             LinkError, BoardTimeoutError: see `Session.call`.
         """
-        with self.session.turn("the list of metrics"):
+        with self.session.exclusive("the list of metrics"):
             return listed_metrics(self.offer)
 
     def correlate_clock(self, exchanges: int = 16) -> ClockFit:
@@ -453,7 +453,7 @@ class Board:
         """
         check_range("exchanges", exchanges, 2, 1000)
         clock = clock_probe(self.link)
-        with self.session.turn("the clock"):
+        with self.session.exclusive("the clock"):
             clock.ask(exchanges)
         fit = clock.fit()
         if fit is None:
@@ -517,7 +517,7 @@ class Board:
             raise UsageError(
                 f"The names of the probes on {self.spec.name} are in its image, which is not "
                 "known.",
-                hint="give the image that runs on the board (--image)",
+                hint=f"give the image that runs on the board ({option('--image')})",
             )
         device = self.device
         facts = RunFacts(
@@ -637,7 +637,7 @@ def observe(call: HostCall, run: Callable[[Value], object], value: Value) -> obj
 
 def prepare_observers(board: Board) -> None:
     """Prepare all observers for a board; see `Observer.prepare`."""
-    with board.session.turn("the profiler"):  # as around `Observer.watch`
+    with board.session.exclusive("the profiler"):  # as around `Observer.watch`
         for observer in _observers():
             observer.prepare(board)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.base.errors import UnknownNameError, UsageError, option
 from boardprof.measure.sampling.board_link import BoardLink
 from boardprof.measure.sampling.counted_pass import Value
 from boardprof.measure.sampling.placement import Placement
@@ -64,7 +64,7 @@ class RemoteFunction:
             self._is_checked = True
         if not signature.is_plain:
             arguments = self.bind(args, named)
-            turn = self._link.session.turn(info.name)
+            turn = self._link.session.exclusive(info.name)
             with turn, Placement(self._link.memory, arguments, store=True) as placement:
                 value = placement.call(info).execute(call)
                 outputs = placement.fetch()
@@ -153,7 +153,7 @@ class RemoteFunction:
         try:
             return self._link.dictionary.function(name).id
         except UnknownNameError as error:
-            hint = f"if {name} is static, --no-inline {name} puts it on the board"
+            hint = f"if {name} is static, {option('--no-inline', name)} puts it on the board"
             raise UnknownNameError("function", name, error.known, hint=hint) from None
 
     def __repr__(self) -> str:

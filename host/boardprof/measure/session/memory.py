@@ -78,7 +78,7 @@ class Memory:
                 "bytes.",
                 hint=f"compile the agent with a larger {agent_option('arena')}",
             )
-        with self._session.turn("bp.alloc"):
+        with self._session.exclusive("bp.alloc"):
             try:
                 block = self.new_block(size)
             except RpcError as error:
@@ -100,7 +100,7 @@ class Memory:
     def free(self, block: Block) -> None:
         """Free a block; its handle is invalid from now on."""
         _check_block(block)
-        with self._session.turn("bp.free"):
+        with self._session.exclusive("bp.free"):
             self._held.pop(block.handle, None)
             self._call("bp.free", block.handle)
 
@@ -213,7 +213,7 @@ class Memory:
         """
         content = _content(data)
         _check_range(block, offset, len(content))
-        with self._session.turn("bp.write"):
+        with self._session.exclusive("bp.write"):
             if self._is_bulk("bp.upload", len(content), self._write_chunk):
                 self._channels.upload(block.handle, offset, content, on_progress)
                 return
@@ -246,7 +246,7 @@ class Memory:
             _check_range(block, offset, 0)
             size = block.size - offset
         _check_range(block, offset, size)
-        with self._session.turn("bp.read"):
+        with self._session.exclusive("bp.read"):
             if self._is_bulk("bp.download", size, self._read_chunk):
                 return self._channels.download(block.handle, offset, size, on_progress)
             chunks = []

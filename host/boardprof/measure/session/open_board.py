@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgpack
 
 from boardprof.base.connection import AUTO, FORMS, Connection, port_url, split_lines
-from boardprof.base.errors import BoardError, BoardprofError, BoardTimeoutError, UsageError
+from boardprof.base.errors import BoardError, BoardprofError, BoardTimeoutError, UsageError, option
 from boardprof.base.processes import commands_behind, port_holders
 from boardprof.base.progress import activity
 from boardprof.measure.session.board import Board
@@ -361,20 +361,20 @@ def _open_port(spec: BoardSpec, port: str, connection: Connection, timeout_s: fl
     # Transports are imported where they are used, for a quick start: one run needs one.
     if port.startswith(("rfc2217://", "spy://")):
         if key_file is not None:
-            raise UsageError(f"{port} has no key.", hint="leave out --key-file")
+            raise UsageError(f"{port} has no key.", hint=f"leave out {option('--key-file')}")
         from boardprof.wire.transport.serial import connect_pyserial
 
         return connect_pyserial(port, baud or spec.launch.baud or DEFAULT_BAUD, lines)
     if "://" in port:
         if baud is not None:
-            raise UsageError(f"{port} has no baud rate.", hint="leave out --baud")
+            raise UsageError(f"{port} has no baud rate.", hint=f"leave out {option('--baud')}")
         from boardprof.wire.transport.keyed import read_key
         from boardprof.wire.transport.tcp import SCHEME, connect_tcp
 
         elsewhere = None if port.startswith(SCHEME) else packages_transport(port)
         if elsewhere is not None:
             if key_file is not None:
-                raise UsageError(f"{port} has no key.", hint="leave out --key-file")
+                raise UsageError(f"{port} has no key.", hint=f"leave out {option('--key-file')}")
             return elsewhere(port, timeout_s)
         if port.startswith("ssh://"):
             if key_file is not None:
@@ -384,7 +384,9 @@ def _open_port(spec: BoardSpec, port: str, connection: Connection, timeout_s: fl
             return connect_ssh(port, timeout_s)
         return connect_tcp(port, timeout_s, read_key(key_file))
     if key_file is not None:
-        raise UsageError(f"{port} is a serial port, which has no key.", hint="leave out --key-file")
+        raise UsageError(
+            f"{port} is a serial port, which has no key.", hint=f"leave out {option('--key-file')}"
+        )
     from boardprof.wire.transport.serial import connect_serial
 
     return connect_serial(port, baud or spec.launch.baud or DEFAULT_BAUD, lines)

@@ -10,7 +10,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from boardprof.base.errors import UnknownNameError
+from boardprof.base.errors import UnknownNameError, option
 from boardprof.base.metrics import Duration, Percent
 from boardprof.results.comparison.comparison import (
     LONGER,
@@ -348,7 +348,9 @@ def _notes_of(
     if rule.is_glob and pairs and all(each.old is each.new is None for each in pairs):
         raise ComparisonError(
             f"The rule {rule} cannot be judged: there is no {rule.statistic} before or after.",
-            hint="measure with --cold" if rule.statistic == _COLD else "leave the rule out",
+            hint=f"measure with {option('--cold')}"
+            if rule.statistic == _COLD
+            else "leave the rule out",
         )
     lacking = dict.fromkeys(each.row.what for each in pairs if each.lacks(rule))
     if lacking:

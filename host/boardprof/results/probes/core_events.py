@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from boardprof.base.errors import DecodeError
+from boardprof.base.errors import DecodeError, option
 from boardprof.results.probes.events import Block, Events, decode_words, gap, gather
 from boardprof.results.probes.probe_names import ProbeNames
 from boardprof_protocol.codes import TraceId
@@ -183,7 +183,7 @@ class _Pieces:
             if now > _LONGEST:
                 raise DecodeError(
                     f"The clock of core {self._core} has run for centuries, as its events say.",
-                    hint="give the image that runs on the board (--image)",
+                    hint=f"give the image that runs on the board ({option('--image')})",
                 )
             waiting, decoded, passed, before = [], words, 0, part
 
@@ -219,7 +219,7 @@ class _Pieces:
             raise DecodeError(
                 f"The events of core {self._core} contradict the board's clock after {words} "
                 "words.",
-                hint="give the image that runs on the board (--image)",
+                hint=f"give the image that runs on the board ({option('--image')})",
             )
         left = _age(after) if len(events) else self.idle + passed
         missing = self.idle + passed - left - took

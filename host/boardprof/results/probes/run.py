@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boardprof.base.errors import DecodeError, ReportFileError
+from boardprof.base.errors import DecodeError, ReportFileError, option
 from boardprof.base.writing import write_bytes
 from boardprof.results.probes.core_clocks import CoreClock, related_clocks
 from boardprof.results.probes.core_events import CoreEvents, events_of_core
@@ -203,7 +203,7 @@ class ProbeRun:
         if any(each.end > self._longest for each in cores.values()):
             raise DecodeError(
                 f"The clock of {self.facts.board} has run for centuries, as its events say.",
-                hint="give the image that runs on the board (--image)",
+                hint=f"give the image that runs on the board ({option('--image')})",
             )
         known = tasks or {}
         is_shared = self._counts_ticks
@@ -283,13 +283,13 @@ def doubts_of(run: ProbeRun, timelines: Sequence[Timeline]) -> Iterator[str]:
     """Yield a sentence for each thing that was dropped, left out or does not fit together."""
     if run.costs.interrupt is None and any(line.ranges.interrupts.any() for line in timelines):
         yield (
-            "What an interrupt takes outside of its two marks is not known here, and is in ranges; "
+            "Ranges include the entry and exit of interrupts, which is not measured here; "
             "BP_CFG_INTERRUPTS=2 lets the agent measure it."
         )
     if run.costs.late is None and any(line.events.late.any() for line in timelines):
         yield (
-            "What a record takes in addition when it has to find room in the ring first is not "
-            "known here, and is in ranges."
+            "Ranges include the extra time of records that find no room in the ring at first, "
+            "which is not measured here."
         )
     for core, line in enumerate(timelines):
         where = f"Core {core}: " if len(timelines) > 1 else ""

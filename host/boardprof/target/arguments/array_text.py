@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from boardprof.base.errors import UnknownNameError, UsageError, agent_option
+from boardprof.base.errors import UnknownNameError, UsageError, agent_option, option
 from boardprof.target.arguments.dtypes import element_dtype, struct_dtype
 from boardprof.target.arguments.signature import INFINITY_HINT, to_integer
 from boardprof.target.arguments.struct_value import StructText, not_such_an_array
@@ -356,7 +356,7 @@ def _struct_array(where: str, structs: list[dict[str, Tree]], struct: Struct) ->
         raise UsageError(
             f"{where}: the members of {struct.name} are not known, or have no names of their own.",
             hint=f"uint8[{struct.size}]:zeros, or @FILE.bin with {struct.size} bytes each; for a "
-            "board with firmware of its own, --image ELF, which has the members",
+            f"board with firmware of its own, {option('--image')} ELF, which has the members",
         )
     array = np.zeros(len(structs), dtype)
     for index, members in enumerate(structs):

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-import numpy as np
-
 
 class Passing(Enum):
     """The direction of an array."""
@@ -92,6 +90,8 @@ def copied_arguments(
     args: Sequence[object], named: Mapping[str, object] | None
 ) -> tuple[tuple[object, ...], dict[str, object]]:
     """Return arguments whose arrays are copies. An array that is given twice stays one."""
+    import numpy as np  # here: it takes a while, and only calls with arrays need it
+
     known: dict[int, object] = {}
 
     def fresh(value: object) -> object:

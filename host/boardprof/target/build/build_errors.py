@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from boardprof.base.errors import BuildError, MissingToolError
+from boardprof.base.errors import BuildError, MissingToolError, option
 from boardprof.target.build.build_options import UserFlags, linker_files
 from boardprof.target.build.sources import Libc
 from boardprof.target.descriptions.board import BoardSpec
@@ -109,7 +109,8 @@ def link_error(
     hint = None
     if sources & set(libraries_in(error.output)):
         hint = "a library among the sources is linked whole, so that all its functions can be "
-        hint += "called; from a library in --ldflags only what the sources need is linked"
+        hint += f"called; from a library in {option('--ldflags')} only what the sources need is "
+        hint += "linked"
     elif no_libc is not None:
         hint = no_libc
     elif any(path.resolve() not in users for path in others):
@@ -118,7 +119,8 @@ def link_error(
         hint += "file with --source"
     elif others:
         hint = (
-            "a library needs it: in --ldflags, name the library that defines it after that library"
+            f"a library needs it: in {option('--ldflags')}, name the library that defines it "
+            "after that library"
         )
     libraries_ = tuple(dict.fromkeys([*named, *others]))
     uses = {}
@@ -144,9 +146,10 @@ def _smaller(said: str, spec: BoardSpec) -> str | None:
 
 def source_hint(symbols: int = 1) -> str:
     """Return what defines missing symbols, for an error."""
+    ldflags = option("--ldflags")
     if symbols == 1:
-        return "give the file that defines it with --source, or its library with --ldflags"
-    return "give the files that define them with --source, or their libraries with --ldflags"
+        return f"give the file that defines it with --source, or its library with {ldflags}"
+    return f"give the files that define them with --source, or their libraries with {ldflags}"
 
 
 def nothing_left(error: UndefinedError, missing: Collection[str]) -> UndefinedError:

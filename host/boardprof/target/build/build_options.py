@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from boardprof.base.errors import UsageError
+from boardprof.base.errors import UsageError, option
 from boardprof.target.elf.object_file import ELF_MAGIC, MAGIC, THIN_MAGIC, outside
 from boardprof.target.toolchain.cache import FileHashes
 
@@ -116,7 +116,7 @@ def user_flags(options: BuildOptions) -> UserFlags:
         if not re.fullmatch(_NAME, name.rpartition(":")[2]):
             raise UsageError(
                 f"{name!r} is not the name of a function.",
-                hint="--no-inline NAME, or --no-inline FILE:NAME",
+                hint=f"{option('--no-inline')} NAME, or {option('--no-inline')} FILE:NAME",
             )
     folders: dict[Path, None] = {}
     for folder in map(Path, options.includes):

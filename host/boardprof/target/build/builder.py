@@ -16,7 +16,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
-from boardprof.base.errors import BuildError, UsageError
+from boardprof.base.errors import BuildError, UsageError, option
 from boardprof.base.resources import runtime_dir
 from boardprof.target.build.build_errors import missing_header
 from boardprof.target.build.build_options import (
@@ -185,7 +185,8 @@ class _Build:
         if options.libc == "none" and not spec.build.freestanding:
             raise UsageError(
                 f"{spec.name} always links the C library of its system.",
-                hint="leave out --libc none, or use a board without an operating system",
+                hint=f"leave out {option('--libc', 'none')}, or use a board without an operating "
+                "system",
             )
         self._linked_libc = self._libc if options.libc == "board" else None
 
@@ -315,7 +316,7 @@ class _Build:
         """Return a hint on how to link a C library. None if the board has none."""
         package = self._spec.build.libc_package
         if self._libc is not None:
-            return "leave out --libc none to link functions of the C library"
+            return f"leave out {option('--libc', 'none')} to link functions of the C library"
         if package is not None:
             return f"install the package {package} for functions of the C library"
         return None

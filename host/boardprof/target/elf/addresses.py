@@ -16,7 +16,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from boardprof.base.errors import BuildError, Location, MissingToolError, UsageError
+from boardprof.base.errors import BuildError, Location, MissingToolError, UsageError, option
 from boardprof.target.elf.identity import build_id_of
 from boardprof.target.elf.object_file import (
     GLOBAL,
@@ -183,7 +183,9 @@ def _frame(function: str, place: str) -> Location:
 def call_sites_of_build(image: str, build_id: str, returns: Iterable[int]) -> dict[int, str]:
     """Return `call_sites` of the image that ran, if it is still there."""
     if not image:
-        raise UsageError("No image is known.", hint="--image ELF, when the firmware is recorded")
+        raise UsageError(
+            "No image is known.", hint=f"{option('--image')} ELF, when the firmware is recorded"
+        )
     # It may have been built again.
     if not Path(image).is_file() or (build_id_of(Path(image)) or b"").hex() != build_id:
         raise UsageError(f"{image} is not the image that ran.")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 
-from boardprof.base.errors import BuildError, UsageError
+from boardprof.base.errors import BuildError, UsageError, option
 from boardprof.target.cfunction import CFunction, HiddenFunction
 from boardprof.target.elf.debug_info import debug_info
 from boardprof.target.elf.object_file import (
@@ -82,7 +82,8 @@ def _defined_twice(name: str, one: Path, other: Path, kept: bool) -> BuildError:
     hint = "make one of them static, rename it, or build only one of the files"
     if kept:
         hint = (
-            f"--no-inline {first}:{name} keeps that of one file if the others are static; "
+            f"{option('--no-inline', f'{first}:{name}')} keeps that of one file if the others "
+            "are static; "
             f"otherwise {hint}"
         )
     return BuildError(

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from click.core import ParameterSource
 from boardprof.base.errors import BoardprofError, UnknownNameError, UsageError
 from boardprof.ui.cli.compare import REGRESSION, Gate, comparison_text, gate_options, parse_gate
 from boardprof.ui.cli.exit_codes import UNTESTABLE
-from boardprof.ui.cli.options import complete_run
+from boardprof.ui.cli.options import complete_run, together
 from boardprof.ui.cli.output import echo, echo_data, echo_page, echo_warning, echo_written
 
 if TYPE_CHECKING:
@@ -117,7 +117,8 @@ class Against:
 
     def _part_about(self, report: Report) -> Report:
         """Return the part of the other Report that a run of one named function is compared with."""
-        from boardprof.jobs.run.plan import ALL, split_target
+        from boardprof.jobs.run.plan import ALL
+        from boardprof.jobs.run.target import split_target
         from boardprof.results.comparison.part import part_of_calls
 
         assert self._before is not None
@@ -239,39 +240,40 @@ def _is_first_of_all(ref: str, error: BoardprofError) -> bool:
     return state is not None and not state.is_dirty
 
 
-def against_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--against``, the options of a gate, and ``--bisect``; `parse_against` has them."""
-    bisect = click.option(
-        "--bisect",
-        is_flag=True,
-        help="Set the exit code for `git bisect run`: 0 if all rules hold, 1 if one is broken, "
-        "125 if that cannot be decided. Needs --against and --fail-if.",
-    )
-    against = click.option(
+against_options = together(
+    click.option(
         "--against",
         metavar="RUN",
         shell_complete=complete_run,
         help="Also compare with RUN, as `boardprof compare RUN` does. --fail-if sets rules. "
         "A branch means its newest clean run like this one. If there is no such run, nothing is "
         "compared.",
-    )
-    if_present = click.option(
+    ),
+    click.option(
         "--against-if-present",
         is_flag=True,
         help="Warn if the run of --against does not exist, instead of failing: for a first run.",
-    )
-    flags = click.option(
+    ),
+    click.option(
         "--ab",
         metavar='"FLAGS|FLAGS"',
         help="Measure with two settings of compiler flags in alternating sessions, and compare "
         "them in pairs.",
-    )
-    revision = click.option(
+    ),
+    click.option(
         "--ab-rev",
         metavar="REV",
         help="Compare the commit REV with the working tree in the same way.",
-    )
-    return against(if_present(flags(revision(gate_options(bisect(command))))))
+    ),
+    gate_options,
+    click.option(
+        "--bisect",
+        is_flag=True,
+        help="Set the exit code for `git bisect run`: 0 if all rules hold, 1 if one is broken, "
+        "125 if that cannot be decided. Needs --against and --fail-if.",
+    ),
+)
+"""What a run is compared with; `parse_against` has the values."""
 
 
 def parse_against(options: Mapping[str, Any], target: str) -> Against:

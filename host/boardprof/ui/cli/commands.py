@@ -16,11 +16,11 @@ from click.core import ParameterSource
 
 from boardprof import __version__
 from boardprof.base.errors import (
-    HINTS_HAVE_OPTIONS,
     BoardprofError,
     StorageError,
     UnknownNameError,
     UsageError,
+    speaking_of_options,
 )
 from boardprof.base.writing import unwritable
 from boardprof.ui.cli.exit_codes import INTERRUPTED, bisects, for_bisect
@@ -122,11 +122,8 @@ def completion(ctx: click.Context, shell: str) -> None:
 def run_command(arguments: list[str] | None = None) -> int:
     """Run the command line as `boardprof.ui.cli.main` does; an interruption may still be raised."""
     take_every_character()
-    before = HINTS_HAVE_OPTIONS.set(True)
-    try:
+    with speaking_of_options():
         code = _exit_code(arguments)
-    finally:
-        HINTS_HAVE_OPTIONS.reset(before)
     return for_bisect(code) if bisects(arguments) else code
 
 

@@ -13,12 +13,12 @@ from boardprof.base.errors import UsageError
 from boardprof.ui.cli.options import (
     STDOUT,
     Real,
-    Whole,
     board_filter_option,
     complete_run,
     file_option,
     json_option,
     number_option,
+    together,
     width_option,
 )
 from boardprof.ui.cli.output import echo_data, echo_json, echo_note, echo_page, echo_written
@@ -104,49 +104,41 @@ class Gate:
             )
 
 
-def gate_options(command: Command) -> Command:
-    """Add the options; `parse_gate` returns their values."""
-    for option in (
-        click.option(
-            "--fail-if-missing",
-            is_flag=True,
-            help="Also exit with 1 if a rule cannot be checked: the row is missing, is not a "
-            "number, has too few samples or comes from other calls, or the limit is below "
-            "the measurement uncertainty.",
-        ),
-        click.option(
-            "--allow",
-            multiple=True,
-            type=click.Choice(["clock", "board", "compiler", "inputs"]),
-            help="Compare although this setting differs.",
-        ),
-        click.option(
-            "--spread-runs",
-            default=20,
-            show_default=True,
-            type=Whole(min=5),
-            metavar="N",
-            help="How many earlier runs to compute the spread from.",
-        ),
-        click.option(
-            "--alpha",
-            default=0.01,
-            show_default=True,
-            type=Real(min=0, max=1, min_open=True, max_open=True),
-            metavar="P",
-            help="Significance level of the rank test, for metrics that are not exact.",
-        ),
-        click.option(
-            "--fail-if",
-            "rules",
-            multiple=True,
-            metavar="RULE",
-            help="Exit with 1 if a change meets METRIC[:STATISTIC]>LIMIT: 'cycles:median>2%', "
-            "'instructions:max>0', 'IPC<-5%', 'busy:mean>1pp', 'time>4spread', '*>5%'.",
-        ),
-    ):
-        command = option(command)
-    return command
+gate_options = together(
+    click.option(
+        "--fail-if",
+        "rules",
+        multiple=True,
+        metavar="RULE",
+        help="Exit with 1 if a change meets METRIC[:STATISTIC]>LIMIT: 'cycles:median>2%', "
+        "'instructions:max>0', 'IPC<-5%', 'busy:mean>1pp', 'time>4spread', '*>5%'.",
+    ),
+    click.option(
+        "--alpha",
+        default=0.01,
+        show_default=True,
+        type=Real(min=0, max=1, min_open=True, max_open=True),
+        metavar="P",
+        help="Significance level of the rank test, for metrics that are not exact.",
+    ),
+    number_option(
+        "--spread-runs", "How many earlier runs to compute the spread from.", least=5, default=20
+    ),
+    click.option(
+        "--allow",
+        multiple=True,
+        type=click.Choice(["clock", "board", "compiler", "inputs"]),
+        help="Compare although this setting differs.",
+    ),
+    click.option(
+        "--fail-if-missing",
+        is_flag=True,
+        help="Also exit with 1 if a rule cannot be checked: the row is missing, is not a "
+        "number, has too few samples or comes from other calls, or the limit is below "
+        "the measurement uncertainty.",
+    ),
+)
+"""Rules for changes; `parse_gate` returns their values."""
 
 
 def parse_gate(options: Mapping[str, Any]) -> Gate:
@@ -281,7 +273,7 @@ def trend(
     most 1 % of series without a change, it finds one by chance. The median and the spread are those
     of the runs since the last change. The spread is 1.48 times the median distance from the median.
     """
-    from boardprof.jobs.run.plan import split_target
+    from boardprof.jobs.run.target import split_target
     from boardprof.results.history.trends import function_trends, usual_branch
     from boardprof.show.trend_table import chosen_trends, trend_page
 

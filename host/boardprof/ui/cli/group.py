@@ -138,15 +138,12 @@ def _completes_nothing(parameter: click.Parameter) -> bool:
 
 def _quiet_option() -> click.Option:
     """Return the option that silences notes and progress; results and errors stay."""
-
-    def taken(ctx: click.Context, option: click.Parameter, value: bool) -> None:
-        set_quiet(value)  # also if not given: this process may have run a quiet command before
-
     return click.Option(
         ["-q", "--quiet"],
         is_flag=True,
         expose_value=False,
-        callback=taken,
+        # Also if it is not given: this process may have run a quiet command before.
+        callback=lambda ctx, option, value: set_quiet(value),
         help="Print only errors to stderr.",
     )
 

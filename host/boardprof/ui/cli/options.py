@@ -144,7 +144,7 @@ def complete_target(
     """Complete FILE.c:FUNCTION after the colon, and files before it."""
     from click.shell_completion import CompletionItem
 
-    from boardprof.jobs.run.plan import split_target
+    from boardprof.jobs.run.target import split_target
 
     file, start = split_target(incomplete)
     if not file:
@@ -448,7 +448,7 @@ def output_option(
 ) -> Callable[[Command], Command]:
     """Return the decorator that adds ``--output``; ``-`` stands for standard output."""
 
-    def taken(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    def parse(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
         if value == STDOUT and not prints:
             raise UsageError("This cannot be printed: -o needs a file.", hint=hint)
         if value == STDOUT:
@@ -460,6 +460,6 @@ def output_option(
         "--output",
         type=click.Path(dir_okay=folder, allow_dash=True),
         metavar="FILE",
-        callback=taken,
+        callback=parse,
         help=help_text,
     )

@@ -165,7 +165,7 @@ def _write_profiles(profiles: Sequence[Profile], file: str | None) -> None:
     if file is None:
         return
     from boardprof.results.report.report_file import write_text
-    from boardprof.show.profile_json import render_profiles
+    from boardprof.show.profile_files import render_profiles
 
     text = render_profiles(profiles)
     if file == STDOUT:

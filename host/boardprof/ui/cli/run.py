@@ -411,7 +411,7 @@ def _is_of_same_file(command: str, target: str) -> bool:
         words = shlex.split(command)
     except ValueError:  # its end is missing
         return False
-    from boardprof.jobs.run.plan import split_target
+    from boardprof.jobs.run.target import split_target
 
     path, _ = split_target(target)
     if not path:

@@ -23,7 +23,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from boardprof.base.errors import BoardError, BoardprofError, MissingToolError
+from boardprof.base.errors import (
+    BoardError,
+    BoardprofError,
+    MissingToolError,
+    speaking_of_options,
+)
 from boardprof.base.printable import escaped
 from boardprof.ui.pytest_plugin.options import (
     BOARD,
@@ -307,7 +312,8 @@ def _failing_without_traceback() -> Iterator[None]:
     Errors that `Session.skipping` handles pass through.
     """
     try:
-        yield
+        with speaking_of_options():
+            yield
     except (BoardError, MissingToolError):
         raise
     except BoardprofError as error:
@@ -319,7 +325,8 @@ def _failing_without_traceback() -> Iterator[None]:
 def _shortened(is_whole: bool) -> Iterator[None]:
     """Remove our own frames from our errors, so that pytest shows the line of the test last."""
     try:
-        yield
+        with speaking_of_options():
+            yield
     except (BoardprofError, AttributeError) as error:
         # A missing attribute of a board raises Python's own error, caused by one of ours.
         ours = [each for each in (error, error.__cause__) if isinstance(each, BoardprofError)]

@@ -65,11 +65,6 @@ def records_of(
 ) -> Records | None:
     """Return one record for each sample's blobs; None if anything about a blob is wrong.
 
-    Args:
-        data: as `decode_samples` takes it.
-        collectors: likewise.
-        layouts: likewise.
-
     Returns:
         Field ``fI`` is the collector of index i in ``collectors``, with ``header``, ``body`` and
         ``crc`` as named in its layout.
@@ -229,10 +224,8 @@ class _Known(dict[tuple[Any, ...], "Reading | None"]):
     def __init__(self, counter: _Counter, names: Sequence[str], bounds: Sequence[str]) -> None:
         """Begin with an empty cache.
 
-        Args:
-            counter: the counter of the readings.
-            names: of its fields, which follow the longest time in the keys.
-            bounds: of the fields of what bounds it, which follow these.
+        ``names``: of its fields, which follow the longest time in the keys.
+        ``bounds``: of the fields of what bounds it, which follow these.
         """
         self._counter, self._names, self._bounds = counter, names, bounds
 

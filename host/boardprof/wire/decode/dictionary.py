@@ -48,8 +48,6 @@ class CounterInfo:
         bits: width; differences are modulo 2**bits.
         hz: rate of a clock; 0 if it is not a clock.
         coarse_hz: rate of the slower clock that reveals its wraps; 0 if absent.
-        counts_in_sleep: whether it counts while the core sleeps.
-        status: whether it can be trusted.
         detail: the system's error number when it was refused.
     """
 
@@ -100,11 +98,7 @@ class Dictionary:
     collectors: tuple[CollectorInfo, ...]
 
     def function(self, name: str) -> FunctionInfo:
-        """Find a function.
-
-        Raises:
-            UnknownNameError: there is none of that name; the message lists the known names.
-        """
+        """Find a function."""
         for function in self.functions:
             if function.name == name:
                 return function
@@ -119,11 +113,7 @@ class Dictionary:
         )
 
     def collector(self, name: str) -> CollectorInfo:
-        """Find a collector.
-
-        Raises:
-            UnknownNameError: there is none of that name; the message lists the known names.
-        """
+        """Find a collector."""
         for collector in self.collectors:
             if collector.name == name:
                 return collector
@@ -131,11 +121,7 @@ class Dictionary:
 
 
 def parse_dictionary(stored: bytes) -> Dictionary:
-    """Parse the board's answers, which are msgpack back to back.
-
-    Raises:
-        LinkError: they are not a dictionary.
-    """
+    """Parse the board's answers, which are msgpack back to back."""
     try:
         firmware, functions, collectors, counters = _sections(stored)
         board, agent_version, arena_bytes = firmware[0]
@@ -185,11 +171,7 @@ def _collector(
 ) -> CollectorInfo:
     """Parse one collector, which takes its counters from the front of the remaining ones.
 
-    Args:
-        index: its number.
-        entry: of the board.
-        counters: that are left.
-        taken: names of the counters of those before it; gets those of its own.
+    ``taken``: names of the counters of those before it; gets those of its own.
     """
     name, schema_id, version, layout_crc, count = entry
     own = list(itertools.islice(counters, _number(count)))

@@ -68,11 +68,7 @@ class Sample:
 
 
 def check_layouts(board: str, collectors: Iterable[CollectorInfo], layouts: Layouts) -> None:
-    """Check that the board's collectors have layouts known to the host.
-
-    Raises:
-        LayoutMismatchError: another version or another CRC; both sides are named.
-    """
+    """Check that the board's collectors have layouts known to the host."""
     for collector in collectors:
         layout = layouts.get(collector.schema_id)
         if layout is None:
@@ -109,12 +105,10 @@ def decode_samples(
 ) -> list[Sample]:
     """Split the blobs of several samples and decode each sample.
 
-    Args:
-        data: blobs back to back; each sample has one of every collector, in order.
-        collectors: those that were active, in the order of their index.
-        layouts: by schema id.
-        longest_s: upper bound on the length of a window by a clock of the host; None if the board's
-            clock is simulated, so that the host's clock says nothing about it.
+    ``data``: blobs back to back; each sample has one of every collector, in order.
+    ``collectors``: those that were active, in the order of their index.
+    ``longest_s``: upper bound on the length of a window by a clock of the host; None if the board's
+    clock is simulated, so that the host's clock says nothing about it.
 
     Raises:
         DecodeError: a blob is short, long, damaged, or of another schema than expected; its offset
@@ -211,11 +205,7 @@ def _first_misfit(layout: Layout, length: int, name: str) -> tuple[str, int]:
 
 
 def reading_of(found: SentCounter, longest_s: float | None) -> Reading:
-    """Return what a counter counted in a window that took ``longest_s`` at most, if that is known.
-
-    Raises:
-        DecodeError: its fields contradict each other.
-    """
+    """Return what a counter counted in a window of ``longest_s`` at most, if that is known."""
     fields, meaning, info = found.fields, found.meaning, found.info
     period = 1 << info.bits
     value: int = (fields[meaning.stop] - fields[meaning.start]) % period

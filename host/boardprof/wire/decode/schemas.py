@@ -77,11 +77,7 @@ def _layout(found: object) -> Layout:
 
 
 def board_layouts(folder: Path) -> tuple[Layout, ...]:
-    """Return the layouts of the board's own schema.py; empty if it has no such file.
-
-    Raises:
-        UsageError: the file cannot be used.
-    """
+    """Return the layouts of the board's own schema.py; empty if it has no such file."""
     path = folder / _SCHEMA_FILE
     if not path.is_file():
         return ()

@@ -63,7 +63,6 @@ class Channels:
 
         Raises:
             FrameError: the data differs from what the board sent; none of it is returned.
-            RpcError, BoardTimeoutError, DeviceResetError, LinkError: see `Session.carry`.
         """
         client = self._session.client
         credit = _SLOW_CREDIT if client.byte_time_s else _FAST_CREDIT
@@ -179,7 +178,7 @@ class Stream:
         self.timeout_s = timeout_s
         self._channels = channels
         self._session = session
-        with session.turn("a stream"):
+        with session.exclusive("a stream"):
             self._receiver = channels.stream()
         self._is_open = True
 
@@ -192,7 +191,7 @@ class Stream:
         Raises:
             LinkError: the connection is lost.
         """
-        with self._session.turn("a stream's read"):
+        with self._session.exclusive("a stream's read"):
             if self._is_open and not self._receiver.waiting:
                 wait_s = self.timeout_s if timeout_s is None else timeout_s
                 self._session.listen(wait_s, lambda: self._receiver.waiting > 0, "a stream's read")
@@ -209,7 +208,7 @@ class Stream:
         Raises:
             FrameError: the data differs from what the board sent.
         """
-        with self._session.turn("a stream"):
+        with self._session.exclusive("a stream"):
             if self._is_open:
                 self._is_open = False
                 self._finish()

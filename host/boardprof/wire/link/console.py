@@ -30,10 +30,8 @@ class Console:
     ) -> None:
         """Begin with nothing printed.
 
-        Args:
-            on_line: see above.
-            printed: returns all that the program at the other end has printed elsewhere; see
-                `Transport.printed`.
+        ``printed``: returns all that the program at the other end has printed elsewhere; see
+        `Transport.printed`.
         """
         self.on_line = on_line
         self._printed = printed

@@ -17,6 +17,7 @@ from boardprof.base.errors import (
     FrameError,
     Location,
     RpcError,
+    option,
 )
 from boardprof_protocol.codes import ErrorCode, FaultCause
 
@@ -80,11 +81,7 @@ _LONGEST_ARRAY = 15
 
 
 def unpack_reply(name: str, body: bytes) -> object:
-    """Return the one msgpack value of a reply to ``name``.
-
-    Raises:
-        FrameError: the body is anything else.
-    """
+    """Return the one msgpack value of a reply to ``name``."""
     try:
         # Refuse what no board writes (SPEC.md 4.1) before memory is allocated for it.
         value: object = msgpack.unpackb(
@@ -99,13 +96,7 @@ def unpack_reply(name: str, body: bytes) -> object:
 
 
 def refusal(name: str, body: bytes, locate: Locate | None = None) -> RpcError | DeviceError:
-    """Return the exception for the ERROR with ``body`` that answered ``name`` (SPEC.md 4.2).
-
-    Args:
-        name: of the function.
-        body: of the ERROR.
-        locate: finds the source line of a fault. None if the image is unknown.
-    """
+    """Return the exception for the ERROR with ``body`` that answered ``name`` (SPEC.md 4.2)."""
     fields = unpack_reply(name, body)
     if not (isinstance(fields, list) and _is_readable(fields)):
         return RpcError(
@@ -184,7 +175,8 @@ class _Stop:
             limit_s=limit_s,
             pc=self.pc or None,
             location=self.location,
-            hint=f"if {self.name} is only slow, give --timeout more seconds{self._how_to_locate()}",
+            hint=f"if {self.name} is only slow, give {option('--timeout')} more "
+            f"seconds{self._how_to_locate()}",
         )
 
     def _how_to_locate(self) -> str:
@@ -196,10 +188,8 @@ class _Stop:
 def place_text(name: str, pc: int, location: Location | None) -> str:
     """Return where a function was stopped, with a space in front.
 
-    Args:
-        name: of the function.
-        pc: address of the instruction. 0 if unknown; the result is then "".
-        location: the source line of pc. None if unknown.
+    ``pc``: address of the instruction. 0 if unknown; the result is then "".
+    ``location``: the source line of pc. None if unknown.
     """
     if location is not None and location.is_between_calls:
         return ""

@@ -14,6 +14,7 @@ from boardprof.base.errors import (
     DeviceResetError,
     FrameError,
     ProtocolMismatchError,
+    option,
 )
 from boardprof.wire.link.transfer import LEAST_FRAME
 from boardprof_protocol.codes import (
@@ -42,9 +43,7 @@ class Welcome:
     """What the board said of itself when the session began.
 
     Attributes:
-        version: protocol version of the board.
         boot_id: differs from one boot to the next.
-        reset_cause: why the board last started.
         mtu_rx: longest encoded frame that the board takes, bytes.
         mtu_tx: longest encoded frame that it sends, bytes.
         pointer_size: of the board's C, bytes.
@@ -79,12 +78,7 @@ def hello_body(nonce: int, version: int = PROTOCOL_VERSION) -> bytes:
 
 
 def read_welcome(port: str, body: bytes) -> Welcome:
-    """Return what a WELCOME says.
-
-    Raises:
-        FrameError: it is too short or has values that no agent may send.
-        ProtocolMismatchError: the board speaks another version.
-    """
+    """Return what a WELCOME says."""
     if len(body) < WELCOME.size:
         raise FrameError(
             f"The WELCOME from {port} has {len(body)} bytes instead of {WELCOME.size}.",
@@ -135,7 +129,7 @@ def in_use(port: str, body: bytes) -> BusyError:
     return BusyError(
         f"The board at {port} is in use by {owner}.",
         owner=owner,
-        hint="wait until it is free, or take it over with --takeover",
+        hint=f"wait until it is free, or take it over with {option('--takeover')}",
     )
 
 
@@ -145,7 +139,7 @@ def taken_over(port: str, body: bytes | None) -> BusyError:
     return BusyError(
         f"Another host took over the board at {port}{owner and ': '}{owner}.",
         owner=owner,
-        hint="connect again when it is free, or take it back with --takeover",
+        hint=f"connect again when it is free, or take it back with {option('--takeover')}",
     )
 
 
@@ -154,11 +148,7 @@ def lost_session(
 ) -> BoardprofError:
     """Return the error for a board that no longer knows the session.
 
-    Args:
-        port: the line's name.
-        name: of what was under way.
-        boot_id: of the session's beginning.
-        answer: kind and body of what the board said when it was asked (SPEC.md 3.4), or None.
+    ``answer``: kind and body of what the board said when it was asked (SPEC.md 3.4), or None.
     """
     if answer is None:
         return DeviceResetError(
@@ -200,11 +190,7 @@ def owner_name(user: str, host: str, pid: int) -> bytes:
 
 
 def make_claim(*, takeover: bool) -> bytes:
-    """Return the fields that follow HELLO's own.
-
-    Args:
-        takeover: take the board even if another host has it.
-    """
+    """Return the fields that follow HELLO's own."""
     name = owner_name(_user(), socket.gethostname(), os.getpid())
     flags = ClaimFlag.TAKEOVER if takeover else 0
     return bytes(CLAIM.struct.build({"flags": flags, "owner": name.ljust(OWNER_BYTES, b"\0")}))

@@ -59,9 +59,6 @@ class Answer(NamedTuple):
     """The frame that ended a request.
 
     Attributes:
-        kind: of the frame.
-        body: of the frame.
-        sent: how often the request was sent.
         elapsed_s: time from the first sending to the answer.
     """
 
@@ -75,8 +72,6 @@ class Line:
     """A transport and the state machine that it serves; threads take turns on it.
 
     Attributes:
-        transport: carries the bytes.
-        client: the state machine.
         clock: seconds that only grow; the transport waits by the same clock.
         is_board: whether a board has answered: its silence is its own then, not the line's.
         cancelled: ends the call under way, or the next one of the same turn, as soon as the board
@@ -85,7 +80,6 @@ class Line:
         surely_s: wall seconds after which a board that lives has ended a call by that limit.
         wall_s: longest silence, in wall time. None to derive it from the other limit.
         locate: finds the source lines of addresses; None where the image is not known.
-        is_closed: whether the line was let go of.
     """
 
     def __init__(
@@ -126,19 +120,11 @@ class Line:
     ) -> Answer:
         """Send a request and return what ends it; the caller has the line, by `take`.
 
-        Args:
-            kind: of the request's frame.
-            sequence: its number.
-            body: of the frame.
-            name: for messages.
-            silence_s: longest silence of the board. PROGRESS ends a silence if more is done than
-                before.
-            on_progress: see `OnProgress`.
+        ``silence_s``: longest silence of the board. PROGRESS ends a silence if more is done than
+        before.
 
         Raises:
-            BoardTimeoutError: silence.
             DeviceTimeoutError: silence of an emulator in which the function hangs; it has ended.
-            LinkError: the line is gone, or another thread has closed it.
         """
         client = self.client
         encoded = client.encode(kind, sequence, body)
@@ -164,7 +150,7 @@ class Line:
         overdue = Overdue(self.limit_s, self._board_s, now)
         most_done, printed_at_s = -1, -_NEVER
         while True:
-            frames, now = self.turn(now, min(deadline, overdue.look_at_s), silence_s)
+            frames, now = self.pump(now, min(deadline, overdue.look_at_s), silence_s)
             for frame in frames:
                 if frame.kind != FrameKind.PROGRESS:
                     self._console.end_call(now)
@@ -201,17 +187,11 @@ class Line:
     ) -> None:
         """Carry a block through its channel to the last acknowledgement, within `held`.
 
-        Args:
-            channel: the open channel, of known length.
-            name: for messages.
-            silence_s: longest time that brings nothing new.
-            is_known: asks the board, by a call of this name with a limit in seconds, whether it
-                still knows the session; False: no answer.
-            on_progress: called with (bytes done, bytes in all) when there is something new.
-
-        Raises:
-            BoardTimeoutError: for ``silence_s`` nothing new came.
-            LinkError: the line is gone.
+        ``channel``: the open channel, of known length.
+        ``silence_s``: longest time that brings nothing new.
+        ``is_known``: asks the board, by a call of this name with a limit in seconds, whether it
+        still knows the session; False: no answer.
+        ``on_progress``: called with (bytes done, bytes in all) when there is something new.
         """
         length = channel.length or 0
         now = self.clock()
@@ -221,7 +201,7 @@ class Line:
             if outgoing := self.client.outgoing(now):
                 self.transport.write(outgoing, silence_s)
                 now = self.clock()
-            _, now = self.turn(now, deadline, silence_s)
+            _, now = self.pump(now, deadline, silence_s)
             if channel.position != position:
                 position, deadline = channel.position, now + silence_s
                 probe_after = _PROBE_AFTER
@@ -237,12 +217,8 @@ class Line:
                 where = f" after {channel.position} of {length} bytes"
                 raise self._silent(name, silence_s, where)
 
-    def turn(self, now: float, deadline: float, silence_s: float) -> tuple[Sequence[Frame], float]:
-        """Take what comes until something is due, but not beyond ``deadline``; send what is due.
-
-        Returns:
-            What arrived, and the time.
-        """
+    def pump(self, now: float, deadline: float, silence_s: float) -> tuple[Sequence[Frame], float]:
+        """Take what comes until something is due, but not beyond ``deadline``; send what is due."""
         data = self._read(now, deadline)
         now = self.clock()
         frames = self.client.receive(data, now)
@@ -277,7 +253,7 @@ class Line:
         try:
             self.transport.write(self.client.outgoing(now), _CANCEL_S)
             while now < deadline and self.client.waits:
-                _, now = self.turn(now, deadline, _CANCEL_S)
+                _, now = self.pump(now, deadline, _CANCEL_S)
         except BoardprofError:
             return  # show the user the interruption
 
@@ -298,14 +274,9 @@ class Line:
     def take(self, name: str, silence_s: float) -> None:
         """Take the line for requests, or wait for the thread that has it; then `release` it.
 
-        Args:
-            name: for messages.
-            silence_s: longest silence of the board.
-
         Raises:
             UsageError: another thread does not end its work, a callback of a call makes another
                 call, or the line belongs to the parent process (fork).
-            LinkError: the line is closed.
         """
         self._begin_turn(name, silence_s)
         if self._is_busy or self.is_closed:
@@ -324,12 +295,8 @@ class Line:
         self._threads.release()
 
     @contextlib.contextmanager
-    def turn_of_thread(self, name: str, silence_s: float) -> Iterator[None]:
-        """Keep other threads from the line, while this one makes several requests.
-
-        Raises:
-            UsageError: another thread does not end its work, or the line belongs to the parent.
-        """
+    def exclusive(self, name: str, silence_s: float) -> Iterator[None]:
+        """Keep other threads from the line, while this one makes several requests."""
         self._begin_turn(name, silence_s)
         try:
             yield
@@ -350,12 +317,7 @@ class Line:
             )
 
     def give_up(self, error: BaseException, name: str) -> None:
-        """End what is under way; replace an error of the line by a more specific one, if any.
-
-        Raises:
-            BusyError: another host has taken the board over.
-            DeviceEndedError: the program that is the board has ended.
-        """
+        """End what is under way; replace an error of the line by a more specific one, if any."""
         if isinstance(error, KeyboardInterrupt):
             self._break_off()
         self.client.forget()
@@ -363,12 +325,7 @@ class Line:
             self._explain(error, name)
 
     def _explain(self, error: LinkError, name: str) -> None:
-        """Read the last bytes of a lost connection: did another host take over the board?
-
-        Raises:
-            BusyError: it did.
-            DeviceEndedError: no, but the program that is the board has ended.
-        """
+        """Read the last bytes of a lost connection: did another host take over the board?"""
         if type(error) is LinkError:
             # The line may still work: a peer that never stops sending causes this error, too.
             deadline = self.clock() + _LAST_WORDS_S
@@ -425,11 +382,7 @@ class Line:
 
         An emulator of ours in which the function hangs is ended.
 
-        Args:
-            name: of the function.
-            wall_s: the wall-time limit that passed. None if the limit on the board's clock passed.
-            overdue: what is known of that clock.
-            prints: the board prints still.
+        ``wall_s``: the wall-time limit that passed. None if the limit on the board's clock passed.
         """
         emulator = self.transport
         if isinstance(emulator, Emulator):

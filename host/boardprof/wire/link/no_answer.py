@@ -13,6 +13,7 @@ from boardprof.base.errors import (
     DeviceTimeoutError,
     LinkError,
     Location,
+    option,
 )
 from boardprof.wire.link.console import KEPT_BYTES
 from boardprof.wire.link.error_replies import Locate, place_text
@@ -48,10 +49,7 @@ class Overdue:
     ) -> None:
         """Begin to wait.
 
-        Args:
-            limit_s: seconds on its clock after which the board ends a call. None if it never does.
-            board_s: that clock, which is looked at from outside; see `Clocked`.
-            now_s: the host's.
+        ``limit_s``: seconds on its clock after which the board ends a call. None if it never does.
         """
         self._limit_s = limit_s
         self._board_s = board_s
@@ -103,30 +101,30 @@ class Hang:
     ) -> DeviceTimeoutError:
         """Return the error that names the limit that has ended the call.
 
-        Args:
-            name: of the function.
-            limit_s: the board should have ended it by then, on its clock. None if it ends no calls.
-            passed_s: seconds of the board's clock since the call began. None if unknown.
-            wall_s: the limit in wall time. None if the limit on the board's clock passed.
+        ``limit_s``: the board should have ended it by then, on its clock. None if it ends no calls.
+        ``passed_s``: seconds of the board's clock since the call began. None if unknown.
+        ``wall_s``: the limit in wall time. None if the limit on the board's clock passed.
         """
         place = place_text(name, self.pc or 0, self.location)
         if wall_s is None:
             assert limit_s is not None
             text = (
-                f"{name} did not end within {limit_s:g} s of the board's clock (--timeout). The "
-                "board could not stop it, so the host ended the emulator"
+                f"{name} did not end within {limit_s:g} s of the board's clock "
+                f"({option('--timeout')}). The board could not stop it, so the host ended the "
+                "emulator"
             )
             text += f" when {name} was{place}" if place else ""
             hint = f"check whether {name} disables interrupts or overwrites the agent's data"
         else:
-            text = f"{name} did not end within {wall_s:g} s of wall time (--wall-timeout)"
+            limit = option("--wall-timeout")
+            text = f"{name} did not end within {wall_s:g} s of wall time ({limit})"
             if limit_s is not None and passed_s is not None:
                 text += (
                     f"; by then {passed_s:.2g} s of the {limit_s:g} s on the board's clock "
-                    "(--timeout) had passed"
+                    f"({option('--timeout')}) had passed"
                 )
             text += f"; it hung{place}" if place else ""
-            hint = f"if {name} is only slow, give --wall-timeout more seconds"
+            hint = f"if {name} is only slow, give {limit} more seconds"
         return DeviceTimeoutError(
             text,
             code=ErrorCode.TIMEOUT,
@@ -142,11 +140,7 @@ def find_hang(
 ) -> Hang | None:
     """Sample several times which instruction the board executes.
 
-    Args:
-        emulator: it runs as the board.
-        locate: finds the source line of an address. None if the image is unknown.
-        go_on: lets the board run for a moment.
-        prints: the board still prints, so its agent's output is not lost.
+    ``prints``: the board still prints, so its agent's output is not lost.
 
     Returns:
         Where the function hangs. None if the board was only seen in its agent, which is lost, or
@@ -168,17 +162,12 @@ def lost_board(
 ) -> BoardTimeoutError:
     """Return the error for a board that does not even end a call that lasts too long.
 
-    Args:
-        port: the line's name.
-        name: of the function.
-        limit_s: after which the board should have ended it, on its clock.
-        wall_s: the wall-time limit that passed. None if the limit on the board's clock passed.
-        console: what the board has printed.
+    ``wall_s``: the wall-time limit that passed. None if the limit on the board's clock passed.
     """
     over = (
         f"{name} exceeded {limit_s:g} s of the board's clock"
         if wall_s is None
-        else f"{name} exceeded {wall_s:g} s of wall time (--wall-timeout)"
+        else f"{name} exceeded {wall_s:g} s of wall time ({option('--wall-timeout')})"
     )
     return BoardTimeoutError(
         f"The board at {port} is lost: {over}, and the board neither answered nor stopped it.",
@@ -236,21 +225,15 @@ def no_reply(
 ) -> BoardTimeoutError:
     """Return the error for a board that answered before and is silent now.
 
-    Args:
-        port: the line's name.
-        name: of the call.
-        silence_s: how long was waited.
-        where: the call stopped, for the message; "" if that is not known.
-        is_wall: whether ``silence_s`` was given as a limit in wall time.
-        naks: how often the board said that it could not read something.
-        console: what it has printed.
+    ``where``: the call stopped, for the message; "" if that is not known.
+    ``is_wall``: whether ``silence_s`` was given as a limit in wall time.
     """
-    option, limit = (
-        ("--wall-timeout", " of wall time (--wall-timeout)") if is_wall else ("--timeout", "")
-    )
+    name_of_limit = option("--wall-timeout" if is_wall else "--timeout")
+    limit = f" of wall time ({name_of_limit})" if is_wall else ""
     text = f"The board at {port} did not answer {name} for {silence_s:g} s{limit}{where}."
     hint = (
-        f"check whether {name} crashes or never ends; if it is only slow, give {option} more "
+        f"check whether {name} crashes or never ends; if it is only slow, give {name_of_limit} "
+        "more "
         "seconds"
     )
     if naks >= _MANY_NAKS:
@@ -282,13 +265,9 @@ def no_welcome(
 ) -> BoardprofError:
     """Return the error for a HELLO that nobody answered.
 
-    Args:
-        port: the line's name.
-        silence_s: how long was waited.
-        heard: the bytes that came and were no frames.
-        naks: how often the board said that it could not read something.
-        echoes: whether what was sent came back.
-        printed: what the program at the other end printed elsewhere.
+    ``heard``: the bytes that came and were no frames.
+    ``echoes``: whether what was sent came back.
+    ``printed``: what the program at the other end printed elsewhere.
     """
     found = other_program(heard)
     if found is not None:
@@ -316,7 +295,8 @@ def no_welcome(
         return LinkError(
             f"{port} sent {count} bytes in {silence_s:g} s, but no frame and hardly any text: "
             f"{_hex(heard)}.",
-            hint="set the board's baud rate with --baud (doctor --link tries several), or check "
+            hint=f"set the board's baud rate with {option('--baud')} (doctor --link tries "
+            "several), or check "
             "whether this port speaks another protocol",
         )
     return BoardTimeoutError(
@@ -324,7 +304,7 @@ def no_welcome(
         console=text + printed,
         hint="check the port and the baud rate, check that no other host uses the board, or reset "
         "it. If a host died during a call, the board may still be running it: a board with a guard "
-        f"ends it after that host's --timeout ({DEFAULT_LIMIT_S:g} s by default)",
+        f"ends it after that host's {option('--timeout')} ({DEFAULT_LIMIT_S:g} s by default)",
     )
 
 

@@ -119,12 +119,9 @@ class RpcClient:
         byte_time_s: seconds that a byte takes on the wire; 0 if the rate is not a limit.
         naks: damaged frames that the board received.
         channel: gets the DATA and ACK frames of its number. None to ignore them.
-        rtt: the time-out, for channels too.
-        sent: how often the last request was sent.
         echoes: whether a HELLO has come back: the line returns what is sent.
         taken_by: body of the BUSY that says that another host has taken the board over. None if
             there was none. Nothing more is read after it.
-        decoder: splits what arrives into frames and console text.
     """
 
     session: int
@@ -161,12 +158,8 @@ class RpcClient:
     ) -> None:
         """Take note of a request that was just sent, for the first time.
 
-        Args:
-            kind: of the frame.
-            sequence: its number.
-            encoded: the frame, of `encode`.
-            sent_at_s: the time before it was sent.
-            silence_s: how long the host waits after PROGRESS: it asks again before that is over.
+        ``sent_at_s``: the time before it was sent.
+        ``silence_s``: how long the host waits after PROGRESS: it asks again before that is over.
         """
         request = _Request(kind, sequence, encoded, silence_s, sent_at_s, sent_at_s)
         request.resend_at_s += request.within(self.rtt.timeout_s) + len(encoded) * self.byte_time_s

@@ -30,8 +30,7 @@ from boardprof_protocol.codes import BuiltIn, ErrorCode, FrameKind
 from boardprof_protocol.frame import body_capacity
 
 _WHY_S = 2.0
-"""How long the board is asked why it has lost the session, where its time-out is not longer. It has
-just answered; but what is asked may get lost, or the board's process may have to wait its turn."""
+"""Time limit for asking the board why it lost the session, if its own time-out is not longer."""
 
 _MOST_ARGUMENTS = 14
 
@@ -42,8 +41,6 @@ class CallResult(NamedTuple):
     Attributes:
         value: the return value: None, bool, int, float, str, bytes or a list of these.
         body: the same as it came, msgpack.
-        elapsed_s: host time from the first sending to the reply.
-        sent: how often the request was sent.
     """
 
     value: object
@@ -61,8 +58,6 @@ class Session:
     """Calls over one transport, one at a time, and beside them at most one channel.
 
     Attributes:
-        transport: the line to the board.
-        timeout_s: longest silence of the board.
         welcome: the WELCOME of the session's start. None before.
         calls: how often the board has run functions that are not its own, in this session.
     """
@@ -79,15 +74,13 @@ class Session:
     ) -> None:
         """Prepare a session; `open` begins it.
 
-        Args:
-            transport: the line to the board; closed with the session.
-            timeout_s: longest silence of the board. PROGRESS ends a silence if more is done than
-                before.
-            claim: who we are, and whether we want the board although another host has it
-                (SPEC.md 3.3); follows HELLO's own fields.
-            on_console: gets each line that the board prints beside its frames, as it comes.
-            clock: seconds that only grow; the transport must wait by the same clock.
-            random_bits: returns a random number of N bits; for the session id and the nonce.
+        ``timeout_s``: longest silence of the board. PROGRESS ends a silence if more is done than
+        before.
+        ``claim``: who we are, and whether we want the board although another host has it (SPEC.md
+        3.3); follows HELLO's own fields.
+        ``on_console``: gets each line that the board prints beside its frames, as it comes.
+        ``clock``: seconds that only grow; the transport must wait by the same clock.
+        ``random_bits``: returns a random number of N bits; for the session id and the nonce.
         """
         self._random_bits = random_bits
         self._claim = claim
@@ -101,13 +94,7 @@ class Session:
         self._line = Line(transport, self._client, clock, on_console)
 
     def open(self) -> Welcome:
-        """Say HELLO and take WELCOME.
-
-        Raises:
-            BoardTimeoutError: no answer within the time-out; carries the console text.
-            BusyError: another host has the board.
-            ProtocolMismatchError: the board speaks another version.
-        """
+        """Say HELLO and take WELCOME."""
         nonce = self._random_bits(32)
         hello = hello_body(nonce) + self._claim
         with self._line.held("HELLO", self.timeout_s):
@@ -135,22 +122,12 @@ class Session:
     ) -> CallResult:
         """Call a packed function, at most once on the board.
 
-        Args:
-            function_id: its id in the dictionary.
-            arguments: the arguments, each packed as msgpack, one after the other.
-            count: how many arguments, 0..14.
-            name: for messages.
-            on_progress: called with (done, total) when the board says so.
-            timeout_s: longest silence; the session's own when None.
+        ``arguments``: the arguments, each packed as msgpack, one after the other.
+        ``count``: how many arguments, 0..14.
+        ``timeout_s``: longest silence; the session's own when None.
 
         Raises:
-            UsageError: more arguments than a call can hold.
-            RpcError: the agent refused the call.
-            CheckFailedError: the function ran, and its check says that the result is wrong.
             DeviceError: it trapped, or never ended and was stopped.
-            DeviceResetError: the board has lost the session.
-            BoardTimeoutError: silence.
-            LinkError: the line is gone.
         """
         name = name or f"function {function_id}"
         answer = self._result(function_id, arguments, count, name, on_progress, timeout_s)
@@ -237,11 +214,9 @@ class Session:
     ) -> None:
         """Set what ends a call; see `Line`.
 
-        Args:
-            timeout_s: longest silence of the board.
-            limit_s: seconds on its clock after which the board ends a call. None if it does not.
-            surely_s: wall seconds after which it has done so if it lives.
-            wall_s: ``timeout_s`` if that is a wall-time limit. None to derive it from the other.
+        ``limit_s``: seconds on its clock after which the board ends a call. None if it does not.
+        ``surely_s``: wall seconds after which it has done so if it lives.
+        ``wall_s``: ``timeout_s`` if that is a wall-time limit. None to derive it from the other.
         """
         self.timeout_s = timeout_s
         self._line.limit_s, self._line.surely_s, self._line.wall_s = limit_s, surely_s, wall_s
@@ -260,7 +235,7 @@ class Session:
         """Whether the line was released."""
         return self._line.is_closed
 
-    def turn(self, name: str) -> AbstractContextManager[None]:
+    def exclusive(self, name: str) -> AbstractContextManager[None]:
         """Keep other threads from the board for several calls, in a ``with``.
 
         Another thread waits meanwhile, as long as frames come from the board.
@@ -269,7 +244,7 @@ class Session:
             UsageError: another thread holds the board without a word from it, for longer than the
                 time-out.
         """
-        return self._line.turn_of_thread(name, self.timeout_s)
+        return self._line.exclusive(name, self.timeout_s)
 
     def cancel(self) -> None:
         """Ask the board to cancel the call under way: it then ends as RpcError, CANCELLED.
@@ -322,15 +297,10 @@ class Session:
     ) -> None:
         """Carry a block through its channel to the end.
 
-        Args:
-            channel: the open channel, of known length.
-            name: for messages.
-            on_progress: called with (bytes done, bytes in all) when there is something new.
+        ``channel``: the open channel, of known length.
 
         Raises:
-            BoardTimeoutError: for the session's time-out nothing new came.
             DeviceResetError: the board has lost the session.
-            LinkError: the line is gone.
         """
         with self._line.held(name, self.timeout_s):
             self._line.carry(channel, name, self.timeout_s, self._is_known, on_progress)
@@ -340,9 +310,6 @@ class Session:
 
         Returns:
             Whether it answers at all.
-
-        Raises:
-            DeviceResetError: it has lost the session.
         """
         self._sequence = self.next_sequence
         body = _call_body(BuiltIn.DESCRIBE, b"\0\0", 2)
@@ -363,7 +330,7 @@ class Session:
             now = line.clock()
             deadline = now + timeout_s
             while not until():
-                _, now = line.turn(now, deadline, self.timeout_s)
+                _, now = line.pump(now, deadline, self.timeout_s)
                 if now >= deadline:
                     return
 

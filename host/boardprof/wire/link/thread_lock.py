@@ -10,7 +10,7 @@ import time
 from boardprof.base.errors import UsageError
 
 _GRACE_S = 5.0
-"""Seconds that a thread waits longer than the one that it waits for, which so gives up first."""
+"""Extra seconds that a waiting thread allows: the one that holds the line times out first."""
 
 
 class ThreadLock:
@@ -33,9 +33,7 @@ class ThreadLock:
     def acquire(self, name: str, silence_s: float) -> bool:
         """Take the board, or wait for it. Each one needs its `release`.
 
-        Args:
-            name: what it is taken for, for messages.
-            silence_s: longest silence of the board.
+        ``silence_s``: longest silence of the board.
 
         Returns:
             Whether a turn of this thread begins: it did not hold the board already.

@@ -29,12 +29,7 @@ _LONGEST_WAIT_S = 1.0
 
 
 class _Timer:
-    """The channel's time-out: that of calls, doubled with each that brought nothing.
-
-    Attributes:
-        at_s: when it expires.
-        count: time-outs since the last progress.
-    """
+    """The channel's time-out: that of calls, doubled with each that brought nothing."""
 
     def __init__(self, client: RpcClient) -> None:
         self._client = client
@@ -62,11 +57,8 @@ class Receiver:
 
     Attributes:
         sequence: of the CALL that opens the channel.
-        position: bytes taken so far.
         length: of the block, bytes; None for a stream.
-        crc: CRC-32 of the bytes taken.
         waiting: bytes that `take` would return.
-        timeouts: time-outs since something new came.
     """
 
     def __init__(
@@ -74,12 +66,8 @@ class Receiver:
     ) -> None:
         """Prepare; nothing is asked for before `begin`.
 
-        Args:
-            client: the session's; for encoding, and for the time-out.
-            sequence: of the CALL that opens the channel.
-            credit: bytes that the board may have on the way, of a stream also those that nobody
-                has taken yet.
-            length: see the attribute.
+        ``credit``: bytes that the board may have on the way, of a stream also those that nobody has
+        taken yet.
         """
         self.sequence = sequence
         self.length = length
@@ -176,9 +164,7 @@ class Receiver:
     def outgoing(self, now_s: float, *, timed: bool = True) -> bytes:
         """Return the ACK that is due, or nothing.
 
-        Args:
-            now_s: the time.
-            timed: whether a silence means anything; false while the board is at work on a call.
+        ``timed``: whether a silence means anything; false while the board is at work on a call.
         """
         if timed and now_s >= self._timer.at_s:
             self._timer.expired()
@@ -213,10 +199,7 @@ class Upload:
     room than it has, and of what overruns it there would never be anything left.
 
     Attributes:
-        sequence: of the CALL that opens the channel.
         position: bytes that the board has acknowledged.
-        length: of the block, bytes.
-        crc: CRC-32 of the block.
     """
 
     def __init__(
@@ -224,12 +207,9 @@ class Upload:
     ) -> None:
         """Prepare; the board's first ACK begins.
 
-        Args:
-            client: the session's; for encoding, and for the time-out.
-            sequence: of the CALL that opens the channel.
-            content: 1 byte or more.
-            frame_bytes: longest encoded frame.
-            window: most encoded bytes on the way, whatever the board would take.
+        ``content``: 1 byte or more.
+        ``frame_bytes``: longest encoded frame.
+        ``window``: most encoded bytes on the way, whatever the board would take.
         """
         self.sequence = sequence
         self.position = 0

@@ -145,13 +145,7 @@ class ChildProcess:
     ) -> None:
         """Start ``command``.
 
-        Args:
-            command: program and arguments.
-            package: the Debian package that has the program, for the message when it is missing.
-            lock: records the child, in case this process cannot end it.
-
-        Raises:
-            MissingToolError: the program does not exist.
+        ``package``: the Debian package that has the program, for the message when it is missing.
         """
         program = shutil.which(command[0])
         if program is None:
@@ -351,11 +345,6 @@ def spawn_and_accept(
 
     The host listens, so that no byte is lost before someone reads and no two boards can want the
     same port. ``{port}`` in the command becomes the number. See `EmulatorLine` for ``is_emulator``.
-
-    Raises:
-        MissingToolError: the program is missing.
-        BoardError: the child ended.
-        BoardTimeoutError: it did not connect within ``timeout_s``.
     """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(_POLL_S)
@@ -376,13 +365,7 @@ def spawn_and_connect(
     lock: EmulatorLock | None = None,
     is_emulator: bool = False,
 ) -> Transport:
-    """Start a child that listens and says where, and connect to it; see `spawn_and_accept`.
-
-    Raises:
-        MissingToolError: the program is missing.
-        BoardError: the child ended.
-        BoardTimeoutError: it did not say where it listens within ``timeout_s``.
-    """
+    """Start a child that listens and says where, and connect to it; see `spawn_and_accept`."""
     child = ChildProcess(command, package, lock=lock)
     with _closed_on_error(child):
         name = SCHEME + _announced(child, timeout_s)

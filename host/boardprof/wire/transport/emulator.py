@@ -104,12 +104,7 @@ class EmulatorLock:
     """The file of one emulator, locked for as long as its host lives."""
 
     def __init__(self, folder: Path, board: str) -> None:
-        """Prepare a lock; `started` makes the file.
-
-        Args:
-            folder: where such files are; made if need be.
-            board: the board's name.
-        """
+        """Prepare a lock; `started` makes the file."""
         self._folder = folder
         self._board = board
         self._file: IO[str] | None = None
@@ -117,12 +112,7 @@ class EmulatorLock:
     def started(self, pid: int, command: Sequence[str]) -> None:
         """Write the file: an emulator runs.
 
-        Args:
-            pid: its process.
-            command: its program, by its path, and arguments, as the process shows them.
-
-        Raises:
-            UsageError, StorageError: the file cannot be written.
+        ``command``: its program, by its path, and arguments, as the process shows them.
         """
         process = _Process.running(pid, command)
         if process is None:

@@ -22,6 +22,7 @@ from boardprof.base.errors import (
     BoardTimeoutError,
     LinkError,
     UsageError,
+    option,
 )
 from boardprof.wire.transport.base import Transport
 
@@ -165,11 +166,7 @@ class SealedTransport:
     def __init__(self, inner: Transport, sealer: Sealer, opener: Opener, early: bytes) -> None:
         """Wrap a line on which both sides have proved that they know the key.
 
-        Args:
-            inner: the line; closed with this one.
-            sealer: for what we write.
-            opener: for what we read.
-            early: what came after the handshake.
+        ``early``: what came after the handshake.
         """
         self.name = inner.name
         self.byte_time_s = inner.byte_time_s
@@ -207,7 +204,6 @@ def seal(inner: Transport, key: bytes, timeout_s: float) -> SealedTransport:
     Raises:
         AuthenticationError: the agent asks for no key, or has another one.
         BoardTimeoutError: it asks for one, and does not say whether ours is right.
-        LinkError: the line is gone.
     """
     try:
         return _shake_hands(inner, key, timeout_s)
@@ -229,7 +225,8 @@ def _shake_hands(inner: Transport, key: bytes, timeout_s: float) -> SealedTransp
         raise AuthenticationError(
             f"The agent at {inner.name} does not ask for a key: it sent nothing for "
             f"{greeting_s:g} s.",
-            hint=f"leave out --key-file and {KEY_VARIABLE}, start the agent with the key, or check "
+            hint=f"leave out {option('--key-file')} and {KEY_VARIABLE}, start the agent with the "
+            "key, or check "
             "that this is an agent's port",
         )
     host_nonce = secrets.token_bytes(_NONCE)
@@ -315,14 +312,15 @@ class _WithoutKey:
     def _refused(self) -> BoardprofError:
         return AuthenticationError(
             f"The agent at {self.name} belongs to another user of this machine and has no key.",
-            hint=f"start the agent with a key, and give it here, too (--key-file, {KEY_VARIABLE}); "
+            hint=f"start the agent with a key, and give it here, too ({option('--key-file')}, "
+            f"{KEY_VARIABLE}); "
             "or use an agent of your own",
         )
 
     def _asked(self) -> BoardprofError:
         return AuthenticationError(
             f"The agent at {self.name} asks for a key.",
-            hint=f"give --key-file PATH, or set {KEY_VARIABLE} in the environment",
+            hint=f"give {option('--key-file')} PATH, or set {KEY_VARIABLE} in the environment",
         )
 
 

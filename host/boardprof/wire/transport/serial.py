@@ -14,7 +14,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from boardprof.base.connection import FORMS, ControlLines
-from boardprof.base.errors import BoardError, BoardTimeoutError, BusyError, LinkError, UsageError
+from boardprof.base.errors import (
+    BoardError,
+    BoardTimeoutError,
+    BusyError,
+    LinkError,
+    UsageError,
+    option,
+)
 from boardprof.base.processes import described, lock_holders, openers
 from boardprof.wire.transport.base import DescriptorTransport, Transport
 
@@ -37,9 +44,7 @@ class UsbLine:
     def __init__(self, line: DescriptorTransport, again: Callable[[], DescriptorTransport]) -> None:
         """Wrap an open line.
 
-        Args:
-            line: the port.
-            again: opens it again, wherever it is now.
+        ``again``: opens it again, wherever it is now.
         """
         self.name = line.name
         self.byte_time_s = line.byte_time_s
@@ -100,10 +105,7 @@ def connect_serial(device: str, baud: int, lines: ControlLines | None = None) ->
     A USB port that this process had open before may have another path by now. It is then found by
     its serial number, also after it was unplugged; see `UsbLine`.
 
-    Args:
-        device: a path such as ``/dev/ttyACM0``.
-        baud: bits a second on the wire.
-        lines: what to do with the control lines.
+    ``device``: a path such as ``/dev/ttyACM0``.
 
     Raises:
         BoardError: the device does not exist, or access is denied; the message says which.
@@ -131,7 +133,7 @@ def _open(device: str, baud: int, lines: ControlLines) -> DescriptorTransport:
     except (ValueError, OverflowError) as error:
         raise UsageError(
             f"{device} cannot run at {baud} baud: {error}.",
-            hint="give the board's rate with --baud",
+            hint=f"give the board's rate with {option('--baud')}",
         ) from error
     except (serial.SerialException, OSError, termios.error) as error:
         raise _explain(device, error) from error
@@ -259,14 +261,10 @@ class PyserialTransport:
 def connect_pyserial(port: str, baud: int, lines: ControlLines) -> PyserialTransport:
     """Open a port by pyserial's ``serial_for_url``.
 
-    Args:
-        port: ``rfc2217://HOST:PORT``, or ``spy://DEVICE``, which logs all bytes to a file.
-        baud: bits a second.
-        lines: what to do with the control lines.
+    ``port``: ``rfc2217://HOST:PORT``, or ``spy://DEVICE``, which logs all bytes to a file.
 
     Raises:
         UsageError: pyserial does not know the URL, or the rate.
-        BoardError: it cannot be opened.
     """
     import serial
 
@@ -278,7 +276,8 @@ def connect_pyserial(port: str, baud: int, lines: ControlLines) -> PyserialTrans
         open_line(line, lines)
     except ValueError as error:
         raise UsageError(
-            f"{port} cannot be opened at {baud} baud: {error}.", hint="check the URL, and --baud"
+            f"{port} cannot be opened at {baud} baud: {error}.",
+            hint=f"check the URL, and {option('--baud')}",
         ) from error
     except (serial.SerialException, OSError) as error:
         raise BoardError(
@@ -380,16 +379,15 @@ def path_like(url: str) -> str:
 
     Raises:
         UsageError: the expression is wrong.
-        BoardError: no port, or none with that number, matches.
     """
     from serial.tools import list_ports
 
     expression, *options = url.removeprefix("hwgrep://").split("&")
     number = 1
-    for option in options:
-        name, _, text = option.partition("=")
+    for each in options:
+        name, _, text = each.partition("=")
         if name != "n" or not text.isdecimal() or int(text) < 1:
-            raise UsageError(f"{url}: {option} is not an option.", hint="n=2 takes the second port")
+            raise UsageError(f"{url}: {each} is not an option.", hint="n=2 takes the second port")
         number = int(text)
     try:
         found = sorted(port.device for port in list_ports.grep(expression))

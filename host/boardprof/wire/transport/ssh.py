@@ -47,11 +47,7 @@ class SshAgent:
 
 
 def parse_ssh_url(port: str) -> SshAgent:
-    """Take ``ssh://[USER@]HOST[:PORT]/PATH`` apart.
-
-    Raises:
-        UsageError: it has another form.
-    """
+    """Take ``ssh://[USER@]HOST[:PORT]/PATH`` apart."""
     try:
         url = urlsplit(port)
         number = url.port
@@ -68,12 +64,9 @@ def parse_ssh_url(port: str) -> SshAgent:
 def connect_ssh(port: str, timeout_s: float) -> DescriptorTransport:
     """Run an agent through ssh. It ends when the transport is closed, or the connection breaks.
 
-    Args:
-        port: see `parse_ssh_url`.
-        timeout_s: longest time until the agent runs.
+    ``timeout_s``: longest time until the agent runs.
 
     Raises:
-        UsageError: the port has another form.
         MissingToolError: there is no ssh on this machine.
         BoardError: the machine cannot be reached, does not let this user in, or has no such agent.
     """

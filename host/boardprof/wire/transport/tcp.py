@@ -16,11 +16,7 @@ SCHEME = "socket://"
 
 
 def parse_socket_url(port: str) -> tuple[str, int]:
-    """Take ``socket://HOST:PORT`` apart.
-
-    Raises:
-        UsageError: it has another form.
-    """
+    """Take ``socket://HOST:PORT`` apart."""
     host, _, number = port.removeprefix(SCHEME).rpartition(":")
     if not port.startswith(SCHEME) or not host or not number.isdecimal() or int(number) > 65535:
         raise UsageError(f"{port!r} is not a port", hint=f"give {FORMS}")
@@ -28,12 +24,7 @@ def parse_socket_url(port: str) -> tuple[str, int]:
 
 
 def connect_socket(port: str, timeout_s: float) -> socket.socket:
-    """Connect to ``socket://HOST:PORT``.
-
-    Raises:
-        UsageError: ``port`` has another form.
-        BoardError: nothing listens there, or the host is unknown.
-    """
+    """Connect to ``socket://HOST:PORT``."""
     address = parse_socket_url(port)
     try:
         return socket.create_connection(address, timeout=timeout_s)
@@ -80,14 +71,10 @@ def stream_of(
 def connect_tcp(port: str, timeout_s: float, key: bytes | None = None) -> Transport:
     """Connect to ``socket://HOST:PORT`` as a transport.
 
-    Args:
-        port: where the agent listens.
-        timeout_s: longest time to connect, and then for the key.
-        key: what both sides must have. None if the agent must not ask for a key.
+    ``timeout_s``: longest time to connect, and then for the key.
+    ``key``: what both sides must have. None if the agent must not ask for a key.
 
     Raises:
-        UsageError: ``port`` has another form.
-        BoardError: nothing listens there, or the host is unknown.
         AuthenticationError: with a key, host and agent do not agree on it. Without one, `read`
             raises it when the agent asks for a key.
     """
