@@ -235,7 +235,7 @@ def test_the_same_sources_in_another_folder_make_the_same_bytes(
 def installed(site: Path) -> Path:
     """Lay the package out as a wheel does, with boards and agent inside; return its data."""
     ignore = shutil.ignore_patterns("__pycache__")
-    package = Path(resources.__file__).parent
+    package = Path(resources.__file__).parents[1]
     data = site / "boardprof" / "data"
     shutil.copytree(package, site / "boardprof", ignore=ignore)
     shutil.copytree(resources.boards_dir(), data / "boards", ignore=ignore)
