@@ -14,7 +14,7 @@ FILE = Path(__file__).parents[1] / "docs" / "report.schema.json"
 
 ROW = {"$ref": "#/$defs/row"}
 METRICS = {
-    "count": {"type": "integer", "description": "At most 127 bits."},
+    "count": {"type": "integer", "description": "Of any size: it may be beyond 64 bits."},
     "microseconds": {"$ref": "#/$defs/real"},
     "percent": {"$ref": "#/$defs/real"},
     "ratio": {"$ref": "#/$defs/real"},

@@ -75,10 +75,17 @@ def test_a_sample_that_is_no_number_is_left_out() -> None:
     assert by_metric(report_of({"Duration (us)": durations}))["Duration (us)"].values == (1.0, 3.0)
 
 
-def test_a_count_beyond_every_float_is_a_sample_like_others() -> None:
-    found = by_metric(report_of({"cycles": [10**400, 10**400]}))["cycles"]
-    assert found.values == (10**400, 10**400)
+def test_a_count_beyond_64_bits_is_a_sample_like_others() -> None:
+    found = by_metric(report_of({"cycles": [10**40, 10**40]}))["cycles"]
+    assert found.values == (10**40, 10**40)
     assert found.summary.is_exact
+
+
+def test_counts_that_no_counter_can_have_are_left_out_and_told() -> None:
+    report = report_of({"cycles": [1, 10**400, 3]})
+    assert by_metric(report)["cycles"].values == (1, 3)
+    [found] = left_out(report)
+    assert (found.metric, found.why) == ("cycles", "1 of 3 samples is too large for statistics")
 
 
 def test_what_is_left_out_is_told() -> None:

@@ -168,7 +168,7 @@ class Report:
 
         Args:
             compat: "tvm" writes what TVM's own ``from_json`` takes: ``calls``, ``device_metrics``
-                and ``configuration``, without ``extra``; text as UTF-8.
+                and ``configuration``, without the record; text as UTF-8.
 
         Raises:
             UnknownNameError: there is no such compat mode.

@@ -129,13 +129,14 @@ def left_out(report: Report) -> list[LeftOut]:
         if column.kind is None:
             kinds = sorted({type(value).__name__ for value in column.given})
             found.append(LeftOut(None, metric, f"it is {' and '.join(kinds)} in one Report"))
-        if column.kind in (Duration, Percent, Ratio) and not all(map(math.isfinite, column.given)):
+        if column.kind in (Count, Duration, Percent, Ratio) and not are_finite(column.given):
             groups = calls.group_by(*_KEYS)
             for key, (values,) in zip(groups.keys, groups.split(column), strict=True):
-                lost = sum(not math.isfinite(value) for value in values)
-                if lost:
-                    verb = "is" if lost == 1 else "are"
-                    why = f"{lost} of {len(values)} samples {verb} infinite or not a number"
+                if lost := [value for value in values if not is_finite(value)]:
+                    verb = "is" if len(lost) == 1 else "are"
+                    is_number = all(type(value) is int or math.isfinite(value) for value in lost)
+                    what = "too large for statistics" if is_number else "infinite or not a number"
+                    why = f"{len(lost)} of {len(values)} samples {verb} {what}"
                     found.append(LeftOut(GroupKey(*map(_text, key)), metric, why))
         if column.kind in (Count, Duration) and metric not in LEVELS and not is_counted:
             found += _uncounted(calls.group_by(*_KEYS), metric, column, counts)

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import statistics
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -13,10 +13,6 @@ from typing import Final, TypeAlias
 
 from boardprof.base.errors import UsageError
 from boardprof.results.report.columns import LARGE
-
-__all__ = ["LARGEST_PLAIN", "OUTLIER_SCORE", "PERCENTILES", "Number", "Summary"]
-__all__ += ["are_finite", "exact_percentile", "far_from_the_others", "is_finite", "magnitude"]
-__all__ += ["percentile", "plain", "summarize"]
 
 Number: TypeAlias = int | float | Fraction
 
@@ -29,8 +25,11 @@ OUTLIER_SCORE: Final = 3.5
 _EXACT_FLOAT = 1 << 53
 """Whole numbers below this are exact as floats."""
 
-LARGEST_PLAIN: Final = 1e150
-"""Sums and squares of smaller numbers fit a float as well."""
+_LARGEST = 1e150
+"""Samples from here on have no statistics: squares of smaller ones and their sums fit a float.
+
+Counters have at most 64 bits, and times are shorter. Only a damaged file has larger numbers.
+"""
 
 _MAD_TO_SIGMA = 0.6745
 """The median absolute deviation of a normal distribution, in standard deviations."""
@@ -75,7 +74,7 @@ class Summary:
     median: int | float
     mean: int | float
     maximum: int | float
-    stddev: int | float | None
+    stddev: float | None
     cv: float | None
     percentiles: Mapping[int, int | float]
     outliers: tuple[int, ...] = ()
@@ -119,7 +118,7 @@ def summarize(
     if not values:
         raise UsageError("There are no samples to summarize.")
     if not are_finite(values):
-        raise UsageError("A sample is infinite or not a number; it has no statistics.")
+        raise UsageError("A sample is infinite, too large or not a number; it has no statistics.")
     ordered = sorted(values)
     alike = ordered[0] == ordered[-1]
     found: dict[str, Number] = {
@@ -154,33 +153,26 @@ def summarize(
 
 
 def is_finite(value: Number) -> bool:
-    """Tell whether a sample is a number; a count may be larger than any float."""
-    return not isinstance(value, float) or math.isfinite(value)
+    """Tell whether a sample is a number that statistics can use."""
+    return -_LARGEST < value < _LARGEST
 
 
 def are_finite(values: Sequence[Number]) -> bool:
-    """Tell whether all samples are numbers."""
-    kinds = set(map(type, values))
-    if kinds <= {float}:
-        return all(map(math.isfinite, values))
-    return kinds <= {int, Fraction} or all(map(is_finite, values))
+    """Tell whether all samples are numbers that statistics can use."""
+    is_narrow = isinstance(values, array) and values.typecode == "q"
+    return is_narrow or all(map(is_finite, {*values}))
 
 
 def magnitude(value: Number) -> Number:
-    """Return how far a number is from 0."""
+    """Return how far a number is from 0, of its own type: abs() of several types has none."""
     return -value if value < 0 else value
 
 
 def plain(value: Number) -> int | float:
-    """Return a plain number: an int if it is whole or beyond every float, else a float."""
+    """Return a plain number: an int if it is whole, else a float."""
     if not isinstance(value, Fraction):
         return value
-    if value.denominator == 1:
-        return value.numerator
-    try:
-        return float(value)
-    except OverflowError:
-        return round(value)
+    return value.numerator if value.denominator == 1 else float(value)
 
 
 def percentile(ordered: Sequence[Number], share: float) -> int | float:
@@ -201,8 +193,6 @@ def exact_percentile(ordered: Sequence[Number], share: float) -> Number:
     if part == 0 or ordered[below + 1] == low:
         return low
     step = ordered[below + 1] - low
-    if step == math.inf:  # both are floats, and their difference is beyond every float
-        return float(low) * float(1 - part) + float(ordered[below + 1]) * float(part)
     return low + (step * part if isinstance(step, int | Fraction) else step * float(part))
 
 
@@ -242,9 +232,7 @@ def _mean(values: Sequence[Number]) -> Number:
     """Return the average, of integers and fractions without rounding."""
     kinds = set(map(type, values))
     if float in kinds:
-        with contextlib.suppress(OverflowError):  # the sum is beyond every float
-            return statistics.fmean(list(map(float, values)))
-        return float(sum((Fraction(value) for value in values), Fraction(0)) / len(values))
+        return statistics.fmean(list(map(float, values)))
     if kinds == {int}:
         return Fraction(sum(values)) / len(values)
     numerators: dict[int, int] = {}  # by denominator: fractions themselves add up slowly
@@ -255,40 +243,29 @@ def _mean(values: Sequence[Number]) -> Number:
     return total / len(values)
 
 
-def _stddev(values: Sequence[Number], mean: Number, alike: bool) -> int | float:
+def _stddev(values: Sequence[Number], mean: Number, alike: bool) -> float:
     if alike:
         return 0.0
     if isinstance(mean, float) or magnitude(mean) < _EXACT_FLOAT:
         middle = float(mean)
-        with contextlib.suppress(OverflowError):  # a square is beyond every float
-            squares = math.fsum([(value - middle) ** 2 for value in map(float, values)])
-            return math.sqrt(squares / (len(values) - 1))
+        squares = math.fsum([(value - middle) ** 2 for value in map(float, values)])
+        return math.sqrt(squares / (len(values) - 1))
     exact = sum(((Fraction(value) - Fraction(mean)) ** 2 for value in values), Fraction(0))
-    variance = exact / (len(values) - 1)
-    try:
-        return math.sqrt(variance)
-    except OverflowError:
-        return math.isqrt(int(variance))
+    return math.sqrt(exact / (len(values) - 1))
 
 
-def _share(stddev: int | float, mean: int | float) -> float | None:
+def _share(stddev: float, mean: int | float) -> float | None:
     """Return the coefficient of variation; None if it does not exist or does not fit a float."""
-    if mean == 0:
-        return None
-    with contextlib.suppress(OverflowError):
-        return float(Fraction(stddev) / abs(Fraction(mean)))
-    return None
+    share = math.inf if mean == 0 else stddev / abs(mean)
+    return share if math.isfinite(share) else None
 
 
 def _floats(values: Sequence[Number]) -> list[float]:
-    """Return values as floats that can be added up; only their proportions matter.
+    """Return values as floats; large counts as their distances from the first one.
 
-    Large counts become their distances from the first one, since a float may not hold their
-    differences.
+    A float may not hold the differences of large counts.
     """
     base, largest = values[0], max(magnitude(min(values)), max(values))
-    if largest < _EXACT_FLOAT or (isinstance(base, float) and largest < LARGEST_PLAIN):
+    if largest < _EXACT_FLOAT or isinstance(base, float):
         return list(map(float, values))
-    steps = [Fraction(value) - Fraction(base) for value in values]
-    farthest = max(map(abs, steps))
-    return [float(step if farthest < LARGEST_PLAIN else step / farthest) for step in steps]
+    return [float(Fraction(value) - Fraction(base)) for value in values]

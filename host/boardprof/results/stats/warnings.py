@@ -17,10 +17,7 @@ from boardprof.results.report.report import Report
 from boardprof.results.row_origins import GroupKey
 from boardprof.results.stats.groups import GroupSummary, summaries
 from boardprof.results.stats.ranks import FEWEST_SAMPLES, rank_correlation, smallest_p
-from boardprof.results.stats.summary import LARGEST_PLAIN, Number, far_from_the_others, percentile
-
-__all__ = ["Kind", "Warning_", "main_metrics", "modes_of", "warnings"]
-__all__ += ["warnings_by_hint", "warnings_of"]
+from boardprof.results.stats.summary import Number, far_from_the_others, percentile
 
 Kind: TypeAlias = Literal[
     "few", "warm-up", "drift", "bimodal", "apart", "grain", "overhead", "noise", "outliers"
@@ -133,15 +130,9 @@ def main_metrics(groups: Sequence[GroupSummary]) -> list[GroupSummary]:
     chosen = []
     for metrics in by_key.values():
         if not any(group.summary.is_exact for group in metrics.values()):
-            known = [name for name, group in metrics.items() if _has_floats(group)]
-            names = [name for name in (*_MAIN, *known) if name in known]
+            names = [name for name in (*_MAIN, *metrics) if name in metrics]
             chosen += [metrics[name] for name in names[:1]]
     return chosen
-
-
-def _has_floats(group: GroupSummary) -> bool:
-    """Tell whether the samples are in the range in which shapes can be tested."""
-    return max(abs(group.summary.minimum), abs(group.summary.maximum)) < LARGEST_PLAIN
 
 
 _Doubts: TypeAlias = Iterator[tuple[str, str]]
@@ -202,7 +193,7 @@ def _drift(group: GroupSummary) -> _Doubts:
 
 def modes_of(group: GroupSummary) -> tuple[Mode, Mode] | None:
     """Return the two groups of the samples; None if there is one group, or too few samples."""
-    if group.summary.n < _LEAST_FOR_SHAPE or not _has_floats(group):
+    if group.summary.n < _LEAST_FOR_SHAPE:
         return None
     if (modes := two_modes(group.values)) is None:
         return None
