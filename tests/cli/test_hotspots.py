@@ -278,9 +278,9 @@ def test_a_sampled_profile_is_kept_compared_and_marked(slow: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("command", "options", "what"),
     [
-        ("hotspots", ["--samples", "5"], "--samples is about samples."),
-        ("hotspots", ["--seed", "5"], "--seed is about samples."),
-        ("run", ["--sampled"], "--sampled is about where the time is."),
+        ("hotspots", ["--samples", "5"], "--samples needs --sampled."),
+        ("hotspots", ["--seed", "5"], "--seed needs --sampled."),
+        ("run", ["--sampled"], "--sampled needs --hotspots."),
     ],
 )
 def test_options_of_samples_need_samples(
