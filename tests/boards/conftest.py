@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from boardprof.measure.connect import attach, open_line
 from boardprof.measure.firmware import Firmware
 from boardprof.measure.session.board import Board
-from boardprof.measure.session.open_board import attach, open_line
 from boardprof.target.descriptions.board import BoardSpec, board_spec, find_boards
 from boardprof.target.toolchain.simulator import build_simulator
 from boardprof.target.toolchain.tools import missing_text, missing_tools
@@ -100,7 +100,4 @@ def line(spec: BoardSpec, firmware: Firmware) -> Iterator[Transport]:
 @pytest.fixture
 def board(spec: BoardSpec, firmware: Firmware, line: Transport) -> Board:
     """The board with a session of its own for each test; its functions go on where they were."""
-    is_of_this_host = spec.build.arch == "posix"
-    return attach(
-        spec, line, image=firmware.image, is_of_this_host=is_of_this_host, is_started=True
-    )
+    return attach(spec, line, image=firmware.image, is_started=True)

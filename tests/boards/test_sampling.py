@@ -107,6 +107,19 @@ def test_the_shares_of_many_samples_are_the_exact_ones(mixed: Board) -> None:
         assert abs(found.get(place, 0.0) - share) < 4 * deviation + skid, place
 
 
+def test_a_cpp_function_whose_symbol_is_mangled_is_sampled(tmp_path: Path) -> None:
+    source = tmp_path / "spin.cpp"
+    source.write_text(
+        "namespace lab {\n"
+        "int spin(int n) { int volatile i = 0; while (i < n) i = i + 1; return i; }\n"
+        "}\n"
+    )
+    with build(available("linux"), [source], BuildOptions()).open() as board:
+        profile = board.hotspots("lab::spin", 1_000_000, sampled=True, samples=20)
+    assert "lab::spin" in {each.name for each in profile.functions()}
+    assert profile.sum() >= 20
+
+
 @pytest.mark.nightly
 def test_the_shares_on_ibex_are_the_exact_ones() -> None:
     with build(available("ibex-rtl"), [MIXED], BuildOptions()).open() as board:

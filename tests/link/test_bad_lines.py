@@ -17,8 +17,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from boardprof.base.errors import BoardprofError, BoardTimeoutError, LinkError
-from boardprof.measure.connect import connect
-from boardprof.measure.session.open_board import attach
+from boardprof.measure.connect import attach, connect
 from boardprof.target.descriptions.board import board_spec
 from boardprof.wire.link.no_answer import no_welcome
 from boardprof.wire.transport.tcp import connect_socket, connect_tcp, stream_of

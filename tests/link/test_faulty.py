@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.errors import BusyError, LinkError
-from boardprof.measure.session.open_board import attach
+from boardprof.measure.connect import attach
 from boardprof.target.descriptions.board import board_spec
 from boardprof.wire.transport.faults import (
     ALL_FAULTS,

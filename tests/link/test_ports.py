@@ -23,8 +23,7 @@ from serial.tools.list_ports_common import ListPortInfo
 
 from boardprof.base.connection import ControlLines, split_lines, with_lines
 from boardprof.base.errors import BoardError, DeviceResetError, LinkError, UsageError
-from boardprof.measure.connect import connect
-from boardprof.measure.session.open_board import attach
+from boardprof.measure.connect import attach, connect
 from boardprof.target.descriptions.board import board_spec
 from boardprof.wire.transport import serial as serial_ports
 from boardprof.wire.transport.base import DescriptorTransport

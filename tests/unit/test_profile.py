@@ -15,7 +15,7 @@ import pytest
 
 from boardprof.base.errors import DecodeError, ReportFileError, UnknownNameError, UsageError
 from boardprof.base.metrics import Count
-from boardprof.measure.hotspots.emulator_recorder import read_record
+from boardprof.measure.hotspots.hotspot_run import read_record
 from boardprof.results.record_json import form_of
 from boardprof.results.report.profile import Frame, Profile, Symbol
 from boardprof.results.report.report import Report

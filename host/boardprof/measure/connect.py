@@ -1,15 +1,80 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connect to a board by its name."""
+"""Connect to a board: open or start it, say HELLO, ask what it has, and limit its calls."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import itertools
+import math
+import os
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from boardprof.base.connection import Connection
+import msgpack
+
+from boardprof.base.connection import AUTO, Connection, port_url
+from boardprof.base.errors import (
+    BoardError,
+    BoardprofError,
+    BoardTimeoutError,
+    FrameError,
+    UsageError,
+)
+from boardprof.base.processes import commands_behind, port_holders
+from boardprof.base.progress import activity
 from boardprof.measure.session.board import Board
-from boardprof.measure.session.open_board import open_board
-from boardprof.target.descriptions.board import BoardSpec, board_spec, default_board, unnamed_board
+from boardprof.measure.session.board_line import check_startable, open_port, start_board
+from boardprof.target.descriptions.board import (
+    BOARD_FILE,
+    BoardSpec,
+    board_spec,
+    default_board,
+    find_boards,
+    unnamed_board,
+    with_reported_board,
+)
+from boardprof.target.elf.addresses import locate
+from boardprof.target.elf.identity import check_image
+from boardprof.target.toolchain.cache import cache_root
+from boardprof.wire.decode.dictionary import MOST_BYTES, Dictionary, parse_dictionary
+from boardprof.wire.decode.schemas import layouts_for
+from boardprof.wire.link.handshake import make_claim
+from boardprof.wire.link.no_answer import DEFAULT_LIMIT_S
+from boardprof.wire.link.session import Session
+from boardprof.wire.transport.base import Transport
+from boardprof_protocol.codes import BuiltIn
+
+if TYPE_CHECKING:
+    from boardprof.target.build.firmware import BuiltFirmware
+
+DEFAULT_TIMEOUT_S = 30.0
+"""Longest silence within a call, if the board does not guard calls, in seconds.
+
+A measurement sends progress, so it is not silent.
+"""
+
+_GUARD = "bp.guard"
+_GRACE_S = 5.0
+"""Longest delay of a board's report that it has stopped a call, in seconds."""
+
+_WALL_S = 30.0
+"""Longest wall time of a call on an emulated board."""
+
+_HELLO_TIMEOUT_S = 10.0
+_ASK_S = 2.0
+_LONGEST_S = 1e6
+"""Upper limit of timeouts, in seconds; some system calls do not accept longer ones."""
+
+_DEFAULT = Connection()
+
+_SECTIONS = 4
+_WHOLE_S = 60.0
+"""Longest time of all answers together; enough for some hundred functions at 9,600 baud."""
 
 
 def connect(
@@ -95,11 +160,322 @@ def connect_by(
     else:
         spec = board_spec(board) if isinstance(board, str) else board
         spec = spec.at_port() if at_port else spec
-    return open_board(spec, connection, image=image, make_image=agent_alone)
+    return open_board(spec, connection, image=image)
 
 
-def agent_alone(spec: BoardSpec) -> Path:
-    """Build a board's agent without functions; return the image."""
-    from boardprof.target.build.builder import build  # later: it takes time to import
+def open_board(
+    spec: BoardSpec,
+    connection: Connection = _DEFAULT,
+    *,
+    image: str | Path | None = None,
+    built: bytes | None = None,
+) -> Board:
+    """Begin a session with a board at a port, or start an image on it; see `connect`.
 
-    return build(spec).image
+    ``built`` is the image's build id, if it was built from the user's sources.
+    """
+    connection = _with_port(spec, connection)
+    is_started = connection.port is None
+    timeout_s = connection.timeout_s
+    hello_s = _HELLO_TIMEOUT_S if timeout_s is None else timeout_s
+    limits = (("timeout_s", timeout_s), ("wall_timeout_s", connection.wall_timeout_s))
+    for name, given_s in limits:
+        if given_s is not None and not 0 < given_s <= _LONGEST_S:
+            raise UsageError(
+                f"{name}={given_s} is out of range: it must be above 0 and at most "
+                f"{_LONGEST_S:,.0f}."
+            )
+    if is_started:  # loading an image and booting take time, even if calls must be short
+        hello_s = max(hello_s, _HELLO_TIMEOUT_S)
+    transport, image = open_line(spec, connection, image=image, timeout_s=hello_s)
+    board = attach(
+        spec,
+        transport,
+        connection,
+        image=image,
+        built=built,
+        hello_s=hello_s,
+        is_started=is_started,
+    )
+    if is_started:
+        again = replace(connection, takeover=False, clock=None)
+        board.start_again = partial(open_board, connection=again, image=image)
+    return board
+
+
+def open_firmware(firmware: BuiltFirmware, connection: Connection = _DEFAULT) -> Board:
+    """Start a built firmware, or connect to the board that runs it. Raises as `connect`."""
+    board = open_board(
+        firmware.board if connection.port is None else firmware.board.at_port(),
+        connection,
+        image=firmware.image,
+        built=firmware.build_id,
+    )
+    board.flags = firmware.flags
+    board.add_functions(firmware.functions)
+    board.libc, board.compilers = firmware.libc, firmware.compilers
+    board.files = firmware.sources
+    return board
+
+
+def attach(
+    spec: BoardSpec,
+    transport: Transport,
+    connection: Connection = _DEFAULT,
+    *,
+    image: str | Path | None = None,
+    built: bytes | None = None,
+    hello_s: float = _HELLO_TIMEOUT_S,
+    is_started: bool = False,
+) -> Board:
+    """Begin a session over an open transport, which is closed on an error. Raises as `connect`.
+
+    ``hello_s`` is the longest silence until the session has begun. ``is_started``: the board was
+    started here. With a port, an emulator at the other end of the line is looked for.
+    """
+    claim = make_claim(takeover=connection.takeover)
+    session = Session(transport, timeout_s=hello_s, claim=claim, on_console=connection.on_console)
+    try:
+        if image is not None and is_started:  # it may hang before it answers
+            session.locate = cache(partial(locate, Path(image)))
+        try:
+            welcome = session.open()
+        except BoardTimeoutError as error:
+            if is_started:
+                error.hint = (
+                    f"check that launch.command in {spec.folder / BOARD_FILE} starts the machine "
+                    "that the firmware is built for, with its serial port where the firmware "
+                    "expects it"
+                )
+            raise
+        dictionary = fetch_dictionary(session, cache_root() / "dictionaries")
+        spec = with_reported_board(spec, dictionary.board)
+        if dictionary.board != spec.name:
+            why = ", the default without -b" if spec.default else ""
+            raise BoardError(
+                f"The agent at {transport.name} belongs to the board {dictionary.board!r}, "
+                f"not {spec.name!r}{why}.",
+                hint=_other_board(dictionary.board, spec.name, is_started=is_started),
+            )
+        if connection.clock is None:
+            # The board has answered, so its process has its final program. Earlier, the command
+            # line of an emulator that is just being started may be empty.
+            port = connection.port
+            spec = spec.played_by(commands_behind(port) if port is not None else ())
+        else:
+            clock = replace(spec.clock, kind=connection.clock, emulated=False, given=True)
+            spec = replace(spec, clock=clock)
+        guard_calls(session, dictionary, spec, connection.timeout_s, connection.wall_timeout_s)
+        layouts = layouts_for(spec.folder)
+        board = Board(spec, session, welcome, dictionary, layouts, is_started=is_started)
+        if image is not None:
+            board.set_image(
+                Path(image),
+                is_of_this_host=is_started and spec.build.arch == "posix",
+                built=built,
+                on_note=connection.on_note,
+            )
+        return board
+    except BaseException:
+        session.close()
+        raise
+
+
+def guard_calls(
+    session: Session,
+    dictionary: Dictionary,
+    spec: BoardSpec,
+    timeout_s: float | None,
+    wall_timeout_s: float | None = None,
+) -> None:
+    """Set the board's limit for a call, and let the host wait a little longer than that.
+
+    So the board ends a call that hangs, and the host does not have to give up the board. A slow
+    emulator may not reach its own limit before the wall limit; then the host ends the call. If the
+    agent does not guard calls, ``timeout_s`` is the longest silence.
+    """
+    function = next((f for f in dictionary.functions if f.name == _GUARD), None)
+    limit_s: float | None = None
+    if function is None:
+        surely_s = DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s
+    else:
+        limit_s = DEFAULT_LIMIT_S if timeout_s is None else timeout_s
+        surely_s = limit_s * spec.clock.time_scale + _GRACE_S
+        limit_ms = min(max(1, math.ceil(limit_s * 1000)), 0xFFFFFFFF)
+        # This call is not limited by it: it takes as long as the line does.
+        packed = msgpack.packb(limit_ms)
+        session.call(function.id, packed, 1, name=_GUARD, timeout_s=_HELLO_TIMEOUT_S)
+    wall_s = wall_timeout_s
+    if wall_s is None and spec.clock.is_emulated:
+        is_long = timeout_s is not None and timeout_s > DEFAULT_LIMIT_S
+        wall_s = max(surely_s, _WALL_S) if is_long else _WALL_S
+    # A guarded emulator that prints is slower than its time_scale; its own clock decides.
+    is_walls = wall_s is not None and (
+        wall_s <= surely_s or (spec.clock.is_emulated and limit_s is not None)
+    )
+    longest_s = wall_s if wall_s is not None and is_walls else surely_s
+    session.limit(
+        longest_s, limit_s=limit_s, surely_s=surely_s, wall_s=longest_s if is_walls else None
+    )
+
+
+def find_port(spec: BoardSpec, baud: int | None = None) -> str:
+    """Return the serial port of the only board that answers: what ``auto`` stands for.
+
+    With one USB port there is nothing to ask. Ports that other programs have open are left alone,
+    because opening them could reset their boards. The name of ``spec`` is "" for any board.
+    """
+    from boardprof.wire.transport.serial import listed_ports
+
+    ports = [port.device for port in listed_ports() if port.vid is not None]
+    if len(ports) == 1:
+        return ports[0]
+    from concurrent.futures import ThreadPoolExecutor  # later: most ports are named
+
+    free = [port for port in ports if not port_holders(port)]
+    with activity("asking ports", len(free)), ThreadPoolExecutor(max(1, len(free))) as pool:
+        names = dict(zip(free, pool.map(partial(_name_at, spec, baud), free), strict=True))
+    found = [port for port, name in names.items() if name]
+    if len(found) == 1:
+        return found[0]
+    what = spec.name or "board"
+    if found:
+        told = ", ".join(f"{port} ({names[port]})" for port in found)
+        raise UsageError(f"Several ports have a {what}: {told}.", hint="give -p one of them")
+    asked = ", ".join(ports) or "none"
+    raise BoardError(
+        f"No serial port has a {what} whose agent answers. USB ports: {asked}.",
+        hint="plug in the board; `boardprof devices` shows the state of each port",
+    )
+
+
+def _name_at(spec: BoardSpec, baud: int | None, port: str) -> str:
+    """Return the name of the board at a port; "" if it is another one, or nothing answers."""
+    try:
+        with open_board(spec.at_port(), Connection(port, baud, timeout_s=_ASK_S)) as board:
+            return board.spec.name
+    except BoardprofError:
+        return ""
+
+
+def open_line(
+    spec: BoardSpec,
+    connection: Connection = _DEFAULT,
+    *,
+    image: str | Path | None = None,
+    timeout_s: float = _HELLO_TIMEOUT_S,
+) -> tuple[Transport, Path | None]:
+    """Open the line to a board without sending anything; `attach` begins a session over it.
+
+    Also return the image that the board runs, None if not known. Without a port it is started, and
+    built without functions unless it is given. ``timeout_s`` is the longest time to start the
+    board or to connect, and then for the key.
+    """
+    connection = _with_port(spec, connection)
+    if connection.port is None:
+        check_startable(spec, connection)
+        if image is None:
+            from boardprof.target.build.builder import build  # later: it takes time to import
+
+            image = build(spec).image
+    path = None if image is None else Path(image)
+    if path is not None:
+        check_image(path, spec, _all_boards())
+    if connection.port is not None:
+        return open_port(spec.at_port(), connection.port, connection, timeout_s), path
+    assert path is not None
+    return start_board(spec, path, timeout_s, connection.on_note), path
+
+
+def _with_port(spec: BoardSpec, connection: Connection) -> Connection:
+    """Return the connection with its port as a path or URL."""
+    if connection.port is None:
+        return connection
+    port = port_url(connection.port)
+    if port == AUTO:
+        port = find_port(spec, connection.baud)
+    return replace(connection, port=port)
+
+
+def _all_boards() -> Iterator[BoardSpec]:
+    for name in sorted(find_boards()):
+        with contextlib.suppress(BoardprofError):
+            yield board_spec(name)
+
+
+def _other_board(name: str, wanted: str, *, is_started: bool) -> str:
+    """Return what helps if the agent says that it belongs to another board than ``wanted``."""
+    if name in find_boards():
+        return f"give -b {name}" + ("" if is_started else ", or the port of the other board")
+    if is_started:
+        return f"build the firmware with the name of the board it runs on (CMake: BOARD {wanted})"
+    return f"leave out -b: no board {name!r} is known here, and the port is enough"
+
+
+# -- the dictionary ------------------------------------------------------------------------------
+
+
+def fetch_dictionary(session: Session, cache: Path | None) -> Dictionary:
+    """Ask the board, or take the stored dictionary of a board with the same build and hash.
+
+    The board answers entry by entry. The dictionary's hash is the CRC-32 over all answers, so the
+    host keeps them and does not ask again until the hash changes (SPEC.md 5.1).
+    """
+    welcome = session.welcome
+    assert welcome is not None, "the session is open"
+    name = f"{welcome.build_id.hex()}-{welcome.dictionary_hash:08x}.msgpack"
+    kept = None if cache is None else cache / name
+    if kept is not None:
+        with contextlib.suppress(OSError):
+            with kept.open("rb") as file:
+                stored = file.read(MOST_BYTES + 1)  # a longer file is not a dictionary
+            if zlib.crc32(stored) == welcome.dictionary_hash:
+                return parse_dictionary(stored)
+    stored = b"".join(_ask(session))
+    if zlib.crc32(stored) != welcome.dictionary_hash:
+        raise FrameError(
+            f"The dictionary of {session.transport.name} does not match its hash: it is "
+            f"{zlib.crc32(stored):#010x}, WELCOME said {welcome.dictionary_hash:#010x}.",
+            hint="connect again",
+        )
+    if kept is not None:
+        # If the cache cannot be written, the next session only takes longer.
+        with contextlib.suppress(OSError):
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            temporary = kept.with_suffix(f".{os.getpid()}")
+            temporary.write_bytes(stored)
+            temporary.replace(kept)
+    return parse_dictionary(stored)
+
+
+def _ask(session: Session) -> Iterator[bytes]:
+    """Yield the board's answers, up to a limit: a device without an agent may never end."""
+    whole_s = max(_WHOLE_S, session.timeout_s)
+    end_s = time.monotonic() + whole_s
+    size = 0
+
+    def check(*_: object) -> None:
+        if size > MOST_BYTES:
+            raise FrameError(
+                f"The dictionary of {session.transport.name} is too long: more than "
+                f"{MOST_BYTES:,} bytes.",
+                hint="is it a boardprof agent?",
+            )
+        if time.monotonic() > end_s:
+            raise BoardTimeoutError(
+                f"The board at {session.transport.name} did not send its dictionary within "
+                f"{whole_s:g} s: {size:,} bytes arrived.",
+                hint="test the line with boardprof doctor --link, or raise the timeout",
+            )
+
+    for section in range(_SECTIONS):
+        for index in itertools.count():
+            arguments = bytes(msgpack.packb(section)) + bytes(msgpack.packb(index))
+            result = session.call(
+                BuiltIn.DESCRIBE, arguments, 2, name="bp.describe", on_progress=check
+            )
+            size += len(result.body)
+            check()
+            yield result.body
+            if result.value is None:
+                break

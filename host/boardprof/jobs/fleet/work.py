@@ -37,9 +37,9 @@ from boardprof.jobs.fleet.job import Job, JobError
 from boardprof.jobs.fleet.policy import Check
 from boardprof.jobs.run.execution import Listener, results
 from boardprof.jobs.run.plan import Plan, PlanData
+from boardprof.measure.connect import open_firmware
 from boardprof.measure.doctor.check_board import check_board, finding_text, proof_sources
 from boardprof.measure.doctor.known_work import FAILED as PROOF_FAILED
-from boardprof.measure.session.open_board import open_firmware
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.report import Report

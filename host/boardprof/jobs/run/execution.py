@@ -29,9 +29,8 @@ from boardprof.jobs.run.plan import (
     boards_of,
     with_each_setting,
 )
-from boardprof.measure.connect import connect_by
+from boardprof.measure.connect import connect_by, open_firmware
 from boardprof.measure.session.board import Board
-from boardprof.measure.session.open_board import open_firmware
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import Profile

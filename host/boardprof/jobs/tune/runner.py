@@ -41,9 +41,8 @@ from boardprof.jobs.tune.candidate import (
 )
 from boardprof.jobs.tune.images import Batch, ImageFactory, Job
 from boardprof.jobs.tune.measuring import ArgumentValues, Measuring, Settings
-from boardprof.measure.connect import connect_by
+from boardprof.measure.connect import connect_by, open_firmware
 from boardprof.measure.session.board import Board
-from boardprof.measure.session.open_board import open_firmware
 from boardprof.results.history.report_lookup import history_place, user_history
 from boardprof.results.report.measure_result import MeasureError, MeasureResult
 from boardprof.target.build.build_options import BuildOptions

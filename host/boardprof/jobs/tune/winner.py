@@ -19,8 +19,8 @@ from boardprof.jobs.tune.candidate import FLASH, RAM, SHORT_NAMES, STACK
 from boardprof.jobs.tune.measuring import rounds_on
 from boardprof.jobs.tune.runner import AnyRunner, Runner
 from boardprof.jobs.tune.search import Choice, Space
+from boardprof.measure.connect import open_firmware
 from boardprof.measure.sampling.passes import Rounds
-from boardprof.measure.session.open_board import open_firmware
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measure_result import MeasureResult, samples_of
 from boardprof.results.report.report import Report

@@ -13,9 +13,8 @@ from typing import Any
 from boardprof.base.connection import Connection
 from boardprof.base.errors import BoardTimeoutError, FrameError, LinkError
 from boardprof.base.progress import activity
-from boardprof.measure.connect import agent_alone
+from boardprof.measure.connect import attach, open_line
 from boardprof.measure.session.board import Board
-from boardprof.measure.session.open_board import attach, open_line
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.wire.transport.base import Transport
 from boardprof.wire.transport.faults import Faults, FaultyTransport
@@ -268,7 +267,7 @@ def try_link(
     is_started = connection.port is None
     spec = spec if is_started else spec.at_port()
     hello_s = _START_S if is_started else _HELLO_S
-    plain, _ = open_line(spec, connection, timeout_s=hello_s, make_image=agent_alone)
+    plain, _ = open_line(spec, connection, timeout_s=hello_s)
     line = CountingTransport(plain if faults is None else FaultyTransport(plain, faults))
     telling = activity(f"testing {line.name}, seconds", seconds=seconds)
     with attach(spec, line, hello_s=hello_s) as board, telling:

@@ -1,26 +1,221 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record calls on an emulated board that a recorder watches."""
+"""Record calls on an emulated board that a recorder watches.
+
+The plan of a recorder says which calls of an image to record, and which code belongs to the agent.
+Its form and that of a record are described in ``device_runtime_c/recorder/bp_recorder.h``.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from boardprof.base.errors import BoardError, BoardprofError, DecodeError
-from boardprof.measure.hotspots.call_tree import CallTree, profile_of
+from boardprof.base.errors import BoardError, BoardprofError, DecodeError, UsageError
+from boardprof.measure.hotspots.call_tree import (
+    INTERRUPTS,
+    CallEdge,
+    CallPath,
+    CallTree,
+    Cost,
+    profile_of,
+)
 from boardprof.measure.hotspots.callgrind import Callgrind
-from boardprof.measure.hotspots.emulator_recorder import Emulator
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import Profile
 from boardprof.target.arguments.passing import copied_arguments
 from boardprof.target.descriptions.board import BoardSpec, check_recordable
+from boardprof.target.descriptions.launch import SimulatorSpec, filled
 from boardprof.target.elf.addresses import SymbolTable, disassembly, objdump_of, symbol_table
+from boardprof.target.toolchain.simulator import build_simulator
+
+_HALF_WORD = 2
+_FIRST = "boardprof-record 1"
+
+_WINDOW = ("bp_window",)
+_THUNK = "bp_thunk"
+_OUTSIDE = (
+    *("bp_round", "bp_measure_loop", "bp_measure", "bp_guarded", "bp_single", "bp_call_target"),
+    *("bp_call_painted", "bp_call_user", "bp_agent_poll", "bp_handle", "main", "bp_arch_guard"),
+)
+"""Code of the agent that no measured function calls: a fault or a time limit leads there."""
+_VECTOR, _VECTORS, _VECTOR_BYTES, _VECTOR_COUNT = "bp_trap", "bp_vectors", 128, 16
+"""Where traps lead: one place on a RISC-V, a table of code on an AArch64."""
+
+
+def plan_text(table: SymbolTable, functions: Iterable[str], record: Path, image: Path) -> str:
+    """Return the plan to record calls of functions, as far as the image has them."""
+    lines = ["boardprof-plan 1", f"record {record}"]
+    lines += [f"enter {table.entries[name]:x}" for name in functions if name in table.entries]
+    lines += [f"interrupt {address:x}" for address in _traps(table)]
+    lines += _ranges(table)
+    if not any(line.startswith("window ") for line in lines):
+        raise UsageError(
+            f"{image} has no symbols, so there is no way to tell where a call begins.",
+            hint="use the image as the linker wrote it, before strip",
+        )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _traps(table: SymbolTable) -> Iterator[int]:
+    """Yield where traps begin: a load that traps right before a return looks like the return."""
+    if _VECTOR in table.entries:
+        yield table.entries[_VECTOR]
+    code = table.at(table.entries.get(_VECTORS, -1))
+    if code is not None:  # on a Cortex-M, the table has addresses instead of code
+        yield from range(code.low, code.low + _VECTOR_COUNT * _VECTOR_BYTES, _VECTOR_BYTES)
+
+
+def _ranges(table: SymbolTable) -> Iterator[str]:
+    for code in table.functions:
+        span = f"{code.low:x} {code.high:x}"
+        yield f"function {span}"
+        name = code.name.partition(".")[0]  # GCC's clones: name.constprop.0
+        if name in _WINDOW:
+            yield f"window {span}"
+        elif name.startswith(_THUNK):
+            yield f"thunk {span}"
+        elif name in _OUTSIDE:
+            yield f"outside {span}"
+
+
+def read_record(file: Path) -> CallTree:
+    """Read a record."""
+    try:
+        lines = file.read_text(encoding="ascii").splitlines()
+    except (OSError, ValueError) as error:
+        raise DecodeError(f"The recorder has written no record: {error}.") from error
+    if lines[:1] != [_FIRST] or lines[-1:] != ["end"]:
+        raise DecodeError("The recorder's record is not complete, or of another version.")
+    tree = CallTree()
+    for number, line in enumerate(lines[1:-1], 2):
+        try:
+            _take(tree, *line.split(" "))
+        except (ValueError, IndexError) as error:
+            raise DecodeError(f"Line {number} of the record is damaged: {line:.80}") from error
+    _check(tree)
+    return tree
+
+
+def _take(tree: CallTree, kind: str, *words: str) -> None:
+    match kind:
+        case "ran":
+            _add_counts(tree, words, 1)
+        case "not":
+            _add_counts(tree, words, -1)
+        case "call":
+            caller, site, callee, calls, *cost = words
+            edge = CallEdge(int(caller), int(site, 16), int(callee), int(calls), _numbers(cost))
+            tree.calls.append(edge)
+        case "function":
+            tree.totals[int(words[0], 16)] = _numbers(words[1:])
+        case "path":
+            number, parent, entry, calls = words
+            if int(number) != len(tree.paths):
+                raise ValueError(number)
+            tree.paths.append(CallPath(int(parent), int(entry, 16), int(calls)))
+        case "columns":
+            tree.columns = words
+        case "state":
+            tree.state = " ".join(words)
+        case "total":
+            tree.total = _numbers(words)
+        case _:
+            raise ValueError(kind)
+
+
+def _numbers(words: Sequence[str]) -> Cost:
+    return tuple(map(int, words))
+
+
+def _add_counts(tree: CallTree, words: Sequence[str], sign: int) -> None:
+    path, times, first, lengths, *cost = words
+    address = int(first, 16)
+    for length in lengths:
+        count = tree.counts.get((int(path), address))
+        if count is None:
+            count = tree.counts[int(path), address] = [0] * len(tree.columns)
+        count[0] += sign * int(times)
+        for column, amount in enumerate(cost, 1):  # such rows have one instruction
+            count[column] += int(amount)
+        address += _HALF_WORD * int(length, 16)
+
+
+def _check(tree: CallTree) -> None:
+    """See that the instructions of the call add up to its total."""
+    outside = {INTERRUPTS}
+    for number, each in enumerate(tree.paths):  # parents come first
+        if each.parent in outside:
+            outside.add(number)
+    sums = [0] * len(tree.columns)
+    for (path, _), count in tree.counts.items():
+        if path not in outside:
+            sums = [a + b for a, b in zip(sums, count, strict=True)]
+    if tuple(sums) != tree.total:
+        raise DecodeError(
+            f"The record contradicts itself: its instructions add up to {sums}, its total is "
+            f"{list(tree.total)}."
+        )
+
+
+_PLUGIN = SimulatorSpec(
+    sources=("{runtime}/recorder/*.[ch]",),
+    command=(
+        *("gcc", "-std=c11", "-O2", "-flto", "-shared", "-fPIC"),
+        *("{runtime}/recorder/bp_qemu.c", "{runtime}/recorder/bp_recorder.c"),
+        *("-o", "{output}"),
+    ),
+    program="gcc",
+    package="gcc",
+)
+"""How the recorder for QEMU is built."""
+
+
+class Emulator:
+    """The recorder of an emulator; see ``device_runtime_c/recorder``."""
+
+    def __init__(
+        self, folder: Path, image: Path, table: SymbolTable, functions: Iterable[str]
+    ) -> None:
+        """Write the plan."""
+        self._table = table
+        self._record = folder / "record"
+        self._plan = folder / "plan"
+        self._plan.write_text(plan_text(table, functions, self._record, image), "utf-8")
+
+    def watched(self, spec: BoardSpec) -> BoardSpec:
+        """Return the board with the options of its emulator that record."""
+        values = {"plan": _in_options(self._plan), "image": "{image}", "port": "{port}"}
+        options = spec.launch.record
+        if any("{recorder}" in option for option in options):
+            what = "the recorder for QEMU"
+            recorder = build_simulator(spec, _PLUGIN, what=what)
+            values["recorder"] = _in_options(recorder)
+        command = (*spec.launch.command, *filled(options, values))
+        return replace(spec, launch=replace(spec.launch, command=command))
+
+    def arm(self) -> None:
+        """Remove the record of the call before."""
+        self._record.unlink(missing_ok=True)
+
+    def record(self, function: str) -> tuple[CallTree, SymbolTable] | None:
+        """Return the record, if it is there."""
+        del function  # the last call was of it
+        return (read_record(self._record), self._table) if self._record.exists() else None
+
+
+def _in_options(path: Path) -> str:
+    return os.fspath(path).replace(",", ",,")
+
+
+# -- runs -----------------------------------------------------------------------------------------
+
 
 _REFUSED = "Could not load plugin"
 """What QEMU says if it has no plugins, or an interface that the recorder does not know."""

@@ -3,7 +3,7 @@
 
 ::
 
-    from boardprof.measure.session.open_board import attach
+    from boardprof.measure.connect import attach
     from boardprof.wire.transport.faults import Faults, FaultyTransport, FlipBit, Planned, Way
 
     line = FaultyTransport(connect_tcp("socket://127.0.0.1:4321", 10), Faults(seed=7, frames=0.01))
