@@ -101,7 +101,7 @@ _VERSION_TEXT: Final = (
 
 
 def read_record(value: object) -> Record:
-    """Read a record from parsed JSON.
+    """Read a record from parsed JSON, which is used up: its samples become the record's.
 
     Raises:
         ReportFileError: a value has the wrong type, or the version is another; it names the place.
