@@ -101,7 +101,7 @@ _VERSION_TEXT: Final = (
 
 
 def read_record(value: object) -> Record:
-    """Read a record from parsed JSON.
+    """Read a record from parsed JSON, which is used up: its samples become the record's.
 
     Raises:
         ReportFileError: a value has the wrong type, or the version is another; it names the place.
@@ -545,18 +545,24 @@ def _attribute_texts(kind: type[Any]) -> dict[str, str]:
 # -- samples --------------------------------------------------------------------------------------
 
 
-def _quick_samples(values: Sequence[Any]) -> list[SampleRecord]:
-    """Return samples that are written as usual; raise any error if one is not."""
+def _quick_samples(values: list[Any]) -> list[SampleRecord]:
+    """Turn samples that are written as usual into records; raise any error if one is not.
+
+    They are checked first and then replaced one by one, so that not all are in memory twice.
+    """
     raws = [each["raw"] for each in values]
     texts = [each["blobs"] for each in values]
-    blobs = [*map(bytes.fromhex, texts)]
+    size = sum(map(len, map(bytes.fromhex, texts)))
     has_usual = {*map(len, values)} <= {2} and {*map(type, raws)} <= {dict}
     counts = chain.from_iterable(map(dict.values, raws))
     if not has_usual or not {*map(type, counts)} <= {int}:
         raise ValueError
-    if sum(map(len, texts)) != 2 * sum(map(len, blobs)):  # fromhex ignores blanks
+    if sum(map(len, texts)) != 2 * size:  # fromhex ignores blanks
         raise ValueError
-    return [*map(SampleRecord, raws, blobs)]
+    del raws, texts
+    for number, each in enumerate(values):
+        values[number] = SampleRecord(each["raw"], bytes.fromhex(each["blobs"]))
+    return values
 
 
 def _sample_texts(samples: Sequence[SampleRecord], form: Form) -> Iterator[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One Report of several that were measured separately, such as those of a batch's jobs."""
+"""Reports joined, such as those of a batch's jobs, and the part of a Report about some calls."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ _FLAGS = "Flags"
 _KEYS = ("Name", "Hash", "Argument Shapes", "Device", LABEL, _FLAGS)
 _SAME_DEVICE = ("clock_kind", "emulated", "cflags", "collectors")
 """What must be the same for a device, because its rows and blobs are read by it."""
+
+_CALL = ("Name", "Argument Shapes")
 
 _OF_ONE_CALL = (" returned", " clock by the host's")
 """Lines of the configuration that say nothing without their function; the raw data has them."""
@@ -203,3 +205,26 @@ def _result(measurement: MeasurementRecord) -> tuple[str, str, str, str, str, st
     each, result = measurement, measurement.result
     text = str(result or "")
     return each.name, each.arguments, each.label, each.device, each.flags or "", text
+
+
+# -- a part of a Report -------------------------------------------------------------------------
+
+
+def part_of_calls(report: Report, measured: Report) -> Report | None:
+    """Return the rows of the functions and arguments in ``measured``; None if there are none.
+
+    They are of the same boards if there are such rows, else of all boards.
+    """
+    wanted = {tuple(row.get(name, "") for name in _CALL) for row in measured.calls}
+    rows = [row for row in report.calls if tuple(row.get(name, "") for name in _CALL) in wanted]
+    if not rows:
+        return None
+    devices = {row.get("Device") for row in measured.calls}
+    kept = [
+        each
+        for each in (report.record or NO_RECORD).measurements
+        if (each.name, each.arguments) in wanted
+    ]
+    record = report.record and replace(report.record, measurements=tuple(kept))
+    own = [row for row in rows if row.get("Device") in devices] or rows
+    return Report(own, report.device_metrics, report.configuration, record=record)

@@ -119,7 +119,7 @@ class Against:
         """Return the part of the other Report that a run of one named function is compared with."""
         from boardprof.jobs.run.plan import ALL
         from boardprof.jobs.run.target import split_target
-        from boardprof.results.comparison.part import part_of_calls
+        from boardprof.results.report.join import part_of_calls
 
         assert self._before is not None
         if split_target(self.target)[1] == ALL:
