@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -35,18 +35,10 @@ MODULES = {
 def imports(module: str) -> frozenset[str]:
     """Return the modules that one names in its imports, wherever they stand in it.
 
-    What stands under ``if TYPE_CHECKING`` never runs; it is left out.
+    Those in a function count, and those for types, which never run.
     """
     tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
-    return frozenset(name for node in running(tree) for name in imported(module, node))
-
-
-def running(node: ast.AST) -> Iterator[ast.AST]:
-    yield node
-    for child in ast.iter_child_nodes(node):
-        is_typing = isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
-        if not is_typing:
-            yield from running(child)
+    return frozenset(name for node in ast.walk(tree) for name in imported(module, node))
 
 
 def imported(module: str, node: ast.AST) -> list[str]:

@@ -76,11 +76,15 @@ def _prepare(_app: Any, page: str, source: list[str]) -> None:
 
 _PUBLIC = ["boardprof", "errors", "fleet", "flops", "itt", "metrics", "profiling", "tune"]
 _GIVEN = """
-    Memory Firmware Block Dtypes Window Stream ClockFit Calls Column GroupKey GroupSummary
-    LeftOut Summary Warning_ Change Comparison Difference Unjudged Rule Usual EventList
-    EventAverages FunctionEvent MemoryChange FunctionEventAvg Profiler Measured
+    memory:Memory firmware:Firmware passing:Block dtypes:Dtypes window:Window channels:Stream
+    clock:ClockFit calls:Calls columns:Column row_origins:GroupKey groups:GroupSummary groups:LeftOut
+    summary:Summary warnings:Warning_ change_points:Change comparison:Comparison
+    comparison:Difference comparison:Unjudged rule:Rule rule:Usual results:EventList
+    results:EventAverages events:FunctionEvent board_activity:MemoryChange
+    events:FunctionEventAvg profiler:Profiler profiler:Measured record:Record
+    record:MeasurementRecord record:Device
 """.split()  # noqa: SIM905
-"""Classes whose objects the public names give."""
+"""Classes whose objects the public names give, each behind its module's last name."""
 
 
 def _python() -> Iterator[str]:
@@ -91,8 +95,9 @@ def _python() -> Iterator[str]:
     yield "\n\n## Objects that these give\n"
     files = sorted((_ROOT / "host").rglob("*.py"))
     texts = {path: path.read_text(encoding="utf-8") for path in files}
-    for name in _GIVEN:
-        path = next(p for p, text in texts.items() if re.search(rf"^class {name}\b", text, re.M))
+    for stem, name in (each.split(":") for each in _GIVEN):
+        has = re.compile(rf"^class {name}\b", re.MULTILINE)
+        (path,) = [p for p, text in texts.items() if p.stem == stem and has.search(text)]
         module = ".".join(path.relative_to(_ROOT / "host").with_suffix("").parts)
         yield f"\n```{{eval-rst}}\n.. autoclass:: {module}.{name}\n"
         yield "   :members:\n   :no-index:\n```\n"
