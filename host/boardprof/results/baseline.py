@@ -105,11 +105,7 @@ def is_baseline(text: str) -> bool:
 
 
 def baseline_content(text: str) -> dict[str, Any]:
-    """Parse a baseline file.
-
-    Raises:
-        ReportFileError: it is not JSON, or of a version that this package cannot read.
-    """
+    """Parse a baseline file; raise a ReportFileError if this package cannot read its version."""
     try:
         content = _need(json.loads(text), dict, "the file")
     except (ValueError, RecursionError) as error:
@@ -124,11 +120,7 @@ def baseline_content(text: str) -> dict[str, Any]:
 
 
 def report_of_baseline(content: Mapping[str, Any]) -> Report:
-    """Return the Report that a baseline represents: its rows, and what comparing needs.
-
-    Raises:
-        ReportFileError: a value has the wrong type; the message gives its place.
-    """
+    """Return the Report that a baseline represents: its rows, and what comparing needs."""
     boards = _need(content.get("boards"), dict, "boards")
     rows: list[Row] = []
     measurements = []

@@ -34,23 +34,14 @@ _UNCHANGED: Final = ("same", "noise", "within overhead")
 
 @dataclass(frozen=True)
 class BaselineUpdate:
-    """A baseline file to be written, and what happened to the rows of the earlier one.
+    """A baseline file to be written, and what happened to the rows of the earlier one."""
 
-    Attributes:
-        text: of the file.
-        added: number of rows that are new.
-        replaced: rows that were measured again and have changed.
-        unchanged: rows that were measured again and keep their old samples.
-        kept: rows that were not measured again.
-        removed: rows that are gone.
-    """
-
-    text: str
-    added: int
-    replaced: int = 0
-    unchanged: int = 0
-    kept: int = 0
-    removed: int = 0
+    text: str  # of the file
+    added: int  # number of rows that are new
+    replaced: int = 0  # rows that were measured again and have changed
+    unchanged: int = 0  # rows that were measured again and keep their old samples
+    kept: int = 0  # rows that were not measured again
+    removed: int = 0  # rows that are gone
 
     def __str__(self) -> str:
         """Return the numbers, such as ``1 row added, 2 kept``."""
@@ -64,19 +55,9 @@ class BaselineUpdate:
 def updated_baseline(
     report: Report, earlier: Mapping[str, Any] | None, keeps: Callable[[str], bool]
 ) -> BaselineUpdate:
-    """Return a baseline file that replaces an earlier one.
+    """Return a file that replaces the earlier one; ``keeps`` decides by labels of old measurements.
 
     An unchanged measurement keeps its old samples: noise is not a change.
-
-    Args:
-        report: what was measured.
-        earlier: content of the earlier file; None if absent.
-        keeps: whether to keep an old measurement that was not repeated, by its label.
-
-    Raises:
-        ReportFileError: the earlier file is damaged.
-        ComparisonError: a kept measurement was made with other settings of its board.
-        UsageError: a repeated measurement lacks a metric that the earlier one has.
     """
     content = baseline_of(report)
     after = {identity_of(each): each for each in content["measurements"]}
@@ -112,13 +93,7 @@ def updated_baseline(
 def _join_boards(
     content: dict[str, Any], earlier: Mapping[str, Any], kept: Sequence[Entry]
 ) -> None:
-    """Add to ``content`` what the kept measurements need of their boards.
-
-    A file says once for all rows of a board how they were measured.
-
-    Raises:
-        ComparisonError: they were measured in another way than the new ones.
-    """
+    """Add to ``content`` what the kept measurements need: a file describes each board once."""
     boards, new = content["boards"], content["measurements"]
     for board in sorted({str(each.get("board", "")) for each in kept} & earlier.keys()):
         if board not in boards:

@@ -40,11 +40,7 @@ _CUT_TOKEN: Final = r"-|\.|[eE][-+]?|nu?l?|tr?u?|fa?l?s?"
 
 
 class JsonReader:
-    """Reads one JSON text from its beginning to its end.
-
-    All methods raise ``json.JSONDecodeError`` if the text is not JSON; `syntax_error` converts it
-    to a ReportFileError.
-    """
+    """Reads one JSON text; other text raises ``json.JSONDecodeError``, see `syntax_error`."""
 
     def __init__(self, text: str) -> None:
         """Begin at the first character after a byte order mark."""
@@ -67,11 +63,7 @@ class JsonReader:
         return self._text[self._pos : self._pos + 1]
 
     def value(self, *place: str | int) -> Any:
-        """Take a whole value, which has this ``place`` in the Report.
-
-        Raises:
-            ReportFileError: a number in it is not JSON or too large, or a key is repeated.
-        """
+        """Take a whole value, which has this ``place`` in the Report."""
         self.next()
         value, self._pos = self._decoded()
         if self._faults:
@@ -100,11 +92,7 @@ class JsonReader:
         return self._decoded()
 
     def members(self) -> Iterator[str]:
-        """Take an object: yield each key; its value must be taken before the next one.
-
-        Raises:
-            ReportFileError: a key is repeated.
-        """
+        """Take an object: yield each key; its value must be taken before the next one."""
         seen: set[str] = set()
         for _ in self._between_commas("}"):
             if self.next() != '"':
@@ -123,12 +111,10 @@ class JsonReader:
         return self._between_commas("]")
 
     def elements_like(self, pattern: re.Pattern[str]) -> list[tuple[str, ...]]:
-        """Take elements of an array, each with the comma before it, as long as a pattern matches.
+        """Take elements of an array, each with its comma, as long as a pattern matches.
 
-        The pattern must match only text that `value` accepts.
-
-        Returns:
-            The groups of each match; at most a thousand at a time, to save memory.
+        The pattern must match only text that `value` accepts. Returns the groups of at most a
+        thousand matches at a time, to save memory.
         """
         found: list[tuple[str, ...]] = []
         text, match = self._text, pattern.match

@@ -62,10 +62,7 @@ _KEYS: Final[Mapping[type, str]] = {
         "calls frames instructions counts sources newer? sampled?"
     ),
 }
-"""The keys of a type in their order, if they are not all of its attributes.
-
-``?``: the key is absent if the attribute has its default.
-"""
+"""The keys of a type, if not all of its attributes; ``?``: absent if it has its default."""
 
 _BLANKS: Final[Mapping[type, dict[str, Any]]] = {CollectorInfo: {"index": -1}}
 """What a missing value is, if it is not the usual one of its type: an index of 0 is valid."""
@@ -101,11 +98,7 @@ _VERSION_TEXT: Final = (
 
 
 def read_record(value: object) -> Record:
-    """Read a record from parsed JSON, which is used up: its samples become the record's.
-
-    Raises:
-        ReportFileError: a value has the wrong type, or the version is another; it names the place.
-    """
+    """Read a record from parsed JSON, which is used up: its samples become the record's."""
     found = _object(value, ())
     if "schema_version" not in found:
         raise _refusal("the schema version is missing", ("schema_version",))
@@ -148,13 +141,9 @@ def record_definitions() -> dict[str, Any]:
 
 
 class Form:
-    """What a type looks like in JSON; this one takes anything.
+    """What a type looks like in JSON; this one takes anything."""
 
-    Attributes:
-        blank: what a missing value is, if its attribute has no default.
-    """
-
-    blank: Any = None
+    blank: Any = None  # a missing value, if its attribute has no default
 
     def read(self, value: Any, place: Place) -> Any:
         """Return what parsed JSON at a place means, or raise ReportFileError."""
@@ -359,21 +348,13 @@ class _Metric(Form):
 
 @dataclass(frozen=True)
 class _Key:
-    """A key of an object, and the attribute of the same name.
-
-    Attributes:
-        name: of both.
-        form: of the value.
-        default: of the attribute.
-        is_written: even if the value is the default.
-        is_inline: the keys of the value are among the object's own.
-    """
+    """A key of an object, and the attribute of the same name."""
 
     name: str
     form: Form
     default: Any
-    is_written: bool
-    is_inline: bool
+    is_written: bool  # even if the value is the default
+    is_inline: bool  # the keys of the value are among the object's own
 
 
 class _Object(ObjectForm):
@@ -546,10 +527,7 @@ def _attribute_texts(kind: type[Any]) -> dict[str, str]:
 
 
 def _quick_samples(values: list[Any]) -> list[SampleRecord]:
-    """Turn samples that are written as usual into records; raise any error if one is not.
-
-    They are checked first and then replaced one by one, so that not all are in memory twice.
-    """
+    """Turn samples that are written as usual into records, one by one; else raise any error."""
     raws = [each["raw"] for each in values]
     texts = [each["blobs"] for each in values]
     size = sum(map(len, map(bytes.fromhex, texts)))

@@ -45,16 +45,9 @@ def decode_again(
 ) -> Report:
     """Return the Report that the stored blobs give now.
 
-    Args:
-        report: of a measurement on a board, which has blobs.
-        schemas: layouts that replace those with the same schema id. They may give fields other
-            names and meanings if they are as large as the blobs.
-        folders: with the descriptions of boards, by name: a board may have layouts of its own.
-
-    Raises:
-        UsageError: the Report has no blobs, or no collector of it has the id of a schema.
-        LayoutMismatchError: this boardprof has another layout for the blobs of a collector.
-        DecodeError: a blob does not fit its layout, or the other data is not from a Report.
+    ``schemas`` replace layouts with the same schema id. They may give fields other names and
+    meanings if they are as large as the blobs. ``folders`` have the descriptions of boards, by
+    name: a board may have layouts of its own.
     """
     record = report.record
     if record is None or not record.measurements:
@@ -227,13 +220,7 @@ def _configuration(before: Row, decoded: Sequence[_Decoded], changed: set[str]) 
 
 
 def load_schemas(file: str) -> tuple[Layout, ...]:
-    """Load the layouts of a Python file: ``LAYOUT`` (one) or ``LAYOUTS`` (several).
-
-    The file is executed.
-
-    Raises:
-        UsageError: it cannot be read or executed, or defines neither name.
-    """
+    """Execute a Python file and return its ``LAYOUT`` (one) or ``LAYOUTS`` (several)."""
     path = Path(file)
     if not path.is_file():
         raise UsageError(f"{file} cannot be read: the file does not exist.")
@@ -260,11 +247,7 @@ def load_schemas(file: str) -> tuple[Layout, ...]:
 
 
 def _check_ids(schemas: Sequence[Layout], devices: Iterable[Device]) -> None:
-    """Check that each schema replaces one of a collector in the Report.
-
-    Raises:
-        UsageError: one does not.
-    """
+    """Check that each schema replaces one of a collector in the Report."""
     used = {info.schema_id: info.name for device in devices for info in device.collectors}
     for schema in schemas:
         if schema.schema_id not in used:
@@ -278,12 +261,7 @@ def _check_ids(schemas: Sequence[Layout], devices: Iterable[Device]) -> None:
 def _checked_layouts(
     device: Device, known: Mapping[int, Layout], schemas: Sequence[Layout]
 ) -> dict[int, Layout]:
-    """Return the layouts of a device's collectors; only a schema that was given may differ.
-
-    Raises:
-        LayoutMismatchError: any other layout differs from the Report's, or is not known.
-        UsageError: the schema is for a collector whose slots are programmed.
-    """
+    """Return the layouts of a device's collectors; only a schema that was given may differ."""
     given = {schema.schema_id: schema for schema in schemas}
     chosen = {**known, **given}
     for info in device.collectors:

@@ -87,16 +87,7 @@ _FIRST_OF_A_PROFILE: Final = "function"
 
 
 def render_json(report: Contents, *, compat: Compat = None) -> str:
-    """Return the whole Report as one line of JSON.
-
-    Args:
-        report: with any metrics.
-        compat: "tvm" leaves the record out; see `tvm_json`.
-
-    Raises:
-        UnknownNameError: there is no such compat mode.
-        UsageError: a count has more digits than readers accept.
-    """
+    """Return the whole Report as one line of JSON; "tvm" leaves the record out, see `tvm_json`."""
     if compat not in (None, "tvm"):
         raise UnknownNameError("compat mode", compat, ["tvm"])
     if compat is None:
@@ -106,11 +97,7 @@ def render_json(report: Contents, *, compat: Compat = None) -> str:
 
 
 def json_pieces(report: Contents) -> Iterator[str]:
-    """Yield the text of `render_json` in pieces, for those who need not have it at once.
-
-    Raises:
-        UsageError: a count has more digits than readers accept.
-    """
+    """Yield the text of `render_json` in pieces, for those who need not have it at once."""
     with _told_digits():
         yield '{"calls":['
         separator = ""
@@ -143,16 +130,10 @@ def _told_digits() -> Iterator[None]:
 
 
 def parse_json(text: str | bytes) -> Parsed:
-    """Read a Report from JSON.
+    """Read a Report from JSON, as text or as bytes in UTF-8.
 
     It also reads TVM's output (17 decimals; bare infinities and NaN) and the form in TVM's
     documentation (plain strings, no configuration).
-
-    Args:
-        text: JSON, as bytes in UTF-8.
-
-    Raises:
-        ReportFileError: the text is not a Report; ``where`` is the place in it.
     """
     if not isinstance(text, str | bytes | bytearray):
         raise ReportFileError(f"a Report is read from JSON as text or bytes, not {text!r:.60}")
@@ -348,17 +329,11 @@ class RowPatterns:
 
 @dataclass(frozen=True)
 class _RowPattern:
-    """One kind of row.
-
-    Attributes:
-        names: of the columns.
-        kinds: of the columns.
-        pattern: matches a row and the comma before it, with a group for each column.
-    """
+    """One kind of row."""
 
     names: tuple[str, ...]
     kinds: tuple[Kind, ...]
-    pattern: re.Pattern[str]
+    pattern: re.Pattern[str]  # matches a row and the comma before it, with a group for each column
 
     @classmethod
     def of(cls, columns: tuple[tuple[str, Kind], ...]) -> _RowPattern:

@@ -52,15 +52,10 @@ def titled(name: str, label: str) -> str:
 
 @dataclass(frozen=True)
 class Overhead:
-    """The measurement overhead, from windows around the empty function.
+    """The measurement overhead, from windows around the empty function."""
 
-    Attributes:
-        taken: their median, which is subtracted.
-        doubt: how far off that may be; 0 if all are equal.
-    """
-
-    taken: Fraction = Fraction(0)
-    doubt: Fraction = Fraction(0)
+    taken: Fraction = Fraction(0)  # their median, which is subtracted
+    doubt: Fraction = Fraction(0)  # how far off that may be; 0 if all are equal
 
     def __mul__(self, factor: Fraction) -> Overhead:
         """Return it in another unit."""
@@ -72,54 +67,35 @@ NOTHING: Final = Overhead()
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the rows of a group come from.
+    """Where the rows of a group come from."""
 
-    Attributes:
-        board: the board's name, also for rows of a part of it; "" if not known.
-        is_emulated: it is an emulator or a simulator; None if not known.
-        clock_kind: ``measured``, ``declared`` or ``simulated``; "" if not known.
-        rates: rate of each counter that is a clock, in Hz.
-        cold: value of the first call, before the warm-up, by column.
-        overheads: what the windows around the empty function counted, by counter.
-        course: how often the board ran functions before each sample. If two runs have the same
-            course, their n-th samples are of the same calls. () if the Report does not say.
-        counters: names of the counters that the board reads, and of metrics computed from those
-            that are not clocks.
-        measurement: the first measurement of the rows.
-        inputs: CRC-32 of what each measurement found in its arrays, joined by +; "" if one
-            is not known.
-    """
-
-    board: str = ""
-    is_emulated: bool | None = None
-    clock_kind: str = ""
-    rates: Mapping[str, int] = field(default_factory=dict)
-    cold: Mapping[str, int | float] = field(default_factory=dict)
-    overheads: Mapping[str, Overhead] = field(default_factory=dict)
+    board: str = ""  # also for rows of a part of it; "" if not known
+    is_emulated: bool | None = None  # it is an emulator or a simulator; None if not known
+    clock_kind: str = ""  # ``measured``, ``declared`` or ``simulated``; "" if not known
+    rates: Mapping[str, int] = field(default_factory=dict)  # of each counter that is a clock, in Hz
+    cold: Mapping[str, int | float] = field(default_factory=dict)  # of the first call, by column
+    overheads: Mapping[str, Overhead] = field(default_factory=dict)  # by counter
+    # calls before each sample; if the same in two runs, n-th samples are of the same calls
     course: tuple[int, ...] = ()
+    # names of the board's counters, and of metrics computed from those that are not clocks
     counters: frozenset[str] = frozenset()
+    # the first one of the rows
     measurement: MeasurementRecord = field(default_factory=MeasurementRecord)
-    inputs: str = ""
+    inputs: str = ""  # CRC-32 of what each found in its arrays, joined by +; "" if one is not known
 
     def is_counted(self, column: str) -> bool:
         """Tell whether a column was counted on the board alone, not on the host."""
         return self.clock(column) in self.counters
 
     def grain(self, column: str) -> Fraction:
-        """Return one step of a column's clock, in the column's unit; 0 if it is not a clock.
-
-        The CPU's own cycles have no grain: one cycle is the smallest possible difference.
-        """
+        """Return one step of a column's clock in its unit; 0 for cycles and what is not a clock."""
         clock = self.clock(column)
         if clock != column:
             return self._step_us(clock)
         return Fraction(clock in self.rates and clock != _CPU_CLOCK)
 
     def overhead(self, column: str) -> Overhead:
-        """Return the measurement overhead of a window in a column of time; zero for other columns.
-
-        It is also zero on an emulator, and if the Report does not say.
-        """
+        """Return the overhead of a window in a column of time; zero for others and on emulators."""
         clock = self.clock(column)
         if self.is_emulated or clock not in {*self.rates, _CPU_CLOCK}:
             return NOTHING
@@ -289,10 +265,7 @@ def profiles_of(report: Report) -> Iterator[ProfiledRow]:
 
 
 def places_of(report: Report) -> dict[str, SourcePlace]:
-    """Return where the functions of a Report are defined, by name.
-
-    Functions of the same name in several places are left out.
-    """
+    """Return where the functions of a Report are defined, by name, unless in several places."""
     found: dict[str, set[SourcePlace]] = {}
     for key, each in keyed_measurements(report):
         if each.source is not None:

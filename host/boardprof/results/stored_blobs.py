@@ -29,11 +29,7 @@ def unreadable(what: str, path: str) -> DecodeError:
 
 
 def check_collectors(device: Device) -> None:
-    """Check that a device has collectors, each with an index of its own.
-
-    Raises:
-        DecodeError: it does not.
-    """
+    """Check that a device has collectors, each with an index of its own."""
     at = f"boardprof.devices.{device.name}.collectors"
     if not device.collectors:
         raise unreadable("the collectors are missing", at)
@@ -47,12 +43,7 @@ def check_collectors(device: Device) -> None:
 
 @dataclass(frozen=True)
 class DeviceBlobs:
-    """How a device's blobs are read.
-
-    Attributes:
-        device: as the record has it.
-        layouts: of its collectors, by schema id.
-    """
+    """How a device's blobs are read, with layouts by schema id."""
 
     device: Device
     layouts: Mapping[int, Layout]
@@ -82,16 +73,7 @@ class DeviceBlobs:
         return {c.index: _paired(c, self.layouts[c.schema_id]) for c in self.device.collectors}
 
     def measurement(self, stored: MeasurementRecord, at: str) -> Measurement:
-        """Return the measurement that the blobs give.
-
-        Args:
-            stored: on this device.
-            at: its path in the Report.
-
-        Raises:
-            DecodeError: a blob does not fit its layout, or its source is unknown.
-            UsageError: a layout does not fit the Report's blobs.
-        """
+        """Return the measurement that the blobs give; ``at`` is its path in the Report."""
         places = (at, *(f"{at}.further_passes[{n}]" for n in range(len(stored.passes) - 1)))
         runs = [self._pass(each, place) for each, place in zip(stored.passes, places, strict=True)]
         windows = tuple(run.windows(each) for run, each in zip(runs, stored.passes, strict=True))
@@ -155,19 +137,12 @@ class DeviceBlobs:
 
 @dataclass(frozen=True)
 class _PassBlobs:
-    """How the blobs of one pass are read.
+    """How the blobs of one pass are read."""
 
-    Attributes:
-        collectors: those that ran, with their counters' names of now.
-        layouts: of their blobs, by schema id, with these names.
-        names: the counters' names in the Report -> those of now.
-        events: what slots counted that were programmed.
-    """
-
-    collectors: Sequence[CollectorInfo]
-    layouts: Mapping[int, Layout]
-    names: Mapping[str, str]
-    events: frozenset[str]
+    collectors: Sequence[CollectorInfo]  # those that ran, with their counters' names of now
+    layouts: Mapping[int, Layout]  # by schema id, with these names
+    names: Mapping[str, str]  # the counters' names in the Report -> those of now
+    events: frozenset[str]  # what slots counted that were programmed
 
     @property
     def parts(self) -> dict[str, str]:
@@ -195,10 +170,7 @@ class _PassBlobs:
         )
 
     def cold(self, stored: ColdRecord) -> Cold:
-        """Return the very first call.
-
-        The calibration has no blobs, so it is only valid for counters whose reading is the same.
-        """
+        """Return the first call, with the calibration of counters whose reading is the same."""
         sample = self._sample(stored.sample)
         read = {name: reading.value for name, reading in sample.readings.items()}
         same = {
@@ -234,13 +206,7 @@ class _PassBlobs:
 
 
 def _paired(collector: CollectorInfo, layout: Layout) -> list[tuple[CounterInfo, Counter]]:
-    """Return pairs of the board's and the layout's description of each counter.
-
-    Match by name. If both lists are equally long, match a renamed counter by position.
-
-    Raises:
-        UsageError: a counter of the layout cannot be assigned.
-    """
+    """Pair the board's and the layout's description of each counter, by name, else by position."""
     by_name = {info.name.removeprefix(f"{collector.name}."): info for info in collector.counters}
     if len(layout.counters) == len(collector.counters):
         pairs = zip(layout.counters, collector.counters, strict=True)

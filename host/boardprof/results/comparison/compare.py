@@ -270,17 +270,7 @@ def _reasons(
 def _difference_of_work(
     before: Profile, after: Profile, rows: Iterable[Difference]
 ) -> tuple[Difference, ProfileDifference] | None:
-    """Explain a metric that the profiles do not have by one that they do, such as instructions.
-
-    Args:
-        before: the older profile, exact.
-        after: the newer one.
-        rows: of the call that changed, one for each metric.
-
-    Returns:
-        The row that is explained, and the changes of functions and lines. None if no row has a
-        metric that grows with work, or the profiles' own metric did not change the same way.
-    """
+    """Explain a metric that exact profiles lack by one they have, such as instructions, or None."""
     row = _proportional(rows)
     if row is None or not row.change or after.metric not in before.columns:
         return None
@@ -386,17 +376,7 @@ def _names(rows: Iterable[Difference], *, with_device: bool = False) -> str:
 def _sampled_difference(
     before: Profile, after: Profile, rows: Iterable[Difference]
 ) -> tuple[Difference, ProfileDifference] | None:
-    """Estimate in which functions and lines a call's cost changed.
-
-    Args:
-        before: the older profile, sampled.
-        after: the newer one, sampled.
-        rows: of the call that changed, one for each metric.
-
-    Returns:
-        The row that is explained, and the changes of functions and lines that are larger than
-        their uncertainty. None if no row has a metric that samples are in proportion to.
-    """
+    """Estimate from sampled profiles which functions and lines changed beyond their uncertainty."""
     row = _proportional(rows)
     if row is None or row.before is None or row.after is None:
         return None

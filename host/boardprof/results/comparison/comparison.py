@@ -110,27 +110,16 @@ class Difference:
 
 @dataclass(frozen=True)
 class Gap:
-    """Why one metric of one group is not compared, or not with all its samples.
+    """Why one metric of one group is not compared, or not with all its samples."""
 
-    Attributes:
-        name: of the function; "" if it is about the metric of all functions.
-        shapes: of its arguments.
-        device: as in `Difference`.
-        flags: likewise.
-        metric: column name.
-        why: the reason, as a sentence without subject and full stop.
-        label: as in `Difference`.
-        awaits_runs: further runs of the branch will make it comparable.
-    """
-
-    name: str
+    name: str  # "" if it is about the metric of all functions
     shapes: str
-    device: str
+    device: str  # as in `Difference`, like flags and label
     flags: str
     metric: str
-    why: str
+    why: str  # the reason, as a sentence without subject and full stop
     label: str = ""
-    awaits_runs: bool = False
+    awaits_runs: bool = False  # further runs of the branch will make it comparable
 
     @property
     def title(self) -> str:
@@ -278,23 +267,14 @@ class Comparison:
 
 @dataclass(frozen=True)
 class MeanRatio:
-    """The geometric mean of after over before.
-
-    Attributes:
-        metric: column name.
-        device: the board, or part of it.
-        ratio: of the medians; below 1 if the functions got faster, or smaller.
-        rows: how many rows have both medians above 0, at least 2.
-        functions: number of functions in these rows.
-        is_in_place: they are ranges of firmware.
-    """
+    """The geometric mean of after over before."""
 
     metric: str
     device: str
-    ratio: float
-    rows: int
-    functions: int
-    is_in_place: bool = False
+    ratio: float  # of the medians; below 1 if the functions got faster, or smaller
+    rows: int  # how many rows have both medians above 0, at least 2
+    functions: int  # number of functions in these rows
+    is_in_place: bool = False  # they are ranges of firmware
 
     @property
     def measured(self) -> str:
@@ -306,10 +286,7 @@ class MeanRatio:
 
 
 def mean_ratios(rows: Iterable[Difference]) -> list[MeanRatio]:
-    """Return a mean for each metric and board with two or more rows, in their order.
-
-    Only counts and times have a ratio. A median of 0 has no ratio and is left out.
-    """
+    """Return means over two or more counts or times above 0, for each metric and board."""
     found: dict[tuple[str, str], list[Difference]] = {}
     for row in rows:
         if _has_ratio(row):

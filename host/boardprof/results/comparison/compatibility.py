@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether two Reports may be compared, and which of their rows and metrics belong together.
-
-Clocks, boards and compilers must be the same.
-"""
+"""Whether two Reports may be compared, and which of their rows and metrics belong together."""
 
 from __future__ import annotations
 
@@ -38,38 +35,24 @@ _SAME_RATE = Fraction(1, 100)
 
 
 def check_allowed(allow: Iterable[str]) -> None:
-    """Check the names of mismatches.
-
-    Raises:
-        UnknownNameError: there is no mismatch of that name.
-    """
+    """Raise an UnknownNameError unless there are mismatches of these names."""
     for name in sorted({*allow} - {*MISMATCHES}):
         raise UnknownNameError("mismatch", name, MISMATCHES)
 
 
 @dataclass(frozen=True)
 class BoardFacts:
-    """What a Report says about one of its boards; empty or None if not known.
+    """What a Report says about one of its boards; empty or None if not known."""
 
-    Attributes:
-        clock_kind: ``measured``, ``declared`` or ``simulated``.
-        is_emulated: it is an emulator or a simulator.
-        cflags: flags with which all its code is compiled.
-        flags: each function's own flags, except for swept ones.
-        compilers: of the functions' code.
-        libcs: the C libraries in its images, if known.
-        builds: ids of the images.
-        is_masked: interrupts were masked in its samples; None if only in some of them.
-    """
-
-    clock_kind: str = ""
-    is_emulated: bool | None = None
-    cflags: str = ""
+    clock_kind: str = ""  # ``measured``, ``declared`` or ``simulated``
+    is_emulated: bool | None = None  # it is an emulator or a simulator
+    cflags: str = ""  # flags with which all its code is compiled
+    # each function's own flags, except for swept ones
     flags: Mapping[str, str] = field(default_factory=dict)
     compilers: frozenset[str] = frozenset()
-    libcs: frozenset[str] = frozenset()
-    builds: tuple[str, ...] = ()
-    is_masked: bool | None = False
+    libcs: frozenset[str] = frozenset()  # the C libraries in its images, if known
+    builds: tuple[str, ...] = ()  # ids of the images
+    is_masked: bool | None = False  # interrupts were masked; None if only in some samples
 
 
 def facts_of(report: Report) -> dict[str, BoardFacts]:
@@ -124,12 +107,7 @@ def _comparable(flags: Iterable[str]) -> str:
 def paired_boards(
     before: Mapping[str, BoardFacts], after: Mapping[str, BoardFacts], allow: Collection[str]
 ) -> dict[str, str]:
-    """Return the new board for each old board that is compared.
-
-    Raises:
-        ComparisonError: there is no board in common, and other boards are not allowed; or they are,
-            but the pairs are not clear.
-    """
+    """Return the new board for each old board that is compared."""
     common = {name: name for name in before if name in after}
     if common:
         return common
@@ -156,9 +134,6 @@ def check_same(
     """Check that clocks and compilers are the same; return allowed differences.
 
     Two different boards have different compilers, so allowing the board allows that.
-
-    Raises:
-        ComparisonError: there is a difference that was not allowed.
     """
     notes = [f"{old} is compared with {new}." for old, new in pairs.items() if old != new]
     for old, new in pairs.items():
@@ -271,28 +246,18 @@ def identity(report: Report, boards: Mapping[str, BoardFacts]) -> tuple[tuple[st
 
 @dataclass(frozen=True)
 class Side:
-    """One of two Reports.
+    """One of two Reports."""
 
-    Attributes:
-        metrics: the metrics to compare, by group and metric.
-        calls: number of calls of each group, in all its samples.
-    """
-
-    metrics: Mapping[GroupKey, Mapping[str, GroupSummary]]
-    calls: Mapping[GroupKey, int]
+    metrics: Mapping[GroupKey, Mapping[str, GroupSummary]]  # the metrics to compare
+    calls: Mapping[GroupKey, int]  # number of calls in all samples
 
 
 @dataclass(frozen=True)
 class Pairing:
-    """Matches groups of the two Reports.
+    """Matches groups of the two Reports."""
 
-    Attributes:
-        devices: old board -> new board.
-        by_hash: the hash separates groups.
-    """
-
-    devices: Mapping[str, str]
-    by_hash: bool
+    devices: Mapping[str, str]  # old board -> new board
+    by_hash: bool  # the hash separates groups
 
     def key(self, key: GroupKey, *, is_old: bool) -> GroupKey:
         """Return the key that a side's group has on both sides: with the board's new name.
@@ -333,15 +298,7 @@ def side_of(
     """Return the part of a Report that is compared.
 
     Shares depend on what else was measured: they are compared only where a rule names them.
-
-    Args:
-        report: one side.
-        groups: its `summaries`.
-        pairing: with the other side.
-        named: metrics that rules name.
-        is_old: it is the older side.
-        checks_inputs: what the arrays contained matters. Between two boards it never does, since
-            the same numbers may be other bytes there.
+    ``checks_inputs`` is False between two boards, since the same numbers may be other bytes there.
     """
     metrics: dict[GroupKey, dict[str, GroupSummary]] = {}
     chosen = [group for group in groups if group.metric not in SHARES or group.metric in named]

@@ -42,18 +42,11 @@ def difference(
     uncertainty of the overhead. All samples of a run share an error of the overhead. If there are
     too few samples for such a p, the verdict says so.
 
-    If each side has several sessions that alternated, their medians are compared in pairs. What
-    varies from session to session, such as the placement of code and other programs, then varies
-    between the pairs, and so enters p.
+    If each side has several sessions that alternated, with equally many samples one after the
+    other, their medians are compared in pairs. What varies from session to session, such as the
+    placement of code and other programs, then varies between the pairs, and so enters p.
 
     A change is not judged if the arrays had other contents: these may be what changed it.
-
-    Args:
-        key: the group.
-        before: None if it was absent.
-        after: None if it is no longer there.
-        alpha: level of the rank test.
-        sessions: number of sessions on each side, with equally many samples, one after the other.
     """
     one = before or after
     assert one is not None
@@ -102,10 +95,7 @@ def difference(
 
 
 def _by_session(group: GroupSummary, sessions: int) -> GroupSummary | None:
-    """Return a group with the median of each session instead of its samples.
-
-    None if a session failed, because samples can then not be assigned to sessions.
-    """
+    """Return a group with the median of each session as its samples; None if a session failed."""
     size, rest = divmod(len(group.values), sessions)
     if rest or not size:
         return None
@@ -188,10 +178,7 @@ def _verdict(
 
 
 def _doubt(before: GroupSummary, after: GroupSummary) -> Fraction:
-    """Return how much of a difference may come from the subtracted overhead of both sides.
-
-    It is at most what was subtracted. If all samples of a side are equal, so was their overhead.
-    """
+    """Return how much of a difference may come from the subtracted overhead of both sides."""
     sides = [s.overhead for s in (before, after) if s.summary.minimum != s.summary.maximum]
     most = max((side.taken for side in sides), default=Fraction(0))
     return min(most, sum((side.doubt for side in sides), Fraction(0)))

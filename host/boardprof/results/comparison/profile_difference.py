@@ -27,24 +27,14 @@ _CANCELS = 0.5
 
 @dataclass(frozen=True)
 class FunctionChange:
-    """A function of the sources, or of a library.
-
-    Attributes:
-        name: of the function.
-        before: cost of its own instructions, inlined or not.
-        after: likewise.
-        calls_before: how often it was called; 0 if it was inlined everywhere, or did not run.
-        calls_after: likewise.
-        inlined_before: whether instructions of it were inlined into another function.
-        inlined_after: likewise.
-    """
+    """A function of the sources, or of a library."""
 
     name: str
-    before: int
+    before: int  # cost of its own instructions, inlined or not
     after: int
-    calls_before: int
+    calls_before: int  # 0 if it was inlined everywhere, or did not run
     calls_after: int
-    inlined_before: bool
+    inlined_before: bool  # whether instructions of it were inlined into another function
     inlined_after: bool
 
     @property
@@ -55,30 +45,17 @@ class FunctionChange:
 
 @dataclass(frozen=True)
 class LineChange:
-    """One line of a source, or some that belong together.
+    """One line of a source, or some that belong together."""
 
-    Attributes:
-        file: in the sources after the change, or before it if it is gone.
-        first: its number there.
-        last: the same, or that of the last one of several.
-        text: of the line that changed most.
-        before: cost of its instructions.
-        after: likewise.
-        times_before: how often it was executed: the most often executed of its instructions.
-        times_after: likewise.
-        is_new: the line was not there before.
-        is_gone: it is not there any more.
-    """
-
-    file: str
-    first: int
-    last: int
-    text: str
-    before: int
+    file: str  # in the sources after the change, or before it if it is gone
+    first: int  # line number in the same sources
+    last: int  # the same as first, or the last one of several
+    text: str  # of the line that changed most
+    before: int  # cost of its instructions
     after: int
-    times_before: int
+    times_before: int  # how often its most often executed instruction ran
     times_after: int
-    is_new: bool = False
+    is_new: bool = False  # the line was not there before
     is_gone: bool = False
 
     @property
@@ -89,40 +66,21 @@ class LineChange:
 
 @dataclass(frozen=True)
 class ProfileDifference:
-    """What changed between two profiles of one function.
-
-    Attributes:
-        metric: that is compared.
-        before: the cost of the call.
-        after: likewise.
-        functions: those whose cost or number of calls changed, the largest change first.
-        lines: likewise, of sources that are known.
-        is_sampled: the costs are estimates.
-        scale: the costs are in so small a part of the metric's unit.
-    """
+    """What changed between two profiles of one function."""
 
     metric: str
-    before: int
+    before: int  # the cost of the call
     after: int
-    functions: tuple[FunctionChange, ...]
-    lines: tuple[LineChange, ...]
-    is_sampled: bool = False
-    scale: int = 1
+    functions: tuple[FunctionChange, ...]  # whose cost or calls changed, the largest first
+    lines: tuple[LineChange, ...]  # likewise, of sources that are known
+    is_sampled: bool = False  # the costs are estimates
+    scale: int = 1  # the costs are in this fraction of the metric's unit
 
 
 def profile_difference(
     before: Profile, after: Profile, metric: str | None = None
 ) -> ProfileDifference:
-    """Compare two profiles of one function.
-
-    Args:
-        before: the older one.
-        after: the newer one.
-        metric: a column of both; see `Profile.metric`.
-
-    Raises:
-        UnknownNameError: one of them has no such column.
-    """
+    """Compare two profiles of one function by a column of both, see `Profile.metric`."""
     name = after.metric if metric is None else metric
     functions = [each for each in _functions(before, after, name) if _has_changed(each)]
     lines = [each for each in _lines(before, after, name) if each.change]

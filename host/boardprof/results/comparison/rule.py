@@ -46,14 +46,7 @@ class RuleError(UsageError):
     """A rule does not parse; the message shows it with a caret under the error."""
 
     def __init__(self, text: str, column: int, message: str, *, hint: str | None = None) -> None:
-        """Compose the message.
-
-        Args:
-            text: the rule.
-            column: of the first wrong character, from 0.
-            message: the error at this place.
-            hint: what to write.
-        """
+        """Compose the message; ``column`` is that of the first wrong character, from 0."""
         shown = "".join(c if c.isprintable() else "?" for c in text)  # the caret must stay in line
         caret = " " * display_width(shown[:column]) + "^"
         super().__init__(f"{message}\n  {shown}\n  {caret}", hint=hint)
@@ -202,12 +195,7 @@ def parse_rule(text: str) -> Rule:
 
 
 def parse_rules(rules: object) -> tuple[Rule, ...]:
-    """Parse rules in the form that `compare` takes.
-
-    Raises:
-        UsageError: they are not rules.
-        RuleError: one does not parse.
-    """
+    """Parse rules in the form that `compare` takes."""
     if not isinstance(rules, str | Rule | Iterable):
         raise UsageError(f"rules={rules!r:.60} are not rules.", hint="rules=['cycles>2%']")
     return tuple(map(_parsed, [rules] if isinstance(rules, str | Rule) else rules))

@@ -47,21 +47,13 @@ _OTHER_INPUTS = (
 
 @dataclass(frozen=True)
 class Gated:
-    """The result of applying rules.
+    """The result of applying rules."""
 
-    Attributes:
-        rows: all rows, with the rules that they break.
-        notes: for the reader, about the rules.
-        unjudged: rows that rules apply to but could not judge.
-        judged: how many rows at least one rule could judge.
-        idle: rules for metrics that functions of the older run did not have then.
-    """
-
-    rows: tuple[Difference, ...]
-    notes: tuple[str, ...]
-    unjudged: tuple[Unjudged, ...]
-    judged: int
-    idle: tuple[Rule, ...] = ()
+    rows: tuple[Difference, ...]  # all rows, with the rules that they break
+    notes: tuple[str, ...]  # for the reader, about the rules
+    unjudged: tuple[Unjudged, ...]  # rows that rules apply to but could not judge
+    judged: int  # how many rows at least one rule could judge
+    idle: tuple[Rule, ...] = ()  # for metrics that functions of the older run did not have then
 
 
 UsualOf: TypeAlias = Callable[[Difference, str], "Usual | None"]
@@ -90,20 +82,6 @@ def apply_rules(
     A rule is broken if the change is beyond its limit and is not noise. It cannot judge a change
     within the measurement uncertainty if its limit is even smaller. A cold call is measured once,
     so it is judged only by the limit and the steps of its clock.
-
-    Args:
-        rows: the changes.
-        rules: the rules to apply.
-        alpha: the level of the rank test.
-        gaps: metrics that are not compared, or not with all samples.
-        usual_of: for rules in spreads of earlier runs.
-        unknown_stacks: why the stack of a row is unknown, by `place_of`.
-
-    Raises:
-        UnknownNameError: a rule names a metric, or a pattern, that does not exist.
-        RuleError: its unit does not fit the metric.
-        ComparisonError: its metric is no longer there, its statistic is missing everywhere, or it
-            is about a stack that is unknown.
     """
     notes: list[str] = []
     idle: list[Rule] = []
@@ -281,11 +259,7 @@ def _check_stacks(
     gaps: Sequence[Gap],
     unknown_stacks: Mapping[tuple[str, ...], str],
 ) -> None:
-    """Check that a rule about the stack has a stack to judge, unless it is a glob.
-
-    Raises:
-        ComparisonError: no function has a known stack after; the message has the reasons.
-    """
+    """Check that a rule about the stack has a stack to judge, unless it is a glob."""
     found = [row for row in rows if row.metric == STACK]
     if rule.is_glob or gaps or any(row.verdict != "removed" for row in found):
         return

@@ -30,30 +30,19 @@ _TO_SIGMA: Final = Fraction("1.4826")
 
 @dataclass(frozen=True)
 class Point:
-    """One run in a trend.
+    """One run in a trend."""
 
-    Attributes:
-        run: its place in the list of runs, from 0.
-        summary: of the metric's samples per call.
-    """
-
-    run: int
-    summary: Summary
+    run: int  # its place in the list of runs, from 0
+    summary: Summary  # of the metric's samples per call
 
 
 @dataclass(frozen=True)
 class Trend:
-    """One metric of one group of rows over several runs.
+    """One metric of one group of rows over several runs."""
 
-    Attributes:
-        row: the group and the metric, as in the comparison of the newest run.
-        points: the runs that have it, the oldest first.
-        is_exact: its value repeats exactly as long as the code does not change.
-    """
-
-    row: Difference
-    points: tuple[Point, ...]
-    is_exact: bool
+    row: Difference  # the group and the metric, as in the comparison of the newest run
+    points: tuple[Point, ...]  # the runs that have it, the oldest first
+    is_exact: bool  # its value repeats exactly as long as the code does not change
 
     @property
     def title(self) -> str:
@@ -90,24 +79,14 @@ class Trend:
 
 @dataclass(frozen=True)
 class Trends:
-    """The trends of a Report's rows.
+    """The trends of a Report's rows."""
 
-    Attributes:
-        by_place: place of a row, see `place_of` -> its trend.
-        left_out: number of a run that cannot be compared -> why.
-    """
-
-    by_place: Mapping[tuple[str, ...], Trend]
-    left_out: Mapping[int, str]
+    by_place: Mapping[tuple[str, ...], Trend]  # see `place_of`
+    left_out: Mapping[int, str]  # number of a run -> why it cannot be compared
 
 
 def trends_of(runs: Sequence[Report], compared: Callable[[Report], Comparison]) -> Trends:
-    """Return the trends of a Report's rows over several runs.
-
-    Args:
-        runs: the oldest first. The Report itself may be the last one.
-        compared: compares a run with the Report.
-    """
+    """Return the trends of a Report's rows over several runs, the oldest first."""
     rows: dict[tuple[str, ...], list[tuple[int, Difference]]] = {}
     left_out: dict[int, str] = {}
     for number, run in enumerate(runs):

@@ -31,17 +31,12 @@ _NAMES_READ = 1000
 
 @dataclass(frozen=True)
 class Reference:
-    """A parsed reference.
-
-    Attributes:
-        number: of the run, if the word is a number; else None. Like ``back``, it is limited to the
-            largest number that the file can store.
-    """
+    """A parsed reference."""
 
     text: str
     word: str  # without ``#``, ``KIND:`` and ``~N``, in the form that the file stores
     back: int  # number of runs to go back from the newest match, >= 0
-    number: int | None
+    number: int | None  # if the word is a number; limited like ``back`` to what the file can store
     must_be_number: bool
     kind: str = ""  # required kind, ``name``, ``branch`` or ``commit``; "" if any
 

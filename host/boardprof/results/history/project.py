@@ -46,10 +46,7 @@ def git_output(folder: str | Path, *words: str) -> str | None:
 def run_git(
     folder: str | Path, *words: str, timeout_s: float | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run git on a folder's repository, whatever the environment says; it never prompts.
-
-    ``timeout_s``: limit of the wait; None for 10 s.
-    """
+    """Run git on a folder's repository, whatever the environment says; it never prompts."""
     inherited = {name: value for name, value in os.environ.items() if name not in _FOLDERS}
     return subprocess.run(
         ["git", *words],
@@ -63,10 +60,7 @@ def run_git(
 
 
 def repository_path(folder: str | Path) -> str | None:
-    """Return the folder that all work trees of a folder's repository share.
-
-    It is absolute, such as ``/home/me/fir/.git``; None outside of a repository, or without git.
-    """
+    """Return the absolute path that all work trees of a repository share; None outside of one."""
     told = git_output(folder, "rev-parse", "--git-common-dir")
     if not told:
         return None
@@ -106,17 +100,10 @@ drive.
 
 @dataclass(frozen=True)
 class Project:
-    """A project.
+    """A project."""
 
-    Attributes:
-        id: the same on each machine: the setting ``project``, else the first remote's URL, else the
-            first commit.
-        place: path of its repository here, which is the id of runs before the first commit. "" if
-            it is not in a repository.
-    """
-
-    id: str
-    place: str = ""
+    id: str  # setting ``project``, else the first remote's URL, else the first commit
+    place: str = ""  # its repository here, the id of runs before the first commit; "" if none
     folder: str | Path = ""
 
     def has(self, id: str) -> bool:
@@ -154,10 +141,7 @@ def _id(folder: str | Path, place: str, chain: int) -> str:
 
 
 def id_of_url(url: str) -> str:
-    """Return the common part of all URLs of a remote: ``github.com/me/fir``.
-
-    Users, passwords, tokens and ports are left out. For a folder it is the absolute path.
-    """
+    """Return what all URLs of a remote share, without secrets and ports: ``github.com/me/fir``."""
     scp = None if "://" in url else re.fullmatch(_LIKE_SCP, url)
     if scp is not None:
         host, path = scp["host"], scp["path"]

@@ -51,11 +51,7 @@ class Found:
 
 
 def history_place() -> Path | str | None:
-    """Return the history's file, which need not exist, or its URL; None if the history is off.
-
-    It is ``$BOARDPROF_HISTORY``; ``off`` or an empty value turns the history off. If unset, it is
-    the `default_file`.
-    """
+    """Return the history's file or URL; None if ``$BOARDPROF_HISTORY`` turns it off."""
     chosen = os.environ.get(_VARIABLE)
     if chosen is None:
         return default_file()
@@ -81,10 +77,7 @@ def is_named() -> bool:
 
 
 def user_history(folder: str | Path = ".") -> History:
-    """Return the user's history.
-
-    Folders are made only for the default file, because another name may be a mistake.
-    """
+    """Return the user's history; folders are made only for the default file."""
     place = history_place()
     if place is None:
         empty = "" if os.environ.get(_VARIABLE, "").strip() else ", which is empty,"
@@ -161,10 +154,7 @@ def find_run(ref: str | int | Path, folder: str | Path = ".") -> Found:
 
 
 def find_run_if_present(ref: str | Path, folder: str | Path = ".") -> Found | None:
-    """Return a Report like `find_run`, or None if neither a run nor a file has that name.
-
-    For a first run, which has nothing to be compared with. Every other mistake is an error.
-    """
+    """Return a Report like `find_run`, or None if neither a run nor a file has that name."""
     if (isinstance(ref, Path) or ref.endswith(".json")) and not os.path.lexists(ref):
         return None
     try:
@@ -212,10 +202,7 @@ def like_runs_of(
 
 
 def branch_meant(ref: str | Path, found: Found) -> str | None:
-    """Return the branch whose newest run a reference means, such as ``branch:main`` or ``main``.
-
-    None if it means one run: a number, a name, a commit, ``main~1`` or a file.
-    """
+    """Return the branch whose newest run is meant, as by ``main``; None for one run or a file."""
     run = found.run
     if isinstance(ref, Path) or run is None or run.git is None:
         return None
@@ -227,10 +214,7 @@ def branch_meant(ref: str | Path, found: Found) -> str | None:
 
 
 def branch_reports(run: Run, limit: int, folder: str | Path = ".") -> list[Report]:
-    """Return the Reports of a run and of the clean runs of its branch before it, the oldest first.
-
-    They have a row in common with the run: function, arguments and board.
-    """
+    """Return a run and clean runs of its branch before it that share a row, the oldest first."""
     if run.git is None or not run.git.branch:
         raise UsageError(
             f"The run {run.label} is not of a branch, so it has no earlier runs.",

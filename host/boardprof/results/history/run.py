@@ -69,10 +69,7 @@ class Run:
 
     @property
     def label(self) -> str:
-        """Its name in output: ``#42 (saved as before)``, ``#43 (failed; branch main, 3f2a91c0)``.
-
-        It tells that a run failed, since a comparison with it may mislead.
-        """
+        """Its name in output: ``#42 (saved as before)``, ``#43 (failed; branch main)``."""
         other = f"saved as {self.name}" if self.name else self.git.text if self.git else ""
         facts = "; ".join(filter(None, ["failed" if self.has_failed else "", other]))
         return f"#{self.id} ({facts})" if facts else f"#{self.id}"
@@ -114,10 +111,7 @@ def contents_of(report: Report) -> dict[str, tuple[str, ...]]:
 
 
 def kept_contents(text: object) -> dict[str, tuple[str, ...]]:
-    """Read the contents from stored JSON, see `contents_of`; empty if the run is damaged.
-
-    So other runs can still be listed, and this one can be removed.
-    """
+    """Read the contents from stored JSON, see `contents_of`; empty if the run is damaged."""
     try:
         found = json.loads(text) if isinstance(text, str) else None
     except (ValueError, RecursionError):

@@ -131,10 +131,9 @@ class BranchRuns:
         """Return the run that a Report is compared with; None if none is like it.
 
         A run is like the Report if it can be compared with it (functions, arguments, board, clock,
-        compiler and flags), its functions are in the same files, and it has the rules' metrics.
-        Several jobs may measure other things on one branch. So of these runs, the one with most of
-        the Report's rows is returned; of several such runs, one of the same target or without
-        further rows, then one with the same inputs, and then the newest.
+        compiler and flags), its functions are in the same files, and it has the rules' metrics. Of
+        these, the one with most of the Report's rows is returned; of several such runs, one of the
+        same target or without further rows, then one with the same inputs, and then the newest.
         """
         parsed = parse_rules(rules)
         wanted = contents_of(report)

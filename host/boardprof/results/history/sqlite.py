@@ -141,10 +141,7 @@ class SqliteRuns:
         self._file = file
 
     def runs(self, choice: Choice) -> Iterator[Run]:
-        """Yield runs, newest first.
-
-        The order is by time: an imported run keeps the time of its measurement.
-        """
+        """Yield runs by time, newest first; an imported run keeps the time of its measurement."""
         condition, values = _condition(choice)
         order = "time IS NULL DESC, time DESC, id DESC"  # damaged runs are shown
         statement = f"SELECT {_COLUMNS} FROM runs WHERE {condition} ORDER BY {order}"

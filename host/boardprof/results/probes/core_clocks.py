@@ -22,19 +22,12 @@ _UNKNOWN_DRIFT = 2e-4
 
 @dataclass(frozen=True)
 class CoreClock:
-    """How a core's clock relates to the common clock, which is that of one of the cores.
+    """How a core's clock relates to the common clock, which is that of one of the cores."""
 
-    Attributes:
-        shift: added to the core's times so that they agree at ``at``.
-        at: a time, in ticks.
-        drift: ticks that the common clock is ahead after a tick of this one.
-        error: how far off common times may be, in ticks; None if the clocks are not related.
-    """
-
-    shift: int = 0
-    at: int = 0
-    drift: float = 0.0
-    error: float | None = 0.0
+    shift: int = 0  # added to the core's times so that they agree at ``at``
+    at: int = 0  # in ticks
+    drift: float = 0.0  # ticks that the common clock is ahead after a tick of this one
+    error: float | None = 0.0  # how far off common times may be, in ticks; None if unrelated
 
     def common(self, times: Ints) -> Ints:
         """Return shifted times of the core on the common clock; they keep their order."""
@@ -46,22 +39,15 @@ class CoreClock:
 
 @dataclass(frozen=True)
 class _Line:
-    """``ticks = middle_ticks + rate * (time - middle)``.
-
-    Attributes:
-        error: how far off it may be where the pairs are, in ticks of the core.
-        drift: how much further for each tick before the first pair or after the last one.
-        pairs: the shared ticks of the first pair and of the last one.
-        events: the same of the first event and of the last one.
-    """
+    """``ticks = middle_ticks + rate * (time - middle)``."""
 
     middle: int
     middle_ticks: float
     rate: float
-    error: float
-    drift: float
-    pairs: tuple[float, float]
-    events: tuple[float, float]
+    error: float  # how far off it may be where the pairs are, in ticks of the core
+    drift: float  # how much further for each tick before the first pair or after the last
+    pairs: tuple[float, float]  # the shared ticks of the first pair and of the last one
+    events: tuple[float, float]  # the same of the first event and of the last one
 
 
 class _Rate(NamedTuple):

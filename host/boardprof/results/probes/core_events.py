@@ -30,43 +30,27 @@ _LONGEST = 1 << 61
 
 @dataclass(frozen=True)
 class Syncs:
-    """When a core has read the ticks that all cores share.
+    """When a core has read the ticks that all cores share."""
 
-    Attributes:
-        time: ticks of the core's clock.
-        took: the shared ticks were read at most as many ticks after ``time``.
-    """
-
-    time: Ints
-    took: Ints
+    time: Ints  # ticks of the core's clock
+    took: Ints  # the shared ticks were read at most this long after ``time``
     shared: npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
 class CoreEvents:
-    """What one core has recorded.
+    """What one core has recorded."""
 
-    Attributes:
-        events: without those that relate its clock to that of other cores.
-        syncs: what they say.
-        end: ticks since recording began, when it was stopped; if that is not known, when its last
-            block was made. Too early by the age of the last event if another core has made the
-            block.
-        dropped: events, so far.
-        unsure: events that were left out, since the clock may have wrapped between them.
-        is_whole: whether its first block is the first one of the recording.
-        has_own_end: whether its own clock was read for ``end``.
-        blocks: from its first block to its last one, in ticks of the clock that was read for them,
-            and in shared ticks.
-    """
-
-    events: Events
-    syncs: Syncs
+    events: Events  # without those that relate its clock to that of other cores
+    syncs: Syncs  # what these say
+    # ticks until the stop, else until the last block was made, which may be too early by the age of
+    # the last event if another core made it
     end: int
-    dropped: int
-    unsure: int
-    is_whole: bool
-    has_own_end: bool
+    dropped: int  # events, so far
+    unsure: int  # events that were left out, since the clock may have wrapped between them
+    is_whole: bool  # whether its first block is the first one of the recording
+    has_own_end: bool  # whether its own clock was read for ``end``
+    # from first to last block: ticks of the clock read for them, and shared ticks
     blocks: tuple[int, int]
 
 
@@ -79,15 +63,8 @@ def events_of_core(
 ) -> CoreEvents:
     """Put the blocks of a core together, which are in the order in which they came.
 
-    Args:
-        core: its number.
-        blocks: of the core.
-        names: of the image's probes.
-        per_tick: at most how much the clock counts in a tick of the port; 0 if not known.
-        stopped: the clock when recording was stopped; None if not known.
-
-    Raises:
-        DecodeError: they do not follow each other, or contradict the clock.
+    ``per_tick``: at most how much the clock counts in a tick of the port; 0 if not known.
+    ``stopped``: the clock when recording was stopped; None if not known.
     """
     pieces = _Pieces(core, blocks, names, per_tick)
     most = sum(len(block.words) for block in blocks) + len(blocks)  # a gap has no words
@@ -137,17 +114,13 @@ class _Pieces:
     The clock may wrap between two events. Blocks in between show how often. Without any, the port's
     ticks show that it may have wrapped. As the place is not known, all events between these two
     blocks are left out. DROPPED stands there instead, with the value 0.
-
-    Attributes:
-        idle: ticks from the last event to the end.
-        unsure: events that were left out.
     """
 
     def __init__(
         self, core: int, parts: Sequence[Block], names: ProbeNames, per_tick: float
     ) -> None:
         self._core, self._parts, self._names, self._per_tick = core, parts, names, per_tick
-        self.idle = self.unsure = 0
+        self.idle = self.unsure = 0  # ticks after the last event; events that were left out
         self.elapsed = 0  # ticks from the first block to the last one
 
     def __iter__(self) -> Iterator[Events]:
@@ -206,13 +179,8 @@ class _Pieces:
     ) -> Events:
         """Return the events between two blocks, with times that agree with the blocks' clocks.
 
-        Args:
-            events: with times from the last event of ``before`` on.
-            before: the last block of the piece before.
-            after: the last block of this piece.
-            passed: between these two, by the clocks of all blocks; too little if it has wrapped
-                between two of them.
-            words: of the core up to ``after``.
+        ``events`` have times from the last event of ``before`` on. ``passed`` is too little if the
+        clock has wrapped between two blocks.
         """
         took = int(events.time[-1]) if len(events) else 0
         if (took - (after.last - before.last)) % WRAP:

@@ -27,31 +27,18 @@ _HINT = "trace the firmware again; if this happens again, its image is not the o
 
 
 class Block(NamedTuple):
-    """A block of one core's records.
-
-    Attributes:
-        core: its number.
-        sequence: words of this core before it, modulo 2^32.
-        dropped: events that this core has dropped so far.
-        is_last: recording has ended, and no block follows.
-        whole: it ends with the last record that there was, at the time ``last``.
-        other_clock: ``now`` is the clock of another core, which has made the block.
-        last: the trace clock of that record, 32 bits.
-        now: the trace clock when the block was made, 32 bits.
-        ticks: the port's tick counter at the same time.
-        words: the records.
-    """
+    """A block of one core's records."""
 
     core: int
-    sequence: int
-    dropped: int
-    is_last: bool
-    whole: bool
-    other_clock: bool
-    last: int
-    now: int
-    ticks: int
-    words: npt.NDArray[np.uint32]
+    sequence: int  # words of this core before it, modulo 2^32
+    dropped: int  # events that this core has dropped so far
+    is_last: bool  # recording has ended, and no block follows
+    whole: bool  # it ends with the last record that there was, at the time ``last``
+    other_clock: bool  # ``now`` is the clock of another core, which has made the block
+    last: int  # the trace clock of that record, 32 bits
+    now: int  # the trace clock when the block was made, 32 bits
+    ticks: int  # the port's tick counter at the same time
+    words: npt.NDArray[np.uint32]  # the records
 
 
 def blocks(content: bytes, order: str = "<") -> Iterator[Block]:
@@ -73,21 +60,13 @@ def blocks(content: bytes, order: str = "<") -> Iterator[Block]:
 
 @dataclass(frozen=True)
 class Events:
-    """The events of one core, in their order.
+    """The events of one core, in their order."""
 
-    Attributes:
-        time: ticks of the trace clock since recording began.
-        number: what happened: a number of a name, or a `TraceId`.
-        value: its value; 0 if it has none.
-        late: whether recording it took longer than usual.
-        took: if so, the ticks up to the place in the agent that is known.
-    """
-
-    time: npt.NDArray[np.int64]
-    number: npt.NDArray[np.uint16]
-    value: npt.NDArray[np.uint32]
-    late: npt.NDArray[np.bool_]
-    took: npt.NDArray[np.uint32]
+    time: npt.NDArray[np.int64]  # ticks of the trace clock since recording began
+    number: npt.NDArray[np.uint16]  # of a name, or a `TraceId`
+    value: npt.NDArray[np.uint32]  # 0 if it has none
+    late: npt.NDArray[np.bool_]  # whether recording it took longer than usual
+    took: npt.NDArray[np.uint32]  # if so, the ticks up to the place in the agent that is known
 
     def __len__(self) -> int:
         """Return how many events there are."""
@@ -104,13 +83,7 @@ class Events:
 
 
 def decode_words(words: npt.NDArray[np.uint32], names: ProbeNames) -> Events:
-    """Decode the words of one core, from its first record on.
-
-    A record that is cut off at the end is left out.
-
-    Raises:
-        DecodeError: they have a number that no name has.
-    """
+    """Decode the words of one core; a record that is cut off at the end is left out."""
     pieces, at, now = [], 0, 0
     while at < len(words):
         piece = words[at : at + _PIECE]
@@ -129,10 +102,7 @@ def count_records(words: npt.NDArray[np.uint32], names: ProbeNames) -> int:
 
 
 def gap(time: int, dropped: int = 0) -> Events:
-    """Return an event that says how many the board has dropped.
-
-    0 says that events were left out here, since their times are not known.
-    """
+    """Return an event that says how many were dropped; 0 if left out for unknown times."""
     return Events(
         np.array([time], np.int64),
         np.array([TraceId.DROPPED], np.uint16),
@@ -157,12 +127,7 @@ def join(pieces: Sequence[Events]) -> Events:
 
 
 def gather(pieces: Iterable[Events], most: int) -> Events:
-    """Return the events of all pieces. Each is copied while the processor's cache has it.
-
-    Args:
-        pieces: in their order.
-        most: as many events as there can be. What is not needed of that takes no memory.
-    """
+    """Return the events of all pieces, at most ``most``, copying each while the cache has it."""
     time, number = np.empty(most, np.int64), np.empty(most, np.uint16)
     found = Events(time, number, np.empty(most, np.uint32), *_nothing_late(most))
     count = 0
@@ -205,12 +170,10 @@ _ODD = (np.arange(_PIECE) & 1).astype(np.uint8)
 def _begins(two: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Tell which words begin a record; the first one does.
 
-    After a word whose low byte is the id of a record of one word there always begins another
-    record: either it is such a record, or it is a value. Up to the next such word, records of two
-    words follow each other.
-
-    Args:
-        two: whether a record of two words has such a low byte; at most `_PIECE` words.
+    ``two`` is whether a record of two words has such a low byte; at most `_PIECE` words. After a
+    word whose low byte is the id of a record of one word there always begins another record: either
+    it is such a record, or it is a value. Up to the next such word, records of two words follow
+    each other.
     """
     runs = np.concatenate(([0], np.flatnonzero(~two) + 1, [len(two)]))
     begins = np.repeat((runs[:-1] & 1).astype(np.uint8), np.diff(runs))
@@ -295,15 +258,8 @@ def kept_blocks(
 ) -> bytes:
     """Return blocks with the records of a ring that was overwritten, the oldest one first.
 
-    Each record has two words there. When the oldest one was recorded is not known: its time is 0.
-
-    Args:
-        core: its number.
-        words: of the ring.
-        at: where the next record would begin.
-        written: words since recording began, modulo 2^32.
-        last: clock of the newest record.
-        names: of the image's probes.
+    Each record has two words there. The time of the oldest one is not known: it is 0. ``at`` is
+    where the next record would begin, and ``written`` is words since recording began, modulo 2^32.
     """
     count = min(written, len(words))
     pairs = np.roll(words, -at)[len(words) - count :].reshape(-1, 2)

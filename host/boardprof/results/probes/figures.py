@@ -17,28 +17,22 @@ from boardprof_protocol.codes import ProbeKind
 
 @dataclass(frozen=True)
 class RangeFigures:
-    """The passes of a range or an interrupt, in ticks of the trace clock.
-
-    Attributes:
-        count: passes.
-        total: of all, without passes that are within others of the same range.
-        lost: passes that are not counted, because they overlapped others.
-    """
+    """The passes of a range or an interrupt, in ticks of the trace clock."""
 
     name: str
-    count: int
+    count: int  # passes
     mean: float
     least: int
     most: int
-    total: int
-    lost: int = 0
+    total: int  # of all, without passes that are within others of the same range
+    lost: int = 0  # passes that are not counted, because they overlapped others
 
 
 def range_figures(run: ProbeRun, timelines: Sequence[Timeline]) -> list[RangeFigures]:
-    """Return the ranges with a pass, the one that takes most in total first.
+    """Return the ranges with a pass by events, else by statistics, the largest total first.
 
-    The figures are those of events if there are any, else the board's statistics. What other tasks,
-    interrupts and probes took is left out of events, and what a probe takes out of statistics.
+    What other tasks, interrupts and probes took is left out of events, and what a probe takes out
+    of statistics.
     """
     found = []
     slots = {slot.number: slot for slot in run.slots}
@@ -99,23 +93,14 @@ class RangeShare:
 
 @dataclass(frozen=True)
 class Interval:
-    """What happened in an interval.
+    """What happened in an interval."""
 
-    Attributes:
-        ticks: of the trace clock that it lasted.
-        ranges: with a pass, the one that takes most first.
-        tasks: ticks for which each task had the core; empty without events.
-        interrupts: ticks for which interrupts had it.
-        dropped: events that found no room since recording began.
-        named: the tasks that have names.
-    """
-
-    ticks: int
-    ranges: Sequence[RangeShare]
-    tasks: Mapping[int, int] = field(default_factory=dict)
-    interrupts: int = 0
-    dropped: int = 0
-    named: Sequence[Task] = ()
+    ticks: int  # of the trace clock that it lasted
+    ranges: Sequence[RangeShare]  # with a pass, the one that takes most first
+    tasks: Mapping[int, int] = field(default_factory=dict)  # ticks of each; empty without events
+    interrupts: int = 0  # ticks for which interrupts had the core
+    dropped: int = 0  # events that found no room since recording began
+    named: Sequence[Task] = ()  # the tasks that have names
 
 
 class Intervals:
@@ -135,15 +120,11 @@ class Intervals:
         self._clock = now
 
     def next(self, run: ProbeRun, before: int, now: int) -> Interval:
-        """Return the interval up to now.
+        """Return the interval up to now; ``before`` and ``now`` are the trace clock, 32 bits.
 
-        An interval lasts from the look at the clock before the statistics were read to the look
-        after that, so that ranges never take more than all of it.
-
-        Args:
-            run: the events since the last interval, and the statistics since the start.
-            before: the trace clock, 32 bits, before the statistics were read.
-            now: likewise after that.
+        It lasts from the look at the clock before the statistics were read to the look after that,
+        so that ranges never take more than all of it. ``run`` has the events since the last
+        interval, and the statistics since the start.
         """
         self.look(now)
         ticks, self._passed = self._passed, (now - before) % WRAP

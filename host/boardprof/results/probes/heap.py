@@ -25,21 +25,13 @@ _MOST_LIVE = 1 << 31
 
 @dataclass(frozen=True)
 class MemoryEvents:
-    """The events of memory, in columns.
+    """The events of memory, in columns."""
 
-    Attributes:
-        time: ticks since recording began.
-        number: ALLOC, FREE or LIVE.
-        value: address of the block; of LIVE, the number of blocks.
-        size: bytes; -1 if not known.
-        caller: to which the allocating function returns; `UNKNOWN_CALLER` if not known.
-    """
-
-    time: Ints
-    number: Ints
-    value: Ints
-    size: Ints
-    caller: Ints
+    time: Ints  # ticks since recording began
+    number: Ints  # ALLOC, FREE or LIVE
+    value: Ints  # address of the block; of LIVE, the number of blocks
+    size: Ints  # bytes; -1 if not known
+    caller: Ints  # to which the allocating function returns, or `UNKNOWN_CALLER`
 
     def __len__(self) -> int:
         """Return how many events there are."""
@@ -68,22 +60,13 @@ def memory_events(events: Events) -> MemoryEvents:
 
 @dataclass(frozen=True)
 class CallSite:
-    """A place in the code that took memory.
+    """A place in the code that took memory."""
 
-    Attributes:
-        caller: the address to which the allocating function returns, low 32 bits;
-            `UNKNOWN_CALLER` if it is not known, and `BEFORE` for what existed before recording.
-        blocks: that it took.
-        bytes: of all of them.
-        at_peak: bytes of those that were live when most was.
-        at_end: bytes of those that were live when recording ended.
-    """
-
-    caller: int
+    caller: int  # address, low 32 bits; `UNKNOWN_CALLER`, or `BEFORE` for older blocks
     blocks: int
-    bytes: int
-    at_peak: int
-    at_end: int
+    bytes: int  # of all blocks
+    at_peak: int  # bytes of those that were live when most was
+    at_end: int  # bytes of those that were live when recording ended
     blocks_at_end: int
 
 
@@ -93,35 +76,19 @@ class Heap:
 
     What was taken before recording began is in the live bytes if the agent counts it. Its bytes are
     those that the allocator has set aside. Those of other blocks are what was asked for.
-
-    Attributes:
-        time: of each change, in ticks since recording began.
-        live: bytes after it.
-        sites: where memory was taken, that with the most live bytes at the peak first.
-        before: what existed before recording, as one of the sites; None if the agent does not count
-            it.
-        blocks: that were taken while recording.
-        freed: of these, given back.
-        freed_before: of those that existed before, given back.
-        freed_unknown: blocks given back that recording did not see taken, if it is not known that
-            they existed before.
-        lost: blocks with a dropped event: their size is not known, or their address was taken again
-            although they were not given back.
-        failed: how often there was no memory.
-        dropped: events of any kind. If there are some, no number is exact.
     """
 
-    time: Ints
-    live: Ints
-    sites: tuple[CallSite, ...]
-    before: CallSite | None
-    blocks: int
-    freed: int
-    freed_before: int
-    freed_unknown: int
-    lost: int
-    failed: int
-    dropped: int
+    time: Ints  # of each change, in ticks since recording began
+    live: Ints  # bytes after it
+    sites: tuple[CallSite, ...]  # that with the most live bytes at the peak first
+    before: CallSite | None  # older blocks, as one of the sites; None if not counted
+    blocks: int  # taken while recording
+    freed: int  # of these, given back
+    freed_before: int  # of those that existed before, given back
+    freed_unknown: int  # given back, not seen taken, and not known to exist before
+    lost: int  # by dropped events: of unknown size, or taken again without a release
+    failed: int  # how often there was no memory
+    dropped: int  # events of any kind; if there are some, no number is exact
 
     @property
     def peak(self) -> int:
@@ -213,11 +180,7 @@ def _heap(events: MemoryEvents, failed: int, dropped: int) -> Heap:
 
 
 def _blocks_before(events: MemoryEvents, is_live: npt.NDArray[np.bool_]) -> tuple[int, int] | None:
-    """Return the place of the event that says what existed before, and how many blocks that was.
-
-    None if there is none, or if the agent cannot know it: it has seen blocks given back that it has
-    not seen taken.
-    """
+    """Return where an event says what existed before, and how many blocks; None if not known."""
     found = np.flatnonzero(is_live & (events.size >= 0))
     if not len(found):
         return None

@@ -35,12 +35,7 @@ _PASS = struct.Struct("<QQQB")
 
 
 def report_of(run: ProbeRun, file: str = "") -> Report:
-    """Return the Report of a run's ranges; errors name the file that it was read from.
-
-    Raises:
-        UsageError: no range has a complete pass.
-        DecodeError: the run is damaged.
-    """
+    """Return the Report of a run's ranges; errors name the file that it was read from."""
     timelines = [*run.timelines().values()]
     found = list(_measurements(run, timelines))
     if not found:
@@ -57,12 +52,7 @@ def report_of(run: ProbeRun, file: str = "") -> Report:
 
 
 def report_of_file(file: str) -> Report:
-    """Return the Report of a file with a recording.
-
-    Raises:
-        ReportFileError: it cannot be read.
-        UsageError, DecodeError: as `report_of`.
-    """
+    """Return the Report of a file with a recording."""
     return report_of(read_run(file), file)
 
 

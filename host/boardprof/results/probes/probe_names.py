@@ -92,11 +92,7 @@ class ProbeNames:
 
 
 def read_names(content: bytes) -> ProbeNames:
-    """Read the bytes of the section.
-
-    Raises:
-        DecodeError: they are not names.
-    """
+    """Read the bytes of the section."""
     names, number, at = [], TRACE_FIRST_NAME, 0
     while at < len(content):
         stop = content.find(b"\0", at + 1)

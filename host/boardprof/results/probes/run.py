@@ -30,45 +30,27 @@ from boardprof.results.probes.timeline import UNKNOWN_TASK, ProbeCosts, Timeline
 
 @dataclass(frozen=True)
 class TraceClock:
-    """The clock of events.
+    """The clock of events."""
 
-    Attributes:
-        unit: ``cycles``, ``instructions`` or ``ticks``.
-        source: the register.
-        hz: 0 if it is not known or no time passes with it.
-        per_tick: at most how much it counts in a tick of the port's counter; 0 if not known.
-    """
-
-    unit: str
-    source: str
-    hz: int
-    per_tick: float = 0
+    unit: str  # ``cycles``, ``instructions`` or ``ticks``
+    source: str  # the register
+    hz: int  # 0 if it is not known or no time passes with it
+    per_tick: float = 0  # at most its counts in a tick of the port's counter; 0 if not known
 
 
 @dataclass(frozen=True)
 class Slot:
-    """The statistics of a range since they were started, in ticks.
+    """The statistics of a range since they were started, in ticks."""
 
-    Attributes:
-        number: of the range's begin.
-        count: passes.
-        lost: passes that overlapped another one or took too long, and are not in ``count``.
-        least: the shortest pass; 0 if there is none.
-        squares: sum of the squares; None if it was too large for the board.
-        too_long: whether passes were left out because the trace clock may wrap in them.
-        unmatched: whether passes were left out because a task was in the range when recording
-            began.
-    """
-
-    number: int
-    count: int
-    lost: int
-    least: int
+    number: int  # of the range's begin
+    count: int  # passes
+    lost: int  # passes that overlapped another one or took too long, not in ``count``
+    least: int  # the shortest pass; 0 if there is none
     most: int
     sum: int
-    squares: int | None
-    too_long: bool = False
-    unmatched: bool = False
+    squares: int | None  # sum of the squares; None if it was too large for the board
+    too_long: bool = False  # passes were left out because the trace clock may wrap in them
+    unmatched: bool = False  # likewise, because a task was in the range at the beginning
 
     @property
     def mean(self) -> float:
@@ -87,19 +69,12 @@ class Slot:
 
 @dataclass(frozen=True)
 class Task:
-    """A task, from the operating system's table of tasks.
+    """A task, from the operating system's table of tasks."""
 
-    Attributes:
-        number: of TASK events: the low 32 bits of its address.
-        name: "" if it has none.
-        stack: bytes of its stack; None if not known.
-        used: the most bytes of it that were ever in use; None if not known.
-    """
-
-    number: int
-    name: str
-    stack: int | None = None
-    used: int | None = None
+    number: int  # of TASK events: the low 32 bits of its address
+    name: str  # "" if it has none
+    stack: int | None = None  # bytes; None if not known
+    used: int | None = None  # the most bytes of it that were ever in use; None if not known
 
 
 def task_name(number: int, tasks: Sequence[Task] = ()) -> str:
@@ -115,29 +90,19 @@ def task_name(number: int, tasks: Sequence[Task] = ()) -> str:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """The board and the firmware of a run.
-
-    Attributes:
-        clock_kind: ``measured``, ``declared`` or ``simulated``.
-        build_id: of the image, 16 hexadecimal digits.
-        boot_id: differs between boots.
-        image: the file that ran; "" if it was not known.
-        flags: compiler flags of the functions' code; None if unknown.
-        order: of the bytes of records, ``<`` or ``>``.
-        time: when recording began, in ISO 8601, UTC; "" if not yet.
-    """
+    """The board and the firmware of a run."""
 
     board: str
     port: str = ""
-    clock_kind: str = "simulated"
+    clock_kind: str = "simulated"  # ``measured``, ``declared`` or ``simulated``
     emulated: bool = False
     agent_version: str = ""
-    build_id: str = ""
-    boot_id: int = 0
-    image: str = ""
-    flags: str | None = None
-    order: str = "<"
-    time: str = ""
+    build_id: str = ""  # 16 hexadecimal digits
+    boot_id: int = 0  # differs between boots
+    image: str = ""  # the file that ran; "" if it was not known
+    flags: str | None = None  # compiler flags of the functions' code; None if unknown
+    order: str = "<"  # of the bytes of records, ``<`` or ``>``
+    time: str = ""  # when recording began, in ISO 8601, UTC; "" if not yet
 
     @property
     def unix_us(self) -> int | None:
@@ -150,54 +115,35 @@ class RunFacts:
 
 @dataclass(frozen=True)
 class MergedEvents:
-    """Events of all cores, in the order in which they happened; columns as in `Events`.
+    """Events of all cores, in the order in which they happened; columns as in `Events`."""
 
-    Attributes:
-        time: ticks of the common clock, since recording began.
-        core: which has recorded it.
-        error: how far off the times of two cores may be, in ticks; 0 with one core.
-    """
-
-    time: npt.NDArray[np.int64]
+    time: npt.NDArray[np.int64]  # ticks of the common clock, since recording began
     core: npt.NDArray[np.int64]
     number: npt.NDArray[np.uint16]
     value: npt.NDArray[np.uint32]
-    error: float
+    error: float  # how far off the times of two cores may be, in ticks; 0 with one core
 
 
 @dataclass(frozen=True)
 class ProbeRun:
-    """What was recorded.
-
-    Attributes:
-        content: the stream's bytes, as they came.
-        slots: statistics of ranges; empty if they were not asked for.
-        tasks: that the firmware has named.
-        stopped: the trace clock when recording was stopped, 32 bits; None if that is not known.
-            The last blocks come later.
-    """
+    """What was recorded."""
 
     facts: RunFacts
     clock: TraceClock
     names: ProbeNames
     costs: ProbeCosts
-    content: bytes = b""
-    slots: tuple[Slot, ...] = ()
-    tasks: tuple[Task, ...] = ()
-    stopped: int | None = None
+    content: bytes = b""  # the stream's bytes, as they came
+    slots: tuple[Slot, ...] = ()  # statistics of ranges; empty if they were not asked for
+    tasks: tuple[Task, ...] = ()  # that the firmware has named
+    stopped: int | None = None  # the trace clock at the stop, 32 bits; the last blocks come later
 
     def timelines(
         self, tasks: Mapping[int, int] | None = None, told: Mapping[int, int] | None = None
     ) -> dict[int, Timeline]:
         """Return the events of each core, put together.
 
-        Args:
-            tasks: that had the cores when recording began, if known.
-            told: for each core the dropped events that it has told of before, if this recording is
-                the continuation of another one.
-
-        Raises:
-            DecodeError: they do not follow each other, or contradict the clock.
+        ``tasks`` had the cores when recording began. ``told`` are the dropped events that each core
+        has reported before, if this recording continues another one.
         """
         cores = self._cores()
         if any(each.end > self._longest for each in cores.values()):
@@ -247,10 +193,7 @@ class ProbeRun:
         """Return the events of all cores in the order in which they happened.
 
         Events of several cores are in a wrong order only if they are closer than
-        `MergedEvents.error`. Those of one core always keep their order.
-
-        Raises:
-            DecodeError: as `timelines`; or the board has not told how its cores' clocks relate.
+        `MergedEvents.error`.
         """
         lines = self.timelines()
         errors = [line.clock.error for line in lines.values()]

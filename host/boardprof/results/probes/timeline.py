@@ -28,55 +28,31 @@ UNKNOWN_TASK = -1
 
 @dataclass(frozen=True)
 class ProbeCosts:
-    """What probes cost, in ticks of the trace clock, as the board has measured it.
+    """What probes cost, in ticks of the trace clock, as the board has measured it."""
 
-    Attributes:
-        empty: what a range with nothing in it counts. This and the next four may be fractions of
-            a tick, as means of several.
-        mark: what a record without a value takes of the code around it.
-        value: the same with a value.
-        range: the same of the begin or the end of a range.
-        late: what a record that is `Events.late` takes in addition to its `Events.took`; None if
-            not known.
-        slot: what the statistics of a range with nothing in it count for each pass.
-        interrupt: what an interrupt takes outside of its own two marks; None if not known.
-    """
-
-    empty: float = 0
-    mark: float = 0
-    value: float = 0
-    range: float = 0
-    late: float | None = 0
-    slot: int = 0
-    interrupt: int | None = None
+    empty: float = 0  # what a range with nothing in it counts; a mean like the next four
+    mark: float = 0  # what a record without a value takes of the code around it
+    value: float = 0  # the same with a value
+    range: float = 0  # the same of the begin or the end of a range
+    late: float | None = 0  # what a late record takes beyond `Events.took`; None if not known
+    slot: int = 0  # what the statistics of an empty range count for each pass
+    interrupt: int | None = None  # what it takes outside of its own two marks; None if not known
 
 
 @dataclass(frozen=True)
 class Passes:
-    """Passes of ranges or interrupts, in the order of their begins.
+    """Passes of ranges or interrupts, in the order of their begins."""
 
-    Attributes:
-        number: of the name; for an interrupt without a name, its own number.
-        named: whether ``number`` is that of a name.
-        begin: ticks since recording began.
-        task: that ran; `UNKNOWN_TASK` if not known.
-        level: 0 in a task, else how many interrupts were nested.
-        own: ticks in which the range's task or interrupt itself ran.
-        net: ``own`` without what probes and the entries of interrupts took.
-        interrupts: that came within it.
-        at: indices of the events with which they begin.
-    """
-
-    number: Ints
-    named: npt.NDArray[np.bool_]
-    begin: Ints
+    number: Ints  # of the name; for an interrupt without a name, its own number
+    named: npt.NDArray[np.bool_]  # whether ``number`` is that of a name
+    begin: Ints  # ticks since recording began
     end: Ints
-    task: Ints
-    level: Ints
-    own: Ints
-    net: Ints
-    interrupts: Ints
-    at: Ints
+    task: Ints  # that ran; `UNKNOWN_TASK` if not known
+    level: Ints  # 0 in a task, else how many interrupts were nested
+    own: Ints  # ticks in which the range's task or interrupt itself ran
+    net: Ints  # ``own`` without what probes and the entries of interrupts took
+    interrupts: Ints  # that came within it
+    at: Ints  # indices of the events with which they begin
 
     def __len__(self) -> int:
         """Return how many passes there are."""
@@ -88,10 +64,7 @@ class Passes:
         return found
 
     def outermost(self, which: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Return which of some passes are not within another of them, as those of a recursion are.
-
-        Passes of different tasks are not within each other.
-        """
+        """Return which passes are not within another of these, as in a recursion of one task."""
         where = np.flatnonzero(which)
         found = np.zeros(len(which), np.bool_)
         context = np.stack([self.level, np.where(self.level > 0, UNKNOWN_TASK, self.task)])
@@ -104,36 +77,19 @@ class Passes:
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """What did not fit together.
+    """What did not fit together."""
 
-    Attributes:
-        dropped: events that the board has dropped.
-        gaps: how often it has dropped some.
-        unsure: events that were left out, since the clock may have wrapped between them.
-        unsure_gaps: how often that was so.
-        without_begin: ends by name: recording began within a pass, or the begin was dropped.
-        without_end: begins by name.
-    """
-
-    dropped: int = 0
-    gaps: int = 0
-    unsure: int = 0
-    unsure_gaps: int = 0
+    dropped: int = 0  # events that the board has dropped
+    gaps: int = 0  # how often it has dropped some
+    unsure: int = 0  # events that were left out, since the clock may have wrapped
+    unsure_gaps: int = 0  # how often that was so
+    # ends by name: recording began within a pass, or the begin was dropped
     without_begin: Mapping[str, int] = field(default_factory=dict)
-    without_end: Mapping[str, int] = field(default_factory=dict)
+    without_end: Mapping[str, int] = field(default_factory=dict)  # begins by name
 
 
 class Timeline:
-    """The events of one core, put together.
-
-    Attributes:
-        end: ticks since recording began; the last event is not after it.
-        dropped: events that the board has dropped.
-        task_before: that had the core when recording began.
-        unsure: events that were left out, since the clock may have wrapped between them.
-        clock: relates the core's clock to that of other cores.
-        untold: dropped events that no event of the board tells.
-    """
+    """The events of one core, put together."""
 
     def __init__(
         self,
@@ -153,7 +109,7 @@ class Timeline:
         none until the end, DROPPED is added here, as nothing is known of what came after the last
         event.
         """
-        self.untold = max(0, dropped - told - events.dropped)
+        self.untold = max(0, dropped - told - events.dropped)  # events that no event tells of
         if self.untold:
             last = int(events.time[-1]) if len(events) else 0
             events = join([events, gap(last, self.untold)])
@@ -161,10 +117,10 @@ class Timeline:
         self.names = names
         self.costs = costs
         last = int(events.time[-1]) if len(events) else 0
-        self.end = max(last, end if end is not None else last)
+        self.end = max(last, end if end is not None else last)  # not before the last event
         self.task_before = task_before
         self.unsure = unsure
-        self.clock = clock
+        self.clock = clock  # relates times to those of other cores
         self.dropped = max(dropped, told + events.dropped)
         self._without_begin: dict[str, int] = {}
         self._without_end: dict[str, int] = {}

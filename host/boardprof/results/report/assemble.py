@@ -47,13 +47,10 @@ def assemble(
     missing: Sequence[str] = (),
     wrong: Sequence[str] = (),
 ) -> Report:
-    """Build the Report of measurements on one or more boards.
+    """Build the Report of at least one measurement, on one or more boards.
 
-    Args:
-        measurements: at least one.
-        swept: rows name their compiler flags; they always do if these differ.
-        missing: what could not be measured, e.g. ``iir on m4: it ran too long``.
-        wrong: outputs that differ from what was expected; their functions were measured.
+    ``missing`` could not be measured, e.g. ``iir on m4: it ran too long``; ``wrong`` are outputs
+    that differ from what was expected. Rows name their flags if ``swept`` or if these differ.
     """
     measurements = mark_emulators(measurements)
     totals = totals_of(measurements)
@@ -99,13 +96,7 @@ def _sum(left: Metric | None, right: Metric) -> Metric:
 
 
 def rows_of(measurement: Measurement, device_total: Row, swept: bool) -> Iterator[Row]:
-    """Yield a measurement's rows.
-
-    Args:
-        measurement: of one function.
-        device_total: the total of the whole board, to which the rows' Percent refers.
-        swept: whether rows name their compiler flags.
-    """
+    """Yield a measurement's rows; their Percent refers to the total of the whole board."""
     busy = busy_parts(measurement)
     has_cpu = any(name not in measurement.parts for name in measurement.counters)
     values = zip(*measurement.nets.values(), strict=True)

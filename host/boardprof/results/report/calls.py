@@ -51,31 +51,21 @@ SHARES: Final = frozenset([SHARE, PERTURBATION])
 """Columns that also depend on the agent's work around the samples; they are never exact."""
 
 LEVELS: Final = frozenset([STACK])
-"""Columns that hold a level of the whole measurement: the largest is kept, and they do not add up.
-"""
+"""Columns with a level of the whole measurement: the largest is kept, and they do not add up."""
 
 _NOBODY_HAS_IT = array("q")
 _AT_A_TIME = 1024  # rows whose values are stored at once: several times as fast as one by one
 
 
 class LabelledKey(NamedTuple):
-    """Values that the rows of one group share; "" if a row lacks the column.
-
-    Attributes:
-        name: Name.
-        hash: Hash, which distinguishes functions of equal name.
-        shapes: Argument Shapes.
-        device: Device.
-        label: Label, by which the user distinguishes calls.
-        flags: Flags, the setting of a sweep.
-    """
+    """Values that the rows of one group share; "" if a row lacks the column."""
 
     name: Metric
-    hash: Metric
+    hash: Metric  # distinguishes functions of equal name
     shapes: Metric
     device: Metric
-    label: Metric
-    flags: Metric = ""
+    label: Metric  # by which the user distinguishes calls
+    flags: Metric = ""  # the setting of a sweep
 
 
 class Calls(Sequence[Row]):
@@ -193,29 +183,18 @@ class Calls(Sequence[Row]):
 
 
 class CallsBuilder:
-    """Builder of `Calls` from single rows.
-
-    Attributes:
-        layouts: number and value store of each layout, which is a sequence of column names.
-        layout_of: number of each row's layout.
-        columns: by name, in the order in which they are first seen.
-    """
+    """Builder of `Calls` from single rows; a layout is a sequence of column names."""
 
     def __init__(self, cells: Cells = METRICS) -> None:
         """Begin without rows; ``cells`` tells how values are written."""
         self._cells = cells
         self._away = 0  # rows whose values were all stored
         self.layouts: dict[tuple[str, ...], tuple[int, list[Callable[[Any], None]]]] = {}
-        self.layout_of = array("I")
+        self.layout_of = array("I")  # number of each row's layout
         self.columns: dict[str, ColumnBuilder] = {}
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Add a row.
-
-        Raises:
-            TypeError: the row is not a dict, or a name is not a str. Here or later: a value is not
-                a metric; the message has its place, and ``cells`` may choose another error.
-        """
+        """Add a row; a value that is not a metric may raise its error only later."""
         is_row = type(row) is dict or isinstance(row, Mapping)
         number, takers = (is_row and self.layouts.get(tuple(row))) or self._new_layout(row)
         for take, value in zip(takers, row.values(), strict=True):
@@ -225,15 +204,7 @@ class CallsBuilder:
             self.put_away()
 
     def extend(self, names: tuple[str, ...], columns: Sequence[tuple[Kind, Sequence[Raw]]]) -> None:
-        """Add rows of one layout, column by column.
-
-        Args:
-            names: of the columns, as in an earlier row.
-            columns: kind and values of each, as many as there are rows.
-
-        Raises:
-            TypeError: of an earlier row; see `add`.
-        """
+        """Add rows of a layout of an earlier row, column by column: kind and values of each."""
         self.put_away()
         number, _ = self.layouts[names]
         for name, (kind, raws) in zip(names, columns, strict=True):
@@ -242,12 +213,7 @@ class CallsBuilder:
         self._away = len(self.layout_of)
 
     def put_away(self) -> None:
-        """Store the pending values.
-
-        Raises:
-            TypeError: a value is not a metric, or another error of ``cells``; the message has its
-                place.
-        """
+        """Store the pending values; an error has the place of the value."""
         try:
             for column in self.columns.values():
                 column.put_away(self._cells)
@@ -284,11 +250,7 @@ def place_text(root: str, *keys: str | int) -> str:
 
 
 def checked_row(row: Mapping[str, Metric | int], root: str, *keys: str | int) -> Row:
-    """Return a copy of a row, with metrics for plain numbers.
-
-    Raises:
-        TypeError: a value is not a metric; the message has its place.
-    """
+    """Return a copy of a row, with metrics for plain numbers; a TypeError has the place."""
     if not isinstance(row, Mapping):
         raise TypeError(f"{place_text(root, *keys)}: a dict of metrics is needed, not {row!r:.60}")
     metrics: Row = {}

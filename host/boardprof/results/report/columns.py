@@ -33,16 +33,12 @@ def metric_of_kind(kind: Kind, raw: Raw) -> Metric:
 
 @dataclass(frozen=True)
 class Cells:
-    """How values in rows are written: as metrics, or as JSON.
+    """How values in rows are written: as metrics, or as JSON."""
 
-    Attributes:
-        one: return the kind and the content of a value.
-        alike: return the same for many values of one kind; None if their kinds differ.
-        refusal: return the exception for a value at a place, after ``one`` raised an error.
-    """
-
-    one: Callable[[Any], tuple[Kind, Raw]]
+    one: Callable[[Any], tuple[Kind, Raw]]  # return the kind and the content of a value
+    # the same for many values of one kind, or None
     alike: Callable[[Sequence[Any]], tuple[Kind, Sequence[Raw]] | None]
+    # the exception for a value, after ``one`` raised an error
     refusal: Callable[[str, Exception], Exception]
 
 
@@ -137,30 +133,19 @@ class Column:
 
 
 class ColumnBuilder:
-    """Collects values one by one, and stores them many at a time.
-
-    Attributes:
-        kind: of all stored values; None if kinds are mixed or there are none.
-        values: the stored values, in the best suited container.
-        pending: values not stored yet; append to it.
-    """
+    """Collects values one by one, and stores them many at a time."""
 
     __slots__ = ("_texts", "kind", "pending", "values")
 
     def __init__(self) -> None:
         """Begin without values."""
-        self.kind: Kind | None = None
-        self.values: Any = []
-        self.pending: list[Any] = []
+        self.kind: Kind | None = None  # None if mixed, or without values
+        self.values: Any = []  # the stored ones
+        self.pending: list[Any] = []  # append to it
         self._texts: dict[str, str] = {}
 
     def put_away(self, cells: Cells) -> None:
-        """Store the pending values.
-
-        Raises:
-            TypeError: one of them is not a metric; it and those before it are still pending.
-            ValueError: likewise.
-        """
+        """Store the pending values; on an error, the wrong one and those before it stay pending."""
         if not self.pending:
             return
         alike = cells.alike(self.pending)
@@ -213,18 +198,12 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True, eq=False)
 class Groups(Generic[K]):
-    """Rows grouped by key, in the order in which keys are first seen.
-
-    Attributes:
-        keys: of the groups.
-        order: indices of all rows, group after group, ascending in each.
-        bounds: ``order[bounds[i]:bounds[i + 1]]`` are the rows of group i.
-        same: names of the columns in which the rows of a group are equal; "" for none.
-    """
+    """Rows grouped by key, in the order in which keys are first seen."""
 
     keys: tuple[K, ...]
-    order: array[int]
-    bounds: tuple[int, ...]
+    order: array[int]  # indices of all rows, group after group, ascending in each
+    bounds: tuple[int, ...]  # ``order[bounds[i]:bounds[i + 1]]`` are the rows of group i
+    # names of the columns in which the rows of a group are equal; "" for none
     same: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -239,10 +218,8 @@ class Groups(Generic[K]):
     def split(self, *columns: Column, arrays: bool = False) -> Iterator[list[Any]]:
         """Yield for each group the columns' values, for the rows that have all of them.
 
-        Args:
-            columns: of the same rows.
-            arrays: return numpy arrays instead of lists if there are many rows, all have the
-                columns, and all values are 64-bit numbers.
+        With ``arrays``, they are numpy arrays instead of lists if there are many rows, all have the
+        columns, and all values are 64-bit numbers.
         """
         masks = [_in_order(c.present, self.order) for c in columns if c.present is not None]
         arrays = arrays and not masks and all(isinstance(c.given, array) for c in columns)

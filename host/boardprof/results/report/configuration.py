@@ -61,11 +61,7 @@ def _other_results(measurements: Sequence[Measurement]) -> list[str]:
 
 
 def differing_results(results: Iterable[tuple[str, str, str, str, str, str]]) -> list[str]:
-    """List functions whose results differ between boards or flags.
-
-    Args:
-        results: function, arguments, label, board, flags and result of each measurement.
-    """
+    """List functions whose results differ between boards or flags."""
     found: dict[tuple[str, str, str], dict[str, list[str]]] = {}
     for function, arguments, label, board, flags, result in results:
         place = board if not flags else f"{board} with {flags}"
@@ -163,10 +159,7 @@ def _short(value: float, sign: str = "-") -> str:
 
 
 def _argument_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
-    """Describe in/out arrays that did not hold the host's data in each call, and the result.
-
-    With several functions, only the JSON has the results.
-    """
+    """Describe in/out arrays that did not hold the host's data in each call, and a lone result."""
     lines: Row = {}
     results = dict.fromkeys(_result_text(m) for m in measurements if m.result is not None)
     if results and len({m.function for m in measurements}) == 1:
@@ -279,10 +272,7 @@ def _unresolved(measurement: Measurement) -> Iterable[str]:
 
 
 def _is_beside(measurement: Measurement, counter: str) -> bool:
-    """Tell whether a counter is an emulator's clock, and instructions are counted, too.
-
-    Then the clock's steps say nothing that the instructions do not say exactly.
-    """
+    """Tell whether a counter is an emulator's clock, and instructions are counted more exactly."""
     is_clock = measurement.samples[0].readings[counter].unit == "ticks"
     is_simulated = measurement.device.clock_kind == "simulated"
     return is_clock and is_simulated and "instructions" in measurement.counters

@@ -44,9 +44,7 @@ def mark_emulators(measurements: Sequence[Measurement]) -> list[Measurement]:
     Without ``-icount``, both counters show the host's time: as much in the long run, and another
     number of "instructions" in each window around the empty function.
 
-    Args:
-        measurements: of any boards. One window that contradicts this clears its board, and so does
-            a clock given by the user.
+    One window that contradicts this clears its board, and so does a clock given by the user.
     """
     found = {}
     for device in devices_of(measurements):

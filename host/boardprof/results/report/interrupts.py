@@ -47,12 +47,7 @@ class Interrupts:
         return max(0, int(seconds * 1e6 / self.timer_us) - known)
 
     def doubts(self, samples: Sequence[Sample], costs: Mapping[str, Fraction]) -> Iterator[str]:
-        """Yield why the counts of windows with hooked interrupts are inexact.
-
-        Args:
-            samples: of one function.
-            costs: see `interrupt_costs`.
-        """
+        """Yield why the counts of windows with hooked interrupts are inexact."""
         hit = sum(interrupts_in(each) > 0 for each in samples)
         if hit and not costs:
             bound = f"up to {self.bound_ns:,} ns" if self.bound_ns else "an unknown amount"
@@ -99,13 +94,8 @@ def interrupt_costs(
 ) -> dict[str, Fraction]:
     """Return what one interrupt takes outside of its hooks, by counter, in its units.
 
-    Args:
-        triggered: windows in which empty interrupts were triggered.
-        masked: the same windows, in which interrupts waited until the end.
-        counters: the counters that leave interrupts out.
-
-    Returns:
-        Empty if a window had no interrupt, or if one came that should have waited.
+    ``triggered`` are windows with empty interrupts, ``masked`` the same with interrupts waiting
+    until the end. Empty if a window had no interrupt, or if one came that should have waited.
     """
     count = min(map(interrupts_in, triggered))
     if not count or any(map(interrupts_in, masked)):

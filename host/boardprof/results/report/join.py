@@ -28,30 +28,17 @@ Key = tuple[Metric, ...]
 
 @dataclass(frozen=True)
 class Part:
-    """A Report to be joined with others.
+    """A Report to be joined with others."""
 
-    Attributes:
-        report: with its raw data.
-        origin: what tells it from other parts. Rows that would otherwise be alike get a label with
-            the entries that differ.
-    """
-
-    report: Report
-    origin: Mapping[str, str]
+    report: Report  # with its raw data
+    origin: Mapping[str, str]  # entries that differ become a label of rows that would be alike
 
 
 def joined(parts: Sequence[Part], missing: Sequence[str] = ()) -> Report:
     """Return one Report with the rows of all parts, in their order.
 
     Flags are a column if they differ. Shares are left out, because they are of a part's total.
-
-    Args:
-        parts: at least one.
-        missing: what could not be measured besides.
-
-    Raises:
-        UsageError: two parts have boards of the same name whose clocks, flags or collectors differ,
-            or have rows that nothing tells apart.
+    Raises a UsageError if boards of one name differ, or if nothing tells rows apart.
     """
     records = [part.report.record or NO_RECORD for part in parts]
     flags = [_flags(record) for record in records]
@@ -92,10 +79,7 @@ def _key(row: Row, flags: str | None) -> Key:
 def _labels(
     parts: Sequence[Part], settings: Sequence[str | None]
 ) -> list[dict[tuple[str, str], str]]:
-    """Return the additional label of functions that other parts have, too, for each part.
-
-    Functions are named with their arguments.
-    """
+    """Return for each part the label of functions with arguments that other parts have, too."""
     owners: dict[Key, dict[int, None]] = {}
     for number, (part, flags) in enumerate(zip(parts, settings, strict=True)):
         for row in part.report.calls:
@@ -211,10 +195,7 @@ def _result(measurement: MeasurementRecord) -> tuple[str, str, str, str, str, st
 
 
 def part_of_calls(report: Report, measured: Report) -> Report | None:
-    """Return the rows of the functions and arguments in ``measured``; None if there are none.
-
-    They are of the same boards if there are such rows, else of all boards.
-    """
+    """Return rows of the functions and arguments of ``measured``, preferably on its boards."""
     wanted = {tuple(row.get(name, "") for name in _CALL) for row in measured.calls}
     rows = [row for row in report.calls if tuple(row.get(name, "") for name in _CALL) in wanted]
     if not rows:

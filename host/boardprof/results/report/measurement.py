@@ -37,23 +37,15 @@ def clock_of(readings: Mapping[str, Reading], clock_kind: str) -> str | None:
 
 @dataclass(frozen=True)
 class Windows:
-    """The result of one pass over all rounds, with one set of counters.
+    """The result of one pass over all rounds, with one set of counters."""
 
-    Attributes:
-        samples: the measured windows, in order.
-        calibration: the same loop around the empty function.
-        totals: from before the first to after the last sample, one for each reply of the board.
-        mask: the collectors of the blobs: bit i is ``device.collectors[i]``.
-        events: what the slots counted, by programmable collector.
-        interrupt_costs: what one interrupt takes outside of its hooks, by counter. It is in
-            ``outside_hooks`` of the samples' readings. Empty if not known.
-    """
-
-    samples: tuple[Sample, ...]
-    calibration: tuple[Sample, ...]
-    totals: tuple[Sample, ...]
-    mask: int = 0
+    samples: tuple[Sample, ...]  # the measured windows, in order
+    calibration: tuple[Sample, ...]  # the same loop around the empty function
+    totals: tuple[Sample, ...]  # from before the first to after the last sample, one for each reply
+    mask: int = 0  # the collectors of the blobs: bit i is ``device.collectors[i]``
+    # what the slots counted, by collector
     events: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # of one interrupt, outside its hooks, by counter; it is in ``outside_hooks`` of the readings
     interrupt_costs: Mapping[str, Fraction] = field(default_factory=dict)
 
     @cached_property
@@ -75,15 +67,10 @@ class Windows:
 
 @dataclass(frozen=True)
 class Cold:
-    """The first call of a measurement, before the warm-up: its code and data are not cached.
+    """The first call of a measurement, before the warm-up: its code and data are not cached."""
 
-    Attributes:
-        sample: the window around this one call, of the first pass's counters.
-        overhead: what the empty function's window of one call counted, by counter.
-    """
-
-    sample: Sample
-    overhead: Mapping[str, int]
+    sample: Sample  # of this one call, with the first pass's counters
+    overhead: Mapping[str, int]  # what the empty function's window of one call counted, by counter
 
     @property
     def nets(self) -> dict[str, int]:
@@ -97,61 +84,36 @@ class Cold:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One function's samples on one board.
-
-    Attributes:
-        function: its name.
-        device: where it ran.
-        number: calls in each sample.
-        warmup: calls before the first sample.
-        windows: one for each pass that was needed to count all metrics.
-        arguments: of the function, such as ``n=256, gain=0.5``; "" if it takes none.
-        clock_fit: the board's clock relative to the host's during the run; None if it has no clock.
-        flags: the compiler's, for the function's code; None if it was not built here.
-        libc: the C library in the image, or ``none``; None if every image has one, or if not known.
-        stack: the stack need of a call, or why it is not known; None if not requested.
-        result: return value of one extra call after the samples; None if absent.
-        result_type: as in signatures: ``i32``, ``void``.
-        outputs: arrays that come back from that extra call, by parameter name.
-        kept: names of the arrays and blocks that were not restored between calls.
-        sent_again: why the host sent in/out arrays before each round; "" if it did not.
-        parts: the part of the board that a counter belongs to, if not the CPU.
-        formulas: kind and formula of each metric that is computed from others, by name.
-        cold: the very first call; None if not measured.
-        compilers: of the function's code; () if not known.
-        label: tells its rows from others of the same function and arguments; "" if absent.
-        calls_before: how often the board had run functions before; None if not known.
-        interrupts: whether interrupts ran within the windows.
-        profile: where one call spends what it costs; None if not recorded.
-        source: where the function is defined; None if not known.
-        inputs_crc32: see `Arguments.inputs_crc32`; "" if not known.
-    """
+    """One function's samples on one board."""
 
     function: str
     device: Device
-    number: int
-    warmup: int
-    windows: tuple[Windows, ...]
-    arguments: str = ""
-    clock_fit: ClockFit | None = None
-    flags: str | None = None
-    libc: str | None = None
-    stack: Stack | str | None = None
-    result: object = None
-    result_type: str = "void"
+    number: int  # calls in each sample
+    warmup: int  # calls before the first sample
+    windows: tuple[Windows, ...]  # one for each pass that was needed to count all metrics
+    arguments: str = ""  # such as ``n=256, gain=0.5``; "" if it takes none
+    clock_fit: ClockFit | None = None  # None if the board has no clock
+    flags: str | None = None  # the compiler's, for its code; None if it was not built here
+    libc: str | None = None  # in the image, or ``none``; None if every image has one, or not known
+    stack: Stack | str | None = None  # or why it is not known; None if not requested
+    result: object = None  # of one extra call after the samples; None if absent
+    result_type: str = "void"  # as in signatures: ``i32``, ``void``
+    # arrays that come back from that extra call, by parameter name
     outputs: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict, compare=False)
-    kept: tuple[str, ...] = ()
-    sent_again: str = ""
+    kept: tuple[str, ...] = ()  # arrays and blocks that were not restored between calls
+    sent_again: str = ""  # why the host sent in/out arrays before each round; "" if it did not
+    # counter -> its part of the board, if not the CPU
     parts: Mapping[str, str] = field(default_factory=dict)
+    # kind and formula of metrics computed from others
     formulas: Mapping[str, tuple[str, Formula]] = field(default_factory=dict)
-    cold: Cold | None = None
-    compilers: tuple[str, ...] = ()
-    label: str = ""
-    calls_before: int | None = None
-    interrupts: Interrupts = NOT_MASKED
-    profile: Profile | None = None
-    source: SourcePlace | None = None
-    inputs_crc32: str = ""
+    cold: Cold | None = None  # the very first call; None if not measured
+    compilers: tuple[str, ...] = ()  # of its code; () if not known
+    label: str = ""  # tells its rows from others of the same function and arguments
+    calls_before: int | None = None  # how often the board had run functions; None if not known
+    interrupts: Interrupts = NOT_MASKED  # whether they ran within the windows
+    profile: Profile | None = None  # None if not recorded
+    source: SourcePlace | None = None  # None if not known
+    inputs_crc32: str = ""  # see `Arguments.inputs_crc32`; "" if not known
 
     @cached_property
     def samples(self) -> tuple[Sample, ...]:
@@ -240,10 +202,7 @@ def part_name(measurement: Measurement, part: str | None) -> str:
 
 
 def busy_parts(measurement: Measurement) -> list[str]:
-    """Return the parts besides the CPU that counted anything, or if only they were requested.
-
-    The others have no rows.
-    """
+    """Return the parts besides the CPU that counted anything, or if only they were requested."""
     if all(name in measurement.parts for name in measurement.counters):
         return list(dict.fromkeys(measurement.parts[name] for name in measurement.counters))
     return [
@@ -265,11 +224,7 @@ _KINDS: Mapping[str, Callable[[float], Metric]] = {
 
 
 def metrics_of(counter: str, value: int, reading: Reading, clock: str | None) -> dict[str, Metric]:
-    """Return a counter's value as metrics.
-
-    Nanoseconds become a Duration. Ticks stay ticks, and also become a Duration if they are the
-    ``clock`` (see `clock_of`): only one of several clocks gives the Duration.
-    """
+    """Return a counter's value as metrics; ticks of the ``clock`` become a Duration, too."""
     if reading.unit == "ns":
         name = DURATION if counter == clock else f"{counter} (us)"
         return {name: Duration(value / 1000.0)}

@@ -26,17 +26,11 @@ _Z = 1.959964
 
 @dataclass(frozen=True)
 class Frame:
-    """A function that an instruction belongs to, and the line in it.
+    """A function that an instruction belongs to, and the line in it."""
 
-    Attributes:
-        function: as the sources call it; "" if not known.
-        file: as the compiler was given it; "" if not known.
-        line: counted from 1; 0 if not known.
-    """
-
-    function: str
-    file: str
-    line: int
+    function: str  # as the sources call it; "" if not known
+    file: str  # as the compiler was given it; "" if not known
+    line: int  # from 1; 0 if not known
 
 
 @dataclass(frozen=True)
@@ -73,15 +67,12 @@ class Site:
 
 @dataclass(frozen=True)
 class Instruction:
-    """An instruction that was executed.
-
-    ``frames`` has the innermost inlined function first; ``text`` is "" if nothing could tell.
-    """
+    """An instruction that was executed."""
 
     address: int
     symbol: int
-    frames: tuple[Frame, ...]
-    text: str = ""
+    frames: tuple[Frame, ...]  # the innermost inlined function first
+    text: str = ""  # "" if nothing could tell
 
 
 @dataclass(frozen=True)
@@ -112,56 +103,30 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class FunctionCost:
-    """What a function costs.
-
-    Attributes:
-        name: of the function.
-        file: where it is, "" if not known.
-        line: where it begins, 0 if not known.
-        self: cost of its own instructions.
-        total: the same with all that it called; recursion counts once. None if not known: samples
-            do not say who has called a function.
-        calls: how often it was called; 0 if not known.
-        share: of ``self`` in the call's cost, 0 to 1.
-        interval: of the share, if it is sampled; None if it is exact.
-    """
+    """What a function costs."""
 
     name: str
-    file: str
-    line: int
-    self: int
-    total: int | None
-    calls: int
-    share: float
-    interval: Interval | None = None
+    file: str  # "" if not known
+    line: int  # where it begins; 0 if not known
+    self: int  # cost of its own instructions
+    total: int | None  # with all that it called, recursion once; None if sampled
+    calls: int  # 0 if not known
+    share: float  # of ``self`` in the call's cost, 0 to 1
+    interval: Interval | None = None  # of the share; None if it is exact
 
 
 @dataclass(frozen=True)
 class LineCost:
-    """What a line of the source costs: its instructions, and the calls that they make.
+    """What a line costs: its instructions, inlined ones too, and the calls that they make."""
 
-    An inlined function's instructions count at the lines of that function.
-
-    Attributes:
-        file: as the compiler was given it.
-        line: counted from 1.
-        function: that the line is in.
-        self: cost of its instructions.
-        calls: cost of the calls that they make.
-        executions: how often it ran: at each place where it is inlined, as often as that of its
-            instructions which ran most. 0 if not known.
-        share: of ``self`` in the call's cost, 0 to 1.
-        interval: of the share, if it is sampled; None if it is exact.
-    """
-
-    file: str
-    line: int
+    file: str  # as the compiler was given it
+    line: int  # from 1
     function: str
-    self: int
-    calls: int
-    executions: int
-    share: float = 0.0
-    interval: Interval | None = None
+    self: int  # cost of its instructions
+    calls: int  # cost of the calls that they make
+    executions: int  # by the instruction that ran most, for each place of inlining; 0 if not known
+    share: float = 0.0  # of ``self`` in the call's cost, 0 to 1
+    interval: Interval | None = None  # of the share; None if it is exact
 
 
 class _Times:
@@ -189,46 +154,26 @@ class PathCost:
 
 @dataclass(frozen=True)
 class Profile:
-    """Where a call of a function spent what it cost.
-
-    Attributes:
-        function: that was called.
-        board: where.
-        columns: what was counted, such as ``("instructions",)``; ``("samples",)`` if it is sampled.
-        state: ``complete``, or ``incomplete`` and why: then it holds what was seen until then.
-        total: of the call without the interrupts in it.
-        counted: the Report's net counts of the same call, by column; a column that the board
-            cannot count is absent.
-        symbols: the functions of the image that ran.
-        totals: for each, the cost of it and all that it called.
-        tree: the call paths.
-        sites: the calls.
-        instructions: those that ran.
-        counts: (node, instruction, cost), once for each pair.
-        sources: text of the source files that could be read, by the file's name.
-        failure: what has ended an incomplete call, "" if it is complete.
-        recorder: what has executed the call, if that is not the board itself: ``callgrind``.
-        newer: the sources that have changed since an image was made that was not built here.
-        sampled: how the samples were taken; None if every instruction was seen. A sampled profile
-            has all functions directly below the called one: who has called them is not known.
-    """
+    """Where a call of a function spent what it cost."""
 
     function: str
     board: str
-    columns: tuple[str, ...]
-    state: str
-    total: Cost
-    counted: Mapping[str, int]
-    symbols: tuple[Symbol, ...]
-    totals: tuple[Cost, ...]
-    tree: tuple[Node, ...]
-    sites: tuple[Site, ...]
-    instructions: tuple[Instruction, ...]
-    counts: tuple[tuple[int, int, Cost], ...]
+    columns: tuple[str, ...]  # such as ``("instructions",)``; ``("samples",)`` if it is sampled
+    state: str  # ``complete``, or ``incomplete`` and why
+    total: Cost  # of the call without the interrupts in it
+    counted: Mapping[str, int]  # the Report's net counts of the same call, by column
+    symbols: tuple[Symbol, ...]  # the functions of the image that ran
+    totals: tuple[Cost, ...]  # for each, the cost of it and all that it called
+    tree: tuple[Node, ...]  # the call paths
+    sites: tuple[Site, ...]  # the calls
+    instructions: tuple[Instruction, ...]  # those that ran
+    counts: tuple[tuple[int, int, Cost], ...]  # (node, instruction, cost), once for each pair
+    # text of the files that could be read, by name
     sources: Mapping[str, str] = field(default_factory=dict)
-    failure: str = ""
-    recorder: str = ""
-    newer: tuple[str, ...] = ()
+    failure: str = ""  # what has ended an incomplete call
+    recorder: str = ""  # what has executed the call, if not the board: ``callgrind``
+    newer: tuple[str, ...] = ()  # sources that have changed since an image was made elsewhere
+    # None if every instruction was seen; else all functions are directly below the called one
     sampled: SampledCalls | None = None
 
     @property
@@ -252,11 +197,7 @@ class Profile:
         return "cycles" if "cycles" in self.columns else self.columns[0]
 
     def column(self, metric: str | None = None) -> int:
-        """Return the index of a metric in each cost.
-
-        Raises:
-            UnknownNameError: there is none of that name.
-        """
+        """Return the index of a metric in each cost."""
         name = self.metric if metric is None else metric_called(metric, self.columns)
         if name is None:
             raise UnknownNameError("metric", f"{metric}", self.columns, owner="The profile")
@@ -387,13 +328,6 @@ def share_interval(count: int, total: int) -> tuple[float, float]:
     It holds for independent samples. Those of bp.sample are spread more evenly, which makes it
     wider than needed. With samples at even distances it would not hold: a loop of the same length
     would be hit at the same place again and again.
-
-    Args:
-        count: samples that hit.
-        total: all samples, 1 or more.
-
-    Returns:
-        The lowest and the highest share, 0 to 1.
 
     Source: R. G. Newcombe, "Two-sided confidence intervals for the single proportion", Statistics
     in Medicine 17 (1998), method 4.

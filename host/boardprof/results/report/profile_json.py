@@ -102,11 +102,7 @@ def tables_of(profile: Profile) -> ProfileTables:
 
 
 def profile_of(tables: ProfileTables) -> Profile:
-    """Return the profile of `tables_of`.
-
-    Raises:
-        DecodeError: a table is damaged.
-    """
+    """Return the profile of `tables_of`; a damaged table is a DecodeError."""
     try:
         frames = [Frame(*each) for each in tables.frames]
         return Profile(

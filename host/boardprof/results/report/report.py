@@ -207,12 +207,7 @@ def _record(extra: Mapping[str, Any]) -> Record:
 
 
 def plain_json(extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a deep copy of ``extra``, made by way of JSON, which is fast.
-
-    Raises:
-        TypeError: JSON cannot hold something in it.
-        ValueError: likewise: a number that is not finite.
-    """
+    """Return a deep copy of ``extra``, made by way of JSON, which is fast."""
     try:
         copy: dict[str, Any] = json.loads(json.dumps(extra, allow_nan=False))
     except (TypeError, ValueError):

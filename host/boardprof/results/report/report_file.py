@@ -17,11 +17,7 @@ _BY_RUN: Final = "a file written by `boardprof run --json FILE`"
 
 
 def check_report_file(file: str) -> None:
-    """Check that ``file`` can be written, before anything is measured.
-
-    Raises:
-        UsageError: the name is empty or a folder, or its folder is missing or not writable.
-    """
+    """Check that ``file`` can be written, before anything is measured."""
     if not file:
         raise UsageError("A file without a name cannot be written.", hint="give it one, e.g. out")
     check_is_file(file)
@@ -38,29 +34,17 @@ def check_report_file(file: str) -> None:
 
 
 def write_report(report: Report, file: str) -> None:
-    """Write the Report as JSON; a regular file completely or not at all.
-
-    Raises:
-        UsageError, StorageError: the file cannot be written.
-    """
+    """Write the Report as JSON; a regular file completely or not at all."""
     write_text(report.json() + "\n", file)
 
 
 def write_text(text: str, file: str) -> None:
-    """Write a text; a regular file completely or not at all.
-
-    Raises:
-        UsageError, StorageError: the file cannot be written.
-    """
+    """Write a text; a regular file completely or not at all."""
     write_bytes(text.encode(), file)
 
 
 def read_report(file: str) -> Report:
-    """Read a Report from a JSON file, or from a baseline file.
-
-    Raises:
-        ReportFileError: the file does not exist, or does not hold a Report.
-    """
+    """Read a Report from a JSON file, or from a baseline file."""
     try:
         text = Path(file).read_bytes().decode()
     except IsADirectoryError as error:

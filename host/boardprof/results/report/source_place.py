@@ -11,13 +11,7 @@ from boardprof.results.record import SourcePlace
 
 
 def source_place(source: str, line: int, files: Iterable[Path]) -> SourcePlace | None:
-    """Return the place of a function; None if its file is not known.
-
-    Args:
-        source: its file, as the compiler was given it.
-        line: 0 if not known.
-        files: that were compiled. ``source`` may be relative to any of their folders.
-    """
+    """Return a function's place, if need be relative to a folder of ``files``; None if unknown."""
     if line < 1 or not source:
         return None
     parts = PurePath(source).parts

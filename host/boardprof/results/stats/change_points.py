@@ -64,12 +64,7 @@ def change_points(values: Sequence[Number], *, is_exact: bool = False) -> list[C
 
 
 def _splits(values: Sequence[Number], first: int) -> Iterator[tuple[int, float]]:
-    """Yield the places where a series is split, and their p.
-
-    Args:
-        values: a part of the series.
-        first: number of its first value.
-    """
+    """Yield where a part of a series splits, and the p; ``first`` is its first value's number."""
     searches = (_heads, _stretches)
     for parts_of in searches:
         parts = _detectable(len(values), parts_of, FALSE_ALARMS / len(searches))
@@ -104,11 +99,7 @@ def _stretches(n: int, least: int) -> list[_Part]:
 
 
 def _detectable(n: int, parts_of: Callable[[int, int], list[_Part]], level: float) -> list[_Part]:
-    """Return the parts that could be found to differ.
-
-    Shorter parts would not differ enough, whatever their values. So they are not tested, and do not
-    count as tests.
-    """
+    """Return the parts that could be found to differ; shorter ones do not count as tests."""
     for least in range(1, n // 2 + 1):
         parts = parts_of(n, least)
         if parts and smallest_p(least, n - least) * len(parts) < level:

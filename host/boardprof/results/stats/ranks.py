@@ -30,13 +30,6 @@ def mann_whitney(first: Sequence[Number], second: Sequence[Number]) -> float:
     Exact for up to 400 pairs of samples (20 per side), also with ties: twice the smaller tail of
     the arrangements. Otherwise by the normal approximation, with corrections for ties and for
     continuity (Mann and Whitney, 1947; Lehmann, Nonparametrics, 1.2 and 1.4).
-
-    Args:
-        first: at least one.
-        second: at least one.
-
-    Returns:
-        p, 0 <= p <= 1; 1 if all samples are equal.
     """
     if len(first) > len(second):
         first, second = second, first
@@ -65,9 +58,6 @@ def signed_rank(differences: Sequence[Number]) -> float:
     Wilcoxon's signed-rank test, exact for up to 50 pairs, also with ties: all signs are counted.
     Otherwise by the normal approximation, with the correction for continuity (Lehmann,
     Nonparametrics, 3.2). Pairs without a difference are left out.
-
-    Returns:
-        p, 0 <= p <= 1; 1 if no pair differs.
     """
     sizes = [magnitude(each) for each in differences if each != 0]
     ranks = [int(2 * rank) for rank in mid_ranks(sizes)]
@@ -86,10 +76,7 @@ def signed_rank(differences: Sequence[Number]) -> float:
 
 
 def smallest_p(n1: int, n2: int) -> float:
-    """Return the smallest p possible: all samples of one side below those of the other.
-
-    For more than 100 per side, an upper bound.
-    """
+    """Return the smallest p possible, or an upper bound of it for more than 100 per side."""
     n1, n2 = min(n1, _MANY), min(n2, _MANY)
     return min(1.0, 2 / math.comb(n1 + n2, n1))
 
@@ -110,10 +97,7 @@ def _rank_of(counts: Mapping[Number, int]) -> dict[Number, float]:
 
 
 def rank_correlation(values: Sequence[Number]) -> float:
-    """Return Spearman's correlation of values with their order: 1 rises always, -1 falls always.
-
-    0 for fewer than two samples, and if all are equal.
-    """
+    """Return Spearman's correlation of values with their order; 0 if under two or all equal."""
     n = len(values)
     middle = (n + 1) / 2
     ranks = mid_ranks(values)

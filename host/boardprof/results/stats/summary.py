@@ -26,10 +26,7 @@ _EXACT_FLOAT = 1 << 53
 """Whole numbers below this are exact as floats."""
 
 _LARGEST = 1e150
-"""Samples from here on have no statistics: squares of smaller ones and their sums fit a float.
-
-Counters have at most 64 bits, and times are shorter. Only a damaged file has larger numbers.
-"""
+"""Samples from here on have no statistics: sums of their squares would not fit a float."""
 
 _MAD_TO_SIGMA = 0.6745
 """The median absolute deviation of a normal distribution, in standard deviations."""
@@ -176,12 +173,7 @@ def plain(value: Number) -> int | float:
 
 
 def percentile(ordered: Sequence[Number], share: float) -> int | float:
-    """Return a percentile of values in ascending order, between neighbours by proportion.
-
-    Args:
-        ordered: at least one.
-        share: 0 to 100; 0 is the smallest, 100 the largest.
-    """
+    """Return a percentile, 0 to 100, of ascending values, between neighbours by proportion."""
     return plain(exact_percentile(ordered, share))
 
 
@@ -197,13 +189,7 @@ def exact_percentile(ordered: Sequence[Number], share: float) -> Number:
 
 
 def far_from_the_others(values: Sequence[Number], score: float) -> tuple[int, ...]:
-    """Return the indices of values far from the median, relative to the spread of the others.
-
-    Args:
-        values: at least one.
-        score: the modified z-score beyond which a value is far; in standard deviations of the
-            others, if they are normal.
-    """
+    """Return the indices of values beyond a modified z-score, relative to the others' spread."""
     numbers = _floats(values)
     if len(numbers) >= LARGE:
         return _far_of_many(numbers, score)
@@ -261,10 +247,7 @@ def _share(stddev: float, mean: int | float) -> float | None:
 
 
 def _floats(values: Sequence[Number]) -> list[float]:
-    """Return values as floats; large counts as their distances from the first one.
-
-    A float may not hold the differences of large counts.
-    """
+    """Return values as floats; large counts as their distances from the first one."""
     base, largest = values[0], max(magnitude(min(values)), max(values))
     if largest < _EXACT_FLOAT or isinstance(base, float):
         return list(map(float, values))

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warnings about unreliable samples of a Report, and what to do about them.
-
-Among others: whether samples fall into two groups, or a few are far from the rest.
-"""
+"""Warnings about unreliable samples of a Report, and what to do about them."""
 
 from __future__ import annotations
 
@@ -352,17 +349,11 @@ class Mode:
 
 @dataclass(frozen=True)
 class Apart:
-    """Samples that are far from most others.
+    """Samples that are far from most others."""
 
-    Attributes:
-        indices: of these samples, in run order.
-        most: the median of the others.
-        middle: their own median.
-    """
-
-    indices: tuple[int, ...]
-    most: float
-    middle: float
+    indices: tuple[int, ...]  # of these samples, in run order
+    most: float  # the median of the others
+    middle: float  # their own median
 
 
 def samples_apart(values: Sequence[Number], least_gap: float) -> Apart | None:
@@ -371,10 +362,6 @@ def samples_apart(values: Sequence[Number], least_gap: float) -> Apart | None:
     Most are more than half. They are alike if the gap to the nearest other sample is more than four
     times their spread. Fewer than ten samples must be equal. An interrupt makes such a gap, whether
     in one sample of a hundred or in every third.
-
-    Args:
-        values: in run order.
-        least_gap: smaller gaps do not count.
     """
     rising = sorted(range(len(values)), key=values.__getitem__)
     for order in (rising, rising[::-1]):

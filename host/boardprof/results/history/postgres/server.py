@@ -42,12 +42,7 @@ _GRACE_S: Final = 2.0
 
 
 class PostgresDatabase:
-    """A history in a PostgreSQL database.
-
-    Attributes:
-        timeout_s: how long to wait for a connection, for the answer to a statement, and for other
-            transactions.
-    """
+    """A history in a PostgreSQL database; ``timeout_s`` limits each wait for it."""
 
     def __init__(self, url: str, timeout_s: float) -> None:
         """Read the URL; nothing is opened yet."""

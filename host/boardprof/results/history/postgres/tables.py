@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of a history in PostgreSQL, and the migration to their newest version.
-
-The tables are as the newest migration leaves them; a test compares both.
-"""
+"""The tables of a history in PostgreSQL, as the newest migration leaves them, and the migration."""
 
 from __future__ import annotations
 
