@@ -46,17 +46,11 @@ class Connection:
 
 @dataclass(frozen=True)
 class ControlLines:
-    """What to do with a serial port's control lines when it is opened.
+    """What to do with a serial port's control lines when it is opened."""
 
-    Attributes:
-        dtr: set DTR (Data Terminal Ready), or clear it; None leaves it as the system does.
-        rts: the same for RTS (Request To Send).
-        reset: ``dtr`` or ``rts``: pulse this line before the session; "" for no pulse.
-    """
-
-    dtr: bool | None = None
-    rts: bool | None = None
-    reset: str = ""
+    dtr: bool | None = None  # set or clear DTR (Data Terminal Ready); None leaves it alone
+    rts: bool | None = None  # the same for RTS (Request To Send)
+    reset: str = ""  # ``dtr`` or ``rts``: pulse it before the session; "" for no pulse
 
 
 def port_url(port: str) -> str:
@@ -67,10 +61,7 @@ def port_url(port: str) -> str:
 
 
 def with_lines(port: str, **lines: str | None) -> str:
-    """Return a port with control lines in its query.
-
-    ``lines``: ``dtr``, ``rts``: "on" or "off"; ``reset``: "dtr" or "rts". None leaves a line alone.
-    """
+    """Return a port with control lines in its query; None leaves a line alone."""
     given = {name: text for name, text in lines.items() if text is not None}
     if not given:
         return port
@@ -79,14 +70,7 @@ def with_lines(port: str, **lines: str | None) -> str:
 
 
 def split_lines(port: str) -> tuple[str, ControlLines]:
-    """Take the control lines out of a port.
-
-    Returns:
-        The port without them, and the lines. pyserial's own options stay in a URL.
-
-    Raises:
-        UsageError: the port is not serial but has control lines, or one has a wrong value.
-    """
+    """Return a port without its control lines, and the lines; pyserial's own options stay."""
     path, question, query = port.partition("?")
     if not question or os.path.exists(port):
         return port, ControlLines()

@@ -28,11 +28,7 @@ _MOST_TOKENS = 500
 
 
 class FormulaError(ValueError):
-    """A text is not a valid formula.
-
-    Attributes:
-        at: index of the first wrong character, from 0.
-    """
+    """A text is not a valid formula; ``at`` is the index of the first wrong character."""
 
     def __init__(self, message: str, at: int) -> None:
         """Keep the message and the place."""
@@ -47,17 +43,12 @@ def marked(text: str, at: int, width: int = 1) -> str:
 
 @dataclass(frozen=True)
 class Formula:
-    """A parsed formula.
-
-    Attributes:
-        names: the metrics that it uses, each once, in the order of the text.
-        places: index of the first occurrence of each name in the text, in characters from 0.
-    """
+    """A parsed formula."""
 
     text: str
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # the metrics that it uses, each once, in the order of the text
     _node: _Node = field(compare=False, repr=False)
-    places: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    places: tuple[int, ...] = field(default=(), compare=False, repr=False)  # where each begins
 
     def value(self, values: Mapping[str, float]) -> float | None:
         """Compute the value; None if an input is missing or a divisor is 0."""
@@ -79,11 +70,7 @@ class Formula:
 
 
 def parse_formula(text: str) -> Formula:
-    """Read a formula.
-
-    Raises:
-        FormulaError: it is not a formula; the message says what was expected, and where.
-    """
+    """Read a formula, or raise a `FormulaError` that says what was expected, and where."""
     reader = _Reader(text)
     node = reader.sum(0)
     if reader.token:

@@ -60,11 +60,7 @@ def _entry_points(place: str) -> Iterator[bytes]:
 
 
 def named_function(group: str, name: str, what: str) -> Plugin | None:
-    """Return the function of the entry point with this name. None if no package has one.
-
-    Raises:
-        UsageError: it cannot be used; ``what`` it is, for the message.
-    """
+    """Return the function of the entry point with this name. None if no package has one."""
     found = sorted((e for e in entries(group) if e.name == name), key=lambda entry: entry.value)
     if not found:
         return None
@@ -79,10 +75,7 @@ def named_function(group: str, name: str, what: str) -> Plugin | None:
 
 
 def load_plugins(group: str, what: str, use: Callable[[Any], T]) -> Iterator[tuple[T, str]]:
-    """Yield the result of ``use`` for each entry point's object, and the place of the object.
-
-    One that cannot be used is skipped with a warning, so that it does not hide the others.
-    """
+    """Yield ``use(object)`` and place of each entry point; warn of one that cannot be used."""
     for entry in entries(group):
         try:
             found = use(entry.load())

@@ -27,18 +27,12 @@ _shown = cache(_Shown)
 
 
 def escaped(text: str, keep: str = "") -> str:
-    r"""Return ``text`` with everything that is not printable as ``\n``, ``\x1b``, ``\u202e``.
-
-    ``keep``: characters to leave as they are, such as line breaks.
-    """
+    r"""Return ``text`` with all that is not printable, except ``keep``, as ``\n``, ``\u202e``."""
     return text if text.isprintable() else text.translate(_shown(keep))
 
 
 def bounded(text: str) -> str:
-    """Return ``text`` as `escaped` does, without the end of an endless one.
-
-    Escaping twice changes nothing more.
-    """
+    """Return ``text`` as `escaped` does, cut if it is endless; twice changes nothing more."""
     shown = escaped(text[:_LONGEST])
     if len(text) <= _LONGEST and len(shown) <= _LONGEST:
         return shown

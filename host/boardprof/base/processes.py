@@ -27,13 +27,7 @@ _POLL_S = 0.02
 def lock_within(
     descriptor: int, timeout_s: float, on_wait: Callable[[], None] = lambda: None
 ) -> bool:
-    """Lock an open file; the kernel releases the lock when the file is closed or this process ends.
-
-    ``on_wait``: called once if another process has the lock.
-
-    Returns:
-        False if another process still has it then.
-    """
+    """Lock an open file until it is closed; False if another process has it at the timeout."""
     deadline = time.monotonic() + timeout_s
     has_waited = False
     while True:
@@ -53,12 +47,7 @@ def lock_within(
 def leased(
     folder: Path, what: str, timeout_s: float, *, hint: str = "wait for its end"
 ) -> Iterator[None]:
-    """Hold the lease of ``what``; the kernel releases it if this process dies.
-
-    ``folder``: for the leases of all processes of this user; created if missing.
-    ``what``: a port or a board's name.
-    ``hint``: what to try if the other process still has it then.
-    """
+    """Hold the lease of a port or a board's name; the kernel releases it if this process dies."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / hashlib.sha256(what.encode()).hexdigest()[:16]
     handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -83,8 +72,6 @@ def locked_folder(folder: Path, timeout_s: float, what: str) -> Iterator[None]:
 
     The file itself cannot be locked, because another one replaces it. A file system that locks no
     folders, as some on networks, goes without.
-
-    ``what``: the beginning of the error.
     """
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
@@ -186,13 +173,9 @@ def port_holders(port: str) -> list[int]:
 
 
 def commands_behind(port: str) -> list[tuple[str, ...]]:
-    """Return the command lines of the programs at the other end of a port.
+    """Return the command lines of the programs at the other end of a socket or pseudo-terminal.
 
     There may be several, because a socket can be handed on.
-
-    Args:
-        port: ``socket://HOST:PORT`` on this machine, or the path of a pseudo-terminal. A serial
-            port has no program at its other end.
     """
     url = urlsplit(port)
     if url.scheme == "socket":
@@ -208,10 +191,7 @@ def commands_behind(port: str) -> list[tuple[str, ...]]:
 
 
 def is_at_other_end(process: int, number: int) -> bool:
-    """Tell whether a process or a descendant of it has the socket at a TCP port of this machine.
-
-    It is also True if the socket's process is not found, such as one of another user.
-    """
+    """Tell whether a process or a descendant has the socket at a local port; True if unknown."""
     links = {f"socket:[{inode}]" for inode in _inodes(number)}
     folders = [Path(f"/proc/{process}"), *Path("/proc").glob("[0-9]*")] if links else []
     is_elsewhere = False

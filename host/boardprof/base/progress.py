@@ -51,10 +51,8 @@ def activity(
 ) -> Iterator[Callable[[int], None]]:
     """Show that something is under way while the context lasts; yields a function for steps done.
 
-    Args:
-        what: it is, e.g. ``compiling for qemu-rv32``.
-        total: number of steps. None if there are none; a thread then reports once a second.
-        seconds: how long it will roughly take, if it has no steps. None if unknown.
+    Without ``total`` there are no steps: a thread reports once a second. ``seconds`` is a rough
+    guess.
     """
     show = _show.get()
     if show is None:
@@ -73,14 +71,7 @@ def activity(
 
 @contextlib.contextmanager
 def waiting(what: str) -> Iterator[Callable[[], None]]:
-    """While the block runs, show how long the board has been silent.
-
-    Args:
-        what: e.g. ``waiting for fir on qemu-rv32``.
-
-    Yields:
-        A function to call when something has come.
-    """
+    """Show how long the board is silent; yields a function to call when something has come."""
     show = _show.get()
     if show is None:
         yield lambda: None

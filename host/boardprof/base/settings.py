@@ -38,14 +38,10 @@ _project_name = ""
 
 @dataclass(frozen=True)
 class SettingsFile:
-    """A file that was read.
-
-    Attributes:
-        path: the tables that contain the settings: ``("tool", "boardprof")`` or ``()``.
-    """
+    """A file that was read."""
 
     file: Path
-    path: tuple[str, ...]
+    path: tuple[str, ...]  # tables with the settings: ``("tool", "boardprof")`` or ``()``
     content: dict[str, Any]
 
     @property
@@ -81,17 +77,12 @@ class SettingsFile:
 
 @dataclass(frozen=True)
 class Setting:
-    """One key of a file.
+    """One key of a file."""
 
-    Attributes:
-        key: a long name of an option, without its dashes.
-        path: the tables that contain it.
-    """
-
-    key: str
+    key: str  # a long name of an option, without its dashes
     value: Any
     file: Path
-    path: tuple[str, ...]
+    path: tuple[str, ...]  # the tables that contain it
 
     @property
     def place(self) -> str:
@@ -109,10 +100,7 @@ def user_file() -> Path:
 
 
 def find_settings(folder: Path, tell: Callable[[str], None] = warnings.warn) -> list[SettingsFile]:
-    """Return the project's file for ``folder`` and the user's, in this order, if they exist.
-
-    ``tell``: called with a note for each file that is ignored because another user owns it.
-    """
+    """Return the project's file and then the user's; ``tell`` of those that are ignored."""
     own = _if_there(user_file())
     project = _project_file(folder, [] if own is None else own.trusted, tell)
     return [each for each in (project, own) if each is not None]
@@ -148,10 +136,7 @@ def all_settings(files: list[SettingsFile]) -> list[Setting]:
 
 
 def settings_of(files: list[SettingsFile], profile: str | None) -> dict[str, Setting]:
-    """Return the effective settings by key: a profile overrides; the project overrides the user.
-
-    ``files``: highest precedence first.
-    """
+    """Return the effective settings by key: a profile overrides, and earlier files override."""
     if profile is not None and not any(profile in each.profiles for each in files):
         raise UnknownNameError("profile", profile, sorted({p for f in files for p in f.profiles}))
     holding: dict[str, Setting] = {}
@@ -168,10 +153,7 @@ def set_project_name(name: str) -> None:
 
 
 def project_name() -> str:
-    """Return the user's name for the project, from the environment or else from the settings.
-
-    "" if it was not set.
-    """
+    """Return the project's name from the environment, or else the settings; "" if not set."""
     chosen = os.environ.get(_PROJECT_VARIABLE)
     return (_project_name if chosen is None else chosen).strip()
 
@@ -217,9 +199,7 @@ def _foreign_owner(file: Path, trusted: Sequence[str]) -> str | None:
     """Return the owner of a file that must not be read. None if it may be read.
 
     It may be read if it belongs to the user or to root, or is in a git repository that does, or in
-    a trusted folder.
-
-    ``trusted``: folders; ``*`` is all of them.
+    a trusted folder (``*`` is all of them).
     """
     if _is_ours(file) or _is_trusted(file, trusted):
         return None

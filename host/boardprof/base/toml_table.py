@@ -24,17 +24,13 @@ _TYPES = {
 
 
 class TomlTable:
-    """A table of a TOML file, from which keys are taken; what is left at the end is unknown.
+    """A table of a TOML file, whose keys are taken; what is left at the end is unknown.
 
-    Every method raises UsageError, which names the file, the line, the table and
-    the key, and says what is allowed there.
+    Every method raises UsageError with the file, line, table and key, and what is allowed there.
     """
 
     def __init__(self, content: Mapping[str, Any], file: Path, *path: str | int) -> None:
-        """Read from ``content``, the table ``path`` (none for the whole) of ``file``.
-
-        A number in the path is the index in an array of tables.
-        """
+        """Read the table at ``path`` of ``file``; a number is the index in an array of tables."""
         self.file = file
         self._path = path
         self._content = content
@@ -131,12 +127,7 @@ class TomlTable:
 def line_of(text: str, *path: str | int) -> int | None:
     """Return the line, from 1, of a key in valid TOML. None if it is not there.
 
-    A table that has no line of its own, because its keys are dotted or it is the whole, has that of
-    the first key in it.
-
-    Args:
-        text: the whole file.
-        path: the tables that the key is in, with indices in arrays of tables, and the key.
+    A table without a line of its own has that of the first key in it.
     """
     lines = text.splitlines(keepends=True)
     whole = 0  # lines of the preceding statements

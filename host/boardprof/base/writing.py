@@ -66,19 +66,12 @@ def _umask() -> int:
 
 
 def is_appended_to(file: object) -> bool:
-    """Return whether a file is the summary of a step of GitHub Actions.
-
-    Several commands of the step may write it.
-    """
+    """Return whether a file is the summary of a GitHub Actions step, which has several writers."""
     return f"{file}" == os.environ.get("GITHUB_STEP_SUMMARY")
 
 
 def unwritable(what: object, error: OSError, hint: str | None = None) -> BoardprofError:
-    """Return the error for a file or folder that cannot be written.
-
-    Returns:
-        StorageError if the disk is full or similar; otherwise UsageError.
-    """
+    """Return StorageError if the disk is full or similar; otherwise UsageError."""
     message = f"{what} cannot be written: {error.strerror or error}."
     if error.errno in _NO_ROOM:
         return StorageError(message, hint=hint or "free some space, or write to another disk")
@@ -86,9 +79,6 @@ def unwritable(what: object, error: OSError, hint: str | None = None) -> Boardpr
 
 
 def no_room(words: str) -> str | None:
-    """Return the line of a program's output that says, like the C library, that the disk is full.
-
-    None if there is no such line, because something else failed.
-    """
+    """Return the line of a program's output that says that the disk is full; None if absent."""
     found = re.search(_TOLD, words)
     return None if found is None else found[0].strip()

@@ -12,19 +12,12 @@ from typing import Any, NamedTuple
 
 @dataclass(frozen=True)
 class Scalar:
-    """A type that one word of a call can carry.
-
-    Attributes:
-        c_type: the type with the same size and calling convention, as in
-            ``stdint.h`` and ``stdbool.h``.
-        size: in bytes; the alignment is at most that.
-        names: an enum's names and their values; empty for any other type.
-    """
+    """A type that one word of a call can carry."""
 
     text: str
-    c_type: str
-    size: int
-    names: tuple[tuple[str, int], ...] = ()
+    c_type: str  # with the same size and calling convention, as in ``stdint.h``
+    size: int  # bytes; the alignment is at most that
+    names: tuple[tuple[str, int], ...] = ()  # an enum's names and their values
 
     @property
     def is_function(self) -> bool:
@@ -58,40 +51,27 @@ SCALARS = {
 
 @dataclass(frozen=True)
 class Field:
-    """A member of a struct or union.
+    """A member of a struct or union."""
 
-    Attributes:
-        name: as in C; that of an anonymous struct or union is "".
-        offset: in bytes from the beginning of the struct; 0 for a bit-field.
-        type: of one element; for a bit-field, its declared type.
-        shape: dimensions of an array, outermost first; empty if it is not an array.
-        bits: width of a bit-field; 0 for any other member.
-        first_bit: where a bit-field begins: from the beginning of the struct, counted from the
-            lowest bit of a byte on little-endian machines and from the highest on big-endian ones.
-    """
-
-    name: str
-    offset: int
-    type: Scalar | Struct | Pointer
-    shape: tuple[int, ...] = ()
-    bits: int = 0
-    first_bit: int = 0
+    name: str  # "" for an anonymous struct or union
+    offset: int  # bytes from the beginning of the struct; 0 for a bit-field
+    type: Scalar | Struct | Pointer  # of one element; a bit-field's declared type
+    shape: tuple[int, ...] = ()  # of an array, outermost first
+    bits: int = 0  # width of a bit-field; 0 for any other member
+    first_bit: int = 0  # from the struct's beginning; big-endian: from a byte's highest bit
 
 
 @dataclass(frozen=True)
 class Struct:
     """A struct or union of numbers, pointers, and arrays of them.
 
-    Attributes:
-        name: its tag, else its typedef, else ``anonymous``.
-        fields: in the order of the source; those of a union overlap. Empty if the type of a member
-            is not known. The struct is then passed as bytes. Also empty where another pointer leads
-            to the struct: `CFunction.structs` has its fields.
+    ``fields`` are empty if a member's type is unknown, so that the struct is passed as bytes, and
+    where another pointer leads to the struct: `CFunction.structs` has its fields.
     """
 
-    name: str
+    name: str  # its tag, else its typedef, else ``anonymous``
     size: int
-    fields: tuple[Field, ...] = ()
+    fields: tuple[Field, ...] = ()  # in the order of the source
     is_union: bool = False
 
     @cached_property
@@ -148,18 +128,12 @@ class Struct:
 
 @dataclass(frozen=True)
 class Pointer:
-    """A pointer to one or more elements, which are in the board's arena during the call.
+    """A pointer to one or more elements, which are in the board's arena during the call."""
 
-    Attributes:
-        element: the type that it points to; None for ``void``, whose elements are bytes.
-        by_value: the function takes or returns the struct itself. The call takes it from the arena,
-            or puts it there.
-    """
-
-    element: Scalar | Struct | None
+    element: Scalar | Struct | None  # None for ``void``, whose elements are bytes
     const: bool
     size: int
-    by_value: bool = False
+    by_value: bool = False  # the struct itself is taken or returned, through the arena
 
     c_type = "void *"  # pointers are passed alike, whatever they point to
 
@@ -202,32 +176,19 @@ class Parameter:
 
 @dataclass(frozen=True)
 class CFunction:
-    """A global function of the user's code.
+    """A global function of the user's code."""
 
-    Attributes:
-        name: as in C; in C++ with its scope, ``k::dot``, and with the types of its parameters if
-            several functions have that name.
-        parameters: in order; empty if ``reason`` is set.
-        setup: ``void <name>_setup(void)``, which prepares it; None if absent.
-        check: ``int <name>_check(void)``, which returns 0 when its results are right; None if
-            absent.
-        source: the translation unit, relative to the folder it was compiled in.
-        line: of its definition in ``source``; 0 if not known.
-        linkage: its name for the linker, if that differs from ``name``; else "".
-        wrapper: C code of a function that calls it and can be called itself; "" if it needs none.
-    """
-
-    name: str
-    parameters: tuple[Parameter, ...]
+    name: str  # as in C; in C++ with scope, and parameter types if overloaded
+    parameters: tuple[Parameter, ...]  # empty if ``reason`` is set
     result: CType | None
-    setup: str | None
-    check: str | None
-    source: str
+    setup: str | None  # ``void <name>_setup(void)``, which prepares it
+    check: str | None  # ``int <name>_check(void)``; it returns 0 if all is right
+    source: str  # relative to the folder it was compiled in
     reason: str | None
-    line: int = 0
-    linkage: str = ""
+    line: int = 0  # in ``source``; 0 if not known
+    linkage: str = ""  # the linker's name, if it differs
     structs: tuple[Struct, ...] = ()
-    wrapper: str = ""
+    wrapper: str = ""  # C code of a function that calls it; "" if it needs none
 
     @property
     def symbol(self) -> str:

@@ -189,10 +189,7 @@ class _Place:
 
 
 def new_collector(name: str, folder: Path) -> NewCollector:
-    """Write the files of a collector.
-
-    ``folder``: a checkout of boardprof, a board's folder, or that of a Python package.
-    """
+    """Write a collector's files to a checkout, a board's folder or that of a Python package."""
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} is not a valid collector name: use a-z, then a-z, 0-9 and _.")
     if name in {layout.name for layout in collector_layouts()}:

@@ -35,24 +35,18 @@ _SHOWN = 16
 class ArgumentText:
     """An argument on the command line, before the type of its parameter is known.
 
-    Attributes:
-        is_raw: the file is plain bytes of elements of the parameter's type.
-        made: the array to make for the parameter's type. If this and ``array`` are None, the text
-            is a number or NULL.
+    A text without ``array`` and ``made`` is a number or NULL.
     """
 
     name: str
     text: str
     array: npt.NDArray[Any] | None = None
-    is_raw: bool = False
-    made: ArrayText | None = None
+    is_raw: bool = False  # the file is plain bytes of elements of the parameter's type
+    made: ArrayText | None = None  # the array to make for the parameter's type
     suffix: str = ""
 
     def value(self, pointer: Pointer | None, arena_bytes: int = 0) -> object:
-        """Return the value to pass for a parameter.
-
-        ``arena_bytes``: the board's memory for arrays; 0 if unknown.
-        """
+        """Return the value to pass for a parameter; ``arena_bytes``: 0 if unknown."""
         is_array = self.array is not None or self.made is not None
         if pointer is None or pointer.is_function:
             if pointer is not None and not is_array:

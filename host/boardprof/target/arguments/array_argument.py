@@ -39,19 +39,12 @@ _PLACE = packing.Struct("<II")
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """What a pointer in an array of structs points to.
+    """What a pointer in an array of structs points to."""
 
-    Attributes:
-        offset: of the pointer, bytes from the beginning of its array.
-        array: the array that it points into; None if it does not point into an array of the call.
-        at: where, in bytes from the beginning of ``array``.
-        reference: what it points to instead, as on the wire.
-    """
-
-    offset: int
-    array: ArrayArgument | None = None
-    at: int = 0
-    reference: bytes = b""
+    offset: int  # of the pointer, bytes from the beginning of its array
+    array: ArrayArgument | None = None  # that it points into; None if not an array of the call
+    at: int = 0  # bytes from the beginning of ``array``
+    reference: bytes = b""  # what it points to instead, as on the wire
     value: object = None
 
 
@@ -59,31 +52,23 @@ class Target:
 class ArrayArgument:
     """The argument for a pointer.
 
-    Attributes:
-        passing: its direction. An array that is only sent is put back, too, once a pointer in a
-            struct is known through which the function may write it.
-        shape_text: as Reports show it: ``int16[256]``.
-        array: the caller's memory; None for a block and for NULL.
-        wire: type of an element on the board, with the board's byte order.
-        reference: memory that the board knows, as on the wire; None for any other argument.
-        struct: the type of an element; None if it is not a struct with known members.
-        origins: the caller's dicts, which get what the function wrote.
-        stored: the pointers that the board found in it, by offset; None for NULL.
+    An array that is only sent is put back, too, if the function may write it through a pointer in a
+    struct.
     """
 
     name: str
     passing: Passing
-    shape_text: str
-    array: Array | None = None
-    wire: np.dtype[Any] | None = None
+    shape_text: str  # as Reports show it: ``int16[256]``
+    array: Array | None = None  # the caller's memory; None for a block and for NULL
+    wire: np.dtype[Any] | None = None  # type of an element on the board, with its byte order
     block: Block | None = None
     is_const: bool = False
-    reference: bytes | None = None
-    struct: Struct | None = None
+    reference: bytes | None = None  # memory that the board knows, as on the wire
+    struct: Struct | None = None  # None if not a struct with known members
     links: tuple[Link, ...] = ()
     targets: list[Target] = field(default_factory=list)
-    origins: tuple[dict[str, Any], ...] = ()
-    stored: dict[int, BoardPointer | None] = field(default_factory=dict)
+    origins: tuple[dict[str, Any], ...] = ()  # the caller's dicts, to be updated
+    stored: dict[int, BoardPointer | None] = field(default_factory=dict)  # by offset
 
     @property
     def pointer_offsets(self) -> list[int]:
@@ -169,8 +154,8 @@ def array_argument(
     """Turn a Python value into the argument for a pointer.
 
     ``value``: a numpy array of any shape with the parameter's element type; bytes, bytearray or
-    memoryview for elements of one byte, structs and ``void*``; a list of numbers for
-    ``const T*``; a `Block`; None for NULL; or an array or buffer in `Out` or `Keep`.
+    memoryview for elements of one byte, structs and ``void*``; a list of numbers for ``const T*``;
+    a `Block`; None for NULL; or an array or buffer in `Out` or `Keep`.
     """
     where = _Where(function, name, pointer)
     passing = Passing.IN if pointer.const else Passing.IN_OUT

@@ -85,10 +85,7 @@ def _fill(array: npt.NDArray[Any], make: Any) -> None:
 def _random(
     generator: np.random.Generator, dtype: np.dtype[Any], shape: tuple[int, ...]
 ) -> npt.NDArray[Any]:
-    """Return integers over the whole range of their type, floats in [-1, 1), or bools.
-
-    Each float is a multiple of the spacing below 1, so that doubling and shifting are exact.
-    """
+    """Return integers of the whole range, bools, or floats in [-1, 1) that double exactly."""
     import numpy as np
 
     if dtype.kind == "f":
@@ -108,28 +105,18 @@ def _range(dtype: np.dtype[Any]) -> tuple[int, int]:
 
 @dataclass(frozen=True, eq=False)
 class ArrayText:
-    """An array that is made once the type of the parameter is known.
+    """An array that is made once the type of the parameter is known."""
 
-    Attributes:
-        type_name: element type: numpy's name or a struct's; "" takes the parameter's.
-        shape: None for one element.
-        structs: from a text with members; None for any other text.
-        values: from a text with the numbers themselves; None for any other text.
-    """
-
-    type_name: str = ""
-    shape: tuple[int, ...] | None = None
+    type_name: str = ""  # numpy's name or a struct's; "" takes the parameter's
+    shape: tuple[int, ...] | None = None  # None for one element
     content: str = "zeros"
-    structs: list[dict[str, Tree]] | None = None
-    values: list[Tree] | None = None
+    structs: list[dict[str, Tree]] | None = None  # from a text with members
+    values: list[Tree] | None = None  # from a text with numbers
 
     def make(
         self, where: str, pointer: Pointer, arena_bytes: int = 0
     ) -> npt.NDArray[Any] | StructText:
-        """Return a new array, or the members of structs that are more than numbers.
-
-        ``arena_bytes``: the board's memory for arrays; a larger one is not made. 0 if unknown.
-        """
+        """Return a new array, or the members of structs that are more than numbers."""
         if self.structs is not None:
             if not isinstance(pointer.element, Struct):
                 raise UsageError(

@@ -35,18 +35,13 @@ FunctionIds = Callable[[str], int]
 
 @dataclass(frozen=True, eq=False)
 class Arguments:
-    """Arguments of one function, in order.
-
-    Attributes:
-        parts: the packed value or the array of each parameter; then the place of a returned struct.
-        is_packed: all parts are within one argument of the call.
-    """
+    """Arguments of one function, in order."""
 
     function: str
-    parts: tuple[bytes | ArrayArgument, ...]
+    parts: tuple[bytes | ArrayArgument, ...]  # the last may be the place of a returned struct
     text: str
     extras: tuple[ArrayArgument, ...] = ()
-    is_packed: bool = False
+    is_packed: bool = False  # all parts are within one argument of the call
 
     @property
     def arrays(self) -> tuple[ArrayArgument, ...]:
@@ -83,10 +78,7 @@ def bind(
     order: Literal["little", "big"] = "little",
     function_id: FunctionIds | None = None,
 ) -> Arguments:
-    """Give each parameter its value.
-
-    ``named``: values by parameter name; and further arrays, which pointers in structs name.
-    """
+    """Give each parameter its value; ``named`` also has arrays that pointers in structs name."""
     binder = _Binder(function, signature, named, order, function_id)
     values = in_order(function, signature, args, binder.of_parameters)
     parts: list[bytes | ArrayArgument] = []

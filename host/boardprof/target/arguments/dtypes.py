@@ -37,9 +37,8 @@ def struct_dtype(struct: Struct, order: ByteOrder = "little") -> np.dtype[Any]:
     """Return the numpy type with a struct's offsets and size, padding included.
 
     The members of anonymous structs and unions are members of the enclosing struct, as in C. A
-    struct without known fields is plain bytes (``V24``). So is a struct with bit-fields, or with
-    two members of the same name, such as a class and its base. A pointer is an unsigned number,
-    which is 0 for NULL.
+    struct without known fields, with bit-fields, or with two members of the same name (a class and
+    its base) is plain bytes (``V24``). A pointer is an unsigned number, which is 0 for NULL.
     """
     import numpy as np
 
@@ -63,10 +62,7 @@ def type_and_shape(array: npt.NDArray[Any]) -> str:
 
 
 def mismatch(array: npt.NDArray[Any], pointer: Pointer) -> str | None:
-    """Return why an array cannot be passed for a pointer, to follow its name; None if it can.
-
-    Only the elements are checked. Structs may also be given as bytes.
-    """
+    """Return why an array cannot be passed for a pointer, to follow its name; None if it can."""
     element, dtype = pointer.element, array.dtype
     if dtype.hasobject:
         return "holds Python objects, not numbers"
@@ -103,7 +99,7 @@ def _struct_mismatch(array: npt.NDArray[Any], struct: Struct, text: str) -> str 
 def _fits(dtype: np.dtype[Any], element: Scalar) -> bool:
     """Tell whether an array of ``dtype`` can be passed for a pointer to ``element``.
 
-    Bytes of text (``S``) can be passed for every one-byte integer, and both int8 and uint8 for
+    Text (``S``) can be passed for every one-byte integer, and both int8 and uint8 for
     ``char``.
     """
     wanted = element_dtype(element)
@@ -117,9 +113,8 @@ def _fits(dtype: np.dtype[Any], element: Scalar) -> bool:
 def _misplaced_member(dtype: np.dtype[Any], struct: Struct) -> str | None:
     """Return where a structured type differs from a struct of the same size; None if nowhere.
 
-    Names and byte order may differ: the bytes of an array are swapped for the board. Plain bytes
-    (``V4``) match any member, and padding may hold anything. Where members overlap, matching one is
-    enough.
+    Names and byte order may differ. Plain bytes (``V4``) match any member, and padding may hold
+    anything. Where members overlap, matching one is enough.
     """
     wanted: dict[int, list[Scalar]] = defaultdict(list)
     due = bytearray(struct.size)  # 1: a byte of a member whose type is known

@@ -49,17 +49,14 @@ Pack = Callable[[str, object], bytes]
 class Signature:
     """The parameters and the result of a function.
 
-    Attributes:
-        pointers: the pointers and structs among the parameters, by name; their own size is unknown
-            and 0.
-        returns: the pointer or the struct that it returns; None for a number or ``void``.
+    The ``pointers`` include structs by value. Their own size is unknown and 0.
     """
 
     parameters: tuple[tuple[str, str], ...]
     result: str
     text: str
     pointers: Mapping[str, Pointer] = field(default_factory=dict, compare=False)
-    returns: Pointer | None = field(default=None, compare=False)
+    returns: Pointer | None = field(default=None, compare=False)  # a pointer or a struct; else None
     numbers: Mapping[str, Scalar] = field(default_factory=dict, compare=False)
     structs: Mapping[tuple[str, int], Struct] = field(default_factory=dict, compare=False)
 
@@ -149,11 +146,7 @@ _WORD_ELEMENTS = {**SCALARS, CHAR.text: CHAR, FUNCTION_TEXT: FUNCTION}
 def pack_arguments(
     function: str, signature: Signature, args: Sequence[object], named: Mapping[str, object]
 ) -> tuple[bytes, int]:
-    """Pack scalar arguments as msgpack, each as its parameter's type.
-
-    Returns:
-        The packed arguments back to back, and their number.
-    """
+    """Pack scalar arguments as msgpack, each as its parameter's type; return their number, too."""
     packers = signature.packers
     if named or len(args) != len(packers):
         args = in_order(function, signature, args, named)
@@ -224,12 +217,7 @@ def scalar_packer(name: str, kind: str, names: Sequence[tuple[str, int]] = ()) -
 
 
 def scalar_text(kind: str, value: object, names: Sequence[tuple[str, int]] = ()) -> str:
-    """Return a packed value as Reports show it, whatever its original form.
-
-    A value of an enum is shown by its name.
-
-    Equal values have equal texts: ``16`` and ``"0x10"``, ``0.5`` and ``5e-1``.
-    """
+    """Return a packed value as Reports show it: an enum by name; ``16`` and ``"0x10"`` alike."""
     if kind in _FLOATS:
         number = float(value)  # type: ignore[arg-type]
         text = repr(number) if kind == "f64" else float32_text(number)

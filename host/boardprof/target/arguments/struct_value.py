@@ -32,15 +32,10 @@ _NULL = ("NULL", "nullptr", "0")
 
 
 class Link(NamedTuple):
-    """A pointer within an array of structs.
+    """A pointer within an array of structs."""
 
-    Attributes:
-        offset: of the pointer, bytes from the beginning of the array.
-        pointer: its type; of a struct that it points to, only name and size.
-    """
-
-    offset: int
-    pointer: Pointer
+    offset: int  # of the pointer, bytes from the beginning of the array
+    pointer: Pointer  # its type; of a struct that it points to, only name and size
     value: object
     name: str
 

@@ -61,8 +61,8 @@ _NOT_OF_C = {"charconv", "chrono", "complex", "condition_variable"}
 class UndefinedError(BuildError):
     """An image did not link because ``symbols`` are not defined.
 
-    ``libraries`` may need them too: the user's besides the sources, and the C library's. ``uses``
-    has the first place that uses each symbol; it is empty if that does not explain the error.
+    ``libraries`` may need them too. ``uses`` has the first place that uses each symbol; it is empty
+    if that does not explain the error.
     """
 
     def __init__(
@@ -89,11 +89,7 @@ def link_error(
     hidden: Mapping[str, str],
     no_libc: str | None,
 ) -> BuildError:
-    """Return the error of a link in plain words, then the linker's own.
-
-    ``hidden``: static functions, for a hint: name -> source. ``no_libc``: how to get a C library;
-    None if there is one, or none for this board.
-    """
+    """Return the error of a link in plain words, then the linker's own."""
     said = explain(error.output, spec, tuple(hidden))
     if said is None:
         return error
@@ -175,10 +171,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def explain(output: str, spec: BoardSpec, keepers: Sequence[str] = ()) -> str | None:
-    """Return what went wrong in a link. None if the linker's message is not understood.
-
-    ``output``: what the linker printed, in English, with ``--print-memory-usage``.
-    """
+    """Return what went wrong in a link with ``--print-memory-usage``. None if not understood."""
     sentences = [*_sizes(output, spec), *_undefined(output, spec, keepers)]
     for symbol, first in dict.fromkeys(re.findall(_TWICE, output)):
         sentences.append(f"{symbol} is defined twice, the first time in {os.path.basename(first)}.")

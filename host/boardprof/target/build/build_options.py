@@ -46,42 +46,30 @@ _INPUT = r"\b(?:INPUT|GROUP)\s*\(((?:[^()]|\([^()]*\))*)\)"
 
 @dataclass(frozen=True)
 class BuildOptions:
-    """The user's options of a build, not yet checked; `user_flags` checks them.
-
-    Attributes:
-        cflags: more flags for the sources. Relative paths begin at the current folder.
-        keep: static functions to make callable: ``NAME``, or ``FILE:NAME`` if several files have
-            a function of that name.
-        libc: ``board`` uses the board's C library if the code needs it; ``none`` never does.
-    """
+    """The user's options of a build, not yet checked; `user_flags` checks them."""
 
     optimize: str = "-O2"
     sources: tuple[str | Path, ...] = ()
     includes: tuple[str | Path, ...] = ()
     defines: tuple[str, ...] = ()
-    cflags: str = ""
+    cflags: str = ""  # for the sources; paths are relative to the current folder
     ldflags: str = ""
-    keep: tuple[str, ...] = ()
-    libc: str = "board"
+    keep: tuple[str, ...] = ()  # static functions to make callable: ``NAME`` or ``FILE:NAME``
+    libc: str = "board"  # ``board``: the board's, if the code needs it; ``none``: never
     heap: bool = False
 
 
 @dataclass(frozen=True)
 class UserFlags:
-    """The user's flags, which are added to the board's own.
-
-    Attributes:
-        includes: folders for ``-I``, absolute and without symbolic links, each once.
-        quoted, system, last: folders for ``-iquote``, ``-isystem`` and ``-idirafter``, likewise.
-    """
+    """The user's flags, which are added to the board's own."""
 
     compiler: tuple[str, ...]
-    includes: tuple[Path, ...] = ()
+    includes: tuple[Path, ...] = ()  # for ``-I``; all folders are absolute, resolved, each once
     linker: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
-    quoted: tuple[Path, ...] = ()
-    system: tuple[Path, ...] = ()
-    last: tuple[Path, ...] = ()
+    quoted: tuple[Path, ...] = ()  # for ``-iquote``
+    system: tuple[Path, ...] = ()  # for ``-isystem``
+    last: tuple[Path, ...] = ()  # for ``-idirafter``
 
     @property
     def lto(self) -> bool:
@@ -224,11 +212,7 @@ def _path(option: str, path: str) -> str:
 
 
 def settings_of(sweep: str, base: str) -> tuple[str, ...]:
-    """Return the flags of each setting, as `effective_flags` writes them, in the given order.
-
-    ``sweep``: settings separated by bars; each is added to ``base``. An empty one is ``base``
-    alone.
-    """
+    """Return the flags of each setting of ``sweep`` (``A|B``), added to ``base``, in order."""
     if not sweep.strip():
         raise UsageError("The sweep has no settings.", hint=_HINT)
     settings: dict[str, None] = {}
@@ -246,10 +230,7 @@ def settings_of(sweep: str, base: str) -> tuple[str, ...]:
 
 
 def effective_flags(flags: str) -> str:
-    """Return ``flags`` with single blanks and only the last ``-O``, at the place of the first.
-
-    A compiler uses the last one.
-    """
+    """Return ``flags`` with single blanks and only the last ``-O``, at the place of the first."""
     words = _split(flags)
     levels = [at for at in range(len(words)) if _is_level(words, at)]
     if levels:

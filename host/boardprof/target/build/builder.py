@@ -91,10 +91,9 @@ def begin_build(
     *,
     verbose: Callable[[str], None] | None = None,
 ) -> AbstractContextManager[tuple[list[CFunction], Callable[[], BuiltFirmware]]]:
-    """Begin a build; give the user's functions as soon as their code is compiled.
+    """Begin a build; give the user's functions once compiled, and what finishes the build.
 
-    The second value finishes the build, which may take long. Use it with ``with``: an error in the
-    block ends the build.
+    An error in the ``with`` block ends the build.
     """
     return _Build(spec, sources, options, verbose).begin()
 
@@ -118,12 +117,10 @@ def link_objects(
     cplusplus: bool = False,
     verbose: Callable[[str], None] | None = None,
 ) -> BuiltFirmware:
-    """Link objects whose functions are known with the agent.
+    """Link the user's objects, whose functions are known, with the agent.
 
-    Their global names must not be those of functions that the agent calls.
-
-    ``objects``: the user's; each was made by this board's compiler.
-    ``options``: of the link. Libraries among the sources are linked whole.
+    Their global names must not be those of functions that the agent calls. Libraries among the
+    sources of ``options`` are linked whole.
     """
     libraries = [path for path in options.sources if Path(path).suffix == ".a"]
     options = replace(options, sources=())
@@ -140,8 +137,6 @@ def serve_agent(
     key_file: str | None = None,
 ) -> None:
     """Build the agent of a board that is a program on this machine, and become it.
-
-    Does not return.
 
     ``listen``: ``HOST:PORT`` to serve. None for a pseudo-terminal.
     """
@@ -333,10 +328,7 @@ class _Build:
 
     @contextmanager
     def _compiling(self, user: Sequence[Unit], runtime: Sequence[Unit]) -> Iterator[_Waiting]:
-        """Compile on all processors, the user's code first; yield functions that wait for either.
-
-        If several units fail, the error of the first one is raised.
-        """
+        """Compile on all processors, the user's code first; yield functions to wait for either."""
         units = [(self._compilers[language(Path(unit.source))], unit) for unit in user]
         units += [(self._cc, unit) for unit in runtime]
         known = [cc.find(unit) for cc, unit in units]

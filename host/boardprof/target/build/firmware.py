@@ -35,10 +35,7 @@ class BuiltFirmware:
 
 
 def write_image(firmware: BuiltFirmware, output: str | Path | None = None) -> Path:
-    """Copy an image to a user's file, whole or not at all.
-
-    ``output``: the file; None takes the image's name, in the current folder.
-    """
+    """Copy an image to ``output`` or the current folder, whole or not at all."""
     if output is not None:
         check_is_file(os.fspath(output))
     target = Path(firmware.image.name if output is None else output)
@@ -64,10 +61,7 @@ def image_sizes(firmware: BuiltFirmware) -> dict[str, int] | None:
 
 
 def sizes_of(spec: BoardSpec, files: Sequence[Path]) -> list[dict[str, int]] | None:
-    """Return bytes of text, data and bss of each file, as the board's ``size`` prints them.
-
-    None if the board names no such program, or if it is not installed.
-    """
+    """Return bytes of text, data and bss of each file; None if the board's ``size`` is missing."""
     program = shutil.which(spec.build.size or "")
     if program is None:
         return None

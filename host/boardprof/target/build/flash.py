@@ -68,8 +68,7 @@ def flash(
 ) -> None:
     """Write ``image`` to a board, reset it, and wait until its port is there again.
 
-    ``output``: file descriptor for the tool's output, so that its progress is visible; None keeps
-    the output for the error message.
+    ``output``: file descriptor for the tool's output, so that its progress is visible.
     """
     how = check_flashable(spec, port)
     if not image.is_file():

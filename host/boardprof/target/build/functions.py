@@ -163,10 +163,7 @@ def check_kept(
     hidden: Mapping[str, str],
     brought: Sequence[Path] = (),
 ) -> None:
-    """Check that each function that the user wants to keep is there.
-
-    ``hidden``: functions that they do not offer: name -> source.
-    """
+    """Check that each function that the user wants to keep is there."""
     for each in flags.keep:
         at, _, name = each.rpartition(":")
         if at and not any(flags.is_of(each, file) for file in files):

@@ -59,10 +59,7 @@ _RETURNS = {
 
 
 def fit(fn: CFunction, *, slot_bytes: int, mtu: int, arena: int) -> CFunction:
-    """Return the function, with a reason if this agent cannot call it.
-
-    ``arena``: the agent's BP_CFG_ARENA, bytes; 0 if absent.
-    """
+    """Return the function, with a reason if an agent with ``arena`` bytes cannot call it."""
     if fn.reason is not None:
         return fn
     count = _items(fn)
@@ -124,10 +121,7 @@ def table_source(
     build_id: bytes,
     mtu: int = 256,
 ) -> str:
-    """Return the text of ``bp_table.c``.
-
-    ``collectors``: names as in ``bp_collector_<name>``, at most 8.
-    """
+    """Return the text of ``bp_table.c`` with at most 8 collectors."""
     callable_ = [fn for fn in functions if fn.reason is None]
     has_pointers = any(map(_needs_pointers, callable_))
     packed = _POINTER_FUNCTIONS if has_pointers else {}
@@ -151,10 +145,7 @@ _HEAD = """\
 
 
 def _size_checks(functions: Sequence[CFunction]) -> list[str]:
-    """Return C that checks that this compiler's types have the sizes that the objects expect.
-
-    Flags such as ``-mdouble=64`` change them.
-    """
+    """Return C that checks the sizes of types, which flags such as ``-mdouble=64`` change."""
     every = [kind for fn in functions for _, kind in _slots(fn) if isinstance(kind, Scalar)]
     sizes = sorted({(kind.c_type, kind.size) for kind in every if kind.text in ("f32", "f64")})
     lines = (

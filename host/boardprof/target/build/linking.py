@@ -54,21 +54,18 @@ _CONSTRUCTORS = (".preinit_array", ".init_array", ".ctors")  # names of sections
 class Linker:
     """How a board's images are linked.
 
-    Attributes:
-        libc: the C library, if the board has one that is linked on demand and may be used.
-        fallback: the last library, with the functions that a compiler calls on its own. Not used
-            if there is a C library: a function's count must not depend on its neighbours.
-        no_libc: how to get a C library, for a hint; None if the board has none.
+    ``fallback`` is not used if there is a C library: a function's count must not depend on its
+    neighbours.
     """
 
     spec: BoardSpec
     compiler: Compiler
     cache: Cache
     flags: UserFlags
-    libc: Libc | None
+    libc: Libc | None  # None if it must not be used
     cplusplus: bool
-    fallback: Object | None = None
-    no_libc: str | None = None
+    fallback: Object | None = None  # the last library: what a compiler calls on its own
+    no_libc: str | None = None  # how to get a C library, for a hint
 
     def link(
         self,
@@ -159,12 +156,7 @@ def link_without_missing(
     build_id: bytes,
     link: Callable[[Sequence[CFunction]], _T],
 ) -> tuple[_T, list[CFunction], dict[str, str]]:
-    """Link with as many functions as possible.
-
-    Returns:
-        The result of ``link``, the functions, and a map from each function left out to the symbol
-        that it needs, such as ``times (for clock)`` if a library's ``clock`` needs it.
-    """
+    """Link as many functions as possible; also return each function left out and its symbol."""
     place = ("undefined", build_id.hex() + ".json")
     known = cache.read(*place)
     if known is not None:

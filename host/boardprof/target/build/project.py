@@ -33,10 +33,7 @@ _MOST_COLLECTORS = 8
 
 
 def registered(objects: Sequence[Path], config: Mapping[str, int] | None = None) -> list[CFunction]:
-    """Return the functions that ``objects`` register, by name.
-
-    ``config``: the agent's options that differ from the default, in lower case, without BP_CFG_.
-    """
+    """Return the functions that ``objects`` register, by name; ``config`` as in `BuildSpec`."""
     every = (image for path in objects for image in images(path))
     names = sorted({name for image in every for name in read_image(image, _marks)})
     if not names:
@@ -75,11 +72,8 @@ def project_table(
 ) -> str:
     """Return the text of ``bp_table.c`` for a project.
 
-    Its build id, which tells images apart, covers ``objects``, ``also``, the agent's sources, its
-    options and the collectors. It does not cover the rest of the project's link: other objects and
-    libraries, the link script, flags of the link and of the agent's files.
-
-    ``also``: further objects and libraries that the build id covers.
+    Its build id covers ``objects``, ``also``, the agent's sources, its options and the collectors,
+    but not the rest of the project's link: other objects and libraries, the link script and flags.
     """
     if not is_board_name(board):
         raise UsageError(

@@ -108,10 +108,7 @@ def _in_folder(folder: Path) -> list[Path]:
 
 
 def user_unit(spec: BoardSpec, file: Path, flags: UserFlags, libc: Sequence[str] | None) -> Unit:
-    """Return the unit for a user's file; a main in it is renamed.
-
-    ``libc``: flags that find the C library's headers; None if there is no C library.
-    """
+    """Return the unit for a user's file; a main in it is renamed."""
     board, kind = spec.build, language(file)
     # The options of the agent are for code that includes boardprof/bp.h.
     words = [*board.cflags, *DEBUG, *(f"-DBP_CFG_{k.upper()}={v}" for k, v in board.config.items())]
@@ -294,10 +291,7 @@ class Libc:
 
 
 def find_libc(spec: BoardSpec, compiler: Compiler) -> Libc | None:
-    """Return the library of a freestanding board; None if it is not installed, or not known.
-
-    A board with an operating system has its own C library, which is always linked.
-    """
+    """Return the library of a freestanding board; None if it is not installed, or not known."""
     board = spec.build
     if not board.freestanding or board.libc is None:
         return None

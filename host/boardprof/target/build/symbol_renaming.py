@@ -40,7 +40,7 @@ def names_to_change(
 ) -> list[str]:
     """Return the names that the user's code defines and the agent uses but does not define.
 
-    ``lto``: whether code is compiled at link time: then nothing can be renamed.
+    ``lto``: code is compiled at link time, so that nothing can be renamed.
     """
     hashes = ([m.sha256 for m in made] for made in (agent, user))
     place = ("names", digest(_FORMAT, *hashes, sorted(also)))
@@ -130,10 +130,7 @@ def with_own_memcpy(compiler: Compiler, agent: Sequence[Object]) -> list[Object]
 
 
 def fallback_library(compiler: Compiler, agent: Sequence[Object]) -> Object | None:
-    """Return the library with the plain names; None if the agent has no such functions.
-
-    They are weak, because the user may have defined some of the four.
-    """
+    """Return the library with the plain names, weak; None if the agent has no such functions."""
     own = next((made for made in agent if made.path.name == _OBJECT), None)
     if own is None:
         return None

@@ -45,19 +45,12 @@ _DIGITS = 10
 
 @dataclass(frozen=True)
 class Version:
-    """A compiled version of a function.
-
-    Attributes:
-        name: in the image.
-        code: digest of its machine code and data, without debug information. Equal for sources that
-            compile to the same code.
-        made: its object, renamed; None if it is built alone.
-    """
+    """A compiled version of a function."""
 
     function: CFunction
-    name: str
-    code: str
-    made: Object | None
+    name: str  # in the image
+    code: str  # digest of machine code and data, without debug information
+    made: Object | None  # its object, renamed; None if it is built alone
     sources: tuple[Path, ...]
     options: BuildOptions
     headers: tuple[Path, ...] = ()
@@ -78,10 +71,7 @@ class VersionBuilder:
         options: BuildOptions,
         verbose: Callable[[str], None] | None = None,
     ) -> None:
-        """Find the board's tools; nothing is compiled yet.
-
-        ``function``: its name; None if each version has only one.
-        """
+        """Find the tools; without ``function`` each version has only one."""
         self.spec = spec
         self._function = function
         self._options = options
@@ -148,10 +138,7 @@ class VersionBuilder:
         return Version(function, name, code, made, tuple(sources), options, headers)
 
     def link(self, versions: Sequence[Version]) -> BuiltFirmware:
-        """Link versions of different code; one that is built alone comes alone.
-
-        Versions that need a symbol which is not defined are left out, as `Firmware.missing` says.
-        """
+        """Link versions of different code, except those that need a symbol that is not defined."""
         if versions[0].is_alone:
             [only] = versions
             own = replace(
@@ -174,10 +161,7 @@ class VersionBuilder:
         )
 
     def sizes(self, versions: Sequence[Version]) -> list[dict[str, int] | None]:
-        """Return bytes of text, data and bss of each version, without the C library's.
-
-        None if not known: for a version that is compiled at link time, or without ``size``.
-        """
+        """Return text, data and bss of each version, without the C library's; None if unknown."""
         files = [version.made.path for version in versions if version.made is not None]
         found = sizes_of(self.spec, files) if files else []
         left = iter(found or ())
@@ -185,7 +169,7 @@ class VersionBuilder:
 
     @cached_property
     def _alignment(self) -> list[str]:
-        """Options of objcopy that align a version's code.
+        """Return options of objcopy that align a version's code.
 
         Binutils before 2.33 have none. AVR, whose binutils are older, does not need them.
         """

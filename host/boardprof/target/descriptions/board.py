@@ -59,19 +59,12 @@ _TIME_SCALE = 30.0
 
 @dataclass(frozen=True)
 class ClockSpec:
-    """Where the board's clock frequency comes from: ``[clock]``.
-
-    Attributes:
-        time_scale: wall seconds that a second of the board's clock may take; the host's timeouts
-            are longer by this factor.
-        emulated: a cycle-accurate simulator plays the board: its clock is as good as the real one.
-        reason: why ``kind`` was chosen, if neither board.toml nor the user chose it.
-    """
+    """Where the board's clock frequency comes from: ``[clock]``."""
 
     kind: str
-    time_scale: float = 1.0
-    emulated: bool = False
-    reason: str = ""
+    time_scale: float = 1.0  # wall seconds per second of the board's clock, for timeouts
+    emulated: bool = False  # by a cycle-accurate simulator, as good as real
+    reason: str = ""  # for ``kind``, if neither board.toml nor the user chose it
     given: bool = False
 
     @property
@@ -97,16 +90,7 @@ def _read_clock(table: TomlTable) -> ClockSpec:
 
 @dataclass(frozen=True)
 class BoardSpec:
-    """One board: the content of its ``board.toml``.
-
-    Attributes:
-        flash: how firmware is written to it; None if the host starts it, or if unknown.
-        port: the real board, if the host otherwise starts an emulator of it; None if there is no
-            real board, or no emulator.
-        status: what is tested with each change: "run", "built" or "none".
-        unsupported: counter name -> why this board does not have it.
-        events: programmable collector -> event -> its code.
-    """
+    """One board: the content of its ``board.toml``."""
 
     name: str
     folder: Path
@@ -115,12 +99,12 @@ class BoardSpec:
     launch: LaunchSpec
     clock: ClockSpec
     guard: GuardSpec = field(default_factory=GuardSpec)
-    flash: FlashSpec | None = None
-    port: PortSpec | None = None
+    flash: FlashSpec | None = None  # None if the host starts it, or if unknown
+    port: PortSpec | None = None  # the real board, if the host also starts an emulator
     family: str | None = None
     default: bool = False
-    status: str = "none"
-    unsupported: Mapping[str, str] = field(default_factory=dict, hash=False)
+    status: str = "none"  # what each change tests: "run", "built" or "none"
+    unsupported: Mapping[str, str] = field(default_factory=dict, hash=False)  # counter -> why
     events: Mapping[str, Mapping[str, int]] = field(default_factory=dict, hash=False)
     derived: Mapping[str, DerivedSpec] = field(default_factory=dict, hash=False)
     doctor: DoctorSpec = field(default_factory=DoctorSpec)
@@ -138,10 +122,7 @@ class BoardSpec:
         )
 
     def played_by(self, commands: Iterable[Sequence[str]]) -> BoardSpec:
-        """Return the board as emulated, if an emulator is at the other end of its line.
-
-        An emulated board may run in an emulator with other options than its own.
-        """
+        """Return the board as emulated, if an emulator is at the other end of its line."""
         found = next(((name, each) for each in commands if (name := emulator_name(each))), None)
         if found is None:
             return self
@@ -159,11 +140,7 @@ def is_board_name(name: str) -> bool:
 
 
 def load_board(folder: Path, *, with_counts: bool = True) -> BoardSpec:
-    """Read ``folder``/board.toml.
-
-    ``with_counts``: check that the counts it names exist. Their layouts take a while to load; a
-    list of boards can do without.
-    """
+    """Read ``folder``/board.toml; ``with_counts`` checks the counts that it names (slow)."""
     folder = Path(folder).resolve()
     top = TomlTable(_parsed(folder), folder / BOARD_FILE)
     if not is_board_name(folder.name):
@@ -278,10 +255,7 @@ def _without_meaning(command: Sequence[str]) -> dict[str, str]:
 
 
 def find_boards() -> dict[str, Path]:
-    """Return the folder of every board, by name: boardprof's own, then other packages'.
-
-    An entry point that cannot be used, or whose name is taken, is ignored with a warning.
-    """
+    """Return the folder of every board, by name: boardprof's own, then other packages'."""
     boards = _own_boards()
     for folder, place in load_plugins("boards", "The board", _folder):
         if folder.name in boards:
@@ -346,11 +320,7 @@ def unnamed_board() -> BoardSpec:
 
 
 def with_reported_board(spec: BoardSpec, name: str) -> BoardSpec:
-    """Return the description of a board that has reported its name.
-
-    ``spec``: the expected board, which is returned. For `unnamed_board` it is the known board of
-    that name; if there is none, only the name is added.
-    """
+    """Return ``spec``; for `unnamed_board` the known board, or only the name added."""
     if spec.name:
         return spec
     try:

@@ -49,21 +49,15 @@ def filled(command: Sequence[str], values: Mapping[str, str]) -> list[str]:
 class SimulatorSpec:
     """How a program that simulates a board is built on the user's machine: ``[launch.simulator]``.
 
-    Attributes:
-        sources: every input of the build, relative to the board's folder; ``*`` matches any part
-            of a name, ``{runtime}`` is the agent's folder.
-        command: builds it in the board's folder; ``{output}`` is the program to be written,
-            ``{scratch}`` an empty folder, ``{runtime}`` the agent's folder, ``{python_package}``
-            the folder of that package.
-        program: the build's tool; another version of it causes a new build.
-        headers: header of a library -> the Debian package that has it.
+    In ``command``, ``{output}`` is the program to be written, ``{scratch}`` an empty folder,
+    ``{runtime}`` the agent's folder, ``{python_package}`` the folder of that package.
     """
 
-    sources: tuple[str, ...]
-    command: tuple[str, ...]
-    program: str
+    sources: tuple[str, ...]  # every input, relative to the board's folder; may have ``*``
+    command: tuple[str, ...]  # builds it in the board's folder
+    program: str  # the build's tool; another version causes a new build
     package: str
-    headers: Mapping[str, str] = field(default_factory=dict, hash=False)
+    headers: Mapping[str, str] = field(default_factory=dict, hash=False)  # header -> Debian package
     python_package: str | None = None
 
 
@@ -105,27 +99,22 @@ def _files(folder: Path, source: str) -> dict[str, Path]:
 class LaunchSpec:
     """How the host reaches a running board: ``[launch]``.
 
-    Attributes:
-        kind: "library" (loaded into the host's process), "process" (a child process: a program or
-            an emulator) or "serial" (a line to a board that runs already).
-        command: the child's command line; ``{image}`` is the firmware's path, ``{port}`` a TCP
-            port, ``{simulator}`` the program that was built for it. Empty unless the kind is
-            "process".
-        listen: who listens: "host" (the child connects to ``{port}``) or "board" (the child prints
-            ``listening on HOST:PORT``); None unless the kind is "process".
-        record: options with which the emulator records a call: ``{plan}`` is the file that says
-            what to record, ``{recorder}`` boardprof's plugin for QEMU. Empty if it cannot.
-        recorder: "callgrind" if it records the calls of a child that is not an emulator; else None.
+    ``kind`` is "library" (loaded into the host's process), "process" (a child process: a program or
+    an emulator) or "serial" (a line to a board that runs already). In ``command``, ``{image}`` is
+    the firmware's path, ``{port}`` a TCP port, ``{simulator}`` the program that was built for it;
+    in ``record``, ``{plan}`` is the file that says what to record, ``{recorder}`` boardprof's
+    plugin for QEMU. With ``listen`` "host" the child connects to ``{port}``; with "board" it prints
+    ``listening on HOST:PORT``.
     """
 
     kind: str
-    command: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()  # empty unless the kind is "process"
     package: str | None = None
     listen: str | None = None
     baud: int | None = None
     simulator: SimulatorSpec | None = None
-    record: tuple[str, ...] = ()
-    recorder: str | None = None
+    record: tuple[str, ...] = ()  # options that record a call; empty if it cannot
+    recorder: str | None = None  # "callgrind" for a child that is not an emulator
 
 
 def read_launch(table: TomlTable) -> LaunchSpec:
@@ -175,15 +164,11 @@ def _check_command(table: TomlTable, spec: LaunchSpec) -> None:
 
 @dataclass(frozen=True)
 class PortSpec:
-    """The real board, if the host otherwise starts an emulator of it: ``[port]``.
-
-    Attributes:
-        unsupported: counter name -> why the real board does not have it.
-    """
+    """The real board, if the host otherwise starts an emulator of it: ``[port]``."""
 
     clock: str
     baud: int = DEFAULT_BAUD
-    unsupported: Mapping[str, str] = field(default_factory=dict, hash=False)
+    unsupported: Mapping[str, str] = field(default_factory=dict, hash=False)  # counter -> why
 
 
 def read_port(table: TomlTable, kind: str) -> PortSpec:
@@ -208,18 +193,14 @@ _IMAGES = {"image", "bin", "hex"}
 class FlashSpec:
     """How firmware is written to a board: ``[flash]``.
 
-    Attributes:
-        command: writes the firmware; ``{image}`` is the path of the ELF file, ``{bin}`` and
-            ``{hex}`` of its converted forms, ``{port}`` the board's port. Runs in the board's
-            folder.
-        reset: restarts the board if the command does not; with the same placeholders.
-        settle_s: seconds from then until the board answers.
+    Commands run in the board's folder. ``{image}`` is the path of the ELF file, ``{bin}`` and
+    ``{hex}`` of its converted forms, ``{port}`` the board's port.
     """
 
     command: tuple[str, ...]
     package: str | None = None
-    reset: tuple[str, ...] = ()
-    settle_s: float = 0.5
+    reset: tuple[str, ...] = ()  # restarts the board if the command does not
+    settle_s: float = 0.5  # from then until the board answers
     timeout_s: float = 120.0
 
 

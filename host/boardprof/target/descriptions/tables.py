@@ -64,44 +64,28 @@ def _compiled(condition: str) -> CodeType:
 
 @dataclass(frozen=True)
 class BuildSpec:
-    """How firmware for a board is compiled and linked: ``[build]``.
-
-    Attributes:
-        cflags: for every compilation and for the link, without paths.
-        ldflags: for the link, after the objects; relative paths begin at the board's folder.
-        arch: folder below the agent's ``arch/``, compiled and on the include path; None for a
-            board that brings everything itself.
-        sources: the board's own C and assembler files, relative to its folder.
-        config: option of ``bp_config.h`` in lower case, without ``BP_CFG_``.
-        freestanding: without a libc: the agent brings what a compiler needs.
-        own_main: ``main`` is in the board's sources, not in the agent.
-        cxx: the C++ compiler; None derives its name from ``cc``.
-        cxx_package: the Debian package that has it; ``package`` if None.
-        libc: for functions that need a C library on a freestanding board: folder below the agent's
-            ``libc/`` that ties the library to the agent. None if absent.
-        libc_heap: bytes for ``malloc``; with 0, code that calls it does not link.
-    """
+    """How firmware for a board is compiled and linked: ``[build]``."""
 
     cc: str
     package: str
     size: str | None = None
-    cflags: tuple[str, ...] = ()
-    ldflags: tuple[str, ...] = ()
-    arch: str | None = None
-    sources: tuple[str, ...] = ("port.c",)
+    cflags: tuple[str, ...] = ()  # for every compilation and for the link, without paths
+    ldflags: tuple[str, ...] = ()  # after the objects; paths relative to the board's folder
+    arch: str | None = None  # folder below the agent's ``arch/``; None if not needed
+    sources: tuple[str, ...] = ("port.c",)  # relative to the board's folder
     link_script: str | None = None
     collectors: tuple[str, ...] = ()
-    config: Mapping[str, int] = field(default_factory=dict, hash=False)
+    config: Mapping[str, int] = field(default_factory=dict, hash=False)  # without BP_CFG_
     shared: bool = False
-    freestanding: bool = False
-    own_main: bool = False
-    cxx: str | None = None
-    cxx_package: str | None = None
-    libc: str | None = None
+    freestanding: bool = False  # without a libc: the agent brings what a compiler needs
+    own_main: bool = False  # ``main`` is in the board's sources, not in the agent
+    cxx: str | None = None  # None derives it from ``cc``
+    cxx_package: str | None = None  # its Debian package; ``package`` if None
+    libc: str | None = None  # for freestanding boards: folder below the agent's ``libc/``
     libc_package: str | None = None
     libc_cflags: tuple[str, ...] = ()
     libc_ldflags: tuple[str, ...] = ()
-    libc_heap: int = 0
+    libc_heap: int = 0  # bytes for ``malloc``; with 0, code that calls it does not link
 
 
 def read_build(table: TomlTable) -> BuildSpec:
@@ -158,11 +142,7 @@ _UNGUARDED = "its agent is compiled without BP_CFG_GUARD"
 
 @dataclass(frozen=True)
 class GuardSpec:
-    """What a board's guard can do: ``[guard]``.
-
-    Attributes:
-        missing: every other cause -> why the board cannot catch it.
-    """
+    """What a board's guard catches, and why it misses the other causes: ``[guard]``."""
 
     catches: tuple[str, ...] = ()
     missing: Mapping[str, str] = field(
@@ -216,14 +196,10 @@ _FUNCTION = r"(?a)[A-Za-z_]\w*"
 
 @dataclass(frozen=True)
 class DerivedSpec:
-    """A metric that is computed from others: an entry of ``[derived]``.
-
-    Attributes:
-        formula: over counters and events; a Percent's gives 100 for the whole.
-    """
+    """A metric that is computed from others: an entry of ``[derived]``."""
 
     kind: str
-    formula: Formula
+    formula: Formula  # over counters and events; a Percent's gives 100 for the whole
 
 
 def read_events(table: TomlTable, collectors: Sequence[str]) -> dict[str, dict[str, int]]:
@@ -274,12 +250,7 @@ def _derived(table: TomlTable) -> DerivedSpec:
 def counted_names(
     folder: Path, collectors: Sequence[str], events: Mapping[str, Mapping[str, int]]
 ) -> tuple[str, ...] | None:
-    """Return the names of all counters and events of a board.
-
-    Returns:
-        None if they are only known once the board runs: a collector belongs to another package, or
-        has its events by name.
-    """
+    """Return the names of all counters and events; None if only the running board knows them."""
     # Here, because construct takes a while to import.
     from boardprof.wire.decode.schemas import board_layouts
     from boardprof_protocol.collectors import collector_layouts
@@ -296,10 +267,7 @@ def counted_names(
 
 
 def check_names(table: TomlTable, known: Sequence[str]) -> None:
-    """Refuse keys of a table that are not among ``known``.
-
-    A name may begin with its collector's, as in ``riscv_hpm.instructions``.
-    """
+    """Refuse unknown keys; a name may begin with its collector's (``riscv_hpm.instructions``)."""
     for name in table.keys:
         if not _is_known(name, known):
             raise table.error(name, f"is not a count{_proposal(name, known)}")
@@ -326,26 +294,18 @@ def _proposal(name: str, known: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class KnownWork:
-    """A function with a known count: an entry of ``[doctor.work]``.
+    """A function with a known count: an entry of ``[doctor.work]``."""
 
-    Attributes:
-        function: takes its number of rounds, a ``uint32_t``, and returns nothing.
-    """
-
-    function: str
+    function: str  # takes its number of rounds, ``uint32_t``; returns nothing
     per_round: int
 
 
 @dataclass(frozen=True)
 class DoctorSpec:
-    """Work for a board's own counters: ``[doctor]``.
-
-    Attributes:
-        work: counter or event -> the function with a known count of it.
-    """
+    """Work for a board's own counters: ``[doctor]``."""
 
     sources: tuple[str, ...] = ()
-    work: Mapping[str, KnownWork] = field(default_factory=dict, hash=False)
+    work: Mapping[str, KnownWork] = field(default_factory=dict, hash=False)  # by counter or event
 
 
 def read_doctor(table: TomlTable) -> DoctorSpec:

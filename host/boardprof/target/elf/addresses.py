@@ -45,10 +45,7 @@ _PLACE = r"(?P<path>.+):(?P<line>[1-9]\d*)(?: \(discriminator \d+\))?"
 
 
 def demangled(names: Iterable[str]) -> dict[str, str]:
-    """Return each name as in the source, without parameters; unchanged if c++filt cannot tell.
-
-    A clone that the compiler made keeps its ending: ``fir<int>.isra.0``.
-    """
+    """Return each name as in the source, without parameters; a clone keeps its ending."""
     found = {name: name for name in names}
     mangled = [name for name in found if name.startswith(MANGLED)]
     if not mangled:
@@ -94,10 +91,7 @@ def _lines(command: Sequence[str], text: str = "", timeout_s: float = _TIMEOUT_S
 
 
 def locate(image: Path, pc: int) -> Location | None:
-    """Return the place of ``pc`` in the sources, None if it is unknown.
-
-    ``pc``: an address as in the file, wherever the image was loaded.
-    """
+    """Return the place in the sources of an address of the file, None if it is unknown."""
     function = read_if_possible(image, partial(_function_at, pc))
     path, line = _line_at(image, pc)
     return Location(path, line, function) if function is not None or line else None
@@ -193,12 +187,7 @@ def call_sites_of_build(image: str, build_id: str, returns: Iterable[int]) -> di
 
 
 def call_sites(image: Path, returns: Iterable[int]) -> dict[int, str]:
-    """Return ``file.c:12 (function)`` by return address; those that are not known are left out.
-
-    The functions of a C library may have no lines.
-
-    ``returns``: addresses as in the file, wherever it was loaded. On Arm, bit 0 marks Thumb code.
-    """
+    """Return ``file.c:12 (function)`` by known return address; on Arm, bit 0 marks Thumb code."""
     # A call ends one byte before the address to which it returns; with Thumb's bit, two.
     inside = {address: (address & ~1) - 1 for address in returns if address > 1}
     frames = frames_at(image, inside.values())
@@ -224,16 +213,11 @@ _UNNAMED = (".L", "$", "L0\x01")
 
 @dataclass(frozen=True, order=True)
 class CodeRange:
-    """The code of a function.
+    """The code of a function."""
 
-    Attributes:
-        low: address of its first byte, without the bit that marks Thumb code.
-        name: of several names for the same code, the one that a user most likely knows.
-    """
-
-    low: int
+    low: int  # without the bit that marks Thumb code
     high: int
-    name: str
+    name: str  # of several, the one that a user most likely knows
 
 
 class SymbolTable:
@@ -275,10 +259,7 @@ def _read(elf: ELFFile) -> SymbolTable | None:
 
 
 def _rank(symbol: Symbol) -> tuple[object, ...]:
-    """Return what is lowest for the one of several names that is shown.
-
-    A C function has type and size; users know the global name without underscores.
-    """
+    """Return a key that is lowest for the name to show: with type and size, global, as in C."""
     name, bind = symbol.name, symbol.bind
     is_less = (symbol.kind != _FUNC, not symbol.size, bind == LOCAL, bind != GLOBAL)
     return (*is_less, name.startswith("_"), len(name), name)
@@ -301,10 +282,7 @@ _ANCHORS = {1: "bp_firmware", 2: "bp_agent"}
 
 
 def anchored_symbols(image: Path) -> Callable[[int, int], str | None]:
-    """Return a function from an anchor and a distance (SPEC.md 5.9) to a symbol: ``table+8``.
-
-    It returns None if no symbol is there. The image is read at the first call.
-    """
+    """Return a function from an anchor and a distance (SPEC.md 5.9) to a symbol: ``table+8``."""
     ranges = cache(lambda: read_if_possible(image, _named_ranges) or [])
 
     def symbol_at(anchor: int, distance: int) -> str | None:

@@ -140,8 +140,8 @@ def is_placed_alike(parameter: DIE, die: DIE, struct: Pointer) -> bool:
 def is_copied_as_bytes(die: DIE) -> bool:
     """Tell whether C++ passes a class itself, and not a pointer to a copy.
 
-    Itanium C++ ABI, 1.1: it does not if the class has a destructor or a copy or move constructor
-    that is not trivial. DWARF before 5 does not say which are, so all that are declared count.
+    Itanium C++ ABI, 1.1: not with a destructor or a copy or move constructor that is not trivial.
+    DWARF before 5 does not say which are, so all that are declared count.
     """
     if number(die, "DW_AT_calling_convention") == _PASS_BY_REFERENCE:
         return False

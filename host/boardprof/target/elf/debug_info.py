@@ -136,16 +136,11 @@ _DEEPEST = 1000  # typedefs of typedefs; only damaged files have more
 
 @dataclass(frozen=True)
 class Resolved:
-    """A type without its typedefs and qualifiers.
-
-    Attributes:
-        const: whether it was const, at any depth of typedefs.
-        alias: the innermost typedef's name, "" if there was none.
-    """
+    """A type without its typedefs and qualifiers."""
 
     die: DIE | None
-    const: bool = False
-    alias: str = ""
+    const: bool = False  # at any depth of typedefs
+    alias: str = ""  # the innermost typedef's name
 
 
 def resolved(die: DIE) -> Resolved:
@@ -203,10 +198,7 @@ def _complete(die: DIE) -> DIE:
 
 
 def _referred(die: DIE, attribute: str) -> DIE:
-    """Return the entry that an attribute refers to.
-
-    pyelftools looks for type units where DWARF 4 has them; since DWARF 5 they are among the others.
-    """
+    """Return the entry that an attribute refers to; pyelftools misses DWARF 5's type units."""
     reference = die.attributes[attribute]
     if reference.form == "DW_FORM_ref_sig8" and die.cu["version"] >= 5:
         for unit in die.dwarfinfo.iter_CUs():

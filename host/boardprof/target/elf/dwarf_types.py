@@ -266,10 +266,9 @@ def _size(pointer: DIE) -> int:
 
 
 def _first_bit(member: DIE, offset: int, unit: int, width: int) -> int:
-    """Return where a bit-field begins, as `Field.first_bit`.
+    """Return where a bit-field begins, as `Field.first_bit` (DWARF 4, 5.5.6).
 
-    DWARF 4, 5.5.6: DW_AT_data_bit_offset is that; the older DW_AT_bit_offset counts from the
-    highest bit of a unit of DW_AT_byte_size bytes.
+    The older DW_AT_bit_offset counts from the highest bit of a unit of DW_AT_byte_size bytes.
     """
     first = number(member, "DW_AT_data_bit_offset")
     if first is not None:
@@ -299,11 +298,7 @@ def _offset(member: DIE) -> int | None:
 
 
 def _asked_alignment(die: DIE) -> int:
-    """Return the largest alignment that is declared for an entry's type or a part of it.
-
-    Returns:
-        Bytes; 1 if nothing is declared.
-    """
+    """Return the largest alignment that is declared for an entry's type or a part of it; else 1."""
     most = 1
     for found in type_chain(die):
         most = max(most, number(found, "DW_AT_alignment") or 1)

@@ -54,12 +54,8 @@ def functions(
     """Return the global functions that ``objects`` define, by name.
 
     ``main`` and names that begin with ``bp_`` are left out. Set-ups and checks are attributes of
-    their function; one with another type is a function like any other.
-
-    ``objects``: ELF files of any machine, compiled with ``-g``, relocatable or linked; and static
-    libraries of them. As for the linker, a function in an object hides one in a library,
-    and the first library wins.
-    ``sources``: names of the objects for errors; if empty, the objects' own.
+    their function; one with another type is a function like any other. As for the linker, a
+    function in an object hides one in a library, and the first library wins.
     """
     found: dict[str, _Symbol] = {}
     where: dict[str, Path] = {}
@@ -101,11 +97,7 @@ def _distinct_names(paths: Sequence[Path]) -> list[str]:
 
 
 def hidden_functions(objects: Sequence[Path]) -> list[HiddenFunction]:
-    """Return the functions of C and C++ that are not among `functions`, by name.
-
-    They are static, inlined wherever they are called, or discarded by the linker. Functions that
-    the compiler has discarded, such as a static function that nothing calls, are unknown.
-    """
+    """Return the functions of C and C++ that are static, inlined everywhere, or not linked."""
     found: set[HiddenFunction] = set()
     for path in objects:
         for image in images(path):
@@ -163,10 +155,7 @@ def _own(
     aliases: Callable[[], Mapping[str, Sequence[str]]],
     kept: bool,
 ) -> Subprogram | NotCallable | str | None:
-    """Return the function of a symbol, or the name of the function that it is an alias of.
-
-    Zig exports ``fir`` of ``dsp.zig`` as another name of ``dsp.fir``.
-    """
+    """Return the function of a symbol, or the name of the function that it is an alias of (Zig)."""
     own = _chosen(known[name], kept) if name in known else None
     if isinstance(own, Subprogram) and own.external:
         return own
@@ -176,11 +165,7 @@ def _own(
 
 
 def _chosen(same: Sequence[Subprogram], kept: bool) -> Subprogram | NotCallable:
-    """Return the function that a global symbol means, of several with that name.
-
-    Other units may have static functions of that name. A static one is meant only if it was made
-    global on purpose and is the only one.
-    """
+    """Return the function that a global symbol means: a static one only if kept and alone."""
     possible = [each for each in same if each.external]
     if not possible and (kept or same[0].language not in ("C", "C++")):
         possible = list(same)

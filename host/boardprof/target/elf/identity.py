@@ -174,11 +174,7 @@ def _board_machine(spec: BoardSpec) -> int | None:
 
 
 def compilers_of(files: Iterable[Path]) -> tuple[str, ...]:
-    """Return the compilers of images, objects and static libraries, in byte order.
-
-    Each compiler leaves its version in the section ``.comment`` of an object. Files without one,
-    other files and files that cannot be read add nothing.
-    """
+    """Return the compilers of images, objects and libraries, in byte order, from ``.comment``."""
     found: set[str] = set()
     for file in files:
         with suppress(OSError, UsageError):
@@ -210,11 +206,7 @@ def _comment(data: bytes) -> bytes:
 
 
 def build_id_of(image: Path) -> bytes | None:
-    """Return the build id that an agent with this image reports to a host.
-
-    Returns:
-        8 bytes; None for a file without an agent or without its symbols.
-    """
+    """Return the 8 bytes that an agent with this image reports; None without agent or symbols."""
     return read_if_possible(image, _build_id)
 
 

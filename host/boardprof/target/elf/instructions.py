@@ -176,11 +176,7 @@ OTHER, a register that it may write."""
 
 
 def below_s0(code: bytes) -> int:
-    """Return the bytes that constants take from SP after the instruction that sets S0 from it.
-
-    They are taken by ADDI, or by ADD or SUB of a register that LUI and ADDI have set. Bytes that
-    a variable takes are not counted.
-    """
+    """Return the bytes that constants take from SP after the instruction that sets S0 from it."""
     taken, has_frame_pointer = 0, False
     values: dict[int, int] = {0: 0}
     for what, target, source, operand in riscv_steps(code[:_RISCV_LENGTH]):

@@ -38,17 +38,12 @@ _INDICES = {"/", "/SYM64/", "__.SYMDEF", "__.SYMDEF SORTED", "__.SYMDEF_64"}
 
 @dataclass(frozen=True)
 class Image:
-    """An ELF image.
+    """An ELF image."""
 
-    Attributes:
-        label: the file's name; for a member of a library, ``libfir.a(fir.o)``.
-        in_library: whether the linker takes it only when something else needs it.
-    """
-
-    label: str
+    label: str  # the file's name; for a member of a library, ``libfir.a(fir.o)``
     path: Path
     content: bytes
-    in_library: bool
+    in_library: bool  # linked only when something else needs it
 
 
 def images(path: Path) -> Iterator[Image]:
@@ -112,15 +107,10 @@ def read_if_possible(path: Path, reader: Callable[[ELFFile], _T]) -> _T | None:
 
 
 class Symbol(NamedTuple):
-    """An entry of a symbol table.
+    """An entry of a symbol table."""
 
-    Attributes:
-        name: its name; a dynamic one may end in ``@@VERSION``.
-        value: an address, or an offset in its section.
-    """
-
-    name: str
-    value: int
+    name: str  # a dynamic one may end in ``@@VERSION``
+    value: int  # an address, or an offset in its section
     size: int
     bind: int
     kind: int
@@ -273,10 +263,7 @@ def outside(path: Path) -> list[Path]:
 
 
 def defining(path: Path) -> dict[str, Member]:
-    """Return the member that defines each symbol, from the library's table of symbols.
-
-    Empty for a library without a table. Missing files of a thin archive are left out.
-    """
+    """Return the member that defines each symbol, from a library's table; {} without a table."""
     placed = dict(_placed(path))
     table = next((each.content for each in placed.values() if each.name == "/"), None)
     if table is None:

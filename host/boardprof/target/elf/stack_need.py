@@ -47,40 +47,25 @@ _STACK_POINTERS = {
 
 @dataclass(frozen=True)
 class StackNeed:
-    """The stack that a function needs, in bytes, without ``alloca`` and arrays of variable length.
-
-    Attributes:
-        largest: largest frame of the function and of all its direct and indirect callees, as far
-            as they are known.
-        total: along the deepest chain of calls; each recursion counts once. If functions call
-            each other in several ways, this is one of their deep chains.
-        variable_of: the function, or one that it calls, whose frame is of variable size.
-        calls_unknown: whether one of them may call through a pointer, or into a shared library.
-    """
+    """The stack that a function needs, bytes, without ``alloca`` and variable-length arrays."""
 
     own: int
-    largest: int
+    largest: int  # frame of it and all its known callees
     largest_of: str
-    total: int
+    total: int  # along the deepest chain of calls; each recursion counts once
     masks: bool = False
-    variable_of: str | None = None
-    calls_unknown: bool = False
+    variable_of: str | None = None  # it or a callee, with a frame of variable size
+    calls_unknown: bool = False  # through a pointer, or into a shared library
     is_recursive: bool = False
 
 
 @dataclass(frozen=True)
 class ImageStack:
-    """The stack that functions need, and the stack that there is.
+    """The stack that functions need, and the stack that there is, in bytes."""
 
-    Attributes:
-        needs: by the function's name; functions without call-frame information are left out.
-        room: size of the stack in bytes. None if the image does not contain it.
-        guard: bytes below the stack that nothing may touch.
-    """
-
-    needs: dict[str, StackNeed]
-    room: int | None = None
-    guard: int = 0
+    needs: dict[str, StackNeed]  # of functions with call-frame information, by name
+    room: int | None = None  # None if the image does not contain the stack
+    guard: int = 0  # below the stack; nothing may touch it
     largest: int = 0
     largest_of: str = ""
     variable_of: str | None = None
@@ -210,10 +195,9 @@ class _Reader:
     def _need(self, begin: int) -> tuple[StackNeed, int]:
         """Return a function's need, and the place of the first function of its recursion.
 
-        Within a recursion only the need of the first function is complete: the others leave out
-        their callers. So only the first one's need is kept, and the others are computed again when
-        they are asked for. Otherwise the result would depend on the order of the questions. (These
-        are Tarjan's strongly connected components, with ``_open`` as the stack.)
+        Within a recursion only the need of the first function is complete, and only that is kept.
+        Otherwise the result would depend on the order of the questions. (These are Tarjan's
+        strongly connected components, with ``_open`` as the stack.)
         """
         place = first = len(self._open)
         self._open[begin] = place, None

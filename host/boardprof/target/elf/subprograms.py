@@ -37,20 +37,15 @@ _ASSEMBLERS = {0x8001, 0x0031}  # DW_LANG_Mips_Assembler, DW_LANG_Assembly
 
 @dataclass(frozen=True)
 class Subprogram:
-    """A function that a unit defines.
-
-    Attributes:
-        language: "C", "C++", "Rust" or "".
-        line: of the name in ``source``; 0 if not known, or if it is in a file that is included.
-    """
+    """A function that a unit defines."""
 
     name: str
     symbol: str
     source: str
     external: bool
-    language: str
+    language: str  # "C", "C++", "Rust" or ""
     die: DIE
-    line: int = 0
+    line: int = 0  # 0 if not known, or in a file that is included
 
     @property
     def full_name(self) -> str:

@@ -45,10 +45,9 @@ _X86_INDIRECT = (
 
 
 def moves_stack_by_variable(machine: str, code: bytes) -> bool:
-    """Tell whether a function moves its stack pointer by what is not a constant.
+    """Tell whether a function with a frame pointer moves its stack pointer by a variable.
 
-    This is only meaningful for functions that use a frame pointer; others cannot do it. A constant
-    step after the frame was made counts, too: it may be in a loop (``alloca``).
+    A constant step after the frame was made counts, too: it may be in a loop (``alloca``).
     """
     match machine:
         case "EM_X86_64":

@@ -112,10 +112,7 @@ class Cache:
         return None
 
     def store(self, file: Path, *folder: str) -> Path:
-        """Move ``file``, from a scratch folder, to where `find` looks for it; return its path.
-
-        It gets a folder of its own, which is named after its SHA-256 in hex.
-        """
+        """Move ``file``, from a scratch folder, to a folder that is named after its SHA-256."""
         return self.keep(file, *folder, FileHashes().of(file) or "", file.name)
 
     def made(self, name: str, make: Callable[[Path], object], *folder: str) -> Path:
@@ -211,10 +208,7 @@ def digest(*parts: Any) -> str:
 
 
 def file_state(path: str | Path) -> list[int] | None:
-    """Return a value that changes with a file, or with the names in a folder. None if absent.
-
-    For files that are too large, or too many, to read each time.
-    """
+    """Return a value that changes with a file, or with the names in a folder. None if absent."""
     try:
         status = os.stat(path)
     except OSError:

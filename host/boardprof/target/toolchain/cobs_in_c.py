@@ -58,11 +58,10 @@ int bp_codec_decode(bp_receiver_t *state, const uint8_t *encoded, size_t count, 
 
 
 def load_codec() -> tuple[Cobs, str]:
-    """Return the fastest COBS on this machine, and a text that says where it comes from.
+    """Return the fastest COBS on this machine, for one session, and where it comes from.
 
-    Each call returns one with buffers of its own, for one session. The library, or the reason why
-    there is none, is kept for the process. Nothing here is an error, because the Python functions
-    do the same.
+    The library, or the reason why there is none, is kept for the process. Nothing here is an error,
+    because the Python functions do the same.
     """
     with _finding:  # one thread compiles, the others wait for it
         library, where = _found()

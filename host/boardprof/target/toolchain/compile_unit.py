@@ -29,28 +29,18 @@ _SYSTEM = "/"  # label of files below no root
 
 @dataclass(frozen=True)
 class Unit:
-    """One source to be compiled.
-
-    Attributes:
-        source: relative to ``folder``.
-        includes: folders for ``-I``, each below one of ``roots`` or ``folder``.
-        roots: (label, folder) of files outside ``folder``.
-        last: such folders that are searched after the system's own.
-        tracked: whether the compiler lists every file that the object depends on.
-        watched: whether a new header that hides another one invalidates the object. Not needed
-            for the agent and boards, whose headers do not have names of the system.
-    """
+    """One source to be compiled."""
 
     folder: Path
-    source: str
+    source: str  # relative to ``folder``
     flags: tuple[str, ...]
-    includes: tuple[Path, ...] = ()
-    roots: tuple[tuple[str, Path], ...] = ()
-    last: tuple[Path, ...] = ()
-    watched: bool = False
+    includes: tuple[Path, ...] = ()  # for ``-I``, below one of ``roots`` or ``folder``
+    roots: tuple[tuple[str, Path], ...] = ()  # (label, folder) of files outside ``folder``
+    last: tuple[Path, ...] = ()  # such folders, after the system's own
+    watched: bool = False  # a new header that hides another one makes it stale
     quoted: tuple[Path, ...] = ()
     system: tuple[Path, ...] = ()
-    tracked: bool = True
+    tracked: bool = True  # the compiler lists every file that the object depends on
 
     @property
     def folders(self) -> tuple[tuple[str, Path], ...]:
@@ -64,10 +54,7 @@ class Unit:
         return tuple((option, folder) for option, those in kinds.items() for folder in those)
 
     def label(self, path: str) -> tuple[str, str]:
-        """Return a path of the compiler as a root's label and the rest.
-
-        The label is "" for files in ``folder`` and "/" for the system's.
-        """
+        """Return a path as a root's label ("" for ``folder``, "/" for the system) and the rest."""
         if not os.path.isabs(path):
             return "", path
         whole = str(Path(path))
@@ -90,18 +77,12 @@ class Unit:
 
 @dataclass(frozen=True)
 class ObjectInputs:
-    """The files that an object was made of.
-
-    Attributes:
-        files: (label, path) of each file that was read -> its SHA-256.
-        absent: (label, path) of files that did not exist, and that the compiler would have read
-            instead of others.
-    """
+    """The files that an object was made of, as (label, path)."""
 
     name: str
     sha256: str
-    files: Mapping[tuple[str, str], str | None]
-    absent: tuple[tuple[str, str], ...]
+    files: Mapping[tuple[str, str], str | None]  # each file that was read -> its SHA-256
+    absent: tuple[tuple[str, str], ...]  # did not exist; would have been read instead of others
 
     def to_json(self) -> str:
         """Return the record as text."""
@@ -122,10 +103,7 @@ def labelled_files(unit: Unit, depfile: str) -> dict[tuple[str, str], Path]:
 
 
 def parse_depfile(text: str) -> list[str]:
-    """Return the prerequisites in a depfile of GCC: one rule, in make's syntax.
-
-    Compilers put spaces and line breaks between names; other white space is part of a name.
-    """
+    """Return the prerequisites in a depfile of GCC; only spaces and line breaks separate names."""
     _, _, rest = text.replace("\\\n", " ").partition(":")
     words: list[str] = re.findall(r"(?:\\.|\$\$|[^ \n\\]|\\)+", rest)
     return [re.sub(r"\\([ \t#])", r"\1", word).replace("$$", "$") for word in words]

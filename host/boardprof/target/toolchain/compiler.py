@@ -38,9 +38,8 @@ _ENGLISH = {"LC_ALL": "", "LC_MESSAGES": "C", "LANGUAGE": "C"}
 class Object:
     """A compiled unit.
 
-    Attributes:
-        sources: the source and its headers, including the system's, except those below the
-            compiler's own folder; empty for the agent, and for objects that others have compiled.
+    ``sources`` are the source and its headers, except the compiler's own; empty for the agent, and
+    for objects that others have compiled.
     """
 
     path: Path
@@ -113,10 +112,9 @@ class Compiler(Driver):
     ) -> Path:
         """Return the linked image, from the cache if it is there.
 
-        ``key``: digest of all else that the image depends on, such as link scripts.
-        ``watched``: the arguments name files that ``key`` may not cover. Such an image is linked
-        again if the linker cannot list the files that it reads.
-        ``folders``: folders of further link scripts, which ``key`` covers.
+        ``key``: digest of all else that the image depends on, such as link scripts. ``watched``:
+        the arguments name files that ``key`` may not cover. Such an image is linked again if the
+        linker cannot list the files that it reads.
         """
         hashes = [made.sha256 for made in (*objects, *last)]
         place = digest(self._identity, image, hashes, before, after, key)
@@ -221,8 +219,8 @@ class Compiler(Driver):
         """Return the files that an object was made of, without the compiler's own.
 
         A file below no root may still be the user's, for example by ``-include``. The compiler may
-        be installed in a folder of the user's work tree that git ignores. A folder that also
-        contains the unit, such as /usr, is not the compiler's own.
+        be installed in a folder of the user's work tree. A folder that also contains the unit, such
+        as /usr, is not the compiler's own.
         """
         if not unit.watched:
             return ()
@@ -291,12 +289,10 @@ class Compiler(Driver):
 def compiling_in_pool(
     what: str, units: Sequence[tuple[Compiler, Unit]], known: Sequence[Object | None]
 ) -> Iterator[Callable[[int, int], list[Object]]]:
-    """Compile units on all processors, the first ones first, while the context lasts.
+    """Compile units that are not ``known``, the first ones first, while the context lasts.
 
     Give a function that waits for the units from one number to before another, and returns their
     objects. Of several errors, that of the first unit is raised.
-
-    ``known``: the objects that need not be compiled. None if this unit has no object.
     """
     # Here, because most builds compile nothing: pools of threads take a while to import.
     from concurrent.futures import Future, ThreadPoolExecutor, as_completed

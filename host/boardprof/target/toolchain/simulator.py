@@ -44,10 +44,7 @@ def build_simulator(
     on_note: Callable[[str], None] | None = None,
     timeout_s: float = _BUILD_S,
 ) -> Path:
-    """Return the simulator of a board, from the cache if it is there.
-
-    ``what``: what it is called in notes and errors; the board's simulator when None.
-    """
+    """Return the simulator of a board, from the cache if it is there."""
     tool = shutil.which(simulator.program)
     if tool is None:
         raise MissingToolError(simulator.program, simulator.package)

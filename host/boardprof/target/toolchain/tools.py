@@ -33,10 +33,7 @@ _FUNCTION = r"^\S.*: (In|At) .*:$"
 
 
 class ToolFailure(BuildError):
-    """A program that failed, with what it printed.
-
-    ``command`` is its command line for a shell. It is not in the message: it may have many kB.
-    """
+    """A program that failed, with what it printed; its ``command`` may have many kB."""
 
     def __init__(self, failure: str, stdout: str, stderr: str, command: str) -> None:
         """Compose the message from the failed step and the program's own text."""
@@ -127,10 +124,7 @@ def ended(
     on_start: Callable[[subprocess.Popen[str]], None] | None = None,
     output: int | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end; on a timeout end it with all that it has started.
-
-    ``output``: file descriptor that gets all that it prints; None returns it.
-    """
+    """Run a program to its end; on a timeout end it with all that it has started."""
     process: subprocess.Popen[str] | None = None
     try:
         with later_interrupts():
@@ -195,11 +189,7 @@ def end_with_children(process: subprocess.Popen[Any]) -> None:
 
 
 def errors_first(text: str) -> str:
-    """Return a compiler's messages with the errors before the warnings.
-
-    Each keeps the lines after it, and the lines before it that name its function and the files that
-    include it. Text without an error or a warning stays as it is.
-    """
+    """Return a compiler's messages, each with its context, with the errors before the warnings."""
     head: list[str] = []
     errors: list[str] = []
     warnings: list[str] = []
@@ -278,11 +268,7 @@ class Driver:
     def __init__(
         self, cc: str, package: str, cache: Cache, report: Callable[[str], None] | None = None
     ) -> None:
-        """Look up ``cc`` on PATH.
-
-        ``report``: gets each command line before it runs, and the warnings of commands that
-        succeed; one call at a time.
-        """
+        """Look up ``cc`` on PATH; ``report`` gets commands and warnings, one call at a time."""
         found = shutil.which(cc)
         if found is None:
             raise MissingToolError(cc, package, hint=f"sudo apt-get install {package}")
@@ -368,13 +354,10 @@ def _program_states(programs: Sequence[str]) -> list[list[Any]]:
 def _answers(cc: str, environment: Mapping[str, str | None], cache: Cache) -> tuple[str, list[str]]:
     """Return the compiler's version and its programs, from the cache if still valid.
 
-    An entry is valid while the compiler's file, the environment and the folders in which the
-    compiler looks for its programs are unchanged. A program that does not contain its version may
-    be a wrapper around a compiler that changes without it, so it is asked each time.
-
-    Returns:
-        What ``--version`` prints; and the compiler proper, assembler and linker as it names them: a
-        path, or a name to be looked up on PATH; [] if it does not say.
+    An entry is valid while the compiler's file, the environment and the folders of its programs are
+    unchanged. A program that does not contain its version may wrap a compiler that changes without
+    it, so it is asked each time. The programs (compiler proper, assembler, linker) are paths, or
+    names on PATH; [] if unknown.
     """
     real = os.path.realpath(cc)
     key = digest("answers", cc, real, file_state(real), dict(environment))
@@ -397,10 +380,7 @@ def _folder_states(folders: Iterable[str]) -> dict[str, list[int] | None]:
 
 
 def _has_own_version(program: str, version: str) -> bool:
-    """Return whether a program prints a version that is written in itself.
-
-    A script, ccache or a vendor's launcher prints that of another program.
-    """
+    """Return whether a program prints a version that is written in itself; a wrapper does not."""
     content = Path(program).read_bytes()
     words = version.partition("\n")[0].split()[1:]
     is_binary = not content.startswith(b"#!")

@@ -65,9 +65,7 @@ def records_of(
 ) -> Records | None:
     """Return one record for each sample's blobs; None if anything about a blob is wrong.
 
-    Returns:
-        Field ``fI`` is the collector of index i in ``collectors``, with ``header``, ``body`` and
-        ``crc`` as named in its layout.
+    Field ``fI`` is the collector of index i, with ``header``, ``body`` and ``crc``.
     """
     import numpy as np
 
@@ -95,10 +93,8 @@ def records_of(
 def _crc(blobs: tuple[tuple[int, int, int], ...], count: int) -> int:
     """Return the CRC-32 over this many samples whose blobs all have correct CRCs.
 
-    It does not depend on their content: a CRC over bytes and their own CRC depends only on the
-    length. So one pass in C checks all blobs. One damaged blob is always found, because no
-    information is lost from blob to blob. Several are found as reliably as a CRC-32 finds any
-    damage.
+    A CRC over bytes and their own CRC depends only on the length, so one pass in C checks all
+    blobs. One damaged blob is always found, because no information is lost from blob to blob.
     """
     sample = b"".join(encode_blob(schema, version, bytes(size)) for schema, version, size in blobs)
     return zlib.crc32(sample * count)
@@ -117,9 +113,6 @@ class _Counter:
         """Return the fields that a reading depends on, with one number per sample.
 
         Start and stop become their difference, as if each window began at 0.
-
-        Raises:
-            DecodeError: a counter stepped back, or a field does not hold whole numbers.
         """
         body, meaning = records[f"f{self.index}"]["body"], self.meaning
         found: dict[str, npt.NDArray[np.integer[Any]]] = {}
@@ -222,11 +215,7 @@ class _Known(dict[tuple[Any, ...], "Reading | None"]):
     """Cache of one counter's readings, by all values that they depend on."""
 
     def __init__(self, counter: _Counter, names: Sequence[str], bounds: Sequence[str]) -> None:
-        """Begin with an empty cache.
-
-        ``names``: of its fields, which follow the longest time in the keys.
-        ``bounds``: of the fields of what bounds it, which follow these.
-        """
+        """Begin with an empty cache; its keys are the longest time, ``names`` and ``bounds``."""
         self._counter, self._names, self._bounds = counter, names, bounds
 
     def __missing__(self, key: tuple[Any, ...]) -> Reading | None:

@@ -22,19 +22,12 @@ __all__ = ["ClockFit", "Exchange", "fit_clock"]
 
 @dataclass(frozen=True)
 class Exchange:
-    """One request and its reply, sent once: a retransmission leaves open which one was answered.
+    """One request and its reply, sent once: a retransmission leaves open which one was answered."""
 
-    Attributes:
-        sent_s: host's clock when the request left, seconds.
-        received: board's clock when it had the request, ticks, not wrapped.
-        answered: board's clock when it answered, ticks, not wrapped.
-        done_s: host's clock when the reply was there, seconds.
-    """
-
-    sent_s: float
-    received: int
-    answered: int
-    done_s: float
+    sent_s: float  # host's clock when the request left
+    received: int  # board's clock when it had the request, ticks, not wrapped
+    answered: int  # board's clock when it answered, likewise
+    done_s: float  # host's clock when the reply was there
 
 
 @dataclass(frozen=True)
@@ -82,15 +75,9 @@ class _Post:
 
 
 def fit_clock(exchanges: Sequence[Exchange], hz: int) -> ClockFit:
-    """Fit the middle of all lines that the exchanges allow.
+    """Fit the middle of all lines that two or more exchanges, in the order of time, allow.
 
-    Args:
-        exchanges: two or more, in the order of time.
-        hz: the clock rate that the board reports, 1/s.
-
-    Raises:
-        ValueError: fewer than two exchanges, no rate, or no line through all gates: the board's
-            clock stopped, jumped or changed its rate.
+    Raises ValueError if no line passes: the board's clock stopped, jumped or changed its rate.
     """
     if len(exchanges) < 2 or hz <= 0:
         raise ValueError("at least two exchanges and a clock rate are needed")

@@ -27,14 +27,11 @@ _LAST_ERRNO = (1 << 31) - 1
 
 @dataclass(frozen=True)
 class FunctionInfo:
-    """A packed function: its id on the wire and its name.
-
-    ``signature`` is such as ``(n: u32) -> i32``, or empty when only the board knows it.
-    """
+    """A packed function: its id on the wire and its name."""
 
     id: int
     name: str
-    signature: str
+    signature: str  # such as ``(n: u32) -> i32``; "" if only the board knows it
     measurable: bool
 
 
@@ -86,14 +83,11 @@ class CollectorInfo:
 
 @dataclass(frozen=True)
 class Dictionary:
-    """All that a board offers.
-
-    ``arena_bytes`` is the memory that the host may use through handles; 0 if there is none.
-    """
+    """All that a board offers."""
 
     board: str
     agent_version: str
-    arena_bytes: int
+    arena_bytes: int  # memory for the host's handles; 0 if absent
     functions: tuple[FunctionInfo, ...]
     collectors: tuple[CollectorInfo, ...]
 
@@ -169,10 +163,7 @@ def _sections(stored: bytes) -> list[list[list[object]]]:
 def _collector(
     index: int, entry: Sequence[object], counters: Iterator[CounterInfo], taken: set[str]
 ) -> CollectorInfo:
-    """Parse one collector, which takes its counters from the front of the remaining ones.
-
-    ``taken``: names of the counters of those before it; gets those of its own.
-    """
+    """Parse one collector; take its counters from ``counters``, and add names to ``taken``."""
     name, schema_id, version, layout_crc, count = entry
     own = list(itertools.islice(counters, _number(count)))
     if len(own) != count:

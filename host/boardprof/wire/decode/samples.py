@@ -30,28 +30,16 @@ _FASTEST_HZ = 4_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one counter counted in one window.
+    """What one counter counted in one window."""
 
-    Attributes:
-        value: stop - start, with wraps resolved as far as the board allows.
-        unit: ``count``, ``ns`` or ``ticks``.
-        hz: rate of a clock; 0 if it is not a clock.
-        own_return: see `boardprof_protocol.layout.Counter`.
-        wrapped: how often the counter wrapped within the window.
-        ambiguous: it may have wrapped more often than can be told.
-        estimated: it counted for a part of the window only, because others shared its hardware.
-        outside_hooks: the part of the value that interrupts took outside of their handlers' hooks,
-            by calibration. It belongs to no function.
-    """
-
-    value: int
-    unit: str
-    hz: int = 0
-    own_return: int = 0
-    wrapped: int = 0
-    ambiguous: bool = False
-    estimated: bool = False
-    outside_hooks: int = 0
+    value: int  # stop - start, with wraps resolved as far as the board allows
+    unit: str  # ``count``, ``ns`` or ``ticks``
+    hz: int = 0  # rate of a clock; 0 if it is not a clock
+    own_return: int = 0  # see `boardprof_protocol.layout.Counter`
+    wrapped: int = 0  # how often, within the window
+    ambiguous: bool = False  # it may have wrapped more often
+    estimated: bool = False  # only part of the window was counted: its hardware was shared
+    outside_hooks: int = 0  # what interrupts took outside of hooks; of no function
 
     @property
     def uninterrupted(self) -> int:
@@ -103,16 +91,10 @@ def decode_samples(
     *,
     longest_s: float | None = None,
 ) -> list[Sample]:
-    """Split the blobs of several samples and decode each sample.
+    """Split the blobs of several samples, back to back, and decode each sample.
 
-    ``data``: blobs back to back; each sample has one of every collector, in order.
-    ``collectors``: those that were active, in the order of their index.
     ``longest_s``: upper bound on the length of a window by a clock of the host; None if the board's
-    clock is simulated, so that the host's clock says nothing about it.
-
-    Raises:
-        DecodeError: a blob is short, long, damaged, or of another schema than expected; its offset
-            is counted from the first byte of ``data``.
+    clock is simulated. Offsets in errors are counted from the first byte of ``data``.
     """
     try:
         blobs = list(split_blobs(data))

@@ -22,13 +22,7 @@ _SCHEMA_FILE = "schema.py"
 
 
 def layouts_for(folder: Path) -> dict[int, Layout]:
-    """Return the layouts for the board in ``folder``, by schema id.
-
-    A package whose entry point cannot be used is left out with a warning.
-
-    Raises:
-        UsageError: two layouts claim the same schema id, or the board's schema.py cannot be used.
-    """
+    """Return the layouts for the board in ``folder``, by schema id."""
     layouts = {each.schema_id: each for each in (*collector_layouts(), *PASSES.values())}
     refined = board_layouts(folder)
     packages = (layout for layout, _ in load_plugins("collectors", "The collector", _layout))

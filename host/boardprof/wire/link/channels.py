@@ -59,11 +59,7 @@ class Channels:
     def download(
         self, handle: int, offset: int, length: int, on_progress: Progress | None = None
     ) -> bytes:
-        """Return ``length`` bytes, 1 or more, of the block from ``offset``.
-
-        Raises:
-            FrameError: the data differs from what the board sent; none of it is returned.
-        """
+        """Return ``length`` bytes, 1 or more, of the block from ``offset``."""
         client = self._session.client
         credit = _SLOW_CREDIT if client.byte_time_s else _FAST_CREDIT
         channel = Receiver(client, self._next(), credit, length)
@@ -98,12 +94,7 @@ class Channels:
             )
 
     def stream(self) -> Receiver:
-        """Open a stream from the board.
-
-        Raises:
-            UsageError: the agent has none.
-            RpcError: another channel is open.
-        """
+        """Open a stream from the board."""
         if "bp.stream" not in self._ids:
             raise UsageError(
                 "The board's agent does not support streams.",
@@ -114,11 +105,7 @@ class Channels:
         return channel
 
     def finish(self) -> tuple[int, int, int]:
-        """Close the channel; return its bytes modulo 2³², their CRC-32 and the bytes dropped.
-
-        Raises:
-            RpcError: the board has closed it, since its block was freed.
-        """
+        """Close the channel; return its bytes modulo 2³², their CRC-32 and the bytes dropped."""
         assert self._open is not None, "close() without open()"
         self._session.drop_channel()
         fields = self._session.invoke(self._ids["bp.finish"], "bp.finish", self._open)

@@ -17,26 +17,16 @@ _LONGEST_LINE = 4096
 
 
 class Console:
-    """Keeps the end of what the board has printed, and cuts it into lines.
-
-    Attributes:
-        on_line: gets each line as it arrives, without its line end. None to ignore them.
-        quiet_at_s: when a line that was begun is given out unless it goes on; infinity: there is
-            none.
-    """
+    """Keeps the end of what the board has printed, and cuts it into lines."""
 
     def __init__(
         self, on_line: Callable[[str], None] | None = None, printed: Callable[[], str] = str
     ) -> None:
-        """Begin with nothing printed.
-
-        ``printed``: returns all that the program at the other end has printed elsewhere; see
-        `Transport.printed`.
-        """
-        self.on_line = on_line
+        """Begin with nothing printed; ``printed`` as `Transport.printed`."""
+        self.on_line = on_line  # gets each line, without its line end
         self._printed = printed
         self._followed = len(printed()) if on_line is not None else 0  # characters of it
-        self.quiet_at_s = float("inf")
+        self.quiet_at_s = float("inf")  # when a begun line is given out
         self._kept = bytearray()
         self._line = ""
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")

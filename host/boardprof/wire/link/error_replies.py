@@ -186,11 +186,7 @@ class _Stop:
 
 
 def place_text(name: str, pc: int, location: Location | None) -> str:
-    """Return where a function was stopped, with a space in front.
-
-    ``pc``: address of the instruction. 0 if unknown; the result is then "".
-    ``location``: the source line of pc. None if unknown.
-    """
+    """Return where a function was stopped, with a space in front; "" if ``pc`` is 0: unknown."""
     if location is not None and location.is_between_calls:
         return ""
     if location is not None and location.is_agents:

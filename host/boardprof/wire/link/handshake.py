@@ -40,29 +40,18 @@ _RESETS = {
 
 @dataclass(frozen=True)
 class Welcome:
-    """What the board said of itself when the session began.
-
-    Attributes:
-        boot_id: differs from one boot to the next.
-        mtu_rx: longest encoded frame that the board takes, bytes.
-        mtu_tx: longest encoded frame that it sends, bytes.
-        pointer_size: of the board's C, bytes.
-        big_endian: the CPU's byte order; the wire is little-endian always.
-        build_id: 8 bytes that tell one firmware from another; zeros when unknown.
-        dictionary_hash: CRC-32 over the dictionary.
-        last_sequence: of the last call taken in this session.
-    """
+    """What the board said of itself when the session began."""
 
     version: int
-    boot_id: int
+    boot_id: int  # differs from one boot to the next
     reset_cause: ResetCause
-    mtu_rx: int
-    mtu_tx: int
-    pointer_size: int
-    big_endian: bool
-    build_id: bytes
-    dictionary_hash: int
-    last_sequence: int
+    mtu_rx: int  # longest encoded frame that the board takes, bytes
+    mtu_tx: int  # longest encoded frame that it sends, bytes
+    pointer_size: int  # of the board's C, bytes
+    big_endian: bool  # the CPU's; the wire is always little-endian
+    build_id: bytes  # 8 bytes that tell one firmware from another; zeros when unknown
+    dictionary_hash: int  # CRC-32
+    last_sequence: int  # of the last call taken in this session
 
 
 def hello_body(nonce: int, version: int = PROTOCOL_VERSION) -> bytes:
@@ -146,10 +135,7 @@ def taken_over(port: str, body: bytes | None) -> BusyError:
 def lost_session(
     port: str, name: str, boot_id: int | None, answer: tuple[int, bytes] | None
 ) -> BoardprofError:
-    """Return the error for a board that no longer knows the session.
-
-    ``answer``: kind and body of what the board said when it was asked (SPEC.md 3.4), or None.
-    """
+    """Return the error for a board that no longer knows the session (SPEC.md 3.4)."""
     if answer is None:
         return DeviceResetError(
             f"The board lost this session during {name} and did not say why. It was probably "
@@ -180,10 +166,7 @@ def _after_reset(name: str) -> str:
 
 
 def owner_name(user: str, host: str, pid: int) -> bytes:
-    """Return ``user@host (pid N)`` as UTF-8 of at most 32 bytes.
-
-    What is too long is cut from the host's name on, between characters; the process id stays.
-    """
+    """Return ``user@host (pid N)`` as UTF-8 of at most 32 bytes; the host's name is cut."""
     process = f" (pid {pid})".encode()
     place = f"{user}@{host}".encode(errors="replace")[: OWNER_BYTES - len(process)]
     return place.decode(errors="ignore").encode() + process

@@ -56,31 +56,16 @@ _NEVER = float("inf")
 
 
 class Answer(NamedTuple):
-    """The frame that ended a request.
-
-    Attributes:
-        elapsed_s: time from the first sending to the answer.
-    """
+    """The frame that ended a request."""
 
     kind: int
     body: bytes
     sent: int
-    elapsed_s: float
+    elapsed_s: float  # from the first sending
 
 
 class Line:
-    """A transport and the state machine that it serves; threads take turns on it.
-
-    Attributes:
-        clock: seconds that only grow; the transport waits by the same clock.
-        is_board: whether a board has answered: its silence is its own then, not the line's.
-        cancelled: ends the call under way, or the next one of the same turn, as soon as the board
-            lets it.
-        limit_s: after which the board itself ends a call, on its clock. None if it does not.
-        surely_s: wall seconds after which a board that lives has ended a call by that limit.
-        wall_s: longest silence, in wall time. None to derive it from the other limit.
-        locate: finds the source lines of addresses; None where the image is not known.
-    """
+    """A transport and the state machine that it serves; threads take turns on it."""
 
     def __init__(
         self,
@@ -92,13 +77,13 @@ class Line:
         """Begin with nothing sent; ``on_console`` gets each line that is not a frame."""
         self.transport = transport
         self.client = client
-        self.clock = clock
-        self.is_board = False
-        self.cancelled = False
-        self.limit_s: float | None = None
-        self.surely_s = _NEVER
-        self.wall_s: float | None = None
-        self.locate: Locate | None = None
+        self.clock = clock  # seconds; the transport waits by the same clock
+        self.is_board = False  # a board has answered: its silence is not the line's
+        self.cancelled = False  # ends this turn's call under way, or its next one
+        self.limit_s: float | None = None  # after which the board ends a call, on its clock
+        self.surely_s = _NEVER  # wall seconds after which a living board has ended it
+        self.wall_s: float | None = None  # longest silence; None derives it from the other limit
+        self.locate: Locate | None = None  # None where the image is not known
         self.is_closed = False
         self._board_s = transport.board_s if isinstance(transport, Clocked) else unknown_time
         self._has_printed = False
@@ -120,11 +105,8 @@ class Line:
     ) -> Answer:
         """Send a request and return what ends it; the caller has the line, by `take`.
 
-        ``silence_s``: longest silence of the board. PROGRESS ends a silence if more is done than
+        ``silence_s``: longest silence of the board. PROGRESS ends it only if more is done than
         before.
-
-        Raises:
-            DeviceTimeoutError: silence of an emulator in which the function hangs; it has ended.
         """
         client = self.client
         encoded = client.encode(kind, sequence, body)
@@ -187,11 +169,9 @@ class Line:
     ) -> None:
         """Carry a block through its channel to the last acknowledgement, within `held`.
 
-        ``channel``: the open channel, of known length.
-        ``silence_s``: longest time that brings nothing new.
-        ``is_known``: asks the board, by a call of this name with a limit in seconds, whether it
-        still knows the session; False: no answer.
-        ``on_progress``: called with (bytes done, bytes in all) when there is something new.
+        ``silence_s``: longest time that brings nothing new. ``is_known``: asks the board, by a call
+        of this name with a limit in seconds, whether it still knows the session; False if it does
+        not answer.
         """
         length = channel.length or 0
         now = self.clock()
@@ -242,10 +222,7 @@ class Line:
             raise
 
     def _break_off(self) -> None:
-        """Give the board a moment to end the call that the user interrupted.
-
-        Otherwise it would measure on, and answer no other host until it has done.
-        """
+        """Give the board a moment to end the interrupted call; it answers no other host before."""
         now = self.clock()
         deadline = now + _CANCEL_S
         if not self.client.cancel(now):
@@ -272,12 +249,7 @@ class Line:
             self.release()
 
     def take(self, name: str, silence_s: float) -> None:
-        """Take the line for requests, or wait for the thread that has it; then `release` it.
-
-        Raises:
-            UsageError: another thread does not end its work, a callback of a call makes another
-                call, or the line belongs to the parent process (fork).
-        """
+        """Take the line for requests, or wait for the thread that has it; then `release` it."""
         self._begin_turn(name, silence_s)
         if self._is_busy or self.is_closed:
             self._threads.release()
@@ -378,9 +350,7 @@ class Line:
     def _unended(
         self, name: str, wall_s: float | None, overdue: Overdue, *, prints: bool
     ) -> BoardTimeoutError | DeviceTimeoutError:
-        """Return the error for a call that has neither ended nor been stopped by the board.
-
-        An emulator of ours in which the function hangs is ended.
+        """Return the error for a call that has not ended; end an emulator of ours that hangs.
 
         ``wall_s``: the wall-time limit that passed. None if the limit on the board's clock passed.
         """
@@ -400,10 +370,7 @@ class Line:
             self.transport.read(_LOOK_S)
 
     def close(self) -> None:
-        """Let go of the line; in a forked process nothing happens, since it is the parent's.
-
-        A call of another thread ends with a `LinkError`.
-        """
+        """Let go of the line: a call of another thread fails. Do nothing in a forked process."""
         if self.is_closed:
             return
         self.is_closed = True

@@ -38,19 +38,12 @@ class Overdue:
 
     A living board ends a call at its limit, and says so. However slow its emulator is, one whose
     own clock is well past that will never answer.
-
-    Attributes:
-        look_at_s: when `is_certain` may next be true, on the host's clock.
-        passed_s: seconds on the board's clock when it was last read. None if unknown.
     """
 
     def __init__(
         self, limit_s: float | None, board_s: Callable[[], float | None], now_s: float
     ) -> None:
-        """Begin to wait.
-
-        ``limit_s``: seconds on its clock after which the board ends a call. None if it never does.
-        """
+        """Begin to wait; the board ends a call ``limit_s`` after its start, by its clock."""
         self._limit_s = limit_s
         self._board_s = board_s
         self.renew(now_s)
@@ -58,7 +51,7 @@ class Overdue:
     def renew(self, now_s: float) -> None:
         """Begin anew: the board has said something."""
         self.look_at_s = _NEVER if self._limit_s is None else now_s + _CLOCK_LOOK_S
-        self.passed_s: float | None = None
+        self.passed_s: float | None = None  # on the board's clock when last read
         self._begin_s: float | None = None
         self._is_over = False
 
@@ -80,16 +73,10 @@ class Overdue:
 
 @dataclass(frozen=True)
 class Hang:
-    """Where a function that does not end is.
+    """Where a function that does not end is."""
 
-    Attributes:
-        pc: the address of the instruction. None if the emulator does not report it.
-        location: the source line of pc. None if it is in agent code that the function called. The
-            agent's own code if it is between two calls of a sample.
-    """
-
-    pc: int | None = None
-    location: Location | None = None
+    pc: int | None = None  # None if the emulator does not report it
+    location: Location | None = None  # None in agent code that the function called
 
     @property
     def is_seen(self) -> bool:
@@ -99,12 +86,7 @@ class Hang:
     def error(
         self, name: str, limit_s: float | None, passed_s: float | None, wall_s: float | None
     ) -> DeviceTimeoutError:
-        """Return the error that names the limit that has ended the call.
-
-        ``limit_s``: the board should have ended it by then, on its clock. None if it ends no calls.
-        ``passed_s``: seconds of the board's clock since the call began. None if unknown.
-        ``wall_s``: the limit in wall time. None if the limit on the board's clock passed.
-        """
+        """Return the error that names the limit that has ended the call, in board or wall time."""
         place = place_text(name, self.pc or 0, self.location)
         if wall_s is None:
             assert limit_s is not None
@@ -138,13 +120,10 @@ class Hang:
 def find_hang(
     emulator: Emulator, locate: Locate | None, go_on: Callable[[], object], *, prints: bool
 ) -> Hang | None:
-    """Sample several times which instruction the board executes.
+    """Sample several times which instruction the board executes; return where it hangs.
 
-    ``prints``: the board still prints, so its agent's output is not lost.
-
-    Returns:
-        Where the function hangs. None if the board was only seen in its agent, which is lost, or
-        outside of all that was linked.
+    None if the board was only seen in its agent, which is lost, or outside of all that was linked.
+    If the board still ``prints``, its agent's output is not lost.
     """
     for _ in range(_LOOKS):
         pc = emulator.pc()
@@ -160,10 +139,7 @@ def find_hang(
 def lost_board(
     port: str, name: str, limit_s: float | None, wall_s: float | None, console: str
 ) -> BoardTimeoutError:
-    """Return the error for a board that does not even end a call that lasts too long.
-
-    ``wall_s``: the wall-time limit that passed. None if the limit on the board's clock passed.
-    """
+    """Return the error for a board that does not even end a call that lasts too long."""
     over = (
         f"{name} exceeded {limit_s:g} s of the board's clock"
         if wall_s is None
@@ -223,11 +199,7 @@ _SHOWN = 16
 def no_reply(
     port: str, name: str, silence_s: float, where: str, *, is_wall: bool, naks: int, console: str
 ) -> BoardTimeoutError:
-    """Return the error for a board that answered before and is silent now.
-
-    ``where``: the call stopped, for the message; "" if that is not known.
-    ``is_wall``: whether ``silence_s`` was given as a limit in wall time.
-    """
+    """Return the error for a board that answered before and is silent now."""
     name_of_limit = option("--wall-timeout" if is_wall else "--timeout")
     limit = f" of wall time ({name_of_limit})" if is_wall else ""
     text = f"The board at {port} did not answer {name} for {silence_s:g} s{limit}{where}."
@@ -263,12 +235,7 @@ def no_welcome(
     echoes: bool,
     printed: str,
 ) -> BoardprofError:
-    """Return the error for a HELLO that nobody answered.
-
-    ``heard``: the bytes that came and were no frames.
-    ``echoes``: whether what was sent came back.
-    ``printed``: what the program at the other end printed elsewhere.
-    """
+    """Return the error for a HELLO that nobody answered; ``heard`` are bytes outside of frames."""
     found = other_program(heard)
     if found is not None:
         who, hint = found

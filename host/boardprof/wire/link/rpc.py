@@ -29,13 +29,9 @@ _ALIVE_RESEND_S = 5.0
 
 
 class Channel(Protocol):
-    """What `RpcClient` carries beside its requests (SPEC.md 4.5); ``link.transfer`` has them.
+    """What `RpcClient` carries beside its requests (SPEC.md 4.5); ``link.transfer`` has them."""
 
-    Attributes:
-        sequence: of the CALL that opened it: the number of its frames.
-    """
-
-    sequence: int
+    sequence: int  # of the CALL that opened it: the number of its frames
 
     @property
     def next_at_s(self) -> float:
@@ -52,17 +48,12 @@ class Channel(Protocol):
 
 
 class RttEstimate:
-    """Retransmission time-out as in RFC 6298, with a floor that suits the line.
-
-    Attributes:
-        floor_s: never wait less: two frame times and 20 ms.
-        timeout_s: how long to wait now before asking again.
-    """
+    """Retransmission time-out as in RFC 6298, with a floor that suits the line."""
 
     def __init__(self, floor_s: float) -> None:
         """Begin with a time-out of 250 ms, until something has been measured."""
-        self.floor_s = floor_s
-        self.timeout_s = 0.25
+        self.floor_s = floor_s  # two frame times and 20 ms
+        self.timeout_s = 0.25  # how long to wait now before asking again
         self._smoothed_s: float | None = None
         self._variation_s = 0.0
 
@@ -112,26 +103,16 @@ class _Request:
 
 @dataclass
 class RpcClient:
-    """One session's requests, and at most one channel beside them.
+    """One session's requests, and at most one channel beside them."""
 
-    Attributes:
-        session: 16-bit id, 1..65535, the host's choice.
-        byte_time_s: seconds that a byte takes on the wire; 0 if the rate is not a limit.
-        naks: damaged frames that the board received.
-        channel: gets the DATA and ACK frames of its number. None to ignore them.
-        echoes: whether a HELLO has come back: the line returns what is sent.
-        taken_by: body of the BUSY that says that another host has taken the board over. None if
-            there was none. Nothing more is read after it.
-    """
-
-    session: int
-    byte_time_s: float = 0.0
-    naks: int = 0
-    channel: Channel | None = None
+    session: int  # 16-bit id, 1..65535, the host's choice
+    byte_time_s: float = 0.0  # seconds per byte on the wire; 0 if the rate is not a limit
+    naks: int = 0  # damaged frames that the board received
+    channel: Channel | None = None  # gets the DATA and ACK frames of its number
     rtt: RttEstimate = field(init=False)
     sent: int = 0
-    echoes: bool = False
-    taken_by: bytes | None = None
+    echoes: bool = False  # a HELLO has come back: the line returns what is sent
+    taken_by: bytes | None = None  # body of the BUSY from another host's takeover; it ends reading
     decoder: FrameDecoder = field(default_factory=FrameDecoder)
     _request: _Request | None = None
 
@@ -158,8 +139,7 @@ class RpcClient:
     ) -> None:
         """Take note of a request that was just sent, for the first time.
 
-        ``sent_at_s``: the time before it was sent.
-        ``silence_s``: how long the host waits after PROGRESS: it asks again before that is over.
+        After PROGRESS the host asks again before ``silence_s`` is over.
         """
         request = _Request(kind, sequence, encoded, silence_s, sent_at_s, sent_at_s)
         request.resend_at_s += request.within(self.rtt.timeout_s) + len(encoded) * self.byte_time_s
@@ -211,11 +191,7 @@ class RpcClient:
         return self.channel.next_at_s if self.channel is not None else _NEVER
 
     def receive(self, data: bytes, now_s: float) -> Sequence[Frame]:
-        """Take bytes that arrived.
-
-        Returns:
-            Frames for the request under way: any number of PROGRESS, and the one that ends it.
-        """
+        """Take bytes; return the request's frames: PROGRESS, and the one that ends it."""
         frames = []
         for frame in self.decoder.feed(data):
             request = self._request

@@ -36,15 +36,10 @@ _MOST_ARGUMENTS = 14
 
 
 class CallResult(NamedTuple):
-    """A call's reply.
+    """A call's reply."""
 
-    Attributes:
-        value: the return value: None, bool, int, float, str, bytes or a list of these.
-        body: the same as it came, msgpack.
-    """
-
-    value: object
-    body: bytes
+    value: object  # None, bool, int, float, str, bytes or a list of these
+    body: bytes  # the same as it came, msgpack
     elapsed_s: float
     sent: int = 1
 
@@ -55,12 +50,7 @@ def _call_body(function_id: int, arguments: bytes, count: int) -> bytes:
 
 
 class Session:
-    """Calls over one transport, one at a time, and beside them at most one channel.
-
-    Attributes:
-        welcome: the WELCOME of the session's start. None before.
-        calls: how often the board has run functions that are not its own, in this session.
-    """
+    """Calls over one transport, one at a time, and beside them at most one channel."""
 
     def __init__(
         self,
@@ -74,20 +64,16 @@ class Session:
     ) -> None:
         """Prepare a session; `open` begins it.
 
-        ``timeout_s``: longest silence of the board. PROGRESS ends a silence if more is done than
-        before.
+        ``timeout_s``: longest silence of the board; only PROGRESS with more done ends one.
         ``claim``: who we are, and whether we want the board although another host has it (SPEC.md
-        3.3); follows HELLO's own fields.
-        ``on_console``: gets each line that the board prints beside its frames, as it comes.
-        ``clock``: seconds that only grow; the transport must wait by the same clock.
-        ``random_bits``: returns a random number of N bits; for the session id and the nonce.
+        3.3). ``clock``: the transport must wait by the same clock.
         """
         self._random_bits = random_bits
         self._claim = claim
         self.transport = transport
         self.timeout_s = timeout_s
-        self.welcome: Welcome | None = None
-        self.calls = 0
+        self.welcome: Welcome | None = None  # None before `open`
+        self.calls = 0  # of functions that are not the board's own
         self._body_room = body_capacity(HOST_MTU)
         self._sequence = 0
         self._client = RpcClient(1 + random_bits(16) % 0xFFFF, transport.byte_time_s)
@@ -120,15 +106,7 @@ class Session:
         on_progress: OnProgress | None = None,
         timeout_s: float | None = None,
     ) -> CallResult:
-        """Call a packed function, at most once on the board.
-
-        ``arguments``: the arguments, each packed as msgpack, one after the other.
-        ``count``: how many arguments, 0..14.
-        ``timeout_s``: longest silence; the session's own when None.
-
-        Raises:
-            DeviceError: it trapped, or never ended and was stopped.
-        """
+        """Call a packed function, at most once on the board, with 0..14 arguments in msgpack."""
         name = name or f"function {function_id}"
         answer = self._result(function_id, arguments, count, name, on_progress, timeout_s)
         value = unpack_reply(name, answer.body)
@@ -155,10 +133,7 @@ class Session:
         *,
         runs: int = 0,
     ) -> Answer:
-        """Return the RESULT of a call, or raise the error that ended it.
-
-        ``runs``: how many of the user's functions it runs.
-        """
+        """Return the RESULT of a call, or raise the error that ended it."""
         body = _call_body(function_id, arguments, count)
         if count > _MOST_ARGUMENTS or len(body) > self._body_room:
             raise UsageError(
@@ -212,12 +187,7 @@ class Session:
     def limit(
         self, timeout_s: float, *, limit_s: float | None, surely_s: float, wall_s: float | None
     ) -> None:
-        """Set what ends a call; see `Line`.
-
-        ``limit_s``: seconds on its clock after which the board ends a call. None if it does not.
-        ``surely_s``: wall seconds after which it has done so if it lives.
-        ``wall_s``: ``timeout_s`` if that is a wall-time limit. None to derive it from the other.
-        """
+        """Set what ends a call; see `Line`."""
         self.timeout_s = timeout_s
         self._line.limit_s, self._line.surely_s, self._line.wall_s = limit_s, surely_s, wall_s
 
@@ -236,23 +206,15 @@ class Session:
         return self._line.is_closed
 
     def exclusive(self, name: str) -> AbstractContextManager[None]:
-        """Keep other threads from the board for several calls, in a ``with``.
-
-        Another thread waits meanwhile, as long as frames come from the board.
-
-        Raises:
-            UsageError: another thread holds the board without a word from it, for longer than the
-                time-out.
-        """
+        """Keep other threads from the board for several calls; they wait as long as frames come."""
         return self._line.exclusive(name, self.timeout_s)
 
     def cancel(self) -> None:
         """Ask the board to cancel the call under way: it then ends as RpcError, CANCELLED.
 
-        For an `on_progress` that wants no more, or another thread, which does not wait for its
-        turn. Only measurements can be broken off, and only between their rounds; other calls, and
-        older agents, go on to their end. Between two requests of one turn, the next one is
-        cancelled. Without a turn under way, nothing happens.
+        It does not wait for a turn. Only measurements can be cancelled, between their rounds; other
+        calls, and older agents, go on to their end. Between two requests of one turn, the next one
+        is cancelled.
         """
         self._line.cancelled = True
 
@@ -276,10 +238,7 @@ class Session:
     def open_channel(
         self, channel: Receiver | Upload, function_id: int, name: str, *arguments: object
     ) -> None:
-        """Call the function that opens ``channel``, and carry its frames from then on.
-
-        Raises as `call`; the channel is open nevertheless if the board has got so far.
-        """
+        """Call the function that opens ``channel``, which may then be open even if this raises."""
         self._client.channel = channel  # its first frame may come right after the reply
         try:
             self.invoke(function_id, name, *arguments)
@@ -295,22 +254,12 @@ class Session:
     def carry(
         self, channel: Receiver | Upload, name: str, on_progress: OnProgress | None = None
     ) -> None:
-        """Carry a block through its channel to the end.
-
-        ``channel``: the open channel, of known length.
-
-        Raises:
-            DeviceResetError: the board has lost the session.
-        """
+        """Carry a block of known length through its channel to the end."""
         with self._line.held(name, self.timeout_s):
             self._line.carry(channel, name, self.timeout_s, self._is_known, on_progress)
 
     def _is_known(self, name: str, silence_s: float) -> bool:
-        """Check whether the board still knows the session; it does not report a lost channel.
-
-        Returns:
-            Whether it answers at all.
-        """
+        """Return whether the board answers; raise the reason if it has lost the session."""
         self._sequence = self.next_sequence
         body = _call_body(BuiltIn.DESCRIBE, b"\0\0", 2)
         try:

@@ -31,15 +31,9 @@ class ThreadLock:
         self._heard_s = 0.0
 
     def acquire(self, name: str, silence_s: float) -> bool:
-        """Take the board, or wait for it. Each one needs its `release`.
+        """Take the board; return whether a turn of this thread begins. Each needs its `release`.
 
-        ``silence_s``: longest silence of the board.
-
-        Returns:
-            Whether a turn of this thread begins: it did not hold the board already.
-
-        Raises:
-            UsageError: for longer than that, another thread holds it and hears nothing from it.
+        Raises UsageError if the other thread hears nothing from the board for ``silence_s``.
         """
         thread = threading.get_ident()
         if self._holder == thread:

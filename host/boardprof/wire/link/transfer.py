@@ -53,13 +53,7 @@ class _Timer:
 
 
 class Receiver:
-    """Takes numbered bytes from the board: a block of known length, or a stream without an end.
-
-    Attributes:
-        sequence: of the CALL that opens the channel.
-        length: of the block, bytes; None for a stream.
-        waiting: bytes that `take` would return.
-    """
+    """Takes numbered bytes from the board: a block of known length, or a stream without an end."""
 
     def __init__(
         self, client: RpcClient, sequence: int, credit: int, length: int | None = None
@@ -69,14 +63,14 @@ class Receiver:
         ``credit``: bytes that the board may have on the way, of a stream also those that nobody has
         taken yet.
         """
-        self.sequence = sequence
-        self.length = length
+        self.sequence = sequence  # of the CALL that opens the channel
+        self.length = length  # None for a stream
         self.position = 0
         self.crc = 0
         self._client = client
         self._credit = credit
         self._chunks: deque[bytes] = deque()
-        self.waiting = 0
+        self.waiting = 0  # bytes that `take` would return
         self._used = 0  # encoded bytes since the last ACK
         self._asked = False  # when to ask for missing bytes
         self._ack_due = False
@@ -162,10 +156,7 @@ class Receiver:
         return self._credit if self.length is not None else max(self._credit - self.waiting, 0)
 
     def outgoing(self, now_s: float, *, timed: bool = True) -> bytes:
-        """Return the ACK that is due, or nothing.
-
-        ``timed``: whether a silence means anything; false while the board is at work on a call.
-        """
+        """Return the ACK that is due, or nothing; not ``timed`` while the board works on a call."""
         if timed and now_s >= self._timer.at_s:
             self._timer.expired()
             self._resend = self._ack_due = True
@@ -195,24 +186,19 @@ class Upload:
     """Gives the bytes of a block to the board, as many at a time as it has room for.
 
     Go-back-N: the board takes them in order only, so whatever was sent after a lost frame is sent
-    again. Where that brings nothing either, less is sent at a time: a board may have told of more
-    room than it has, and of what overruns it there would never be anything left.
-
-    Attributes:
-        position: bytes that the board has acknowledged.
+    again. If that does not help either, less is sent at a time: the board may have reported more
+    room than it has.
     """
 
     def __init__(
         self, client: RpcClient, sequence: int, content: bytes, *, frame_bytes: int, window: int
     ) -> None:
-        """Prepare; the board's first ACK begins.
+        """Prepare to send 1 byte or more; the board's first ACK begins.
 
-        ``content``: 1 byte or more.
-        ``frame_bytes``: longest encoded frame.
-        ``window``: most encoded bytes on the way, whatever the board would take.
+        ``frame_bytes``: longest encoded frame. ``window``: most encoded bytes on the way.
         """
         self.sequence = sequence
-        self.position = 0
+        self.position = 0  # bytes that the board has acknowledged
         self.length = len(content)
         self._client = client
         self.crc = zlib.crc32(content)

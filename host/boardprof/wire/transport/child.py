@@ -133,25 +133,17 @@ class ChildProcess:
     """A running child that does not outlive this process.
 
     Its output goes to a file, because a full pipe would stop it.
-
-    Attributes:
-        name: of its program.
-        command: what it does, without what is for us alone.
-        clock: the board's, if somebody else than the board tells it.
     """
 
     def __init__(
         self, command: Sequence[str], package: str | None, *, lock: EmulatorLock | None = None
     ) -> None:
-        """Start ``command``.
-
-        ``package``: the Debian package that has the program, for the message when it is missing.
-        """
+        """Start ``command``, a program of this Debian package."""
         program = shutil.which(command[0])
         if program is None:
             raise MissingToolError(command[0], package or command[0])
         self._output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as we do
-        self.clock = QemuClock.of(command)
+        self.clock = QemuClock.of(command)  # None if it has none to ask
         whole = [program, *command[1:], *(self.clock.arguments if self.clock else ())]
         inherited = [self.clock.inherited] if self.clock else []
         try:
@@ -167,7 +159,7 @@ class ChildProcess:
                 self.close()
                 raise
         self.name = Path(command[0]).name
-        self.command = tuple(command)
+        self.command = tuple(command)  # what it does, without what is for us alone
 
     @property
     def process_id(self) -> int:
@@ -213,9 +205,9 @@ class ChildProcess:
     def yield_to_line(self) -> None:
         """Lower the priority of all its threads but the first, which serves QEMU's lines.
 
-        The guest waits for bytes in a loop. Where it has the processor and the thread that brings
-        them has not, it would use up its turn each time. Linux may weigh sessions against each
-        other before it looks at their threads (autogroup, sched(7)), so its session is lowered too.
+        The guest waits for bytes in a loop, and would use up its turn while the thread that brings
+        them has no processor. Linux may weigh sessions against each other before it looks at their
+        threads (autogroup, sched(7)), so its session is lowered too.
         """
         with contextlib.suppress(OSError):  # it has ended; who reads its line will hear of it
             for thread in map(int, os.listdir(f"/proc/{self._process.pid}/task")):
@@ -266,8 +258,8 @@ def _end(process: subprocess.Popen[bytes], lock: EmulatorLock | None, parent: in
 class EmulatorLine:
     """The line to an emulator, which runs only while we wait for it.
 
-    The agent polls its line and never sleeps: an emulator would use a whole processor while nobody
-    asks anything of the board. The board does not notice: its time goes by what it executes.
+    The agent polls its line and never sleeps, so an emulator would use a whole processor between
+    calls. The board does not notice: its time goes by what it executes.
     """
 
     def __init__(
@@ -276,10 +268,7 @@ class EmulatorLine:
         child: ChildProcess,
         hang_up: Callable[[], object] | None = None,
     ) -> None:
-        """Take the open line to ``child``, and pause it.
-
-        ``hang_up`` ends the connection, and with it a simulator that says then where its board was.
-        """
+        """Take the open line to ``child``, and pause it; ``hang_up`` ends the connection."""
         self.name, self.byte_time_s = line.name, line.byte_time_s
         self.printed, self.close = line.printed, line.close
         self._line = line
@@ -294,10 +283,7 @@ class EmulatorLine:
         self._line.write(data, timeout_s)
 
     def read(self, timeout_s: float) -> bytes:
-        """See `Transport.read`; what comes is read to the end of its frame.
-
-        Emulators write byte by byte, and each pause costs as much as several bytes.
-        """
+        """Read to the end of a frame: a pause costs as much as several bytes."""
         self._child.resume()
         try:
             data = self._line.read(timeout_s)
@@ -320,10 +306,7 @@ class EmulatorLine:
         return self._line.board_s()
 
     def pc(self) -> int | None:
-        """See `Emulator.pc`; the emulator goes on until the next `read` has ended.
-
-        What is not QEMU may have ended by then: it tells nothing before.
-        """
+        """See `Emulator.pc`; QEMU goes on until the next `read` has ended, others may end."""
         self._child.resume()
         pc = self._child.pc()
         if pc is not None or self._hang_up is None:
@@ -341,10 +324,10 @@ def spawn_and_accept(
     lock: EmulatorLock | None = None,
     is_emulator: bool = False,
 ) -> Transport:
-    """Listen, start a child that connects to us, and accept it.
+    """Listen, start a child that connects to ``{port}``, and accept it.
 
     The host listens, so that no byte is lost before someone reads and no two boards can want the
-    same port. ``{port}`` in the command becomes the number. See `EmulatorLine` for ``is_emulator``.
+    same port.
     """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(_POLL_S)

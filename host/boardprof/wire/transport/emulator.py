@@ -66,10 +66,7 @@ class _Process:
         return None if start_ticks is None else cls(_boot(), pid, start_ticks, list(command))
 
     def is_alive(self) -> bool:
-        """Tell whether this very process still runs: boot, number, start and command are the same.
-
-        A process between ``fork`` and ``exec`` does not count.
-        """
+        """Tell whether this very process still runs; not between ``fork`` and ``exec``."""
         return (
             _boot() == self.boot
             and _start_ticks(self.pid) == self.start_ticks
@@ -110,10 +107,7 @@ class EmulatorLock:
         self._file: IO[str] | None = None
 
     def started(self, pid: int, command: Sequence[str]) -> None:
-        """Write the file: an emulator runs.
-
-        ``command``: its program, by its path, and arguments, as the process shows them.
-        """
+        """Write the file: an emulator runs, with the ``command`` that the process shows."""
         process = _Process.running(pid, command)
         if process is None:
             return  # it has already ended; the caller will notice
@@ -203,20 +197,15 @@ def _command(pid: int) -> list[str]:
 
 
 class QemuClock:
-    """Our end of a QEMU's machine protocol; the other one is a descriptor that it inherits.
-
-    Attributes:
-        arguments: for QEMU's command line, after the others.
-        inherited: the descriptor; `started` closes ours of it.
-    """
+    """Our end of a QEMU's machine protocol; the other one is a descriptor that it inherits."""
 
     def __init__(self, shift: int) -> None:
         """Prepare a QEMU whose instructions take 2^shift ns each."""
         self._tick_s = (1 << shift) * 1e-9
         self._ours, self._theirs = socket.socketpair()
         self._ours.settimeout(_ANSWER_S)
-        self.inherited = self._theirs.fileno()
-        self.arguments = (
+        self.inherited = self._theirs.fileno()  # `started` closes ours of it
+        self.arguments = (  # for QEMU's command line
             *("-chardev", f"socket,id=boardprof-clock,fd={self.inherited}"),
             *("-mon", "chardev=boardprof-clock,mode=control"),
         )
@@ -239,8 +228,8 @@ class QemuClock:
     def now_s(self) -> float | None:
         """Return the seconds of board time that its instructions took. None if unknown.
 
-        Waits a second at most. A QEMU that has not answered by then has had no processor: as long
-        as its answer is due, what it told last is returned at once, and it is not asked again.
+        Waits a second at most. A QEMU that has not answered by then had no processor: while its
+        answer is due, the last one is returned at once.
         """
         try:
             self._ours.sendall(self._due)
@@ -256,10 +245,7 @@ class QemuClock:
         return self._now_s
 
     def pc(self) -> int | None:
-        """Return the address of the board's current instruction. None if unknown.
-
-        The board goes on afterwards. Waits two seconds at most.
-        """
+        """Return the board's instruction address within two seconds, or None; the board goes on."""
         if self.now_s() is None:
             return None
         try:

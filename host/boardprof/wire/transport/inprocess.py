@@ -23,14 +23,7 @@ _JOIN_S = 0.5
 
 
 def connect_library(library: Path) -> DescriptorTransport:
-    """Load ``library`` and let its agent serve one end of a socket pair.
-
-    The agent runs on a daemon thread: a function that never returns delays neither the caller's
-    deadline nor the end of the process.
-
-    Raises:
-        BoardError: the library cannot be loaded or has no entry point.
-    """
+    """Load ``library`` and let its agent serve one end of a socket pair, on a daemon thread."""
     # A copy for each connection: the loader gives out one image for each file, with the static
     # memory of the connection before. A copy boots afresh.
     with tempfile.TemporaryDirectory(prefix="boardprof-") as folder:

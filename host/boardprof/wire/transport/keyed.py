@@ -51,13 +51,7 @@ _GREETING_S = 3.0
 
 
 def read_key(file: str | Path | None) -> bytes | None:
-    """Return the key: from ``file``, else from the environment, else None.
-
-    A line end after it is not part of it.
-
-    Raises:
-        UsageError: the file is missing, others may read it, or the key is too short or too long.
-    """
+    """Return the key from ``file``, else from the environment, else None; without a line end."""
     if file is not None:
         return _fit(_content(Path(file)), f"The key in {file}")
     value = os.environ.get(KEY_VARIABLE)
@@ -131,11 +125,7 @@ class Opener:
         self._pending = bytearray()
 
     def open(self, data: bytes) -> bytes:
-        """Take what arrived; return what the records hold that it completes.
-
-        Raises:
-            LinkError: a record is damaged, forged, repeated or out of order.
-        """
+        """Take what arrived; return what the records hold that it completes."""
         self._pending += data
         out = []
         begin = 0
@@ -164,10 +154,7 @@ class SealedTransport:
     """A transport whose bytes travel in records."""
 
     def __init__(self, inner: Transport, sealer: Sealer, opener: Opener, early: bytes) -> None:
-        """Wrap a line on which both sides have proved that they know the key.
-
-        ``early``: what came after the handshake.
-        """
+        """Wrap a line whose sides know the key; ``early`` came after the handshake."""
         self.name = inner.name
         self.byte_time_s = inner.byte_time_s
         self.printed: Callable[[], str] = inner.printed
@@ -197,13 +184,9 @@ class SealedTransport:
 
 
 def seal(inner: Transport, key: bytes, timeout_s: float) -> SealedTransport:
-    """Prove to the agent that we know the key, have it prove that it does, and seal the line.
+    """Prove to the agent that we know the key, have it do the same, and seal the line.
 
     Closes ``inner`` when that fails.
-
-    Raises:
-        AuthenticationError: the agent asks for no key, or has another one.
-        BoardTimeoutError: it asks for one, and does not say whether ours is right.
     """
     try:
         return _shake_hands(inner, key, timeout_s)

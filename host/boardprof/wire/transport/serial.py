@@ -42,10 +42,7 @@ class UsbLine:
     """
 
     def __init__(self, line: DescriptorTransport, again: Callable[[], DescriptorTransport]) -> None:
-        """Wrap an open line.
-
-        ``again``: opens it again, wherever it is now.
-        """
+        """Wrap an open line; ``again`` opens it wherever it is now."""
         self.name = line.name
         self.byte_time_s = line.byte_time_s
         self._line: DescriptorTransport | None = line
@@ -100,18 +97,7 @@ class UsbLine:
 
 
 def connect_serial(device: str, baud: int, lines: ControlLines | None = None) -> Transport:
-    """Open ``device`` for this process alone.
-
-    A USB port that this process had open before may have another path by now. It is then found by
-    its serial number, also after it was unplugged; see `UsbLine`.
-
-    ``device``: a path such as ``/dev/ttyACM0``.
-
-    Raises:
-        BoardError: the device does not exist, or access is denied; the message says which.
-        BusyError: another program has it open; the message names it.
-        UsageError: the device does not support the rate.
-    """
+    """Open ``device`` for this process alone; a known USB port by its serial number (`UsbLine`)."""
     line = _open(device, baud, lines or ControlLines())
     if not is_usb(line.name):
         return line
@@ -259,13 +245,7 @@ class PyserialTransport:
 
 
 def connect_pyserial(port: str, baud: int, lines: ControlLines) -> PyserialTransport:
-    """Open a port by pyserial's ``serial_for_url``.
-
-    ``port``: ``rfc2217://HOST:PORT``, or ``spy://DEVICE``, which logs all bytes to a file.
-
-    Raises:
-        UsageError: pyserial does not know the URL, or the rate.
-    """
+    """Open ``rfc2217://HOST:PORT``, or ``spy://DEVICE``, by pyserial's ``serial_for_url``."""
     import serial
 
     try:
@@ -290,11 +270,7 @@ _PULSE_S = 0.1
 
 
 def open_line(line: Any, lines: ControlLines) -> None:
-    """Open a line of pyserial with its control lines, and reset the board if asked to.
-
-    Raises:
-        UsageError: the port is open, but does not have these lines.
-    """
+    """Open a line of pyserial with its control lines, and reset the board if asked to."""
     states = {"dtr": lines.dtr, "rts": lines.rts}
     wanted = {name: state for name, state in states.items() if state is not None}
     for name, state in wanted.items():  # before the port opens, so that no other state is seen
@@ -342,12 +318,7 @@ def listed_ports() -> list[ListPortInfo]:
 
 
 def remember(path: str, now: str) -> None:
-    """Keep the identity of a port that was opened, if it is a USB device with a serial number.
-
-    Args:
-        path: as the caller named it.
-        now: where it was opened.
-    """
+    """Keep the identity of an opened USB port with a serial number, by the caller's ``path``."""
     for port in listed_ports():
         identity = _identity(port)
         if identity is not None and os.path.realpath(port.device) == os.path.realpath(now):
@@ -360,10 +331,7 @@ def is_usb(path: str) -> bool:
 
 
 def current_path(path: str) -> str:
-    """Return where a port is now: at another path if it was opened before and has moved.
-
-    A port that never was open, and one that is nowhere, keep their path.
-    """
+    """Return where a port is now: at another path if it was opened before and has moved."""
     identity = _known.get(path)
     if identity is None:
         return path
@@ -375,11 +343,7 @@ def current_path(path: str) -> str:
 
 
 def path_like(url: str) -> str:
-    """Return the path of the port that ``hwgrep://REGEX[&n=N]`` finds, as pyserial defines it.
-
-    Raises:
-        UsageError: the expression is wrong.
-    """
+    """Return the path of the port that ``hwgrep://REGEX[&n=N]`` finds, as pyserial defines it."""
     from serial.tools import list_ports
 
     expression, *options = url.removeprefix("hwgrep://").split("&")

@@ -27,17 +27,11 @@ _END_S = 3.0
 
 @dataclass(frozen=True)
 class SshAgent:
-    """An agent's program on another machine.
+    """An agent's program on another machine."""
 
-    Attributes:
-        host: with the user if one is given.
-        number: TCP port of its ssh server; None for ssh's own configuration.
-        program: path of the agent there.
-    """
-
-    host: str
-    number: int | None
-    program: str
+    host: str  # with the user if one is given
+    number: int | None  # TCP port of its ssh server; None for ssh's own configuration
+    program: str  # path of the agent there
 
     def command(self, timeout_s: float) -> list[str]:
         """Return the command that runs it. ssh asks nothing: it uses keys, or fails."""
@@ -62,14 +56,7 @@ def parse_ssh_url(port: str) -> SshAgent:
 
 
 def connect_ssh(port: str, timeout_s: float) -> DescriptorTransport:
-    """Run an agent through ssh. It ends when the transport is closed, or the connection breaks.
-
-    ``timeout_s``: longest time until the agent runs.
-
-    Raises:
-        MissingToolError: there is no ssh on this machine.
-        BoardError: the machine cannot be reached, does not let this user in, or has no such agent.
-    """
+    """Run an agent through ssh. It ends when the transport is closed, or the connection breaks."""
     agent = parse_ssh_url(port)
     ours, theirs = socket.socketpair()
     errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the transport)

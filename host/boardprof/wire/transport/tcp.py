@@ -45,11 +45,7 @@ def stream_of(
     printed: Callable[[], str] = str,
     board_s: Callable[[], float | None] = unknown_time,
 ) -> DescriptorTransport:
-    """Make a transport of a connected TCP socket, without Nagle's delay.
-
-    ``close`` runs after the socket is closed; ``explain_loss``, ``has_ended``, ``printed`` and
-    ``board_s`` as in `DescriptorTransport`.
-    """
+    """Make a transport of a connected TCP socket, without Nagle's delay."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def close_all() -> None:
@@ -69,14 +65,10 @@ def stream_of(
 
 
 def connect_tcp(port: str, timeout_s: float, key: bytes | None = None) -> Transport:
-    """Connect to ``socket://HOST:PORT`` as a transport.
+    """Connect to ``socket://HOST:PORT`` as a transport; both sides must have the key, if any.
 
-    ``timeout_s``: longest time to connect, and then for the key.
-    ``key``: what both sides must have. None if the agent must not ask for a key.
-
-    Raises:
-        AuthenticationError: with a key, host and agent do not agree on it. Without one, `read`
-            raises it when the agent asks for a key.
+    ``timeout_s``: longest time to connect, and then for the key. Without a key, `read` raises
+    AuthenticationError when the agent asks for one.
     """
     stream = stream_of(connect_socket(port, timeout_s), port)
     return without_key(stream) if key is None else seal(stream, key, timeout_s)
