@@ -53,10 +53,7 @@ if TYPE_CHECKING:
     from boardprof.target.build.firmware import BuiltFirmware
 
 DEFAULT_TIMEOUT_S = 30.0
-"""Longest silence within a call, if the board does not guard calls, in seconds.
-
-A measurement sends progress, so it is not silent.
-"""
+"""Longest silence within a call, if the board does not guard calls, in seconds."""
 
 _GUARD = "bp.guard"
 _GRACE_S = 5.0
@@ -170,10 +167,8 @@ def open_board(
     image: str | Path | None = None,
     built: bytes | None = None,
 ) -> Board:
-    """Begin a session with a board at a port, or start an image on it; see `connect`.
-
-    ``built`` is the image's build id, if it was built from the user's sources.
-    """
+    """Begin a session with a board at a port, or start an image on it; see `connect`."""
+    # ``built`` is the image's build id, if it was built from the user's sources.
     connection = _with_port(spec, connection)
     is_started = connection.port is None
     timeout_s = connection.timeout_s
@@ -228,11 +223,9 @@ def attach(
     hello_s: float = _HELLO_TIMEOUT_S,
     is_started: bool = False,
 ) -> Board:
-    """Begin a session over an open transport, which is closed on an error. Raises as `connect`.
-
-    ``hello_s`` is the longest silence until the session has begun. ``is_started``: the board was
-    started here. With a port, an emulator at the other end of the line is looked for.
-    """
+    """Begin a session over an open transport, which is closed on an error; raises as `connect`."""
+    # ``hello_s`` is the longest silence until the session has begun. With a port, an emulator at
+    # the other end of the line is looked for.
     claim = make_claim(takeover=connection.takeover)
     session = Session(transport, timeout_s=hello_s, claim=claim, on_console=connection.on_console)
     try:
@@ -288,12 +281,9 @@ def guard_calls(
     timeout_s: float | None,
     wall_timeout_s: float | None = None,
 ) -> None:
-    """Set the board's limit for a call, and let the host wait a little longer than that.
-
-    So the board ends a call that hangs, and the host does not have to give up the board. A slow
-    emulator may not reach its own limit before the wall limit; then the host ends the call. If the
-    agent does not guard calls, ``timeout_s`` is the longest silence.
-    """
+    """Set the board's limit for a call, and let the host wait a little longer than that."""
+    # So the board ends a call that hangs, and the host does not have to give up the board. A slow
+    # emulator may not reach its own limit before the wall limit; then the host ends the call.
     function = next((f for f in dictionary.functions if f.name == _GUARD), None)
     limit_s: float | None = None
     if function is None:
@@ -320,11 +310,9 @@ def guard_calls(
 
 
 def find_port(spec: BoardSpec, baud: int | None = None) -> str:
-    """Return the serial port of the only board that answers: what ``auto`` stands for.
-
-    With one USB port there is nothing to ask. Ports that other programs have open are left alone,
-    because opening them could reset their boards. The name of ``spec`` is "" for any board.
-    """
+    """Return the serial port of the only board that answers: what ``auto`` stands for."""
+    # Ports that other programs have open are left alone, because opening them could reset their
+    # boards.
     from boardprof.wire.transport.serial import listed_ports
 
     ports = [port.device for port in listed_ports() if port.vid is not None]
@@ -365,12 +353,8 @@ def open_line(
     image: str | Path | None = None,
     timeout_s: float = _HELLO_TIMEOUT_S,
 ) -> tuple[Transport, Path | None]:
-    """Open the line to a board without sending anything; `attach` begins a session over it.
-
-    Also return the image that the board runs, None if not known. Without a port it is started, and
-    built without functions unless it is given. ``timeout_s`` is the longest time to start the
-    board or to connect, and then for the key.
-    """
+    """Open the line to a board, or start it, without sending anything; also return its image."""
+    # ``timeout_s`` is the longest time to start the board or to connect, and then for the key.
     connection = _with_port(spec, connection)
     if connection.port is None:
         check_startable(spec, connection)
@@ -416,11 +400,9 @@ def _other_board(name: str, wanted: str, *, is_started: bool) -> str:
 
 
 def fetch_dictionary(session: Session, cache: Path | None) -> Dictionary:
-    """Ask the board, or take the stored dictionary of a board with the same build and hash.
-
-    The board answers entry by entry. The dictionary's hash is the CRC-32 over all answers, so the
-    host keeps them and does not ask again until the hash changes (SPEC.md 5.1).
-    """
+    """Ask the board, or take the stored dictionary of a board with the same build and hash."""
+    # The dictionary's hash is the CRC-32 over all answers, so the host keeps them and does not ask
+    # again until the hash changes (SPEC.md 5.1).
     welcome = session.welcome
     assert welcome is not None, "the session is open"
     name = f"{welcome.build_id.hex()}-{welcome.dictionary_hash:08x}.msgpack"

@@ -232,10 +232,8 @@ class ProbeRecorder:
         self.costs = ProbeCosts()
 
     def _look(self) -> tuple[int, int | None, int | None]:
-        """Return the trace clock, the port's ticks, and the most ticks without a look at the clock.
-
-        The last two are None if the port's counter has too few bits.
-        """
+        """Return the trace clock, the port's ticks, and the most ticks between looks at it."""
+        # The last two are None if the port's counter has too few bits.
         value: Any = self._call(_TRACE)
         match value[6:]:
             case [int(now), _, int() | None as ticks, int() | None as unseen, *_]:
@@ -336,10 +334,7 @@ class ProbeRecorder:
             stream.__exit__(kind, error, trace)
 
     def stop(self) -> ProbeRun:
-        """End recording; take the last blocks, and the statistics of ranges.
-
-        In mode ``overwrite`` the board goes on.
-        """
+        """End recording; take the last blocks, and the statistics of ranges."""
         with self._session.exclusive(_RECORDING):
             if self._runs and self._mode != TraceMode.OVERWRITE:
                 match self._call(_STOP, int(self._what)):
@@ -374,10 +369,8 @@ class ProbeRecorder:
         return self._session.invoke(self._ids[name], name, *arguments)
 
     def read(self, timeout_s: float = 0.0) -> int:
-        """Take what has come; wait up to ``timeout_s`` for more. Returns all bytes so far.
-
-        Without events it waits for the whole time: an emulator runs only while its line is read.
-        """
+        """Take what has come, wait up to ``timeout_s`` for more, and return all bytes so far."""
+        # Without events it waits for the whole time: an emulator runs only while its line is read.
         if self._stream is not None:
             self._content += self._stream.read(timeout_s)
         elif timeout_s > 0:
@@ -472,10 +465,7 @@ class ProbeRecorder:
                 )
 
     def kept(self) -> ProbeRun:
-        """Return the events that the board's rings have kept over a reset; recording stops.
-
-        After that, the rings have what the measurement of the probes' costs has left.
-        """
+        """Return the events that the board's rings have kept over a reset; recording stops."""
         with self._session.exclusive(_RECORDING):
             content = self._kept_content()
             if not content:
@@ -582,10 +572,8 @@ def _unexpected(name: str, value: object) -> FrameError:
 
 
 def _costs(words: Sequence[npt.NDArray[np.uint32]], names: ProbeNames) -> ProbeCosts | None:
-    """Return what the probes of bp.trace_calibrate cost; None if some of them were dropped.
-
-    The board has shifted its clock in between, so that the blocks' clocks do not agree with it.
-    """
+    """Return what the probes of bp.trace_calibrate cost; None if some of them were dropped."""
+    # The board has shifted its clock in between, so that the blocks' clocks do not agree with it.
     line = Timeline(decode_words(np.concatenate(words), names), names, ProbeCosts())
     numbers = {name.kind: name.number for name in names.names if name.text == _CALIBRATION}
 
@@ -621,10 +609,8 @@ def _typical(steps: npt.NDArray[Any]) -> float:
 
 
 def _interrupt_cost(line: Timeline) -> int | None:
-    """Return what an interrupt takes outside of its own two marks; None if not known.
-
-    Bp.trace_calibrate triggers one between two marks, and one that is masked until after them.
-    """
+    """Return what an interrupt takes outside of its own two marks; None if not known."""
+    # Bp.trace_calibrate triggers one between two marks, and one that is masked until after them.
     numbers = [n.number for n in line.names.of_kind(ProbeKind.MARK) if n.text == _INTERRUPT]
     marks = np.flatnonzero(np.isin(line.events.number, numbers))
     time = line.events.time

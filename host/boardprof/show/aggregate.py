@@ -4,9 +4,6 @@
 Results do not depend on the order of rows, to the last bit: Counts are added as integers, and
 floats without intermediate rounding. In TVM's layout, floats are added one after the other as in
 TVM, so the last digit may differ.
-
-In our own tables, `CallGroups` computes the order and the shares. One interrupted sample may add as
-much to a sum as all others together, so a function's size is its median per call times its calls.
 """
 
 from __future__ import annotations
@@ -39,13 +36,11 @@ _MANY: Final = 100  # with fewer values, numpy is not faster at finding a median
 
 
 def merge_calls(calls: Calls, groups: Groups[Any], compat: Compat = None) -> Calls:
-    """Merge the rows of each group into one, column by column; missing values are ignored.
-
-    Counts, Durations and the share of the device's total are summed. Of `LEVELS`, the largest is
-    taken. Ratios and other Percents are averaged without weights. A string is kept if all rows have
-    the same one. If strings or kinds of metric differ, the result is the empty string. As TVM does,
-    compat "tvm" sums Counts and Percents in all columns.
-    """
+    """Merge the rows of each group into one, column by column; missing values are ignored."""
+    # Counts, Durations and the share of the device's total are summed; of `LEVELS`, the largest is
+    # taken; Ratios and other Percents are averaged without weights. If strings or kinds of metric
+    # differ, the result is the empty string. As TVM does, compat "tvm" sums Counts and Percents in
+    # all columns.
     if len(groups) == len(calls):
         return calls
     rows: list[Row] = [{} for _ in groups.keys]
@@ -60,10 +55,7 @@ def merge_calls(calls: Calls, groups: Groups[Any], compat: Compat = None) -> Cal
 
 
 def sum_rows(calls: Calls, groups: Groups[Any], compat: Compat = None) -> list[Row]:
-    """Sum Counts, Durations and the share in each group; other and mixed columns have no sum.
-
-    As TVM does, compat "tvm" sums Counts and Percents in all columns, in the groups' order.
-    """
+    """Sum Counts, Durations and the share in each group; other and mixed columns have no sum."""
     sums: list[Row] = [{} for _ in groups.keys]
     for name in calls.names:
         column = calls.column(name)
@@ -114,10 +106,8 @@ def _way(name: str, kind: Kind, compat: Compat) -> str:
 
 
 def _total(values: Sequence[Any], compat: Compat) -> Any:
-    """Return the sum. Floats are rounded once, so their order does not matter, except for TVM.
-
-    ``sum`` of later Python versions does not round as C++ does.
-    """
+    """Return the sum. Floats are rounded once, so their order does not matter, except for TVM."""
+    # ``sum`` of later Python versions does not round as C++ does.
     if isinstance(values[0], int):
         return sum(values)
     if compat == "tvm":
@@ -132,10 +122,7 @@ def _total(values: Sequence[Any], compat: Compat) -> Any:
 
 
 def sort_order(rows: Calls, column: str) -> list[int] | None:
-    """Return the row indices sorted by ``column``, largest first; None if no row has a value.
-
-    Rows without a value, or with NaN, come last. Equal rows keep their order.
-    """
+    """Return the row indices sorted by ``column``, largest first; None if no row has a value."""
     metrics = enumerate(rows.column(column).filled(None))
     sizes = {i: size for i, metric in metrics if (size := _size(metric)) is not None}
     if not sizes:
@@ -158,10 +145,7 @@ def _size(metric: Metric | None) -> int | float | None:
 
 
 def per_call_medians(calls: Calls, groups: Groups[Any], name: str) -> list[PerCall]:
-    """Return for each group the median of a column's value per call, exact for Counts.
-
-    None if no sample has both the column and its number of calls, a positive ``Count``.
-    """
+    """Return for each group the median of a column's value per call, exact for Counts, or None."""
     found: list[PerCall] = [None] * len(groups)
     counts = calls.column("Count").of(Count)
     for kind in (Duration, Count):
@@ -254,10 +238,8 @@ class CallGroups:
         return self._typical[column]
 
     def order(self, chosen: Iterable[int] | None = None) -> list[int]:
-        """Return the groups, or the chosen ones, sorted by the first available of `SORT_COLUMNS`.
-
-        The largest come first, those without the column last. Equal groups keep their order.
-        """
+        """Return the groups, or the chosen ones, by the first available of `SORT_COLUMNS`."""
+        # The largest come first, those without the column last. Equal groups keep their order.
         groups = list(range(len(self._merged)) if chosen is None else chosen)
         sizes = next(filter(None, (self._sizes(groups, name) for name in SORT_COLUMNS)), {})
         missing = [group for group in groups if group not in sizes]

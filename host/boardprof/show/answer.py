@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer of a Report: the cost of one call, its certainty, and its change.
-
-One function on one board is a line. Several are a table with a row for each.
-"""
+"""The answer of a Report: the cost of one call, its certainty, and its change."""
 
 from __future__ import annotations
 
@@ -120,10 +117,7 @@ class _Row:
 
     @property
     def values(self) -> str:
-        """Each metric with its spread, such as ``57 us ± 3.1, 912 cycles ± 50 per call``.
-
-        A certainty that all metrics share comes once: ``41 instructions per call, exact``.
-        """
+        """Each metric with its spread, such as ``57 us ± 3.1, 912 cycles ± 50 per call``."""
         values = [f"{self.value(name)} {_unit(name)}" for name in self.metrics]
         spreads = [_certainty(each) for each in self.metrics.values()]
         per = f"per {one_of([self.key.label])}"
@@ -160,14 +154,7 @@ def answer_page(
     name: str = "",
     shows_others: bool = False,
 ) -> Page:
-    """Return the answer of a Report; empty if no sample has the cost of a call.
-
-    Args:
-        report: what was measured.
-        since: comparison with an earlier Report.
-        name: of the run in the history, such as ``#42``; "" if it was not kept.
-        shows_others: also show counters and times that do not measure the length of a call.
-    """
+    """Return the answer of a Report, the run ``name``; empty if no sample has a call's cost."""
     changes = {} if since is None else {place_of(row): row for row in since.rows}
     rows = [replace(row, change=changes.get(row.place)) for row in _rows(report, shows_others)]
     if not rows:
@@ -178,10 +165,7 @@ def answer_page(
 
 
 def answer_table(report: Report) -> tuple[Table, str] | None:
-    """Return the answer as a table, and a line on its origin; None if no sample has a cost.
-
-    A sweep has a row for each function, and a column for each setting of flags.
-    """
+    """Return the answer as a table, and a line on its origin; None if no sample has a cost."""
     rows = _rows(report, False)
     if not rows:
         return None
@@ -263,10 +247,7 @@ def _table(rows: Sequence[_Row], before: str) -> Table:
 
 
 def _sweep(rows: Sequence[_Row], swept: Sequence[Sequence[int]]) -> Table:
-    """Return a table with a row for each function and a column for each setting.
-
-    Cells have the median, and its multiple of the first setting's median.
-    """
+    """Return a table with a row for each function and a column for each setting."""
     firsts = [rows[numbers[0]] for numbers in swept]
     keys = [
         _texts("Name", [row.key.title for row in firsts]),
@@ -304,10 +285,7 @@ def _if_differ(header: str, cells: Sequence[str]) -> list[Column]:
 
 
 def _relative(rows: Sequence[_Row]) -> Column:
-    """Return each setting's multiple of the first setting of its function and board.
-
-    It is empty if there is a single setting.
-    """
+    """Return each setting's multiple of its function's and board's first; empty for one setting."""
     cells, tones = [""] * len(rows), [""] * len(rows)
     for numbers in settings_of(row.key for row in rows).values():
         found = relatives([rows[i].judged.summary.exactly("median") for i in numbers])

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Report of several boards, or of several settings of compiler flags, as one text table.
 
-The table has a row for each function or setting, and a group of columns for each board. Each number
-is the median per call; missing metrics are empty. There are no sums, because values of different
-boards do not add up. Functions are matched between boards by name, because their types, and so
-their hashes, may differ.
+There are no sums, because values of different boards do not add up. Functions are matched between
+boards by name, because their types, and so their hashes, may differ.
 """
 
 from __future__ import annotations
@@ -106,11 +104,7 @@ def _named(key: LabelledKey) -> _Function:
 
 
 def boards_page(report: Report, *, sort: bool = True, separator: str = ",") -> Page:
-    """Return ``report`` as a table with a group of columns for each board, and notes.
-
-    With ``sort``, the function that is largest on the first board comes first. Otherwise, and
-    within a function, rows have the order of their first samples.
-    """
+    """Return ``report`` as a table with a group of columns for each board, and notes."""
     devices = list(dict.fromkeys(report.calls.column("Device").filled("")))
     samples = _Samples(report.calls)
     by_function = samples.functions()

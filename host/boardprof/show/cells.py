@@ -26,10 +26,7 @@ _LONG = 10**60
 
 
 def tvm_cell(metric: Metric, separator: str) -> str:
-    """Return ``metric`` as TVM's table prints it: Ratios with two significant digits.
-
-    The separator is between thousands of Counts and Durations, not of Percents.
-    """
+    """Return ``metric`` as TVM's table prints it: Ratios with two significant digits."""
     if isinstance(metric, Count):
         return digits(metric.value, separator)
     if isinstance(metric, Duration):
@@ -40,12 +37,7 @@ def tvm_cell(metric: Metric, separator: str) -> str:
 
 
 def cell(metric: Metric, column: str, separator: str) -> str:
-    """Return ``metric`` as our table prints it.
-
-    It differs from ``tvm_cell`` in this: a Ratio has up to four significant digits, and no exponent
-    between 1e-6 and 1e6. A Ratio in a column whose name ends in ``(%)`` is a percentage. Text is
-    escaped.
-    """
+    """Return ``metric`` as our table prints it."""
     if isinstance(metric, str):
         return bounded(metric)
     if not isinstance(metric, Ratio):
@@ -56,11 +48,7 @@ def cell(metric: Metric, column: str, separator: str) -> str:
 
 
 def per_call_cell(value: int | Fraction | Duration | None, separator: str) -> str:
-    """Return a value per call: whole numbers without decimals, others with up to two.
-
-    A number that is not whole keeps its point even if both decimals are 0. A number other than 0 is
-    never written as 0.
-    """
+    """Return a value per call, with up to two decimals; only 0 is written as 0."""
     if value is None:
         return ""
     if isinstance(value, Duration):
@@ -84,10 +72,7 @@ def value_cell(value: Metric | int | Fraction | None, column: str, separator: st
 
 
 def number_text(value: Number | None, kind: Kind) -> str:
-    """Return a value per call: whole numbers as they are, others with four digits or two decimals.
-
-    Empty if there is no value.
-    """
+    """Return a value per call: whole as it is, else with four digits or two decimals."""
     if value is None:
         return ""
     unit = " %" if kind is Percent else ""
@@ -154,10 +139,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def mixed_columns(calls: Calls, merged: Iterable[Row]) -> dict[str, str]:
-    """Return the columns that are empty in a merged row because its rows have different kinds.
-
-    Each has its kinds, such as ``Count and Duration``.
-    """
+    """Return the columns that are empty in a merged row because its rows have different kinds."""
     columns = {name: calls.column(name) for name in calls.names}
     kinds = {
         name: " and ".join(sorted({type(value).__name__ for value in column.given}))

@@ -2,14 +2,12 @@
 """The Chrome trace format, which Perfetto, chrome://tracing and speedscope open; a Report in it.
 
 These programs read ambiguous parts of the format differently, so only a small part of it is used:
-complete events (phase X) and instants, sorted by time in each track. Times are from the beginning
-of the trace, in us with three decimals. Slices that overlap without nesting go to a second lane of
-their track, because Perfetto leaves them out otherwise.
+complete events (phase X) and instants, sorted by time in each track. Slices that overlap without
+nesting go to a second lane of their track, because Perfetto leaves them out otherwise.
 
-A Report has a track for each device, with its samples end to end in run order. Only the lengths and
-the order are real, because a Report does not say when a sample began. If a device has no time, the
-length of its samples is their instructions or ticks, each drawn as 1 us. The device's name, and
-``boardprof_time_base`` in the metadata, say so. Each profile in it has a track of its own.
+A Report has its samples end to end in run order. Only the lengths and the order are real, because a
+Report does not say when a sample began. If a device has no time, the length of its samples is their
+instructions or ticks, each drawn as 1 us; the device's name and the metadata say so.
 """
 
 from __future__ import annotations
@@ -58,30 +56,18 @@ class Track(NamedTuple):
 
 @dataclass(frozen=True)
 class TraceEvent:
-    """One event of a trace.
-
-    Attributes:
-        start_us: from the beginning of the trace; finite.
-        duration_us: >= 0; None for an instant.
-        args: further facts to show; values that JSON cannot hold become text.
-        category: to filter by; "" if absent.
-    """
+    """One event of a trace."""
 
     name: str
-    start_us: float
-    duration_us: float | None
+    start_us: float  # from the beginning of the trace; finite
+    duration_us: float | None  # None for an instant
     track: Track
-    args: Mapping[str, object] = field(default_factory=dict)
+    args: Mapping[str, object] = field(default_factory=dict)  # what JSON cannot hold is text
     category: str = ""
 
 
 def chrome_trace(events: Iterable[TraceEvent], *, metadata: Mapping[str, object]) -> str:
-    """Return events in any order as the text of a trace file; ``metadata`` has further keys of it.
-
-    Raises:
-        UsageError: a key of ``metadata`` is one of the format's own.
-        ValueError: a time is not finite, or a duration negative.
-    """
+    """Return events in any order as the text of a trace file, with further ``metadata``."""
     return trace_text(map(_ENCODE, _entries(events)), metadata=metadata)
 
 
@@ -194,11 +180,9 @@ def _slice(event: TraceEvent) -> _Slice:
 
 
 def nesting(begins: Sequence[int], ends: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return the lane of each slice, so that slices nest in each, and the index of that around it.
-
-    Slices are in the order of their begins; of two that begin together the longer one comes first.
-    There are as few lanes as possible. The index is -1 if there is no slice around it.
-    """
+    """Return each slice's lane, so that slices nest in it, and the index of the one around it."""
+    # Of two slices that begin together the longer one comes first. The index is -1 if there is
+    # none.
     lanes: list[list[tuple[int, int]]] = []  # of each, the ends and indices of open slices
     lane, parent = [0] * len(begins), [-1] * len(begins)
     for index, (begin, end) in enumerate(zip(begins, ends, strict=True)):
@@ -244,11 +228,7 @@ _Entry: TypeAlias = tuple[int, int, str]
 
 
 def render_chrome(report: Report) -> str:
-    """Return ``report`` in the Chrome trace format, for Perfetto and similar programs.
-
-    Raises:
-        UsageError: no sample has a length that can be drawn.
-    """
+    """Return ``report`` in the Chrome trace format, for Perfetto and similar programs."""
     stacks = Stacks(report.calls)
     bases = [_base(report.calls, stacks, device) for device in range(len(stacks.devices))]
     numbers: dict[int, int] = {}

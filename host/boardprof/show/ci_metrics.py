@@ -23,10 +23,7 @@ _LONGEST_BENCHMARK, _LONGEST_MEASURE = 1024, 64  # of Bencher
 
 
 def _found(report: Report) -> Iterator[tuple[str, int, GroupSummary]]:
-    """Yield each metric of each function with its title, and which one of that title it is.
-
-    Functions may have the same title if only their hashes differ.
-    """
+    """Yield each metric of each function with its title, and which one of that title it is."""
     seen: Counter[tuple[str, str]] = Counter()
     for each in summaries(report):
         if each.metric not in SHARES:
@@ -44,11 +41,7 @@ def _title(key: GroupKey) -> str:
 
 
 def render_bencher(report: Report) -> str:
-    """Return ``report`` in Bencher's metric format, for its adapter ``json``.
-
-    A function is a benchmark, and a metric is a measure. The value is the median per call, and its
-    limits are the smallest and the largest sample.
-    """
+    """Return ``report`` in Bencher's metric format, for its adapter ``json``."""
     found: dict[str, dict[str, dict[str, int | float]]] = {}
     for title, _, each in _found(report):
         measures = found.setdefault(title[:_LONGEST_BENCHMARK], {})
@@ -61,10 +54,8 @@ def render_bencher(report: Report) -> str:
 
 
 def render_benchmark_action(report: Report) -> str:
-    """Return ``report`` for github-action-benchmark, tool ``customSmallerIsBetter``.
-
-    It has counts and times. Ratios such as IPC are left out, because more of them is better.
-    """
+    """Return ``report`` for github-action-benchmark, tool ``customSmallerIsBetter``."""
+    # Ratios such as IPC are left out, because more of them is better.
     found = [
         {
             "name": f"{title}: {bounded(each.metric)}",
@@ -86,10 +77,7 @@ def _unit(each: GroupSummary) -> str:
 
 
 def render_openmetrics(report: Report) -> str:
-    """Return ``report`` as OpenMetrics text, for GitLab's ``artifacts:reports:metrics``.
-
-    Each metric is a gauge ``boardprof_NAME``, with function, board, arguments and flags as labels.
-    """
+    """Return ``report`` as OpenMetrics text, for GitLab's ``artifacts:reports:metrics``."""
     families: dict[str, dict[str, list[tuple[int, GroupSummary]]]] = {}
     for _, nth, each in _found(report):
         name = "boardprof_" + re.sub(r"\W+", "_", each.metric, flags=re.ASCII).strip("_")

@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Comparison as files for other programs: JSON, JUnit XML, and the pages of a code review.
-
-JSON has its own version. In JUnit XML each metric is a test case, which has failed if a rule is
-broken. GitHub's annotations and GitLab's code quality show a broken rule at the line where the
-function is defined, if the Report knows it.
-"""
+"""A Comparison as files for other programs: JSON, JUnit XML, and the pages of a code review."""
 
 from __future__ import annotations
 
@@ -231,11 +226,7 @@ def _findings(comparison: Comparison) -> Iterator[_Finding]:
 
 
 def render_github(comparison: Comparison) -> str:
-    """Return workflow commands of GitHub Actions, which it reads from a job's output.
-
-    A broken rule is an error at the function's line, and the result is a notice. What a rule could
-    not judge is a warning, or an error with `Comparison.fails_if_missing`.
-    """
+    """Return workflow commands of GitHub Actions, which it reads from a job's output."""
     lines = []
     for each in _findings(comparison):
         level = "error" if each.is_failure else "warning"
@@ -260,12 +251,9 @@ def _masked(text: str, special: dict[int, str]) -> str:
 
 
 def render_gitlab(comparison: Comparison) -> str:
-    """Return a code quality report of GitLab: ``artifacts:reports:codequality``.
-
-    A broken rule is a major issue, and so is a row that a rule could not judge with
-    `Comparison.fails_if_missing`; otherwise that is a minor one. If the file of a function is not
-    known, its name stands in for it, because GitLab requires a path.
-    """
+    """Return a code quality report of GitLab: ``artifacts:reports:codequality``."""
+    # If the file of a function is not known, its name stands in for it, because GitLab requires a
+    # path.
     issues = [_issue(comparison, each) for each in _findings(comparison)]
     return json.dumps(issues, indent=2) + "\n"
 

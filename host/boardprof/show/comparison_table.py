@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Comparison as a text table: a row for each metric with medians per call, then notes.
-
-Markdown, JUnit and the answer of a Report show the same cells and lines.
-"""
+"""A Comparison as a text table: a row for each metric with medians per call, then notes."""
 
 from __future__ import annotations
 
@@ -182,10 +179,7 @@ def means_line(
     name: Callable[[str], str] = str,
     ratio: Callable[[str], str] = str,
 ) -> str:
-    """Return one line with the geometric means of after over before, or "" if there are none.
-
-    ``name`` and ``ratio`` mark up what is one.
-    """
+    """Return one line with the geometric means of after over before, or "" if there are none."""
     means = mean_ratios(comparison.rows)
     is_one = len({mean.device for mean in means}) == 1
     texts = [
@@ -261,11 +255,7 @@ def _only(facts: _Facts, others: _Facts) -> str:
 
 
 def change_rows(difference: ProfileDifference) -> list[dict[str, str]]:
-    """Return the functions and the lines that changed most, with a cell for each header.
-
-    ``Where`` is the function, or file and line. ``What`` is what is known of it, such as ``new, 256
-    calls``. ``Source`` is the text of the line, "" for a function.
-    """
+    """Return the functions and the lines that changed most, with a cell for each header."""
     functions = [
         _row(difference, each.name, each, _function_text(each), "")
         for each in difference.functions[:_MOST]

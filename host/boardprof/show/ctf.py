@@ -84,12 +84,7 @@ _PAIRS = {ProbeKind.RANGE: ("begin", "end"), ProbeKind.INTERRUPT: ("enter", "exi
 
 
 def render_ctf(run: ProbeRun) -> dict[str, bytes]:
-    """Return the files of a folder for babeltrace2, Trace Compass and similar programs, by name.
-
-    Raises:
-        UsageError: the run has no events.
-        DecodeError: it is damaged.
-    """
+    """Return the files of a folder for babeltrace2, Trace Compass and similar programs, by name."""
     check_events(run)
     files = {"metadata": _description(run).encode()}
     for core, timeline in run.timelines().items():

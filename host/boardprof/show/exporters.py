@@ -156,17 +156,7 @@ class Export:
 
 
 def read_exports(texts: Sequence[str], *, comparisons: bool | None = False) -> list[Export]:
-    """Read ``NAME=FILE``, before anything is measured.
-
-    Args:
-        texts: as given.
-        comparisons: whether the exporters are for Comparisons instead of Reports. None for both:
-            a name that both have is a Report's.
-
-    Raises:
-        UsageError: one has another form, its exporter cannot be used, or its folder is missing.
-        UnknownNameError: the exporter does not exist.
-    """
+    """Read ``NAME=FILE`` before measuring; with ``comparisons`` None, of both kinds."""
     return [_export(text, comparisons) for text in texts]
 
 

@@ -1,15 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Stacks with weights, of Reports and profiles: collapsed, for flame graphs, and for speedscope.
 
-Collapsed stacks are a line a stack, outermost frame first::
-
-    qemu-rv32;crc32;-O2 409710
-
-The number is the sum of one metric over all samples; a Duration is in whole nanoseconds. A
-semicolon in a name is written ``\x3b``, since it would part frames.
-
-A file for speedscope has a profile for each device and metric, with the samples in run order. Its
-format has no unit for events that are counted: of cycles and instructions it is ``none``.
+Collapsed stacks are a line a stack, outermost frame first, then the sum of one metric over all
+samples; a Duration is in whole nanoseconds. A semicolon in a name is written ``\x3b``, since it
+would part frames. speedscope's format has no unit for events: of cycles it is ``none``.
 """
 
 from __future__ import annotations
@@ -50,21 +44,14 @@ Stack = tuple[Frame, ...]
 
 
 class Stacks:
-    """The rows of a Report by device and by stack.
-
-    Attributes:
-        device_of: for each row the index of its device.
-        frames: of each stack, outermost first: function, the user's label, compiler's flags,
-            arguments. A stack is on one device: on another, the same frames are another stack.
-        stack_of: for each row the index of its stack.
-    """
+    """The rows of a Report by device and by stack; ``device_of`` and ``stack_of`` are by row."""
 
     def __init__(self, calls: Calls) -> None:
         """Look at all rows."""
         groups = calls.group_by("Device", "Name", LABEL, "Flags", "Argument Shapes")
         numbers: dict[str, int] = {}
         self._calls = calls
-        self.frames = tuple(_frames(*names) for _, *names in groups.keys)
+        self.frames = tuple(_frames(*names) for _, *names in groups.keys)  # outermost first
         self.stack_of, self.device_of = (array("q", bytes(8 * len(calls))) for _ in range(2))
         for stack, ((device, *_), rows) in enumerate(zip(groups.keys, groups.rows, strict=True)):
             name = bounded(text_of(device)) or "(no device)"
@@ -121,12 +108,7 @@ def _weight(metric: Metric | None) -> Weight | None:
 
 
 def metric_of_all(stacks: Stacks, metric: str | None) -> str:
-    """Return the metric whose totals are drawn: ``metric``, or the first that all devices have.
-
-    Raises:
-        UnknownNameError: no row has ``metric``.
-        UsageError: nothing was measured, or the devices have no metric in common.
-    """
+    """Return the metric whose totals are drawn: ``metric``, or the first that all devices have."""
     if not stacks.devices:
         raise UsageError("The Report has no rows: there is nothing to draw.")
     columns = stacks.columns
@@ -158,21 +140,8 @@ _NS_PER_US = 1000
 
 
 def render_collapsed(report: Report, *, metric: str | None = None) -> str:
-    """Return ``report`` as collapsed stacks of one metric.
-
-    If the Report says where its functions spend what they cost (`run --hotspots`), the stacks are
-    those of one call, from the function to the innermost inlined one.
-
-    Args:
-        report: what to draw.
-        metric: a column of Counts or Durations; by itself the Duration, else instructions, else
-            ticks, whichever all devices have.
-
-    Raises:
-        UnknownNameError: no row has ``metric``.
-        UsageError: the Report is empty, no metric is on all devices, or no sample has a weight
-            that can be drawn; an empty file would look like a function that costs nothing.
-    """
+    """Return ``report`` as collapsed stacks of ``metric``, or of the first all devices have."""
+    # An error if nothing can be drawn: an empty file would look like a function that costs nothing.
     sums = stack_sums(report, metric) or _row_sums(report, metric)
     return "".join(f"{';'.join(map(frame_text, stack))} {total}\n" for stack, total in sums.items())
 
@@ -215,14 +184,8 @@ _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
 def render_speedscope(report: Report) -> str:
-    """Return ``report`` in speedscope's own format, version 0.0.1 of its schema.
-
-    Each sample is a stack that weighs what it counted. What cannot be drawn, a value below zero or
-    infinite, is left out, and the profile's name says how many samples that were.
-
-    Raises:
-        UsageError: nothing can be drawn.
-    """
+    """Return ``report`` in speedscope's own format, version 0.0.1 of its schema."""
+    # A value below zero or infinite is left out, and the profile's name says how many that were.
     stacks = Stacks(report.calls)
     frames: dict[Frame, int] = {}
     stack_frames = [
@@ -317,10 +280,7 @@ def _profiles(
 
 
 def stacks_of(profile: Profile, metric: str | None = None) -> Mapping[Stack, int]:
-    """Return the cost of each stack, inlined functions as frames of their own.
-
-    The costs add up to that of the call; those of interrupts stand below `INTERRUPTED`, beside it.
-    """
+    """Return the cost of each stack, inlined functions as frames of their own."""
     column = profile.column(metric)
     found: defaultdict[Stack, int] = defaultdict(int)
     for node, number, cost in profile.counts:
@@ -330,11 +290,7 @@ def stacks_of(profile: Profile, metric: str | None = None) -> Mapping[Stack, int
 
 
 def stack_sums(report: Report, metric: str | None = None) -> dict[tuple[str, ...], int]:
-    """Return the cost of each stack within the calls of a Report, boards outermost, by names.
-
-    Raises:
-        UsageError: the profiles have no metric in common.
-    """
+    """Return the cost of each stack within the calls of a Report, boards outermost, by names."""
     sums: defaultdict[tuple[str, ...], int] = defaultdict(int)
     profiles = list(profiles_of(report))
     name = _metric_of_all(profiles) if metric is None else metric

@@ -3,10 +3,8 @@
 
 The page contains the whole Report, so it is also an archive. A Report's content is untrusted,
 because names come from other people's code. So text is escaped and its direction is isolated, and
-the page's content security policy allows only its own script.
-
-Of a profile it draws a flame graph, the functions, and the source beside them. `html_view` has the
-data of the drawings; here are the parts that no script changes: boards, configuration, warnings.
+the page's content security policy allows only its own script. `html_view` has the data of its
+drawings.
 """
 
 from __future__ import annotations

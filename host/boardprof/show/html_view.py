@@ -2,7 +2,7 @@
 """Data for the script of the HTML page: samples in columns, and their statistics.
 
 Statistics are computed here and not by the script, so that a median is the same in the page, the
-table and a comparison. If all samples are equal, only the statistics are kept.
+table and a comparison.
 """
 
 from __future__ import annotations
@@ -60,14 +60,7 @@ def page_view(
     comparison: Comparison | None,
     earlier: Sequence[tuple[str, Report]] = (),
 ) -> dict[str, Any]:
-    """Return the page's data as plain JSON.
-
-    Args:
-        report: what the page is about.
-        groups: its `summaries`.
-        comparison: with an older one, or None.
-        earlier: name and Report of the runs in each row's history, the oldest first.
-    """
+    """Return the page's data as plain JSON; ``earlier`` has each row's history, oldest first."""
     names = _metric_names(report, groups)
     places = {name: i for i, name in enumerate(names)}
     kinds = {group.metric: _KINDS[group.kind] for group in groups}
@@ -377,10 +370,7 @@ def _functions(sides: Sequence[Profile], metrics: Sequence[str]) -> list[dict[st
 
 
 def _files(after: Profile, before: Profile) -> Iterator[dict[str, Any]]:
-    """Yield each source with the lines that ran, and some around them.
-
-    A row: number, 0 where the line is gone; text; functions; and (before, after) by metric.
-    """
+    """Yield each source with the lines that ran, and some around them."""
     metrics = after.columns
     by_metric = [aligned_lines(before, after, name) for name in metrics]
     functions = {(each.file, each.line): plain_name(each.function) for each in after.lines()}

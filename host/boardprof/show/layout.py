@@ -53,20 +53,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of equal length.
-
-    Attributes:
-        columns: the first one names the rows.
-        totals: number of rows at the end that are sums and totals; a rule separates them.
-        spare: headers of columns to leave out if the table is too wide, the first one first. Other
-            columns move into a block below.
-        cuts_last: cut the last column, to no less than 20, before any moves into a block below.
-    """
+    """Columns of equal length; the first one names the rows."""
 
     columns: Sequence[Column]
-    totals: int = 0
-    spare: Sequence[str] = ()
-    cuts_last: bool = False
+    totals: int = 0  # number of rows at the end that are sums and totals; a rule separates them
+    spare: Sequence[str] = ()  # headers to leave out first if the table is too wide
+    cuts_last: bool = False  # the last column, to 20 or more, before others move below
 
 
 Page: TypeAlias = Sequence[Table | str]
@@ -88,10 +80,7 @@ def record_table(
     spare: Sequence[str] = (),
     cuts_last: bool = False,
 ) -> Table:
-    """Return a table of rows with a cell for each header.
-
-    Columns in ``texts`` are aligned left. Those in ``optional`` are left out if they have no value.
-    """
+    """Return a table of rows with a cell for each header."""
     shown = [each for each in headers if each not in optional or any(row[each] for row in rows)]
     columns = [Column(each, [row[each] for row in rows], each in texts) for each in shown]
     return Table(columns, spare=spare, cuts_last=cuts_last)
@@ -103,12 +92,9 @@ def plain(page: Page) -> str:
 
 
 def fitted(page: Page, width: int, *, styled: bool) -> str:
-    """Return a page as text for a terminal, with lines no longer than ``width`` columns.
-
-    A wider table is split into blocks of columns, one below the other. Each block repeats the
-    columns that identify its rows. Other lines are folded at blanks. Below 20 columns, nothing is
-    fitted; 0 stands for a width that is not known.
-    """
+    """Return a page as text with lines no longer than ``width`` columns; 0 if not known."""
+    # A wider table is split into blocks of columns, one below the other. Each block repeats the
+    # columns that identify its rows. Below 20 columns, nothing is fitted.
     lines: list[str] = []
     for is_table, parts in groupby(page, lambda part: isinstance(part, Table)):
         if is_table:
@@ -144,10 +130,7 @@ def _in_style(line: str, style: str) -> str:
 
 
 def _folded_line(line: str, width: int) -> list[str]:
-    """Split a line into parts of at most ``width`` columns, all but the first indented.
-
-    The parts of a list's item (see `_ITEM`) are indented to its description.
-    """
+    """Split a line into parts of at most ``width`` columns, all but the first indented."""
     if width < _LEAST_WIDTH or display_width(line) <= width:
         return [line]
     indent = " " * _indent(line, width)
@@ -258,10 +241,7 @@ def _styled(lines: Sequence[str], heads: int, totals: int) -> list[str]:
 
 
 def _cut(cell: str, most: int, is_left: bool) -> str:
-    """Return a cell of exactly ``most`` columns; dots replace the end of a longer text.
-
-    A text that is aligned left keeps its indentation, as source does.
-    """
+    """Return a cell of exactly ``most`` columns; dots replace the end of a longer text."""
     text = cell.rstrip(" ") if is_left else cell.strip(" ")
     dots = "..."[:most] if display_width(text) > most else ""
     head = _head(text, most - len(dots))
@@ -301,10 +281,7 @@ def _keys(columns: Sequence[_Aligned]) -> list[_Aligned]:
 
 
 def _narrowed(keys: Sequence[_Aligned], most: int) -> list[_Aligned]:
-    """Return keys that fit into ``most`` columns, each with a gap after it.
-
-    Leave out the least important ones. If rows would look the same without one, cut the name.
-    """
+    """Return keys that fit into ``most`` columns, each with a gap after it."""
     kept = list(keys)
     while len(kept) > 1 and sum(key.width + len(_GAP) for key in kept) > most:
         least = max(kept[1:], key=lambda key: _KEYS.index(key.header))

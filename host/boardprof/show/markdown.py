@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Report or a Comparison as Markdown with GitHub's tables, for a pull request or a wiki.
 
-The cost of a call comes first, then warnings. All metrics, in a table for each device, and the
-configuration are folded up. Names are shown as code. Possible markup is written as character
-references.
+Possible markup is written as character references.
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run of probes as one self-contained HTML page: a timeline, memory, and ranges by share.
-
-The page has all events, so that one can look at any of them. Its script draws those that are
-narrower than a pixel together.
-"""
+"""A run of probes as one self-contained HTML page: a timeline, memory, and ranges by share."""
 
 from __future__ import annotations
 
@@ -27,12 +23,7 @@ MOST_EVENTS = 200_000
 
 
 def render_probe_page(run: ProbeRun, places: Mapping[int, str] | None = None) -> str:
-    """Return a run as an HTML page; ``places`` has file and line of callers that took memory.
-
-    Raises:
-        UsageError: it has more than `MOST_EVENTS`.
-        DecodeError: it is damaged.
-    """
+    """Return a run as an HTML page; ``places`` has file and line of callers that took memory."""
     drawing = ProbeTracks(run)
     count = sum(len(each.events) for each in drawing.timelines.values())
     if count > MOST_EVENTS:

@@ -153,16 +153,7 @@ WITHOUT_MEMORY = (
 
 
 def render_memory(run: ProbeRun, places: Mapping[int, str] | None = None) -> str:
-    """Return the memory of a run by call site.
-
-    Args:
-        run: whose events of memory are summed up.
-        places: file and line of callers, by address. Others are shown by their address.
-
-    Raises:
-        UsageError: it says nothing of memory.
-        DecodeError: it is damaged.
-    """
+    """Return the memory of a run by call site; ``places`` has file and line of callers."""
     heap = heap_of(run.timelines().values())
     if heap is None:
         raise UsageError(
@@ -173,10 +164,7 @@ def render_memory(run: ProbeRun, places: Mapping[int, str] | None = None) -> str
 
 
 def memory_page(heap: Heap, places: Mapping[int, str]) -> Page:
-    """Return the call sites, that with the most live bytes at the peak first, and notes.
-
-    Several calls in one line are one site.
-    """
+    """Return the call sites, that with the most live bytes at the peak first, and notes."""
     by_name: dict[str, CallSite] = {}
     for each in heap.sites:
         name = _site_name(each, places)

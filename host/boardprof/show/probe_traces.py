@@ -51,12 +51,7 @@ _HEADS = [varint(_PACKET << 3 | 2) + varint(length) for length in range(128)]
 
 
 def render_perfetto(run: ProbeRun) -> bytes:
-    """Return a run for ui.perfetto.dev and Perfetto's trace processor.
-
-    Raises:
-        UsageError: it has no events.
-        DecodeError: it is damaged.
-    """
+    """Return a run for ui.perfetto.dev and Perfetto's trace processor."""
     check_events(run)
     return b"".join(_packets(ProbeTracks(run)))
 
@@ -153,14 +148,7 @@ def _timed(times: Ints, events: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def render_probe_chrome(run: ProbeRun) -> str:
-    """Return a run for chrome://tracing and similar programs, with a process for each core.
-
-    Values that are infinite or NaN are left out, as JSON has none.
-
-    Raises:
-        UsageError: it has no events.
-        DecodeError: it is damaged.
-    """
+    """Return a run for chrome://tracing and similar programs, with a process for each core."""
     check_events(run)
     drawing = ProbeTracks(run)
     entries = _Entries(drawing)
@@ -241,12 +229,7 @@ class _Entries:
 
 
 def render_probe_speedscope(run: ProbeRun) -> str:
-    """Return a run for speedscope: a profile for each track, in the order of time.
-
-    Raises:
-        UsageError: there is no complete pass of a range and no task.
-        DecodeError: the run is damaged.
-    """
+    """Return a run for speedscope: a profile for each track, in the order of time."""
     drawing = ProbeTracks(run)
     _check(drawing)
     frames = [{"name": bounded(name)} for name in drawing.names]
@@ -295,15 +278,9 @@ def _edges(lane: Lane) -> list[dict[str, Any]]:
 
 
 def render_probe_collapsed(run: ProbeRun) -> str:
-    """Return collapsed stacks: core, task or interrupt, then ranges, and the innermost one's ticks.
-
-    What other tasks, interrupts and inner ranges took is not in them. So the sum is that of the
-    core, unless ranges overlap without nesting, which counts twice.
-
-    Raises:
-        UsageError: there is no complete pass of a range and no task.
-        DecodeError: the run is damaged.
-    """
+    """Return collapsed stacks: core, task or interrupt, then ranges, and the innermost's ticks."""
+    # What other tasks, interrupts and inner ranges took is not in them. So the sum is that of the
+    # core, unless ranges overlap without nesting, which counts twice.
     drawing = ProbeTracks(run)
     _check(drawing)
     sums: dict[_Path, int] = {}

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run of probes as what programs for traces draw: tracks of slices, marks, and counters.
 
-Each core has a track that shows what has the core, one for each task, one for each interrupt, and
-one for ranges in code whose task is not known. Slices of a track that overlap without nesting go to
-further lanes, because no program can draw them otherwise.
+Slices of a track that overlap without nesting go to further lanes, because no program can draw them
+otherwise.
 """
 
 from __future__ import annotations
@@ -32,26 +31,17 @@ _NS = 10**9
 
 @dataclass(frozen=True)
 class Lane:
-    """Slices that nest, in the order of their begins; of two that begin together the longer first.
-
-    Attributes:
-        name: number in `ProbeTracks.names`.
-        parent: index of the slice around it, -1 if there is none.
-        own: ticks of the trace clock that it had the core, what is nested in it included.
-    """
+    """Slices that nest, in the order of their begins; of equal ones the longer comes first."""
 
     begin: Ints
     end: Ints
-    name: Ints
-    parent: Ints
-    own: Ints
+    name: Ints  # numbers in `ProbeTracks.names`
+    parent: Ints  # index of the slice around it, -1 if there is none
+    own: Ints  # ticks that it had the core, what is nested in it included
 
     def edges(self) -> tuple[Ints, npt.NDArray[np.bool_]]:
-        """Return all begins and ends, in an order in which each end belongs to the last open begin.
-
-        Returns:
-            The indices of slices, and whether it is the begin.
-        """
+        """Return each begin and end as the index of its slice, and whether it is a begin."""
+        # Each end belongs to the last open begin.
         which = np.arange(len(self.begin))
         is_empty = self.begin == self.end
         index = np.concatenate([which, which])
@@ -87,16 +77,11 @@ class Track:
 
 @dataclass(frozen=True)
 class Counter:
-    """A number over time: ``value`` after each change.
-
-    Attributes:
-        unit: "" if not known.
-        is_whole: whether all values are whole numbers.
-    """
+    """A number over time: ``value`` after each change."""
 
     core: int
     title: str
-    unit: str
+    unit: str  # "" if not known
     time: Ints
     value: npt.NDArray[np.float64]
     is_whole: bool = True
@@ -104,19 +89,13 @@ class Counter:
 
 @dataclass
 class ProbeTracks:
-    """What there is to draw. Times are ns, or ticks of a clock whose rate is not known.
-
-    Attributes:
-        names: of slices and marks.
-        tracks: a core's own track first, then tasks, interrupts, and other code.
-        counters: values, live memory, and dropped events.
-    """
+    """What there is to draw; times are ns, or ticks of a clock whose rate is not known."""
 
     run: ProbeRun
     timelines: dict[int, Timeline] = field(init=False)
     names: list[str] = field(init=False, default_factory=list)
-    tracks: list[Track] = field(init=False, default_factory=list)
-    counters: list[Counter] = field(init=False, default_factory=list)
+    tracks: list[Track] = field(init=False, default_factory=list)  # a core's own first
+    counters: list[Counter] = field(init=False, default_factory=list)  # live memory, drops too
 
     def __post_init__(self) -> None:
         """Put the run's events on tracks; a damaged run is a DecodeError."""

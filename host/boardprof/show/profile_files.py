@@ -39,11 +39,7 @@ _UNKNOWN = "???"
 
 
 def render_callgrind(report: Report) -> str:
-    """Return the profile of a Report in callgrind's format.
-
-    Raises:
-        UsageError: the Report has no profile, or several, for which the format has no room.
-    """
+    """Return the profile of a Report in callgrind's format."""
     profiles = profiles_in(report)
     if len(profiles) > 1:
         raise UsageError(
@@ -166,11 +162,7 @@ def _numbers(line: int, cost: Iterable[int]) -> str:
 
 
 def render_pprof(report: Report) -> bytes:
-    """Return the profiles of a Report for pprof; several have their boards as outermost frames.
-
-    Raises:
-        UsageError: the Report has no profile.
-    """
+    """Return the profiles of a Report for pprof; several have their boards as outermost frames."""
     return pprof(row.profile for row in profiles_in(report))
 
 
@@ -246,11 +238,8 @@ def render_profiles(profiles: Sequence[Profile]) -> str:
 
 
 def profile_json(profile: Profile) -> dict[str, Any]:
-    """Return a profile as JSON values, for readers that want the result.
-
-    ``total``, ``functions`` and ``lines`` are of ``metric``; ``record`` has all that was recorded.
-    Sampled figures have a share with a 95 % interval, and null where samples tell nothing.
-    """
+    """Return a profile as JSON values, for readers that want the result."""
+    # Sampled figures have a share with a 95 % interval, and null where samples tell nothing.
     return {
         "function": profile.function,
         "board": profile.board,

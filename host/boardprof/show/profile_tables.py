@@ -142,10 +142,7 @@ def _check(profile: Profile) -> str:
 
 
 def lines_page(profile: Profile, metric: str | None = None) -> Page:
-    """Return the source with the cost of each line, file by file, the costliest of them first.
-
-    Of files that could not be read, as most of libraries, only the functions are named.
-    """
+    """Return the source with the cost of each line, file by file, the costliest of them first."""
     by_file: defaultdict[str, dict[int, list[LineCost]]] = defaultdict(dict)
     for each in profile.lines(metric):
         by_file[each.file].setdefault(each.line, []).append(each)
@@ -210,10 +207,7 @@ def _rows(lines: Mapping[int, object], source: Sequence[str]) -> Iterator[int]:
 
 
 def instructions_page(profile: Profile, metric: str | None = None) -> Page:
-    """Return the instructions that ran, each under its line, the costliest function first.
-
-    A line's instructions stand together only where the compiler has left them together.
-    """
+    """Return the instructions that ran, each under its line, the costliest function first."""
     column, total = profile.column(metric), profile.sum(metric)
     costs: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
     for node, number, cost in profile.counts:

@@ -2,15 +2,8 @@
 """A Report as a text table, in TVM's layout byte for byte or in ours, and its statistics as one.
 
 In both layouts, rows of equal name (hash, if they have one), argument shapes and device are merged,
-and the largest come first. A ``Sum`` row, a ``Total`` row for each device, and the configuration
-follow. Six columns always come first, others follow in byte order.
-
-In our layout, lines have no trailing blanks, and columns without a value are left out. The median
-per call is beside each sum. Each device has its own sum. Rows without a duration are sorted by
-instructions or ticks; order and Percent are computed from medians. Unprintable text is escaped, and
-a note names the columns that cannot be merged.
-
-The statistics have a row for each metric of a function.
+and the largest come first. In ours, each device has its own sum, and order and Percent are computed
+from medians per call.
 """
 
 from __future__ import annotations
@@ -106,10 +99,7 @@ def report_page(
     *,
     by_board: bool = False,
 ) -> Page:
-    """Return the table in our layout, notes, and the configuration.
-
-    The arguments are those of `render_table`.
-    """
+    """Return the table in our layout, notes, and the configuration."""
     if by_board:
         if not aggregate:
             raise UsageError(_BY_BOARD)
@@ -178,11 +168,9 @@ def _tvm_text(configuration: Row, columns: Sequence[_Cells], separator: str) -> 
 def _sum_rows(
     merged: Calls, order: Sequence[int], compat: Compat, mixed: Collection[str] = ()
 ) -> list[Row]:
-    """Return the sum of all rows, or in our layout a sum for each device.
-
-    TVM adds up all devices, but the sum of ticks of different clocks, or of instructions of
-    different processors, has no meaning.
-    """
+    """Return the sum of all rows, or in our layout a sum for each device."""
+    # TVM adds up all devices, but the sum of ticks of different clocks, or of instructions of
+    # different processors, has no meaning.
     by_device = merged.group_by("Device")
     if compat is None and len(by_device) > 1:
         sums = zip(sum_rows(merged, by_device), by_device.keys, strict=True)

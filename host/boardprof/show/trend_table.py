@@ -28,21 +28,13 @@ _MOST_CHANGES: Final = 8
 
 
 class RunName(NamedTuple):
-    """What names a run in a trend.
+    """What names a run in a trend."""
 
-    Attributes:
-        number: such as ``#42``.
-        source: its commit and branch, and its saved name; "" if it has none.
-        date: such as ``2026-11-20``.
-        commit: of its unchanged sources; "" if they were changed, or are not known.
-        builds: ids of its firmware.
-    """
-
-    number: str
-    source: str
-    date: str
-    commit: str = ""
-    builds: tuple[str, ...] = ()
+    number: str  # such as ``#42``
+    source: str  # its commit and branch, and its saved name
+    date: str  # such as ``2026-11-20``
+    commit: str = ""  # of its unchanged sources; "" if changed or not known
+    builds: tuple[str, ...] = ()  # ids of its firmware
 
     def __str__(self) -> str:
         """Return ``#42 (branch main, 3f2a91c0) of 2026-11-20``."""
@@ -138,10 +130,8 @@ def _change_lines(trend: Trend, names: Sequence[RunName]) -> Iterator[str]:
 
 
 def change_line(trend: Trend, change: Change, names: Sequence[RunName]) -> str:
-    """Return one sentence about a change, with the last run before it and the first one after.
-
-    Runs need not be of successive commits, so each commit after the former may have changed it.
-    """
+    """Return one sentence about a change, with the last run before it and the first one after."""
+    # Runs need not be of successive commits, so each commit after the former may have changed it.
     before, after = (number_text(each, trend.kind) for each in (change.before, change.after))
     share = ""
     if change.before:

@@ -210,10 +210,8 @@ class DeviceSpan:
     fit: ClockFit | None = None  # of the board's clock to the host's; None if not known yet
 
     def ticks_since(self, other: DeviceSpan) -> int:
-        """Return how many ticks it began after another span of its board; negative if before.
-
-        The counter may have wrapped between them, but must not have advanced half its range.
-        """
+        """Return how many ticks it began after another span of its board; negative if before."""
+        # The counter may have wrapped between them, but must not have advanced half its range.
         half = 1 << self.bits - 1
         return (self.begin - other.begin + half) % (2 * half) - half
 

@@ -37,14 +37,13 @@ _TOLD_OTHERWISE = "a profile within this one has reprogrammed the counters"
 
 
 class CallCounters:
-    """The counters of each call of one board.
+    """The counters of each call of one board."""
 
-    A function is called as one sample of a measurement. The board reads its counters around the
-    call alone, and a calibration corrects them. Agents without open windows, and older ones, do not
-    return a result of what they measure, as the calibration shows. Within another profile, the call
-    belongs to that one. Such calls are made normally, in a window that the host opens and closes.
-    Their counts include the agent's work and its wait for the link.
-    """
+    # A function is called as one sample of a measurement. The board reads its counters around the
+    # call alone, and a calibration corrects them. Agents without open windows, and older ones, do
+    # not return a result of what they measure, as the calibration shows. Within another profile,
+    # the call belongs to that one. Such calls are made normally, in a window that the host opens
+    # and closes. Their counts include the agent's work and its wait for the link.
 
     def __init__(
         self, board: Board, metrics: Sequence[str], *, mask_interrupts: bool = False
@@ -80,11 +79,9 @@ class CallCounters:
     def through(
         self, record: HostEvent, function: RemoteFunction, value: Value, is_plain: bool
     ) -> Value:
-        """Return a function that makes a call and counts; the record has the counts afterwards.
-
-        ``is_plain``: ``value`` does nothing but make the call. Raises NotSupportedByAgentError if a
-        window is needed, and the agent cannot keep windows open.
-        """
+        """Return a function that makes a call and counts; the record has the counts afterwards."""
+        # ``is_plain``: ``value`` does nothing but make the call. It raises NotSupportedByAgentError
+        # if a window is needed, and the agent cannot keep windows open.
         is_returned = self._returns is not False or function.signature.result == "void"
         if is_plain and function.info.measurable and is_returned:
             return self._measured(record, function, value)

@@ -181,14 +181,10 @@ def _track(span: DeviceSpan) -> Track:
 
 
 def stacks_text(trace: HostTrace, metric: str) -> str:
-    """Return a line for each stack, outermost first, followed by the sum of its own metric.
-
-    Times are in whole nanoseconds: a board's function may take less than a microsecond, and
-    programs for flame graphs read whole numbers.
-
-    If several boards have the metric, they are the outermost frames. ``device_memory_usage`` is the
-    bytes that were taken, whether or not they were given back; the innermost frame is where.
-    """
+    """Return a line for each stack, outermost first, followed by the sum of its own metric."""
+    # Times are in whole nanoseconds: a board's function may take less than a microsecond, and
+    # programs for flame graphs read whole numbers. If several boards have the metric, they are the
+    # outermost frames.
     if metric == _MEMORY and any(event.memory for event in trace.events):
         return _memory_stacks(trace)
     counters = dict.fromkeys(name for event in trace.events for name in event.metrics)
@@ -419,11 +415,9 @@ def tensorboard_trace_handler(
 
 
 def lanes_of(events: Sequence[FunctionEvent]) -> dict[FunctionEvent, int]:
-    """Return each event's lane within its thread, from 1; on each lane all events nest.
-
-    Trace viewers only know times. On the same lane, what one task does while another waits would
-    appear inside the other's range.
-    """
+    """Return each event's lane within its thread, from 1; on each lane all events nest."""
+    # Trace viewers only know times. On the same lane, what one task does while another waits would
+    # appear inside the other's range.
     threads: dict[Thread, list[list[FunctionEvent]]] = {}
     lanes: dict[FunctionEvent, int] = {}
     for event in sorted(events, key=lambda each: (each.start_ns, each.id)):

@@ -129,10 +129,9 @@ def _args(args: object) -> dict[str, object]:
 
 @dataclass(slots=True, eq=False)
 class Open:
-    """A range that has begun in a context.
+    """A range that has begun in a context."""
 
-    Contexts copied since then share it, so its end is visible in all of them.
-    """
+    # Contexts copied since then share it, so its end is visible in all of them.
 
     owner: object  # what will end it
     record: HostEvent | None  # None if nothing records

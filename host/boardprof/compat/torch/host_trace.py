@@ -201,12 +201,10 @@ def _diagnostics(recorded: Recorded, events: Sequence[FunctionEvent]) -> Iterabl
 
 
 def nest(events: Sequence[FunctionEvent], around: Sequence[Sequence[FunctionEvent]]) -> None:
-    """Link each event with the innermost one around it, and each call with all around it.
-
-    An event is inside those that were open in its context when it began, if they did not end before
-    it. A range of one task does not contain events of another, whatever their times. A profile's
-    step is independent of tasks: it contains all events within its time on its thread.
-    """
+    """Link each event with the innermost one around it, and each call with all around it."""
+    # An event is inside those that were open in its context when it began, if they did not end
+    # before it. A range of one task does not contain events of another, whatever their times. A
+    # profile's step is independent of tasks: it contains all events within its time on its thread.
     within: dict[FunctionEvent, list[FunctionEvent]] = {}
     steps: dict[int, list[FunctionEvent]] = {}  # by thread, those that have not ended
     for event, opened in zip(events, around, strict=True):

@@ -222,10 +222,8 @@ class profile(Results):
             self._step = None
 
     def _go(self, before: ProfilerAction, now: ProfilerAction | None) -> None:
-        """Do what is due between two steps, and then raise any error of a handler.
-
-        After any other error nothing is recorded. ``now`` is None if the profile ends.
-        """
+        """Do what is due between two steps, and then raise any error of a handler."""
+        # After any other error nothing is recorded. ``now`` is None if the profile ends.
         self._handler_error = None
         try:
             self._end_recording(before, now)
@@ -319,10 +317,8 @@ _NOT_THE_USERS = (f"{Path(__file__).parents[2]}{os.sep}", contextlib.__file__)
 
 
 def warn_user(message: str) -> None:
-    """Warn at the innermost line outside of this package, such as a ``with``.
-
-    Helpers that enter and leave a ``with`` for the user, such as ``ExitStack``, are skipped too.
-    """
+    """Warn at the innermost line outside of this package, such as a ``with``."""
+    # Helpers that enter and leave a ``with`` for the user, such as ``ExitStack``, are skipped too.
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
         level, frame = level + 1, frame.f_back

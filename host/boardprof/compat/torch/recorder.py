@@ -330,10 +330,8 @@ class CallProfiles:
         """Name of a board -> why its calls cannot be recorded."""
 
     def of(self, call: HostCall, board: str) -> Profile | None:
-        """Record a call that is about to be made; ``board`` names its board.
-
-        None if nothing can record it, or if it fails; the call itself then says why.
-        """
+        """Record a call that is about to be made; None if nothing can record it, or if it fails."""
+        # The call itself then says why.
         if board in self.lacking:
             return None
         bound = call.bound()

@@ -180,11 +180,9 @@ def _with_functions(events: Iterable[FunctionEvent]) -> Iterator[FunctionEvent]:
 
 
 def _functions_within(event: FunctionEvent, profile: Profile) -> Iterator[FunctionEvent]:
-    """Yield an event for each call path within a call on a board, callers first.
-
-    Its ``count`` is how often it was called, its ``metrics`` are of these calls with all that they
-    call. It has no place in time.
-    """
+    """Yield an event for each call path within a call on a board, callers first."""
+    # Its ``count`` is how often it was called, its ``metrics`` are of these calls with all that
+    # they call. It has no place in time.
     costs = _with_callees(profile)
     events = {CALL: event}
     for index, node in enumerate(profile.tree):

@@ -41,10 +41,8 @@ class CFunctionText:
 
 
 def plain_functions(source: str, distinct: Collection[str] = ()) -> list[CFunctionText]:
-    """Take the functions out of C that TVM's target ``c`` has made.
-
-    The buffers of ``distinct`` functions do not overlap: their pointers are restrict.
-    """
+    """Take the functions out of C that TVM's target ``c`` has made."""
+    # The buffers of ``distinct`` functions do not overlap: their pointers are restrict.
     return [
         _plain(*found.groups(), is_distinct=found[1] in distinct)
         for found in _FUNCTION.finditer(source)

@@ -122,11 +122,9 @@ def _tune_tasks(
 
 
 def _named(mod: tvm.IRModule) -> tvm.IRModule:
-    """Return a module whose TIR functions have their names as an attribute.
-
-    MetaSchedule calls each of them ``main`` and keeps attributes, so a candidate has the name of
-    its operator.
-    """
+    """Return a module whose TIR functions have their names as an attribute."""
+    # MetaSchedule calls each of them ``main`` and keeps attributes, so a candidate has the name of
+    # its operator.
     return tvm.IRModule(
         {
             name: f.with_attr(OPERATOR, name.name_hint) if isinstance(f, tirx.PrimFunc) else f

@@ -290,10 +290,7 @@ def kernel_runner(
     metric: str,
     **settings: Any,
 ) -> tuple[Runner, MeasureResult]:
-    """Return a runner for candidates of a module's function, and the cost of the untuned one.
-
-    The runner expects TVM's own output.
-    """
+    """Return a runner for candidates of a module's function, and the cost of the untuned one."""
     expected = host_outputs(mod, arguments)
     runner = Runner(board, arguments, metric, function=_KERNEL, expect=expected, **settings)
     (untuned,) = runner.measure([kernel_c(mod)])

@@ -2,7 +2,7 @@
 """Calls of a board for TVM's interface: which board, what is counted, and one sample a request.
 
 With ``Board.measure`` the board takes as many samples in one request as fit its buffer. Here the
-host acts around each sample, or goes on to the next function. A trace has one event for each.
+host acts around each sample, or goes on to the next function.
 """
 
 from __future__ import annotations
@@ -69,12 +69,9 @@ def board_of(mod: Module, opened: ExitStack) -> Board:
 def choose(
     boards: Sequence[Board], collectors: Sequence[Collector] | None
 ) -> dict[Board, ChosenCounters]:
-    """Separate the boards' collectors from those of the host; None is for all of the boards'.
-
-    Of several boards, each counts those of the collectors that it has. A board with a real clock
-    also times each sample, whatever is chosen. Otherwise, if nothing of the board's is chosen, it
-    counts instructions, else ticks.
-    """
+    """Separate the boards' collectors from those of the host; None is for all of the boards'."""
+    # A board with a real clock also times each sample, whatever is chosen. Otherwise, if nothing of
+    # the board's is chosen, it counts instructions, else ticks.
     if collectors is None:
         return dict.fromkeys(boards, ChosenCounters(None, Collecting([])))
     if isinstance(collectors, str | MetricCollector):
@@ -194,10 +191,7 @@ def _is_collector(board: Board, name: str) -> bool:
 
 
 def _counters_of(board: Board, name: str) -> tuple[list[str], dict[str, str]]:
-    """Return what a collector counts (by itself, if programmable) and what it does not.
-
-    A metric's name stands for that metric alone, if no collector has the name.
-    """
+    """Return what a collector counts (by itself, if programmable) and what it does not."""
     for programmable in board.offer.programmable:
         if programmable.collector.name == name:
             slots = programmable.select_default()
@@ -259,11 +253,9 @@ def observed_sample(
     number: int = 1,
     flags: MeasureFlag | None = None,
 ) -> CountedCalls:
-    """Call a function ``number`` times in one window; to observers each sample is a measurement.
-
-    ``packed`` is the same call, with arguments at their current places. ``flags`` is None for those
-    of the pass; `UNMASKED` is checked as a trial of masked windows.
-    """
+    """Call a function ``number`` times in one window; to observers each sample is a measurement."""
+    # ``packed`` is the same call, with arguments at their current places. ``flags`` is None for
+    # those of the pass; `UNMASKED` is checked as a trial of masked windows.
     if OBSERVERS:
         counted.calibration(packed, number)  # first: observers count the sample alone
     with watched(replace(call, rounds=Rounds(0, 1, number))) as watch:

@@ -144,10 +144,7 @@ class Collecting:
     """The host collectors of one `profile_function` or program, in order."""
 
     def __init__(self, collectors: Sequence[MetricCollector]) -> None:
-        """Name each collector for messages and columns: by its class, numbered if several.
-
-        Two collectors of a class ``Meter`` are ``Meter`` and ``Meter-2``.
-        """
+        """Name each collector for messages and columns: by its class, numbered if several."""
         seen: Counter[str] = Counter()
         self._collectors: list[tuple[str, MetricCollector]] = []
         for collector in collectors:
@@ -169,10 +166,8 @@ class Collecting:
 
     @contextlib.contextmanager
     def around(self, board: Board) -> Iterator[dict[str, Mapping[str, Metric]]]:
-        """Start all, and stop all after the block, which gets a mapping for their metrics.
-
-        An error of the block takes precedence.
-        """
+        """Start all, and stop all after the block, which gets a mapping for their metrics."""
+        # An error of the block takes precedence.
         gathered: dict[str, Mapping[str, Metric]] = {}
         started: list[_Started] = []
         try:
@@ -193,11 +188,9 @@ class Collecting:
 
 
 def columns_for(samples: Iterable[Gathered], taken: Iterable[str]) -> dict[tuple[str, str], str]:
-    """Give each metric of each collector a column of its own: (collector, name) -> column.
-
-    A name already used by the board or an earlier collector gets the collector's name in front:
-    ``Energy.cycles``.
-    """
+    """Give each metric of each collector a column of its own: (collector, name) -> column."""
+    # A name already used by the board or an earlier collector gets the collector's name in front:
+    # ``Energy.cycles``.
     used = {*taken, *_OF_ROWS}
     columns: dict[tuple[str, str], str] = {}
     for gathered in samples:

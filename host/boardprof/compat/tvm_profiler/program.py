@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole programs: a sequence of calls, such as a network's layers, profiled as one.
-
-Each call is measured separately. The Report has a row for each.
-"""
+"""Whole programs: a sequence of calls, such as a network's layers, profiled as one."""
 
 from __future__ import annotations
 
@@ -424,11 +421,9 @@ class _Runs:
         run: int | None,
         warmup: int,
     ) -> dict[int, CountedCalls]:
-        """Run the program once; return what was counted, by the number of the call.
-
-        Boards that are not in ``counted`` have counted everything. ``run`` is None for a warm-up
-        run; ``warmup`` is the number of warm-up runs before this one.
-        """
+        """Run the program once; return what was counted, by the number of the call."""
+        # Boards that are not in ``counted`` have counted everything. ``run`` is None for a warm-up
+        # run; ``warmup`` is the number of warm-up runs before this one.
         samples: dict[int, CountedCalls] = {}
 
         def so_far() -> Report | None:

@@ -56,10 +56,8 @@ class ProgramCall:
 
     @property
     def hash(self) -> str:
-        """16 hexadecimal digits that are the same for the same function, in any build.
-
-        So equal layers are one row in an aggregated table, and match those of another Report.
-        """
+        """16 hexadecimal digits that are the same for the same function, in any build."""
+        # So equal layers are one row in an aggregated table, and match those of another Report.
         text = f"{self.name}{self.remote.info.signature}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -88,11 +86,9 @@ def program_call(
 
 
 def inputs_of(calls: Sequence[ProgramCall]) -> list[str]:
-    """Return for each call a CRC-32 of what decides what it finds in its arrays; "" if nothing.
-
-    These are constant arrays, and what earlier calls found that wrote to its arrays. What else is
-    in a written array at the beginning does not count: mostly it is left from the run before.
-    """
+    """Return for each call a CRC-32 of what decides what it finds in its arrays; "" if nothing."""
+    # These are constant arrays, and what earlier calls found that wrote to its arrays. What else is
+    # in a written array at the beginning does not count: mostly it is left from the run before.
     written: dict[object, int] = {}
     found = []
     for call in calls:

@@ -364,10 +364,7 @@ class Stopwatch:
         observed_sample(self._counted, self._call, self._packed, flags=UNMASKED)
 
     def timed(self, number: int) -> Timed:
-        """Call it ``number`` times in one window; return their time.
-
-        A net time that the clock cannot resolve may be 0 or negative.
-        """
+        """Call it ``number`` times in one window; return their time."""
         counted = self._counted
         if number not in self._tried:
             counted.calibration(self._packed, number)
@@ -428,13 +425,11 @@ def time_long_enough(
     *,
     may_grow: Callable[[], bool] = lambda: True,
 ) -> tuple[int, float]:
-    """Call ``timed`` with growing numbers until they take ``min_repeat_ms``.
-
-    The whole time has to be long enough, as in TVM. The net time of a function that costs as much
-    as an empty one never is. After ``limit_zero`` times of 0 or less the last one is accepted, and
-    after an attempt that ``may_grow`` is against: with a clock that wraps unseen, no attempt would
-    ever be long enough. Returns the number of the last attempt, and its net time in seconds.
-    """
+    """Call ``timed`` with growing numbers up to ``min_repeat_ms``; return the last and its s."""
+    # The whole time has to be long enough, as in TVM. The net time of a function that costs as much
+    # as an empty one never is. After ``limit_zero`` times of 0 or less the last one is accepted,
+    # and after an attempt that ``may_grow`` is against: with a clock that wraps unseen, no attempt
+    # would ever be long enough.
     zeros = 0
     while True:
         net_s, taken_s = timed(number)

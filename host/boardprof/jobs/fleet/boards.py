@@ -4,7 +4,7 @@
 A lease ends with its holder, however the holder ends. `local_lease` is a lock on a file, which the
 kernel releases. The pytest plugin and other batches on this machine take the same locks. A place in
 labgrid belongs to a user and not to a process, so `labgrid_lease` leaves its release to a shell
-that waits for our end. Between hosts a board is a resource of dask's scheduler.
+that waits for our end.
 """
 
 from __future__ import annotations
@@ -131,11 +131,9 @@ def check_startable(kind: str) -> None:
 
 
 def boards_of_host(texts: Sequence[str], host: str) -> list[FleetBoard]:
-    """Return the boards that a host offers.
-
-    A board that is simulated by an emulator is offered once for each core. Boards that are this
-    machine itself are offered once, because their calls would disturb each other.
-    """
+    """Return the boards that a host offers."""
+    # A board that is simulated by an emulator is offered once for each core. Boards that are this
+    # machine itself are offered once, because their calls would disturb each other.
     found: list[FleetBoard] = []
     for text in dict.fromkeys(texts):
         kind, _, rest = text.partition("=")
@@ -179,10 +177,7 @@ def lease_of(board: FleetBoard) -> Lease:
 
 @contextlib.contextmanager
 def local_lease(board: FleetBoard, timeout_s: float) -> Iterator[str | None]:
-    """Hold a board of this machine: its port, its kind, or one of the cores for an emulator.
-
-    As many emulators run at a time as there are cores. See `Lease`.
-    """
+    """Hold a board of this machine: its port, its kind, or one of the cores for an emulator."""
     folder = lease_folder()
     if board.port is not None:
         with leased(folder, board.port, timeout_s):
@@ -233,10 +228,8 @@ def labgrid_lease(board: FleetBoard, timeout_s: float) -> Iterator[str | None]:
 
 @contextlib.contextmanager
 def _guarded(client: _Client) -> Iterator[Callable[[float], None]]:
-    """Yield a function that acquires a place; it is released at the end, or when this process dies.
-
-    A shell that runs before the place is acquired waits for the end of its input.
-    """
+    """Yield a function that acquires a place until the end, or until this process dies."""
+    # A shell that runs before the place is acquired waits for the end of its input.
     guard = subprocess.Popen(
         ["sh", "-c", _WAIT_FOR_OUR_END, "sh", *client.command("release")],
         stdin=subprocess.PIPE,

@@ -187,11 +187,9 @@ class DaskProvider:
 
 
 async def _fetched(future: Any) -> Ended:
-    """Fetch the result of a task, by itself.
-
-    dask's own `gather` fetches many at once, and tries for ever. So a host that cannot be reached
-    would hold up the results of the others.
-    """
+    """Fetch the result of a task, by itself."""
+    # dask's own `gather` fetches many at once, and tries for ever. So a host that cannot be reached
+    # would hold up the results of the others.
     answer = await asyncio.wait_for(
         future.client.scheduler.gather(keys=[future.key]), timeout=_ANSWER_S
     )

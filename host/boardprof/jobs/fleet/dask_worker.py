@@ -2,8 +2,7 @@
 """dask's worker and scheduler for boards.
 
 A worker announces its boards as resources, by kind and by serial number, so that dask gives each
-board to one task at a time, whoever submits it. It tells the scheduler what its boards do with its
-heartbeat.
+board to one task at a time, whoever submits it.
 """
 
 from __future__ import annotations
@@ -106,10 +105,8 @@ def call_on_board(
 
 
 def _own_address(scheduler: str) -> str:
-    """Return the address of this machine on its way to a scheduler.
-
-    dask would announce 127.0.0.1 while the network is down, and nobody could fetch a result.
-    """
+    """Return the address of this machine on its way to a scheduler."""
+    # dask would announce 127.0.0.1 while the network is down, and nobody could fetch a result.
     host, port = host_and_port(scheduler)
     found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
     failed = OSError(f"{host} has no address")
@@ -192,10 +189,8 @@ async def _try_connection(scheduler: str, security: Any) -> None:
 
 
 def run_scheduler(host: str, port: int, silence_s: float, on_start: Callable[[str], None]) -> None:
-    """Run dask's scheduler until interrupted.
-
-    A worker that does not answer for ``silence_s`` has left. ``on_start`` gets the address.
-    """
+    """Run dask's scheduler until interrupted; ``on_start`` gets the address."""
+    # A worker that does not answer for ``silence_s`` has left.
     if silence_s < _LEAST_SILENCE_S:
         raise UsageError(
             f"--silence {silence_s:g} is too short: hosts report about once a second.",

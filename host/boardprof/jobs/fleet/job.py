@@ -307,13 +307,12 @@ _INDEX, _REPORTS = "results.jsonl", "reports"
 
 
 class ResultsFolder:
-    """The last final result of each key that the folder has, and a place for new ones.
+    """The last final result of each key that the folder has, and a place for new ones."""
 
-    ``results.jsonl`` has one JSON object a line for each result, and ``reports/`` a Report for each
-    job that measured something. One batch at a time has the folder. A second start reads it and
-    goes on. The last line of a key counts. A job marked ``once`` gets a line ``started`` before it
-    begins. If that is its last line, the batch ended while the job ran.
-    """
+    # ``results.jsonl`` has one JSON object a line for each result, and ``reports/`` a Report for
+    # each job that measured something. The last line of a key counts. A job marked ``once`` gets a
+    # line ``started`` before it begins. If that is its last line, the batch ended while the job
+    # ran.
 
     def __init__(self, path: str | Path) -> None:
         """Open the folder, made if it is not there; the last line may be cut short."""
@@ -389,10 +388,8 @@ class ResultsFolder:
 
 
 def _check_owner(folder: Path) -> None:
-    """Refuse a folder that another user made where everybody may make one, such as in /tmp.
-
-    Its files could be links to ours. The kernel has the same rule for files (proc_sys_fs(5)).
-    """
+    """Refuse a folder that another user made where everybody may make one, such as in /tmp."""
+    # Its files could be links to ours. The kernel has the same rule for files (proc_sys_fs(5)).
     own, around = folder.lstat(), folder.absolute().parent.stat()
     for_everybody = stat.S_ISVTX | stat.S_IWOTH
     is_shared = around.st_mode & for_everybody == for_everybody

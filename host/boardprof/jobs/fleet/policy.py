@@ -134,10 +134,8 @@ class _Label:
         self.unserved_since_s: float | None = None
 
     def take(self, board: str, *, is_ahead: bool) -> _Job | None:
-        """Remove and return the next job for a board: repeated ones first. None if absent.
-
-        A job that must not be repeated is not sent ahead: it would be unknown whether it began.
-        """
+        """Remove and return the next job for a board: repeated ones first. None if absent."""
+        # A job that must not be repeated is not sent ahead: it would be unknown whether it began.
         for number, job in enumerate(self.again):
             if job.failed_on != board or self.in_service < 2:
                 del self.again[number]
@@ -153,11 +151,10 @@ class _Label:
 
 
 class Policy:
-    """Decides about the jobs of one batch.
+    """Decides about the jobs of one batch."""
 
-    ``sends_ahead``: a busy board gets its next job while it works, so that it need not wait for the
-    news of its end to travel. That pays off for short jobs only.
-    """
+    # ``sends_ahead``: a busy board gets its next job while it works, so that it need not wait for
+    # the news of its end to travel. That pays off for short jobs only.
 
     def __init__(self, rules: Rules | None = None) -> None:
         """Begin without boards and jobs."""
@@ -202,10 +199,7 @@ class Policy:
             self._again(job, board, why, is_unknown=job.once)
 
     def add_job(self, number: int, need: str, now_s: float, *, once: bool = False) -> None:
-        """Accept a job for a board with the label ``need``; lower numbers go first.
-
-        A job marked ``once`` is not repeated if it may have run.
-        """
+        """Accept a job for a board with the label ``need``; lower numbers go first."""
         if lack := self.lack(need):
             self._decided.append(GiveUp(number, False, lack))
             return

@@ -185,10 +185,7 @@ class Provider(Protocol):
     def start(
         self, call: int, board: FleetBoard, function: Function, *arguments: Any, timeout_s: float
     ) -> None:
-        """Call a function with the arguments and the `FleetBoard`, after earlier calls.
-
-        `Ended` will be posted with the number ``call``, or `Left` for the board.
-        """
+        """Call a function after earlier calls; then `Ended` with ``call``, or `Left`, is posted."""
 
     def close(self) -> None:
         """End what runs, and let go of the boards."""

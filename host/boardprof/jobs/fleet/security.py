@@ -52,10 +52,8 @@ _NO_END = datetime.datetime(9999, 12, 31, 23, 59, 59)
 
 
 def check_address(address: str) -> str:
-    """Return the address of a scheduler as ``tls://HOST:PORT``.
-
-    On this machine, ``tcp://`` means the same, as version 0.2 had it.
-    """
+    """Return the address of a scheduler as ``tls://HOST:PORT``."""
+    # On this machine, ``tcp://`` means the same, as version 0.2 had it.
     host, _ = host_and_port(address)
     if address.startswith("tcp:") and not _is_loopback(host):
         raise UsageError(

@@ -225,11 +225,9 @@ def _flash_unless_there(firmware: BuiltFirmware, port: str) -> None:
 
 
 def check(asked: Check, board: FleetBoard) -> str | None:
-    """Check a board with known work; return what is wrong, or None.
-
-    If something is, the board's quarantine is kept on this machine. It is also kept if this process
-    dies.
-    """
+    """Check a board with known work; return what is wrong, or None."""
+    # If something is, the board's quarantine is kept on this machine. It is also kept if this
+    # process dies.
     until_s = time.time() + asked.pause_s
     unfinished = Quarantine("Its check did not end.", until_s, asked.count)
     keep_quarantine(board.place, unfinished)
@@ -242,11 +240,8 @@ def check(asked: Check, board: FleetBoard) -> str | None:
 
 
 def fault_of(board: FleetBoard) -> str | None:
-    """Call known work on a board, as ``boardprof doctor`` does; return what is wrong, or None.
-
-    At a port, functions of known work can only be called if the board can be flashed. Otherwise it
-    is in order if it answers.
-    """
+    """Call known work on a board, as ``boardprof doctor`` does; return what is wrong, or None."""
+    # At a port, functions of known work can only be called if the board can be flashed.
     try:
         spec = board.spec
         if board.port is None:

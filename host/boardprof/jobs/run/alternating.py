@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure two plans in alternating sessions, so that only the code differs.
-
-For ``--ab-rev REV`` a commit is checked out next to the working tree.
-"""
+"""Measure two plans in alternating sessions, so that only the code differs."""
 
 from __future__ import annotations
 
@@ -78,11 +75,9 @@ def two_settings(code: BuildOptions, flags: str) -> list[tuple[str, BuildOptions
 
 
 def run_in_turns(before: Side, after: Side, listener: Listener) -> Alternated:
-    """Measure two plans in alternating sessions; each session starts the board again.
-
-    The side that begins changes from pair to pair, so that a drift affects both. On emulators one
-    session per side is enough, because the next one would be the same.
-    """
+    """Measure two plans in alternating sessions; each session starts the board again."""
+    # The side that begins changes from pair to pair, so that a drift affects both. On emulators one
+    # session per side is enough, because the next one would be the same.
     specs = boards_of(after.plan)
     sessions = sessions_on(specs, after.plan.connection.port)
     listener = replace(listener, on_note=once(listener.on_note))

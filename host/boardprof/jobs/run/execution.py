@@ -61,11 +61,9 @@ class Listener:
 def results(
     spec: BoardSpec, plan: Plan, listener: Listener, *, firmware: BuiltFirmware | None = None
 ) -> Generator[Measurement | BoardprofError, None, None]:
-    """Yield the result of each function as it arrives.
-
-    If a board that was started here ends, or is ended in a call that hangs, it is started again for
-    the remaining functions. ``firmware`` is None to build the plan's.
-    """
+    """Yield the result of each function as it arrives; ``firmware`` is None to build the plan's."""
+    # If a board that was started here ends, or is ended in a call that hangs, it is started again
+    # for the remaining functions.
     if plan.hotspots and not plan.sampled:
         check_recordable(spec)
     _check_probe(plan)
@@ -242,10 +240,8 @@ class Outcome:
 
 
 def run_plan(plan: Plan, listener: Listener) -> Outcome:
-    """Build, start and measure on one board after the other, and one setting after the other.
-
-    If a function, a board or a setting fails, the numbers of all others are kept, in any order.
-    """
+    """Build, start and measure on one board after the other, and one setting after the other."""
+    # If a function, a board or a setting fails, the numbers of all others are kept, in any order.
     specs = boards_of(plan)
     # Report a mistake in these before anything is built.
     names = [spec.name for spec in specs]
@@ -302,10 +298,8 @@ class _Failure:
     setting: str | None
 
     def name_places(self, boards: Sequence[str]) -> None:
-        """Add to the error where it happened, if that is ambiguous.
-
-        A mistake in the plan itself is one on all boards, so it names no board.
-        """
+        """Add to the error where it happened, if that is ambiguous."""
+        # A mistake in the plan itself is one on all boards, so it names no board.
         wrong = list(dict.fromkeys(self.boards))
         is_told = any(name in self.error.message for name in wrong)
         is_general = isinstance(self.error, UsageError) and len(wrong) == len(boards)
@@ -345,10 +339,7 @@ class RunResults:
         board: str,
         flags: str | None,
     ) -> None:
-        """Keep the results of one board and setting as they arrive, and an error that ends them.
-
-        ``flags`` are of the compiler, in a sweep; else None.
-        """
+        """Keep the results of one board and setting as they arrive, and an error that ends them."""
         now: list[BoardprofError] = []
         try:
             with closing(found):

@@ -38,10 +38,7 @@ class Expectation:
 
 
 def read_expectations(text: str, boards: Sequence[str]) -> list[Expectation]:
-    """Read ``@y.npy``, ``y=@y.npy`` or ``return=4``; of ``@{board}/y.npy``, each board's file.
-
-    ``boards`` are the names of those that are measured; "" where the board is not named.
-    """
+    """Read ``@y.npy``, ``y=@y.npy`` or ``return=4``; of ``@{board}/y.npy``, each board's file."""
     if _BOARD not in text:
         return [_read(text, None)]
     if "" in boards:
@@ -82,11 +79,9 @@ def _number(text: str) -> npt.NDArray[Any] | None:
 def check_outputs(
     measurement: Measurement, expectations: Sequence[Expectation], tolerance: float = 0.0
 ) -> None:
-    """Compare a measurement's outputs with the expected values.
-
-    Expectations for other boards are ignored. ``tolerance`` is the largest relative difference of
-    floats; with 0 every bit must be the same. NaN equals NaN.
-    """
+    """Compare a measurement's outputs with the expected values."""
+    # ``tolerance`` is the largest relative difference of floats; with 0 every bit must be the same.
+    # NaN equals NaN.
     own = [each for each in expectations if each.board in (None, measurement.device.name)]
     outputs = outputs_of(measurement) if own else {}
     for expectation in own:
@@ -228,10 +223,8 @@ RETURN = "return"
 
 
 def outputs_of(measurement: Measurement) -> dict[str, npt.NDArray[Any]]:
-    """Return the outputs of the extra call after the samples, by name, the return value first.
-
-    The return value is an array without dimensions of the function's own type.
-    """
+    """Return the outputs of the extra call after the samples, by name, the return value first."""
+    # The return value is an array without dimensions of the function's own type.
     outputs = dict(measurement.outputs)
     if measurement.result_type == "void":
         return outputs

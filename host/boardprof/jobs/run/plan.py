@@ -44,10 +44,8 @@ class PlanData:
     folder: Path | None = None  # for outputs; None to write none
 
     def values(self, function: RemoteFunction, arena_bytes: int) -> dict[str, object]:
-        """Return the arguments for a function; each call returns new copies of the arrays.
-
-        Unknown names stay in, so that the call refuses them with the right ones.
-        """
+        """Return the arguments for a function; each call returns new copies of the arrays."""
+        # Unknown names stay in, so that the call refuses them with the right ones.
         signature = function.signature
         known = {name for name, _ in signature.parameters}
         try:
@@ -62,10 +60,7 @@ class PlanData:
             raise UsageError(f"{function.info.name}: {error.message}", hint=error.hint) from error
 
     def take(self, measurement: Measurement, *below: str) -> WrongOutputError | None:
-        """Save a measurement's outputs, if requested; return what is wrong with them.
-
-        ``below`` are folders within the one for outputs, for example one for each board.
-        """
+        """Save a measurement's outputs, if requested; return what is wrong with them."""
         if self.folder is not None:
             parts = [part.replace("/", "_").replace(" ", "_") for part in below]
             save_outputs(measurement, self.folder.joinpath(*parts))
@@ -78,12 +73,10 @@ class PlanData:
 
 @dataclass(frozen=True)
 class Plan:
-    """The request of ``boardprof run``; the command's help says what each option means.
+    """The request of ``boardprof run``; the command's help says what each option means."""
 
-    Without ``warmup`` and ``repeat``, a function that takes long is called less often.
-    `run_plan` sets ``data`` to what `read_data` returns, and ``wanted`` to what it makes of
-    ``metrics``.
-    """
+    # Without ``warmup`` and ``repeat``, a function that takes long is called less often. `run_plan`
+    # sets ``data`` to what `read_data` returns, and ``wanted`` to what it makes of ``metrics``.
 
     target: str
     values: tuple[str, ...] = ()
@@ -292,10 +285,8 @@ class WantedMetrics:
     def failures(
         self, failures: Sequence[BoardprofError], on_note: Callable[[str], None]
     ) -> list[BoardprofError]:
-        """Return the failures, with an error for each name that no board has.
-
-        A board that has none of them is not a failure if other boards have some; it gets a note.
-        """
+        """Return the failures, with an error for each name that no board has."""
+        # A board that has none of them is not a failure if other boards have some; it gets a note.
         if not self._had:
             return [*failures]
         for board, told in self._boards_without():

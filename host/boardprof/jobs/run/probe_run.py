@@ -61,10 +61,9 @@ def board_of(plan: Plan, listener: Listener) -> Iterator[tuple[Board, BuiltFirmw
 def record_events(
     plan: Plan, wanted: RecordingPlan, listener: Listener
 ) -> tuple[ProbeRun, BoardprofError | None]:
-    """Record a board's probes; Ctrl-C ends the time, and what was recorded is returned.
-
-    The error is what has ended it; None if it ended as planned. It is raised if no event had come.
-    """
+    """Record a board's probes; Ctrl-C ends the time, and what was recorded is returned."""
+    # The error is what has ended it; None if it ended as planned. It is raised if no event had
+    # come.
     plan = replace(plan, data=plan.read_data())
     with board_of(plan, listener) as (board, firmware):
         names = chosen_functions(board, plan, firmware, listener.on_note) if wanted.calls else []
@@ -156,10 +155,7 @@ class _SpeedLine:
 def intervals(
     board: Board, interval_s: float, count: int | None, *, events: bool
 ) -> Iterator[Interval]:
-    """Yield what a board's probes have recorded in each interval of wall time.
-
-    ``count`` None never ends. ``events`` also records tasks and interrupts.
-    """
+    """Yield what probes record in each interval of wall time, without end if ``count`` is None."""
     number = 0
     with board.tracing(events=events, statistics=True) as recorder:
         made = Intervals(recorder.began)

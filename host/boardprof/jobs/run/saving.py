@@ -33,10 +33,7 @@ _WRITE_S = 10.0
 
 
 def check_save_name(name: str | None, folder: str | Path = ".") -> None:
-    """Check before the first measurement that a run can be stored, and found by its name.
-
-    A run without a name needs no history.
-    """
+    """Check before the first measurement that a run can be stored, and found by its name."""
     if name is not None:
         check_name(name)
         check_is_no_branch(name, folder)
@@ -66,12 +63,9 @@ def keep_run(
     has_failed: bool = False,
     on_note: Callable[[str], None],
 ) -> RunId | None:
-    """Save a Report in the user's history; return its number. A failure is a note, never an error.
-
-    A failed run does not get the ``name``: it must not become a baseline unnoticed. ``command`` is
-    None for that of this process. ``on_note`` also hears if a history that the user has named did
-    not exist: the name may be a mistake.
-    """
+    """Save a Report in the history and return its number; a failure is a note, never an error."""
+    # A failed run does not get the ``name``: it must not become a baseline unnoticed. ``on_note``
+    # also hears if a history that the user has named did not exist: the name may be a mistake.
     if history_place() is None:
         return None
     words = shlex.join(["boardprof", *sys.argv[1:]] if command is None else command)
@@ -92,13 +86,11 @@ def keep_run(
 def git_state(
     measured: Sequence[str | Path] = (), folder: str | Path = ".", sources: Sequence[Path] = ()
 ) -> GitState | None:
-    """Return git's facts about the measured files, for which the first one's repository counts.
-
-    A source in it that git does not track is a change; objects and firmware need not be tracked.
-    ``folder`` is where the run was started; its repository is used if no files are known. For files
-    in another repository there is no branch, because that is not this project's. None outside a
-    repository, without git, or if git does not answer within ten seconds.
-    """
+    """Return git's facts about the measured files, for which the first one's repository counts."""
+    # A source in it that git does not track is a change; objects and firmware need not be tracked.
+    # For files in another repository than ``folder``'s there is no branch, because that is not this
+    # project's. None outside a repository, without git, or if git does not answer within ten
+    # seconds.
     files = [file for path in measured for file in _files(Path(path))]
     place = files[0].parent if files else folder
     try:
@@ -145,10 +137,7 @@ def _files(path: Path) -> Sequence[Path]:
 
 
 def _has_untracked(files: Sequence[Path], sources: Sequence[Path]) -> bool | None:
-    """Tell whether git does not track a source in the work tree of the first file.
-
-    None if git does not answer. Git is asked once, even for thousands of headers.
-    """
+    """Tell whether git does not track a source in the first file's work tree; None if unknown."""
     tree = _work_tree(files[0].parent) if files else None
     if tree is None:
         return False
@@ -184,13 +173,10 @@ def check_baseline_file(file: str) -> None:
 def write_baseline(
     report: Report, file: str, keeps: Callable[[str], bool] = lambda label: True
 ) -> BaselineUpdate:
-    """Write a baseline file, or join a Report with the one that is there.
-
-    Unchanged results keep their lines. ``keeps`` tells by its label whether to keep a measurement
-    of the file that was not repeated. The file is written completely or not at all; it is left as
-    it was if its other rows were measured in another way. If several processes write it at the same
-    time, it has the rows of all.
-    """
+    """Write a baseline file, or join a Report with the one that is there."""
+    # The file is written completely or not at all; it is left as it was if its other rows were
+    # measured in another way. If several processes write it at the same time, it has the rows of
+    # all.
     folder = Path(os.path.realpath(file)).parent
     with locked_folder(folder, _WRITE_S, f"{file} cannot be written: {folder}"):
         try:

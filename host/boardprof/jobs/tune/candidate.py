@@ -111,8 +111,7 @@ SHORT_NAMES = {
 """Short names of metrics, for constraints and goals."""
 
 FORMAT = 2
-"""Part of the keys of results: until 1, they could have too low times, and errors that were due to
-other candidates in the image."""
+"""Part of results' keys; 1 had too low times, and errors due to other candidates in the image."""
 
 
 def error_number(error: BoardprofError) -> MeasureError:
@@ -143,10 +142,7 @@ def measured_result(
     key: str = "",
     outputs: Mapping[str, npt.NDArray[Any]] | None = None,
 ) -> MeasureResult:
-    """Return the result of what ran and whose output is right; the first metric is the cost.
-
-    ``stack`` is in bytes, or why it is not known.
-    """
+    """Return the result of what ran and whose output is right; the first metric is the cost."""
     metrics = {name: statistics.median(each) for name, each in samples.items()}
     metrics |= sizes or {}
     if isinstance(stack, int):

@@ -204,10 +204,7 @@ class Measuring:
 
 
 class _Arrays:
-    """The arrays of calls with the same signature, at their places on the board.
-
-    The caller's arrays are never changed.
-    """
+    """The arrays of calls with the same signature, on the board; the caller's are never changed."""
 
     def __init__(self, board: Board, remote: RemoteFunction, values: ArgumentValues) -> None:
         """Reserve and send the arrays."""
@@ -232,10 +229,8 @@ class _Arrays:
         return self.placement.call(replace(remote.info, name=function))
 
     def restart(self) -> None:
-        """Let the next version find the arrays as they were given.
-
-        Otherwise an array that it should have written might still have the right content.
-        """
+        """Let the next version find the arrays as they were given."""
+        # Otherwise an array that it should have written might still have the right content.
         if not self._is_fresh and self._is_kept:
             self.placement.renew()
         elif not self._is_fresh:

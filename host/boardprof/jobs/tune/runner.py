@@ -276,11 +276,9 @@ class Runner:
     # -- on the board -------------------------------------------------------------------------
 
     def _measured(self, batch: Batch, factory: ImageFactory) -> Iterator[tuple[Job, MeasureResult]]:
-        """Measure the candidates of an image.
-
-        A failure in an image of several candidates does not count. The candidate is measured again
-        in an image of its own: the others may have taken its RAM, or written to it.
-        """
+        """Measure the candidates of an image."""
+        # A failure in an image of several candidates does not count. The candidate is measured
+        # again in an image of its own: the others may have taken its RAM, or written to it.
         for job in batch.failed:
             assert job.error is not None
             yield job, _failure(job, job.error)

@@ -159,10 +159,7 @@ class Search:
 
     @property
     def best(self) -> Trial | None:
-        """The trial with the least of the first goal; of equal ones, the first. None if none is ok.
-
-        Further goals decide between equal ones.
-        """
+        """The trial with the least of the first goal, then of further ones; None if none is ok."""
         good = [each for each in self.trials if each.ok]
         return min(good, key=self._values, default=None)
 
@@ -177,11 +174,9 @@ class Search:
         return list(front.values())
 
     def importance(self) -> dict[str, float]:
-        """Return the share of each parameter in reaching a low cost, largest first.
-
-        It compares the best trials with all, by the first goal: the best tenth, but at least five.
-        Empty if there are fewer than ten trials, or if all cost the same.
-        """
+        """Return the share of each parameter in reaching a low cost, largest first."""
+        # It compares the best trials with all, by the first goal: the best tenth, but at least
+        # five. Empty if there are fewer than ten trials, or if all cost the same.
         values = [self._values(each)[0] for each in self.trials if each.ok]
         varied = [name for name, each in self.space.alternatives.items() if len(each) > 1]
         if len(values) < 2 * _BEST or len(set(values)) < 2 or len(varied) < 2:

@@ -103,10 +103,8 @@ class Subject:
         return replace(options, cflags=options.cflags.strip())
 
     def _command(self, choice: Choice, exact: Rounds | None = None) -> str:
-        """Return the command line that measures a choice as the search does.
-
-        One more call may cost more, so an exact cost needs the same number of calls.
-        """
+        """Return the command line that measures a choice as the search does."""
+        # One more call may cost more, so an exact cost needs the same number of calls.
         port, baud = self.limits.get("port"), self.limits.get("baud")
         words = ["boardprof", "run", "-b", self.spec.name]
         words += ["-p", port, "--flash"] if port is not None else []

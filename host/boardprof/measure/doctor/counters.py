@@ -71,10 +71,7 @@ _LONGER = 8
 
 
 def counts(board: Board, function: str) -> Iterator[Finding]:
-    """Check all counters and events of a board, and compare its clocks with each other.
-
-    A counter whose readings cannot be decoded fails; the others are checked without it.
-    """
+    """Check all counters and events of a board, and compare its clocks with each other."""
     told: set[str] = set()
     broken: set[str] = set()
     while True:
@@ -174,11 +171,8 @@ class _Work:
         return Finding(name, verdict, text, is_counter=True)
 
     def _doubled(self) -> int:
-        """Return the number of rounds that is enough work several times in a row.
-
-        Doubling also ends when a call takes a second longer than the first one, or when a counter
-        has wrapped, since more work does not help then.
-        """
+        """Return the number of rounds that is enough work several times in a row."""
+        # More work does not help if it takes a second longer, or if a counter has wrapped.
         rounds, fewest_s, enough = _FIRST_ROUNDS, None, 0
         self._before: tuple[int, Measurement] | None = None
         while rounds < _MOST_ROUNDS:

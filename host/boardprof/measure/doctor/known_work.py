@@ -49,11 +49,9 @@ def measured(
     repeat: int = 1,
     calibrations: int = 1,
 ) -> Measurement:
-    """Measure a function whose argument is its number of rounds.
-
-    Unlike `Board.measure`, it leaves out the stack, which takes long to paint, and the result. By
-    default the calibration is short, because it cancels between two measurements.
-    """
+    """Measure a function whose argument is its number of rounds, without stack and result."""
+    # The stack takes long to paint. The calibration cancels between two measurements, so it is
+    # short.
     remote = board.functions[function]
     arguments = remote.bind((rounds,), {})
     with Placement(board.memory, arguments) as placement:
@@ -81,10 +79,8 @@ class Steps:
         return self.measurements[0]
 
     def nets(self, name: str) -> list[list[int]]:
-        """Return a counter's net count in each sample of each measurement.
-
-        All use the calibration of the first measurement, so that it cancels between them.
-        """
+        """Return a counter's net count in each sample of each measurement."""
+        # All use the calibration of the first measurement, so that it cancels between them.
         return [[self.first.net(s, name) for s in m.samples] for m in self.measurements]
 
     def unit(self, name: str) -> str:
@@ -95,10 +91,7 @@ class Steps:
 def stepped(
     board: Board, function: str, rounds: int, metrics: Sequence[str], *, calibrations: int = 1
 ) -> Steps:
-    """Measure one, two and three times the rounds.
-
-    All use the calibration of the first, which has ``calibrations`` windows.
-    """
+    """Measure one, two and three times the rounds, with ``calibrations`` windows for the first."""
     found = [
         measured(
             board,
@@ -136,20 +129,14 @@ _UNEVEN = 0.1
 
 
 def better_half(nets: Sequence[Sequence[int]]) -> int:
-    """Return the largest spread within the better half of the runs of the same work.
-
-    Other programs only ever add time, so they are in the other half, unless there are many.
-    """
+    """Return the largest spread within the better half of the runs of the same work."""
+    # Other programs only ever add time, so they are in the other half, unless there are many.
     halves = [sorted(values)[: (len(values) + 1) // 2] for values in nets]
     return max(half[-1] - half[0] for half in halves)
 
 
 def doubt(nets: Sequence[Sequence[int]], unit: str) -> tuple[str, str] | None:
-    """Return verdict and text if a counter is not proven to grow. None if it is.
-
-    It is not proven if runs of the same work differ by more than a further step of work adds, or if
-    the steps are uneven.
-    """
+    """Return verdict and text if a counter is not proven to grow evenly, None if it is."""
     first, second, third = least = [min(values) for values in nets]
     seen = f"{listed(least, unit)} for 1, 2, 3 times the work"
     if third < _LEAST_GROWTH * max(first, 1):

@@ -131,11 +131,9 @@ class CountingTransport:
             self.counts.unanswered -= 1
 
     def _data(self, key: tuple[int, int], body: bytes) -> None:
-        """Note where the board's data continues; one gap counts once.
-
-        If one side was slow, data is sent again needlessly, until the host acknowledges that it has
-        more. The jump from there to where the board continues is not a gap.
-        """
+        """Note where the board's data continues; one gap counts once."""
+        # If one side was slow, data is sent again needlessly, until the host acknowledges that it
+        # has more. The jump from there to where the board continues is not a gap.
         offset = int.from_bytes(body[: DATA.size], "little")
         end, whole = offset + len(body) - DATA.size, self._whole.get(key, 0)
         if offset > max(whole, self._next_offset.get(key, 0)):
@@ -260,10 +258,7 @@ def try_link(
     faults: Faults | None = None,
     seed: int = 0,
 ) -> LinkReport:
-    """Test the line to a board.
-
-    ``faults`` are made between host and line, to show what the protocol withstands.
-    """
+    """Test the line to a board, with ``faults`` between host and line."""
     is_started = connection.port is None
     spec = spec if is_started else spec.at_port()
     hello_s = _START_S if is_started else _HELLO_S
@@ -307,13 +302,10 @@ def diagnose(
     rate: float | None = None,
     seed: int = 0,
 ) -> Tests:
-    """Test a line, at each of several rates if it is serial.
-
-    The host cannot change the board's rate. With several rates it finds out which one is right.
-
-    A rate at which the board does not answer has the error. ``rate`` is the fraction of frames to
-    damage on purpose; None for none.
-    """
+    """Test a line, at each of several rates if it is serial."""
+    # ``rate`` is the fraction of frames to damage on purpose. A rate at which the board does not
+    # answer has the error.
+    # The host cannot change the board's rate. With several rates it finds out which one is right.
     tests: Tests = {}
     for baud in bauds or (None,):
         faults = None if rate is None else Faults(seed=seed, frames=rate)

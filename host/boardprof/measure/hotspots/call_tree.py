@@ -127,11 +127,7 @@ def profile_of(
     sources: Iterable[Path] = (),
     sampled: SampledCalls | None = None,
 ) -> Profile:
-    """Return the profile of a call.
-
-    ``counted`` has the Report's net counts of the same call, by column; ``texts`` are those of
-    instructions, by address.
-    """
+    """Return the profile of a call; ``counted`` has the Report's net counts, by column."""
     addresses = sorted({address for _, address in tree.counts} | {c.site for c in tree.calls})
     entries = dict.fromkeys(path.entry for path in tree.paths if path.entry)
     places = frames_at(image, [at for at in (*addresses, *entries) if at < ELSEWHERE])
@@ -215,10 +211,8 @@ def _symbol(
 
 
 def _source_texts(files: Iterable[str], known: Sequence[Path]) -> dict[str, tuple[str, float]]:
-    """Return text and time of each file that can be read, by the name in the debug information.
-
-    That name is not always a path of this machine: builds leave folders out.
-    """
+    """Return text and time of each file that can be read, by the name in the debug information."""
+    # That name is not always a path of this machine: builds leave folders out.
     texts: dict[str, tuple[str, float]] = {}
     for name in sorted(files):
         parts = PurePosixPath(name).parts

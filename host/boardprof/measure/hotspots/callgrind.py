@@ -58,10 +58,8 @@ def callgrind_command(command: Sequence[str], dumps: Path) -> tuple[str, ...]:
 def read_dump(
     file: Path, function: str, image: Path, table: SymbolTable, texts: Mapping[int, str]
 ) -> tuple[CallTree, SymbolTable] | None:
-    """Return what a dump has of a call of a function; None if it has no such call.
-
-    Functions of shared libraries have one address each, which no instruction of the image has.
-    """
+    """Return what a dump has of a call of a function; None if it has no such call."""
+    # Functions of shared libraries have one address each, which no instruction of the image has.
     text = file.read_text(encoding="utf-8", errors="replace")
     if f"{function}'" not in text:
         return None

@@ -139,11 +139,10 @@ class DebugProbe:
         )
 
     def program_counters(self) -> list[int]:
-        """Read DWT_PCSR for about 0.02 s, at random times.
-
-        Before each read is a random wait, exponentially distributed: on average twice as long as a
-        read, at least 1 ms. So no loop of the core keeps pace with the reads (docs/decisions.md).
-        """
+        """Read DWT_PCSR for about 0.02 s, at random times."""
+        # Before each read is a random wait, exponentially distributed: on average twice as long as
+        # a read, at least 1 ms. So no loop of the core keeps pace with the reads
+        # (docs/decisions.md).
         mean_s = max(2 * self._read_s, _LEAST_MEAN_S)
         count = max(1, int(_REQUEST_S / (mean_s + self._read_s)))
         waits = [round(self._random.expovariate(1e-6 / mean_s)) for _ in range(count)]
@@ -173,8 +172,7 @@ class DebugProbe:
 _SOURCE = "DWT PCSR"
 
 _CALLS_S = 1.0
-"""Wall time that the board's request of many calls shall take, seconds. So few samples hit the
-link's work between two requests."""
+"""Wall time of a request of many calls, seconds; between requests, samples hit the link's work."""
 
 _MOST_ROUNDS = 1 << 20
 _ENOUGH = 16
@@ -217,11 +215,9 @@ def take_probe_samples(
     wanted: int,
     on_samples: OnSamples | None = None,
 ) -> Samples:
-    """Call a function while a debug probe reads the core's program counter.
-
-    Requests are not broken off, so there may be more samples than ``wanted``. There are fewer if
-    the function is too short to be hit.
-    """
+    """Call a function while a debug probe reads the core's program counter."""
+    # Requests are not broken off, so there may be more samples than ``wanted``. There are fewer if
+    # the function is too short to be hit.
     found, values = Samples(Counter(), _SOURCE), Counter[int]()
 
     def call(rounds: int) -> float:

@@ -307,10 +307,7 @@ class HotspotRun:
         named: Mapping[str, object] | None = None,
         warmup: int = 1,
     ) -> Profile:
-        """Record one call of a function.
-
-        Arrays are not changed. The profile is incomplete if a fault or a limit has ended the call.
-        """
+        """Record one call of a function; incomplete if a fault or a limit has ended it."""
         if self._board is None:
             self._board = self._start(self._spec)
         symbol = self._symbols.get(function, function)

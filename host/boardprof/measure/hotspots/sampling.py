@@ -160,11 +160,9 @@ def _take_samples(
     seed: int,
     on_samples: OnSamples | None = None,
 ) -> Samples:
-    """Call a function until there are enough samples of it.
-
-    The last call is not broken off, so there may be more samples than ``wanted``. There are fewer
-    if the function is too short to be hit.
-    """
+    """Call a function until there are enough samples of it."""
+    # The last call is not broken off, so there may be more samples than ``wanted``. There are fewer
+    # if the function is too short to be hit.
     memory = link.memory
     record = np.dtype(sample_layout(memory.pointer_size).dtype)
     size = record.itemsize

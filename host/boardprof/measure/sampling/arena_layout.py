@@ -72,10 +72,8 @@ class Slot:
 
     @property
     def rank(self) -> int:
-        """Order in the block: only sent, kept, put back. Those only returned have another block.
-
-        So the bytes to send, to send again, and to read back are one piece each.
-        """
+        """Order in the block: only sent, kept, put back. Those only returned have another block."""
+        # So the bytes to send, to send again, and to read back are one piece each.
         return max(_RANKS[each.passing] for each in [self.argument, *self.others])
 
 
@@ -94,12 +92,9 @@ def slots_of(arrays: Iterable[ArrayArgument]) -> list[Slot]:
 
 
 def lay_out(slots: Sequence[Slot], fence: int = len(FENCE)) -> int:
-    """Give each slot its offset in the block; return the block's size.
-
-    ``slots`` are sorted by rank. ``fence`` bytes, a multiple of 16 or 0, are before and after each
-    slot that is written, and between others that would touch: a pointer to the end of one is not
-    one to the next.
-    """
+    """Give each of ``slots``, sorted by rank, its offset in the block; return the block's size."""
+    # ``fence`` bytes, a multiple of 16 or 0, are before and after each slot that is written, and
+    # between others that would touch: a pointer to the end of one is not one to the next.
     end, last_end = 0, -1
     for slot in slots:
         slot.offset = end + fence * (slot.is_written or end == last_end)
@@ -117,10 +112,8 @@ class Fence:
     above: Slot | None  # the slot that begins where it ends
 
     def check(self, function: str, found: bytes) -> None:
-        """Check the bytes that are there after a call of ``function``.
-
-        The array below has been overrun, unless only the end of the fence has changed.
-        """
+        """Check the bytes that are there after a call of ``function``."""
+        # The array below has been overrun, unless only the end of the fence has changed.
         changed = [at for at, byte in enumerate(self.content) if byte != found[at]]
         if not changed:
             return
@@ -132,10 +125,7 @@ class Fence:
 
 
 def fences(slots: Sequence[Slot], size: int) -> list[Fence]:
-    """Return the fences between slots that are written.
-
-    After an array, a fence begins with the next byte, even if that is not aligned.
-    """
+    """Return the fences between slots that are written."""
     written = [slot for slot in slots if slot.is_written]
     if not written:
         return []

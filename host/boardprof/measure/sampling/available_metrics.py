@@ -43,11 +43,8 @@ class Offer:
     parts: Mapping[str, str] = field(default_factory=dict)
 
     def passes(self, metrics: str | Sequence[str] | None) -> tuple[Pass, ...]:
-        """Return the passes that count ``metrics``, with the fixed counters in the first.
-
-        ``metrics`` are names of counters, events or formulas, as `metric_called` takes them, or one
-        name. None stands for the fixed counters and the defaults of programmable ones.
-        """
+        """Return the passes that count ``metrics``, None for the defaults."""
+        # The first pass has the fixed counters. Names are as `metric_called` takes them.
         slots = {p.collector.name: p.slots for p in self.programmable}
         names = metric_names(metrics)
         if names:  # the stack is measured beside any metric
@@ -77,11 +74,9 @@ class Offer:
         return self._timed(split_into_passes(selection, chosen, slots))
 
     def _timed(self, passes: Sequence[Pass]) -> tuple[Pass, ...]:
-        """Add a clock that never wraps, beside counters that may wrap.
-
-        In a long window a counter may wrap unseen. If the board's clock is real, the host's clock
-        bounds the window's length. If it is simulated, only a clock that never wraps does.
-        """
+        """Add a clock that never wraps, beside counters that may wrap."""
+        # In a long window a counter may wrap unseen. If the board's clock is real, the host's clock
+        # bounds the window's length. If it is simulated, only a clock that never wraps does.
         never_wrap = (
             each
             for each in self.fixed
@@ -154,10 +149,9 @@ class Offer:
         return self.formulas[name][1].names if name in self.formulas else (name,)
 
     def find(self, name: str) -> tuple[str, str] | None:
-        """Return the collector and event of a metric; None if it is a fixed counter.
-
-        An event that the board knows by name is selected to find out, so its slots then count that.
-        """
+        """Return the collector and event of a metric; None if it is a fixed counter."""
+        # An event that the board knows by name is selected to find out, so its slots then count
+        # that.
         counters = self._counters()
         # `_counter` names the clock that the board has instead.
         is_clock = name in CLOCKS and not set(CLOCKS).isdisjoint(counters)
@@ -331,10 +325,7 @@ class ListedMetric:
 
 
 def listed_metrics(offer: Offer) -> list[ListedMetric]:
-    """Ask a board for all of its metrics; each event is selected to see whether it counts.
-
-    Afterwards, programmable collectors count their default events again.
-    """
+    """Ask a board for all of its metrics, then count the default events again."""
     found = [
         ListedMetric(k.name, c.name, k.source, offer.unsupported.get(k.name))
         for c in offer.fixed

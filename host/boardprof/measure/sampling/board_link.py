@@ -191,10 +191,8 @@ class ClockProbe:
             self._exchanges.append(Exchange(sent_s, received, answered, done_s))
 
     def fit(self) -> ClockFit | None:
-        """Return the board's clock on the host's; None if the answers allow none.
-
-        A counter that may have wrapped more than once between two exchanges allows none.
-        """
+        """Return the board's clock on the host's; None if the answers allow none."""
+        # A counter that may have wrapped more than once between two exchanges allows none.
         hz, bits = self._rate
         longest_s = max(
             (

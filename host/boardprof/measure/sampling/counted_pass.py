@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One set of counters around calls of functions: calibration, samples, the cost of interrupts.
-
-Everything that the board measures is measured here: a function's samples, single calls of a
-program, and calls that a trace records.
-"""
+"""One set of counters around calls of functions: calibration, samples, the cost of interrupts."""
 
 from __future__ import annotations
 
@@ -157,11 +153,7 @@ class CountedPass:
         wanted: MeasureFlag = UNMASKED,
         on_done: Callable[[int], None] | None = None,
     ) -> CountedCalls:
-        """Measure the overhead with an empty function, and the cost of an interrupt once.
-
-        The function of ``call`` is not called; the empty one gets its arguments. See `take` for
-        ``prepare`` and ``on_done``; ``wanted`` are additional flags.
-        """
+        """Measure the overhead with an empty function, and an interrupt's cost once; see `take`."""
         is_first = self._costs is None
         flags = MeasureFlag.EMPTY | self.flags | wanted
         found = self.take(
@@ -174,11 +166,9 @@ class CountedPass:
         return found
 
     def calibration(self, call: PackedCall, number: int = 1) -> tuple[Sample, ...]:
-        """Return the calibration of ``call``; it is made once.
-
-        On a real clock, each window comes after the same work of the link as a sample's window. On
-        a simulated clock that makes no difference, and all windows are one request.
-        """
+        """Return the calibration of ``call``; it is made once."""
+        # On a real clock, each window comes after the same work of the link as a sample's window.
+        # On a simulated clock that makes no difference, and all windows are one request.
         known = self._calibrations.get((call.function.id, number))
         if known is None:
             known = self.calibrate(
@@ -197,15 +187,11 @@ class CountedPass:
         prepare: Prepare | None = None,
         on_done: Callable[[int], None] | None = None,
     ) -> CountedCalls:
-        """Call a function and count.
-
-        A board sends as many samples as its buffer holds. The others take more requests, each with
-        one warm-up call, since the link's work in between has cooled the caches.
-
-        ``prepare`` is called before each round, warm-up calls included. Each round is then a
-        request of its own, so that all begin after the same work of the link. ``on_done`` is called
-        with the number of rounds done.
-        """
+        """Call a function and count; ``on_done`` is called with the number of rounds done."""
+        # A board sends as many samples as its buffer holds. The others take more requests, each
+        # with one warm-up call, since the link's work in between has cooled the caches. ``prepare``
+        # is called before each round, warm-up calls included. Each round is then a request of its
+        # own, so that all begin after the same work of the link.
         flags = self.flags if flags is None else flags
         self.renew()
         batches: list[CountedCalls] = []

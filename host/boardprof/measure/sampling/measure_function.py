@@ -149,11 +149,9 @@ class FunctionSampler:
         self._done += warmup + self._sampling.calibrations
 
     def _shortened(self, counted: CountedPass) -> int:
-        """Time a call, and take fewer rounds if it is long; return the warm-up calls that are left.
-
-        The timed call is needed anyway: it is the cold first call, or the first warm-up call. So a
-        function with state is called as often as without this.
-        """
+        """Time a call, take fewer rounds if it is long, and return the warm-up calls left."""
+        # The timed call is needed anyway: it is the cold first call, or the first warm-up call. So
+        # a function with state is called as often as without this.
         is_warmup = self.cold is None
         if is_warmup:
             self._take_one(counted, counted.flags)
@@ -204,10 +202,8 @@ def measure_function(
     sampling: Sampling,
     on_transfer: OnTransfer | None = None,
 ) -> Measurement:
-    """Measure a function with the same arguments in each round, then call it once for its outputs.
-
-    The last call changes in/out arrays in place.
-    """
+    """Measure a function with the same arguments in each round, then call it for its outputs."""
+    # The last call changes in/out arrays in place.
     name, info, masked = function.info.name, function.info, sampling.mask_interrupts
     link.flags(mask=masked)  # refuses before arrays are sent
     link.stack_check.require(name)
@@ -254,10 +250,7 @@ def measure_function(
 
 
 def paint_stack(link: BoardLink, call: PackedCall) -> Stack | str:
-    """Call a function on painted stack; return its stack use, or why it is unknown.
-
-    If it is unknown, the call may have been left out, or may have ended early.
-    """
+    """Call a function on painted stack; return its stack use, or why it is unknown."""
     painter = next((f for f in link.dictionary.functions if f.name == _STACK), None)
     if painter is None:
         return _NO_STACK

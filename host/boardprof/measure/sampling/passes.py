@@ -78,10 +78,7 @@ def split_into_passes(
 
 
 class PassQueue:
-    """The passes that are left of a measurement.
-
-    Collectors or events that turn out not to fit get an extra pass at the end.
-    """
+    """The passes that are left of a measurement, and extra ones for what did not fit."""
 
     def __init__(
         self,
@@ -103,11 +100,9 @@ class PassQueue:
         return len(self._left)
 
     def next(self, begin: Callable[[CountedPass], object]) -> CountedPass | None:
-        """Program the board for the next pass, or return None if there are no more.
-
-        ``begin`` makes a request with all counters of the pass, before the user's function runs. If
-        the agent refuses that many collectors, it is called again with one less.
-        """
+        """Program the board for the next pass, or return None if there are no more."""
+        # ``begin`` makes a request with all counters of the pass, before the user's function runs.
+        # If the agent refuses that many collectors, it is called again with one less.
         while self._left:
             chosen = self._left.pop(0)
             slots = chosen.slots(self._link.programmable)
@@ -212,9 +207,7 @@ class Rounds:
         return min(self.warmup, 1) + CALIBRATION_SAMPLES + self.warmup + self.repeat
 
     def shortened(self, *, is_exact: bool) -> Rounds:
-        """Return the fewest useful rounds, for a function that takes long.
-
-        On an emulated board, one sample is as good as many. A second one shows whether the function
-        keeps state between calls.
-        """
+        """Return the fewest useful rounds, for a function that takes long."""
+        # On an emulated board, one sample is as good as many. A second one shows whether the
+        # function keeps state between calls.
         return replace(self, warmup=1, repeat=2 if is_exact else FEWEST_SAMPLES)

@@ -66,14 +66,7 @@ class _Region:
 
 
 class Placement:
-    """The blocks of one call, or of one measurement. Use it in a ``with``.
-
-    ::
-
-        with Placement(memory, arguments) as placement:
-            placement.call(function).execute(session.value)
-            outputs = placement.fetch()
-    """
+    """The blocks of one call, or of one measurement; use it in a ``with``."""
 
     def __init__(
         self,
@@ -84,12 +77,9 @@ class Placement:
         store: bool = False,
         on_transfer: OnTransfer | None = None,
     ) -> None:
-        """Find a place for each array; nothing is sent yet.
-
-        With ``put_back``, several calls follow, and in/out arrays begin each with the host's
-        values. They come from copies on the board, if there is room. With ``store``, constant
-        arrays stay on the board for later calls.
-        """
+        """Find a place for each array; with ``put_back``, in/out arrays begin each call afresh."""
+        # In/out arrays come from copies on the board, if there is room. With ``store``, constant
+        # arrays stay on the board for later calls.
         self._packed = (b"", 0)
         self.why_again = ""  # why the host sends in/out arrays again before each call, if it does
         self.again_s = 0.0  # how long that takes, by the time of the first transfer
@@ -211,10 +201,8 @@ class Placement:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Free the blocks; if the board is in a call or gone, before the next are reserved.
-
-        After an error, that error is raised, not one from freeing the blocks.
-        """
+        """Free the blocks; if the board is in a call or gone, before the next are reserved."""
+        # After an error, that error is raised, not one from freeing the blocks.
         blocks, self._blocks = self._blocks, []
         if self._uses_stored:
             self._uses_stored = False

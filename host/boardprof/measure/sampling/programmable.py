@@ -66,11 +66,9 @@ class Programmable:
         taken: Set[str] = frozenset(),
         unsupported: Mapping[str, str] = _NONE,
     ) -> None:
-        """Wrap it; nothing is called yet.
-
-        An event whose name is ``taken`` by another counter is ``COLLECTOR.event``. ``unsupported``
-        has the reasons why this board does not count an event, by either name.
-        """
+        """Wrap it; nothing is called yet."""
+        # An event whose name is ``taken`` by another counter is ``COLLECTOR.event``.
+        # ``unsupported`` has the reasons why this board does not count an event, by either name.
         self.current: Slots | None = None  # as this object has programmed them last
         self._refusals: dict[str, str] = {}
         self._unsupported = unsupported
@@ -136,10 +134,8 @@ class Programmable:
             return self._named([info for info, _ in found], refused)
 
     def select_default(self) -> Slots:
-        """Program the slots with their own default, if they have one.
-
-        Events that another collector counts anyway are left out; they can be selected by name.
-        """
+        """Program the slots with their own default, if they have one."""
+        # Events that another collector counts anyway are left out; they can be selected by name.
         with self._session.exclusive(self.collector.name):
             self._call("init", [])
             first = sum(

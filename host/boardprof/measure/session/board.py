@@ -596,12 +596,9 @@ class Observation(Protocol):
         """Note that the call begins."""
 
     def through(self, value: Value, is_plain: bool) -> Value:
-        """Return the function that makes the call itself; the arrays are already on the board.
-
-        This is not used for a measurement, whose windows are the board's own.
-
-        ``is_plain``: ``value`` does nothing but the call, so that a measured call may replace it.
-        """
+        """Return the function that makes the call itself; the arrays are already on the board."""
+        # This is not used for a measurement, whose windows are the board's own.
+        # ``is_plain``: ``value`` does nothing but the call, so that a measured call may replace it.
 
     def end(self, measurement: Measurement | None, error: BaseException | None) -> None:
         """Note that the call has ended, with its measurement or its exception."""
@@ -611,11 +608,9 @@ class Observer(Protocol):
     """Observer of the calls of all boards."""
 
     def prepare(self, board: Board) -> None:
-        """Prepare for a board whose samples will be watched one by one.
-
-        An observer that programs the board's slots does it now: the samples' own events are
-        selected afterwards.
-        """
+        """Prepare for a board whose samples will be watched one by one."""
+        # An observer that programs the board's slots does it now: the samples' own events are
+        # selected afterwards.
 
     def watch(self, call: HostCall) -> Observation | None:
         """Return the observation of a call, or None if it is not observed."""

@@ -101,10 +101,7 @@ class RemoteFunction:
         return self.result_text(self.result(value, placement, outputs))
 
     def result_text(self, result: object) -> object:
-        """Return a result as Reports show it: a struct or a pointer as text, a number as it is.
-
-        A pointer to characters outside of the call's arrays is shown as the text there.
-        """
+        """Return a result as Reports show it: a struct or a pointer as text, a number as it is."""
         returns = self.signature.returns
         if returns is None:
             return result
@@ -124,10 +121,8 @@ class RemoteFunction:
         return self._signature
 
     def _described(self, *, reads_image: bool) -> Signature:
-        """Return the signature with the facts that the board does not report.
-
-        Reading an image takes a while. Numbers need it only for the names of enums.
-        """
+        """Return the signature with the facts that the board does not report."""
+        # Reading an image takes a while. Numbers need it only for the names of enums.
         parsed = parse_signature(self.info.signature)
         source = self._link.image.sources.get(self.info.name)
         if source is None and (reads_image or not parsed.is_plain):

@@ -60,10 +60,7 @@ class BoardImage:
         return function if known is None else known.symbol
 
     def source_of(self, function: str) -> CFunction | None:
-        """Return what the debug information says of a function; None if there is none.
-
-        A board that runs an image of its own has the types of structs in that image.
-        """
+        """Return what the debug information says of a function; None if there is none."""
         if function not in self.sources:
             self.read()
         return self.sources.get(function)
@@ -128,14 +125,12 @@ def check_build(
 
 
 class StackCheck:
-    """Whether a function's stack fits, and whether painting can have seen all of its use.
+    """Whether a function's stack fits, and whether painting can have seen all of its use."""
 
-    A frame that is larger than the guard below the stack may begin beyond the guard, where nothing
-    notices. And an array that is only written at its upper end leaves the paint below intact. So
-    the sizes of frames are read from the image. Where a frame of unknown size may be active,
-    painting only gives a lower bound, and there is a reason instead of a number.
-    Without an image, nothing is refused.
-    """
+    # A frame that is larger than the guard below the stack may begin beyond the guard, where
+    # nothing notices. And an array that is only written at its upper end leaves the paint below
+    # intact. So the sizes of frames are read from the image. Where a frame of unknown size may be
+    # active, painting only gives a lower bound, and there is a reason instead of a number.
 
     def __init__(self, board: str, image: BoardImage) -> None:
         """Take a board's name, for messages; its image is read when needed."""
@@ -144,10 +139,8 @@ class StackCheck:
         self._stack_of = cache(self._read)  # by file, which may become known later
 
     def require(self, function: str) -> None:
-        """Check that the function's frames fit into the stack.
-
-        A chain of small frames is not refused: the board's guard catches it.
-        """
+        """Check that the function's frames fit into the stack."""
+        # A chain of small frames is not refused: the board's guard catches it.
         need, room, guard = self._need(function), self._stack.room, self._stack.guard
         if need is None or room is None or need.total <= room or need.largest <= guard:
             return

@@ -310,15 +310,13 @@ class Place(NamedTuple):
 
 
 class StoredConstants:
-    """One block of the arena with the content of constant arrays, from one call to the next.
+    """One block of the arena with the content of constant arrays, from one call to the next."""
 
-    A line takes much longer to send an array than the board to compute its CRC-32. No declaration
-    is trusted: a function may cast ``const`` away, or write anywhere. So the board computes the CRC
-    before each call that uses the content again, and what differs is sent again.
-
-    It takes half of the arena's free part at most, at its end. So all other blocks have the same
-    places with and without it. `Memory.alloc` frees it if something else needs the room.
-    """
+    # A line takes much longer to send an array than the board to compute its CRC-32. No declaration
+    # is trusted: a function may cast ``const`` away, or write anywhere. So the board computes the
+    # CRC before each call that uses the content again, and what differs is sent again. It takes
+    # half of the arena's free part at most, at its end. So all other blocks have the same places
+    # with and without it.
 
     def __init__(self, memory: Memory) -> None:
         """Store nothing yet."""
@@ -330,11 +328,8 @@ class StoredConstants:
         self._full_bytes: int | None = None  # held when there was no room
 
     def take(self, contents: Sequence[bytes], *, besides: int) -> list[Place] | None:
-        """Return places of these contents, which the board has now; None if there is no room.
-
-        Each has a place of its own, even if two are equal; `give_back` ends their use. ``besides``
-        is the number of bytes that the same call needs in the arena besides them.
-        """
+        """Return a place for each of these contents, None if there is no room."""
+        # ``besides`` is the number of bytes that the same call needs in the arena besides them.
         rooms = [-(-len(content) // _ALIGNMENT) * _ALIGNMENT for content in contents]
         free = self._memory.size - self._memory.held_bytes
         half = free // 2 // _ALIGNMENT * _ALIGNMENT

@@ -70,11 +70,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _open_closed_streams() -> None:
-    """Open the null device for each of the descriptors 0 to 2 that is closed.
-
-    Otherwise the next file that is opened gets that number, and what a compiler or a function in
-    this process prints goes into that file.
-    """
+    """Open the null device for each of the descriptors 0 to 2 that is closed."""
+    # Otherwise the next file that is opened gets that number, and what a compiler or a function in
+    # this process prints goes into that file.
     while True:
         descriptor = os.open(os.devnull, os.O_RDWR)
         if descriptor > _STDERR:
@@ -122,11 +120,9 @@ def _interrupt_by(*numbers: int) -> None:
 
 
 def _lose_no_interrupt() -> None:
-    """Deliver Ctrl-C again if it arrived within code that cannot raise.
-
-    An example is the callback with which Python releases the lock of a module that it has loaded.
-    CPython would print a traceback and continue.
-    """
+    """Deliver Ctrl-C again if it arrived within code that cannot raise."""
+    # An example is the callback with which Python releases the lock of a module that it has loaded.
+    # CPython would print a traceback and continue.
     import signal
     import sys
     import threading

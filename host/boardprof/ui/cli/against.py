@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``boardprof run`` that ends with a comparison: with an earlier run, or with a second image.
-
-``--against RUN`` names the former; ``--ab`` and ``--ab-rev`` measure the latter in turns.
-"""
+"""``boardprof run`` that ends with a comparison: with an earlier run, or with a second image."""
 
 from __future__ import annotations
 
@@ -144,10 +141,8 @@ class Against:
 
     @property
     def keeps_clean(self) -> bool:
-        """Whether later runs may be compared with this one.
-
-        A row that waits for further runs of its branch would wait for ever if no run counted.
-        """
+        """Whether later runs may be compared with this one."""
+        # A row that waits for further runs of its branch would wait for ever if no run counted.
         found = self._comparison
         if found is None or not found.failed:
             return True
@@ -222,11 +217,9 @@ def _no_runs(why: str) -> UsageError:
 
 
 def _is_first_of_all(ref: str, error: BoardprofError) -> bool:
-    """Return whether a branch has no clean run yet, but this run or a later one may become it.
-
-    It is an error if the branch does not exist, or if the work tree has changes: then no run would
-    ever be clean, and a gate must not pass for ever.
-    """
+    """Return whether a branch has no clean run yet, but this run or a later one may become it."""
+    # It is an error if the branch does not exist, or if the work tree has changes: then no run
+    # would ever be clean, and a gate must not pass for ever.
     if not ref.startswith("branch:"):
         return False
     if not isinstance(error, UnknownNameError) or not error.known:
@@ -277,11 +270,9 @@ against_options = together(
 
 
 def parse_against(options: Mapping[str, Any], target: str) -> Against:
-    """Return the given options.
-
-    The earlier run is looked up now, so ``last`` is the one before this, and a mistake is reported
-    before anything is measured.
-    """
+    """Return the given options."""
+    # The earlier run is looked up now, so ``last`` is the one before this, and a mistake is
+    # reported before anything is measured.
     ref, bisects = options["against"], options["bisect"]
     if options["against_if_present"] and (ref is None or options["fail_if_missing"] or bisects):
         raise UsageError(

@@ -153,12 +153,8 @@ def _connected(board: str | None, options: Mapping[str, Any]) -> Board:
 
 
 def board_info(board: Board) -> dict[str, Any]:
-    """Return facts about a connected board.
-
-    Keys with a unit in their name are numbers. ``counters`` has an entry for each counter, with its
-    width in bits, its rate in Hz (None if it is not a clock) and why it is unsupported (None if it
-    is supported). Slots are programmed with their default events, to know which ones count.
-    """
+    """Return facts about a connected board; keys with a unit in their name are numbers."""
+    # Slots are programmed with their default events, to know which ones count.
     from boardprof.measure.probe_recorder import probe_facts
     from boardprof.target.descriptions.tables import GuardSpec
 

@@ -34,11 +34,9 @@ UNTESTABLE = 125
 
 
 def bisects(arguments: list[str] | None) -> bool:
-    """Tell whether a command line has ``--bisect``.
-
-    It looks at the words themselves, because a mistake in them, or in the settings of the commit,
-    ends the command before its options are known.
-    """
+    """Tell whether a command line has ``--bisect``."""
+    # It looks at the words themselves, because a mistake in them, or in the settings of the commit,
+    # ends the command before its options are known.
     words = sys.argv[1:] if arguments is None else arguments
     return "--bisect" in words
 

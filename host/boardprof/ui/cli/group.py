@@ -57,16 +57,11 @@ class SectionedCommand(click.Command):
 
 
 class Commands(click.Group):
-    """A group that proposes the nearest command and tolerates a closed output.
-
-    Commands get their common options when they are added.
-    """
+    """A group that proposes the nearest command and tolerates a closed output."""
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
-        """Add a command, with ``--quiet``, ``--debug``, and a variable for each option.
-
-        A shell completes files for its arguments: most can be files.
-        """
+        """Add a command, with ``--quiet``, ``--debug``, and a variable for each option."""
+        # A shell completes files for its arguments: most can be files.
         if not isinstance(cmd, click.Group) or cmd.invoke_without_command:
             cmd.params += [_quiet_option(), _debug_option()]
         for parameter in cmd.params:

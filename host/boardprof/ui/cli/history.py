@@ -306,10 +306,7 @@ _LONGEST = 40
 
 
 def _run_page(runs: Sequence[Run]) -> Page:
-    """Return a table with a line for each run, in the order given.
-
-    It names the projects if there are several.
-    """
+    """Return a table with a line for each run, in the order given; it names several projects."""
     from boardprof.show.layout import text_table
 
     projects = {run.project for run in runs if run.project}

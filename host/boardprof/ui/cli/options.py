@@ -386,10 +386,8 @@ def parse_build_options(options: Mapping[str, Any]) -> BuildOptions:
 
 
 def file_option(form: str, what: str) -> Callable[[Command], Command]:
-    """Return the decorator that adds ``--FORM FILE``; the command gets ``FORM_file``.
-
-    Whether the file can be written is checked before anything is done.
-    """
+    """Return the decorator that adds ``--FORM FILE``; the command gets ``FORM_file``."""
+    # Whether the file can be written is checked before anything is done.
     return click.option(
         f"--{form}",
         f"{form}_file",

@@ -87,10 +87,7 @@ def _write(
 
 
 def echo(text: object, *, err: bool = False, nl: bool = True) -> None:
-    """Print text for people, without characters that a terminal obeys: some of it is untrusted.
-
-    All that commands print goes through here or `echo_data`.
-    """
+    """Print text for people, without characters that a terminal obeys: some of it is untrusted."""
     _write(_shown(str(text)), err=err, nl=nl)
 
 
@@ -137,10 +134,8 @@ def echo_warning(text: str) -> None:
 
 
 def echo_page(page: Page) -> None:
-    """Print tables and lines: fitted to the width of a terminal, to a file or a program in full.
-
-    Terminals that have styles get them, unless NO_COLOR is set (https://no-color.org).
-    """
+    """Print tables and lines: fitted to the width of a terminal, to a file or a program in full."""
+    # Terminals that have styles get them, unless NO_COLOR is set (https://no-color.org).
     from boardprof.show.layout import fitted
 
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
@@ -199,11 +194,9 @@ def echo_profiles(report: Report, *, lines: bool = False, asm: bool = False) -> 
 
 
 def changed_sources(profile: Profile) -> list[str]:
-    """Return the sources that have changed since a profile was made.
-
-    A profile has their names as the compiler was given them, so those below another folder are not
-    found. Its lines are those of its own text in any case.
-    """
+    """Return the sources that have changed since a profile was made."""
+    # A profile has their names as the compiler was given them, so those below another folder are
+    # not found. Its lines are those of its own text in any case.
     return [name for name, text in profile.sources.items() if _differs(name, text)]
 
 
@@ -258,10 +251,7 @@ def _folded(text: str, width: int) -> str:
 
 
 def echo_warnings(report: Report, kinds: Collection[Kind] | None = None) -> None:
-    """Warn about unreliable samples of a Report, and suggest what to do.
-
-    A hint that helps against several warnings is shown once.
-    """
+    """Warn about unreliable samples of a Report, and suggest what to do."""
     if _quiet:
         return
     from boardprof.results.stats.warnings import Warning_, warnings
@@ -320,10 +310,7 @@ def shows_console(options: Mapping[str, Any]) -> bool:
 
 @contextlib.contextmanager
 def progress_bar(*, measures: bool = False) -> Iterator[None]:
-    """Show the progress of long work while the context lasts: a bar, or lines in a log.
-
-    It shows the activities of `boardprof.base.progress`.
-    """
+    """Show the progress of long work while the context lasts: a bar, or lines in a log."""
     bar: Bar | None = None
     shown: Show | None = None
     if sys.stderr is not None and sys.stderr.isatty():

@@ -125,11 +125,9 @@ class ProgressLines:
         self._ways: dict[str, _Way] = {}
 
     def __call__(self, what: str, done: int, total: int | None) -> None:
-        """Record the progress of ``what``; several activities may alternate.
-
-        What stands after a semicolon is a detail that changes while the activity goes on.
-        Without ``total``, ``done`` is the seconds since it began; the rest is unknown.
-        """
+        """Record the progress of ``what``; several activities may alternate."""
+        # What stands after a semicolon is a detail that changes while the activity goes on. Without
+        # ``total``, ``done`` is the seconds since it began; the rest is unknown.
         if not what:
             return  # no activity
         if total is None:

@@ -355,10 +355,8 @@ def _write_baseline(report: Report, file: str | None, why: str) -> Iterator[Boar
 def _keep(
     report: Report, name: str | None, plan: Plan, sources: Sequence[Path], why: str
 ) -> tuple[RunId | None, list[BoardprofError]]:
-    """Keep a run in the history; return its number, and errors if it should have got a name.
-
-    An incomplete run gets no name and does not count for its branch, so it is never a baseline.
-    """
+    """Keep a run in the history; return its number, and errors if it should have got a name."""
+    # An incomplete run gets no name and does not count for its branch, so it is never a baseline.
     from boardprof.jobs.run.saving import keep_run
 
     notes: list[str] = []
@@ -380,11 +378,9 @@ def _keep(
 
 
 def _since(report: Report, target: str, options: Mapping[str, Any]) -> Comparison | None:
-    """Compare with the newest comparable run, except for scripts, which compare on purpose.
-
-    A run with the same inputs goes before newer ones with others. Another file may have an
-    unrelated function of the same name, so the run has the target's file.
-    """
+    """Compare with the newest comparable run, except for scripts, which compare on purpose."""
+    # A run with the same inputs goes before newer ones with others. Another file may have an
+    # unrelated function of the same name, so the run has the target's file.
     shows_other = any(options[name] for name in ("table", "against", "ab", "ab_rev"))
     if shows_other or is_quiet() or os.environ.get("CI"):
         return None

@@ -51,14 +51,10 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Gate:
-    """Limits and rules.
+    """Limits and rules."""
 
-    Attributes:
-        earlier: returns the runs of the baseline's branch up to it, the oldest first, for rules in
-            spreads. None if the baseline is not a run.
-        branch: each measurement's baseline is the newest run of it that is like the measurement.
-            None if there is one baseline for all.
-    """
+    # ``earlier`` returns the runs of the baseline's branch up to it, the oldest first, for rules in
+    # spreads. With ``branch``, each measurement's baseline is its newest run like the measurement.
 
     limits: Mapping[str, float]  # metric -> the largest allowed median per call
     rules: Sequence[str]
@@ -126,10 +122,7 @@ class Gate:
         return None if self.earlier is None else self.earlier()
 
     def _before(self, report: Report, other: Other | None) -> tuple[str, Report | None, Run | None]:
-        """Return the older side's name, its matching rows, and the run of a branch.
-
-        The rows are None if there are none, and the run is None if no branch is meant.
-        """
+        """Return the older side's name, its matching rows, and a branch's run; None if absent."""
         any_board = "board" in self.allow
         if other is None and self.branch is not None:
             found = self.branch.baseline(
@@ -256,13 +249,10 @@ _KEYS = ("Name", "Argument Shapes", _LABEL)
 
 
 def part_about(earlier: Report, report: Report, *, any_board: bool) -> Report | None:
-    """Return the matching part of an earlier run. None if there is none.
-
-    Rows match if name, arguments, label (the test) and board are equal. If tests of the earlier run
-    were built with several flags, its rows have a column of flags. These must match too, and are
-    left out of the result, because the test's own rows do not have them. A run outside of pytest
-    has no labels, and matches every test.
-    """
+    """Return the matching part of an earlier run. None if there is none."""
+    # If tests of the earlier run were built with several flags, its rows have a column of flags.
+    # These must match too, and are left out of the result, because the test's own rows do not have
+    # them. A run outside of pytest has no labels, and matches every test.
     if _LABEL not in earlier.calls.names:
         earlier = _labelled(earlier, report)
     keys = _KEYS if any_board else (*_KEYS, "Device")

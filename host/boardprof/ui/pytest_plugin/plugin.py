@@ -270,10 +270,8 @@ def _conclude(session: pytest.Session, ours: Session) -> None:
 
 
 def _only_waits(session: pytest.Session, ours: Session) -> bool:
-    """Tell whether tests failed only because their branch has too few runs so far.
-
-    They would wait for ever if this session did not count as one.
-    """
+    """Tell whether tests failed only because their branch has too few runs so far."""
+    # They would wait for ever if this session did not count as one.
     is_of_tests = session.exitstatus == pytest.ExitCode.TESTS_FAILED
     return is_of_tests and session.testsfailed == len(ours.waiting) > 0
 
@@ -307,10 +305,8 @@ def is_within(config: pytest.Config, label: str) -> bool:
 
 @contextlib.contextmanager
 def _failing_without_traceback() -> Iterator[None]:
-    """Turn our errors in a fixture into failures without a traceback, which has no line of a user.
-
-    Errors that `Session.skipping` handles pass through.
-    """
+    """Turn our errors in a fixture into failures without a traceback, which has no user's line."""
+    # Errors that `Session.skipping` handles pass through.
     try:
         with speaking_of_options():
             yield
@@ -338,10 +334,8 @@ def _shortened(is_whole: bool) -> Iterator[None]:
 
 
 def _cut(error: BaseException) -> None:
-    """End the traceback where the test calls us, and remove the cause of the error.
-
-    The test's frames are called by pytest, which is called by frames of ours.
-    """
+    """End the traceback where the test calls us, and remove the cause of the error."""
+    # The test's frames are called by pytest, which is called by frames of ours.
     last: TracebackType | None = None
     entry = error.__traceback__
     while entry is not None:

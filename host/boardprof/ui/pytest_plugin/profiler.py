@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fixture ``boardprof``: measures functions for one test and checks them against its gate.
-
-With ``--bp-ab`` and ``--bp-ab-rev`` it measures two versions of the code in turns.
-"""
+"""The fixture ``boardprof``: measures functions for one test and checks them against its gate."""
 
 from __future__ import annotations
 
@@ -67,11 +64,9 @@ class OpenBoards:
 
     @contextlib.contextmanager
     def board(self, wanted: Wanted) -> Iterator[Board]:
-        """Lend a board to one test.
-
-        A board at a port and this machine are leased for that time, so that no other worker
-        measures there. An emulator with its own clock belongs to this worker and keeps running.
-        """
+        """Lend a board to one test."""
+        # A board at a port and this machine are leased for that time, so that no other worker
+        # measures there. An emulator with its own clock belongs to this worker and keeps running.
         port = self._options.connection.port
         spec = self._spec(wanted)
         if port is not None:

@@ -144,10 +144,8 @@ class Session:
         return branch_reports(self._found.run, SPREAD_RUNS, self._root)
 
     def check(self) -> None:
-        """Check before any test that boards and files of the options exist or can be written.
-
-        Modules that no option needs are not imported.
-        """
+        """Check before any test that boards and files of the options exist or can be written."""
+        # Modules that no option needs are not imported.
         options = self.options
         try:
             if options.boards:

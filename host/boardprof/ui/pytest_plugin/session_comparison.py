@@ -52,12 +52,10 @@ def conclude(
     is_asked_for: Callable[[str], bool],
     skipped: Mapping[str, str],
 ) -> Conclusion:
-    """Judge a session as a whole.
-
-    If there is a rule, it is an error to have nothing in common with the baseline, because then no
-    change could break the rule. It is also an error if nothing was measured although this session
-    was meant to run tests of the baseline.
-    """
+    """Judge a session as a whole."""
+    # If there is a rule, it is an error to have nothing in common with the baseline, because then
+    # no change could break the rule. It is also an error if nothing was measured although this
+    # session was meant to run tests of the baseline.
     name, earlier = baseline
     before, now = _places(earlier), [] if report is None else _places(report)
     held = [each for each in verdicts if each.is_compared is not None]
