@@ -47,7 +47,6 @@ EQUIVALENT = {  # identity: why no test can notice the mutant
     "measure.available_metrics:Offer._close:return:0": "the caller treats None like an empty list",
     "measure.measure_function:_notes:compare:3": "a measured time is never exactly 10 s",
     "report.calls:CallsBuilder.add:compare:1": "it decides when rows are put away, not which",
-    "report.report_file:_windows:arithmetic:0": "only the spread of these values is used",
 }
 _HOST = "host/boardprof"
 

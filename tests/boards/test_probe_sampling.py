@@ -323,17 +323,17 @@ def test_a_report_keeps_what_a_probe_has_sampled(running: tuple[str, Path, str])
 
 
 @pytest.mark.parametrize(
-    ("options", "hint"),
+    ("options", "needed"),
     [
-        (["hotspots", "--debug-probe", "localhost:1"], "add --sampled"),
-        (["run", "--debug-probe", "localhost:1"], "add --hotspots --sampled"),
-        (["run", "--hotspots", "--debug-probe", "localhost:1"], "add --hotspots --sampled"),
+        (["hotspots", "--debug-probe", "localhost:1"], "--sampled"),
+        (["run", "--debug-probe", "localhost:1"], "--hotspots --sampled"),
+        (["run", "--hotspots", "--debug-probe", "localhost:1"], "--hotspots --sampled"),
     ],
 )
-def test_the_option_needs_samples(options: list[str], hint: str) -> None:
+def test_the_option_needs_samples(options: list[str], needed: str) -> None:
     done = boardprof(*options, f"{MIXED}:mixed")
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"error: A debug probe takes samples.\nTry: {hint}\n"
+    assert done.err == f"error: --debug-probe works only with {needed}.\nTry: add {needed}\n"
 
 
 @pytest.mark.parametrize("options", [["hotspots", "--sampled"], ["run", "--hotspots", "--sampled"]])

@@ -26,6 +26,7 @@ import pytest
 
 from boardprof.jobs.fleet import Fleet, Job, Limits, Result, Rules
 from boardprof.jobs.fleet.work import built
+from boardprof.measure.firmware import Firmware
 from boardprof.target.descriptions.board import board_spec
 from tests.fleet.cluster import DEADLINE_S, Cluster, certified, cluster, until
 from tests.fleet.network import network
@@ -147,7 +148,7 @@ def place_in(word: str, image: str, place: str) -> str:
 
 def recorded(port: str, kind: str = "linux") -> npt.NDArray[np.uint64]:
     """Return what a board recorded: for each call the job, and begin and end in nanoseconds."""
-    with built(job(0, kind), kind).firmware.open(port) as board:
+    with Firmware.of(built(job(0, kind), kind).firmware).open(port) as board:
         count = int(board.functions.call_count())
         rows = []
         for at in range(0, count, 256):

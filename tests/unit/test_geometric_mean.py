@@ -52,13 +52,6 @@ def test_one_function_has_no_mean_and_neither_has_a_ratio_or_a_share() -> None:
     assert means(old, new) == []
 
 
-def test_counts_beyond_every_float_have_a_mean() -> None:
-    old = report(f={"loads": Count(10**400)}, g={"loads": Count(10**400)})
-    new = report(f={"loads": Count(10**401)}, g={"loads": Count(10**401)})
-    [mean] = means(old, new)
-    assert mean.ratio == pytest.approx(10)
-
-
 def test_settings_of_a_sweep_are_measurements_of_their_functions() -> None:
     rows = [
         {"Name": name, "Device": "b", "Flags": flags, "Count": 1, "loads": 4}

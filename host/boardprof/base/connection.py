@@ -10,10 +10,13 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode
 
 from boardprof.base.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path  # `boardprof --version` needs no files
 
 AUTO = "auto"
 """The port of the only board that is found."""
