@@ -412,15 +412,16 @@ def test_each_pass_of_a_range_that_two_tasks_enter_is_counted_or_lost(
     ):
         connected.functions.share(1)
         deadline_s = time.monotonic() + DEADLINE_S
-        while not statistics(recorder, "shared").lost:  # until one interrupts the other in it
+        slot = statistics(recorder, "shared")
+        while not slot.lost or slot.count < 1_000:  # until one interrupts the other in it, too
             assert time.monotonic() < deadline_s
             time.sleep(0.05)
-            assert statistics(recorder, "shared").most < 1_000_000
+            slot = statistics(recorder, "shared")
+            assert slot.most < 1_000_000
         connected.functions.share(0)
         time.sleep(0.2)
         passes: Any = connected.functions.shared()
         slot = statistics(recorder, "shared")
-    assert passes > 1_000
     assert slot.lost > 0
     assert slot.count + slot.lost == passes
 
