@@ -211,7 +211,8 @@ class _Parts:
         sys.modules[module.__name__] = importlib.import_module(self._place)
 
 
-sys.meta_path.insert(0, _Parts)  # before the path's, for which a part's folder is a second one
+# First: through the ``__path__`` of a part, the usual finder would load its modules a second time.
+sys.meta_path.insert(0, _Parts)
 
 
 def __getattr__(name: str) -> object:
