@@ -208,7 +208,10 @@ def open_firmware(firmware: BuiltFirmware, connection: Connection = _DEFAULT) ->
     )
     board.flags = firmware.flags
     board.add_functions(firmware.functions)
-    board.libc, board.compilers = firmware.libc, firmware.compilers
+    board.libc = "; ".join(filter(None, [firmware.libc, firmware.libc_lacks])) or None
+    board.compilers = firmware.compilers
+    if firmware.libc_lacks and connection.on_note is not None:
+        connection.on_note(firmware.libc_lacks)
     board.files = firmware.sources
     return board
 

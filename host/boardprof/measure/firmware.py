@@ -30,6 +30,8 @@ class Firmware(BuiltFirmware):
         flags: of the functions, besides the board's own.
         missing: functions that are left out because they need an undefined symbol: name -> symbol.
         sources: the user's files that were compiled, and the headers that they include.
+        libc_lacks: the conversions in the user's texts that the C library does not know; "" if it
+            knows them all.
     """
 
     @classmethod

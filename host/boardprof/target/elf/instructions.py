@@ -149,7 +149,7 @@ def _x86_64_frame(prologue: bytes) -> int:
 
 
 def _avr_frame(prologue: bytes) -> int:
-    """Return what SBIW, or SUBI and SBCI, take from Y after the reads of SPL and SPH."""
+    """Return what SBIW, or SUBI and SBCI or SBC, take from Y after the reads of SPL and SPH."""
     read = prologue.find(b"\xcd\xb7\xde\xb7")
     low, high = (int.from_bytes(prologue[read + at : read + at + 2], "little") for at in (4, 6))
     if read < 0:
@@ -158,6 +158,8 @@ def _avr_frame(prologue: bytes) -> int:
         return low >> 2 & 0x30 | low & 15
     if low & 0xF0F0 == 0x50C0 and high & 0xF0F0 == 0x40D0:  # SUBI r28, SBCI r29
         return _byte(high) << 8 | _byte(low)
+    if low & 0xF0F0 == 0x50C0 and high == 0x09D1:  # SBC r29, r1: r1 is 0
+        return _byte(low)
     return 0
 
 
