@@ -21,9 +21,9 @@ from boardprof.base.errors import (
     UnknownNameError,
     UsageError,
 )
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect
 from boardprof.measure.sampling.placement import Placement
-from boardprof.measure.session.board import Board
 from boardprof.results.record import Stack
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement

@@ -27,8 +27,8 @@ from boardprof.base.errors import (
 )
 from boardprof.base.processes import commands_behind, port_holders
 from boardprof.base.progress import activity
-from boardprof.measure.session.board import Board
-from boardprof.measure.session.board_line import check_startable, open_port, start_board
+from boardprof.measure.board.board import Board
+from boardprof.measure.board.line import check_startable, open_port, start_board
 from boardprof.target.descriptions.board import (
     BOARD_FILE,
     BoardSpec,
@@ -39,7 +39,7 @@ from boardprof.target.descriptions.board import (
     with_reported_board,
 )
 from boardprof.target.elf.addresses import locate
-from boardprof.target.elf.identity import check_image
+from boardprof.target.elf.object_file import check_image
 from boardprof.target.toolchain.cache import cache_root
 from boardprof.wire.decode.dictionary import MOST_BYTES, Dictionary, parse_dictionary
 from boardprof.wire.decode.schemas import layouts_for

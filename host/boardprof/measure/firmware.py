@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from boardprof.base.connection import Connection
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import open_firmware
-from boardprof.measure.session.board import Board
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.firmware import BuiltFirmware
 from boardprof.target.descriptions.board import BoardSpec, board_spec, default_board

@@ -25,8 +25,8 @@ from boardprof_protocol.codes import ProbeKind, TraceId
 from boardprof_protocol.layout import Layout
 
 if TYPE_CHECKING:
+    from boardprof.measure.board.board import Board
     from boardprof.measure.probe_recorder import ProbeRecorder
-    from boardprof.measure.session.board import Board
 
 
 class Action(IntEnum):

@@ -46,8 +46,7 @@ from boardprof.results.report.report import Report
 from boardprof.results.stats.groups import summaries
 from boardprof.results.stats.warnings import warnings
 from boardprof.target.build.builder import build
-from boardprof.target.build.firmware import BuiltFirmware
-from boardprof.target.build.flash import flash
+from boardprof.target.build.firmware import BuiltFirmware, flash
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.toolchain.cache import Cache, FileHashes
 

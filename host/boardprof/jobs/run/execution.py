@@ -29,8 +29,8 @@ from boardprof.jobs.run.plan import (
     boards_of,
     with_each_setting,
 )
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect_by, open_firmware
-from boardprof.measure.session.board import Board
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import Profile
@@ -122,7 +122,7 @@ def firmware_of(spec: BoardSpec, plan: Plan, listener: Listener) -> BuiltFirmwar
         if listener.on_sources is not None:
             listener.on_sources(firmware.sources)
     if plan.flash:
-        from boardprof.target.build.flash import flash  # later: few runs flash
+        from boardprof.target.build.firmware import flash  # later: few runs flash
 
         image = firmware.image if firmware else Path(plan.image or "")
         flash(
@@ -149,7 +149,7 @@ def connected(
 def _after_flash(plan: Plan) -> AbstractContextManager[None]:
     if not plan.flash:
         return nullcontext()
-    from boardprof.target.build.flash import after_flash  # later: few runs flash
+    from boardprof.target.build.firmware import after_flash  # later: few runs flash
 
     return after_flash()
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from boardprof.base.errors import BuildError, UnknownNameError, UsageError, option
 from boardprof.jobs.run.plan import ALL, Plan
-from boardprof.measure.session.board import Board
+from boardprof.measure.board.board import Board
 from boardprof.target.arguments.binding import referred
 from boardprof.target.arguments.signature import Signature, in_order, parse_signature
 from boardprof.target.build.build_errors import source_hint

@@ -27,7 +27,7 @@ from boardprof.results.report.report import Report
 from boardprof.target.arguments.argument_text import ArgumentText
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.builder import build
-from boardprof.target.build.flash import flash
+from boardprof.target.build.firmware import flash
 from boardprof.target.build.versions import VersionBuilder
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.toolchain.cache import FileHashes, digest

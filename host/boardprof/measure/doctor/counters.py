@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from boardprof.base.errors import DecodeError
+from boardprof.measure.board.board import Board
 from boardprof.measure.doctor.known_work import (
     FAILED,
     OK,
@@ -26,7 +27,6 @@ from boardprof.measure.doctor.known_work import (
     units,
 )
 from boardprof.measure.sampling.counted_pass import CALIBRATION_SAMPLES
-from boardprof.measure.session.board import Board
 from boardprof.results.report.measurement import Measurement
 from boardprof.wire.decode.dictionary import CounterInfo
 from boardprof.wire.decode.samples import Sample

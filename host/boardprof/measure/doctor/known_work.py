@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from boardprof.measure.board.board import Board
 from boardprof.measure.sampling.measure_function import FunctionSampler, Sampling
 from boardprof.measure.sampling.passes import Rounds
 from boardprof.measure.sampling.placement import Placement
-from boardprof.measure.session.board import Board
 from boardprof.results.report.measurement import Measurement
 from boardprof.target.descriptions.tables import KnownWork
 

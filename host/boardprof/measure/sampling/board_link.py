@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from boardprof.base.errors import FrameError, UsageError, agent_option
+from boardprof.measure.board.image import BoardImage, StackCheck
+from boardprof.measure.board.memory import Memory
 from boardprof.measure.sampling.programmable import Programmable
-from boardprof.measure.session.image import BoardImage, StackCheck
-from boardprof.measure.session.memory import Memory
 from boardprof.results.record import Device
 from boardprof.results.report.interrupts import HOOKED, NOT_MASKED, Interrupts, window_s
 from boardprof.wire.decode.clock import ClockFit, Exchange, fit_clock

@@ -34,7 +34,7 @@ from boardprof.wire.decode.samples import Sample
 from boardprof_protocol.codes import ErrorCode, MeasureFlag
 
 if TYPE_CHECKING:
-    from boardprof.measure.session.functions import RemoteFunction
+    from boardprof.measure.board.functions import RemoteFunction
     from boardprof.target.arguments.binding import Arguments
 
 Progress = Callable[[int, int], None]

@@ -28,7 +28,7 @@ from boardprof_protocol.codes import ErrorCode
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from boardprof.measure.session.memory import Memory
+    from boardprof.measure.board.memory import Memory
     from boardprof.target.arguments.array_argument import Target
     from boardprof.wire.decode.dictionary import FunctionInfo
 

@@ -31,7 +31,18 @@ from boardprof.target.build.build_options import (
 from boardprof.target.build.firmware import BuiltFirmware
 from boardprof.target.build.functions import agent_mtu, check_kept, read_functions
 from boardprof.target.build.glue import table_source
-from boardprof.target.build.linking import Linker, check_constructors, link_without_missing
+from boardprof.target.build.linking import (
+    Linker,
+    check_constructors,
+    edited,
+    fallback_library,
+    link_without_missing,
+    names_to_change,
+    renamed,
+    renamed_libraries,
+    thin_members,
+    with_own_memcpy,
+)
 from boardprof.target.build.sources import (
     RUNTIME,
     agent_flags,
@@ -45,21 +56,11 @@ from boardprof.target.build.sources import (
     user_unit,
     with_heap,
 )
-from boardprof.target.build.symbol_renaming import (
-    edited,
-    fallback_library,
-    names_to_change,
-    renamed,
-    renamed_libraries,
-    thin_members,
-    with_own_memcpy,
-)
 from boardprof.target.cfunction import CFunction, HiddenFunction
 from boardprof.target.descriptions.board import BoardSpec
-from boardprof.target.elf.identity import check_machine, compilers_of
+from boardprof.target.elf.object_file import check_machine, compilers_of
 from boardprof.target.toolchain.cache import Cache, digest, prune
-from boardprof.target.toolchain.compile_unit import Unit
-from boardprof.target.toolchain.compiler import Compiler, Object, compiling_in_pool
+from boardprof.target.toolchain.compiler import Compiler, Object, Unit, compiling_in_pool
 from boardprof.wire.transport.keyed import read_key
 
 _DEFAULT = BuildOptions()

@@ -14,8 +14,7 @@ from boardprof.base.resources import runtime_dir
 from boardprof.target.build.build_options import UserFlags
 from boardprof.target.descriptions.board import BOARD_FILE, BoardSpec
 from boardprof.target.toolchain.cache import FileHashes
-from boardprof.target.toolchain.compile_unit import Unit, is_tracked
-from boardprof.target.toolchain.compiler import Compiler
+from boardprof.target.toolchain.compiler import Compiler, Unit, is_tracked
 from boardprof.wire.decode.schemas import packages_collectors
 
 RUNTIME = "device_runtime_c"

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from boardprof.base.errors import BuildError, Location, MissingToolError, UsageError, option
-from boardprof.target.elf.identity import build_id_of
 from boardprof.target.elf.object_file import (
     GLOBAL,
     LOCAL,
     OBJECT,
     Symbol,
+    build_id_of,
     code_address,
     functions_in,
     read_if_possible,

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from boardprof.target.elf.instructions import (
+from boardprof.target.elf.machine_code import (
     FRAME_POINTERS,
     below_frame_pointer,
+    calls_through_pointer,
     masks_interrupts,
+    moves_stack_by_variable,
     targets,
 )
 from boardprof.target.elf.object_file import (
@@ -26,7 +28,6 @@ from boardprof.target.elf.object_file import (
     read_if_possible,
     symbols,
 )
-from boardprof.target.elf.unknown_stack import calls_through_pointer, moves_stack_by_variable
 
 if TYPE_CHECKING:  # pyelftools takes a while to import
     from elftools.elf.elffile import ELFFile

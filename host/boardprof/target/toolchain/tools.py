@@ -20,7 +20,6 @@ from boardprof.base.errors import BuildError, MissingToolError, StorageError
 from boardprof.base.writing import no_room
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.toolchain.cache import Cache, digest, file_state
-from boardprof.target.toolchain.compile_unit import parse_depfile
 
 _TIMEOUT_S = 300.0
 _SHOW = "--verbose shows the command"
@@ -212,6 +211,13 @@ def errors_first(text: str) -> str:
             block += [*above, line]
             above = []
     return "\n".join([*head, *errors, *warnings, *above]) if errors or warnings else text
+
+
+def parse_depfile(text: str) -> list[str]:
+    """Return the prerequisites in a depfile of GCC; only spaces and line breaks separate names."""
+    _, _, rest = text.replace("\\\n", " ").partition(":")
+    words: list[str] = re.findall(r"(?:\\.|\$\$|[^ \n\\]|\\)+", rest)
+    return [re.sub(r"\\([ \t#])", r"\1", word).replace("$$", "$") for word in words]
 
 
 def missing_tools(spec: BoardSpec) -> list[dict[str, str]]:

@@ -17,7 +17,7 @@ from boardprof.results.record import Device, SourcePlace, Stack
 from boardprof.results.report.source_place import place_of_line, source_place
 from boardprof.target.cfunction import CFunction
 from boardprof.target.elf.addresses import definition
-from boardprof.target.elf.identity import build_id_of
+from boardprof.target.elf.object_file import build_id_of
 from boardprof.target.elf.stack_need import ImageStack, StackNeed, image_stack
 from boardprof.target.toolchain.cache import Cache, FileHashes, digest
 from boardprof_protocol.codes import ErrorCode, FaultCause

@@ -11,7 +11,7 @@ from boardprof.base.connection import FORMS, Connection, split_lines
 from boardprof.base.errors import BoardError, UsageError, option
 from boardprof.base.progress import activity
 from boardprof.target.descriptions.board import BoardSpec
-from boardprof.target.descriptions.launch import DEFAULT_BAUD, filled
+from boardprof.target.descriptions.tables import DEFAULT_BAUD, filled
 from boardprof.target.toolchain.cache import cache_root
 from boardprof.wire.transport.base import Transport, packages_transport
 from boardprof.wire.transport.emulator import EmulatorLock, sweep

@@ -24,6 +24,7 @@ from boardprof.base.errors import (
     agent_option,
     option,
 )
+from boardprof.measure.board.memory import Memory
 from boardprof.measure.hotspots.call_tree import (
     LONGEST_S,
     UNNAMED,
@@ -36,7 +37,6 @@ from boardprof.measure.sampling.board_link import BoardLink
 from boardprof.measure.sampling.counted_pass import PackedCall
 from boardprof.measure.sampling.passes import Rounds
 from boardprof.measure.sampling.placement import Placement
-from boardprof.measure.session.memory import Memory
 from boardprof.results.report.profile import Profile, SampledCalls
 from boardprof.target.arguments.binding import Arguments
 from boardprof.target.arguments.passing import Block
