@@ -23,7 +23,7 @@ from pathlib import Path
 
 from boardprof.base.errors import BoardprofError
 from boardprof.measure.board.board import Board
-from boardprof.measure.firmware import Firmware
+from boardprof.measure.connect import Firmware
 from boardprof.measure.hotspots.hotspot_run import HotspotRun
 from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import BoardSpec, board_spec

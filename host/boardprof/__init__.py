@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from boardprof.compat.tvm_profiler.program import Program, ProgramError
     from boardprof.compat.tvm_profiler.timing import time_evaluator
     from boardprof.measure.board.board import Board
-    from boardprof.measure.connect import connect
-    from boardprof.measure.firmware import build
+    from boardprof.measure.connect import build, connect
     from boardprof.results.comparison.rule import parse_rule
     from boardprof.results.history.report_lookup import find_report
     from boardprof.results.history.run_comparison import compare
@@ -149,7 +148,7 @@ _MODULES = {
     "Ratio": "base.metrics",
     "Report": "results.report.report",
     "Transport": "wire.transport.base",
-    "build": "measure.firmware",
+    "build": "measure.connect",
     "change_points": "results.stats.change_points",
     "compare": "results.history.run_comparison",
     "connect": "measure.connect",

@@ -16,8 +16,7 @@ import pytest
 
 from boardprof.base.errors import DeviceFaultError, DeviceTimeoutError, UsageError
 from boardprof.measure.board.board import Board
-from boardprof.measure.connect import connect
-from boardprof.measure.firmware import Firmware
+from boardprof.measure.connect import Firmware, connect
 from boardprof.target.descriptions.board import board_spec, find_boards
 from boardprof.target.elf.addresses import locate
 from boardprof_protocol.codes import CounterStatus

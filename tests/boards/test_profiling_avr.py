@@ -15,7 +15,7 @@ import pytest
 from boardprof.base.metrics import Count, Duration
 from boardprof.compat.tvm_profiler import Program, profile_function, time_evaluator
 from boardprof.measure.board.board import Board
-from boardprof.measure.firmware import build
+from boardprof.measure.connect import build
 from tests.boards.conftest import available
 
 SPIN = """

@@ -15,7 +15,7 @@ from typing import TextIO
 
 from boardprof.base.errors import BoardTimeoutError
 from boardprof.measure.board.board import Board
-from boardprof.measure.connect import fetch_dictionary
+from boardprof.measure.board.line import fetch_dictionary
 from boardprof.target.arguments.passing import Block
 from boardprof.target.descriptions.board import BoardSpec, board_spec
 from boardprof.wire.decode.schemas import layouts_for

@@ -33,7 +33,7 @@ from boardprof.compat.tvm_profiler import (
     time_evaluator,
 )
 from boardprof.measure.board.board import Board
-from boardprof.measure.firmware import build
+from boardprof.measure.connect import build
 from boardprof.target.arguments.passing import Keep, Out
 from boardprof.target.descriptions.board import BoardSpec, board_spec, load_board
 from tests.link.profiling_boards import LAYERS, board, native, rv32

@@ -26,8 +26,7 @@ from boardprof.base.errors import (
     ProtocolMismatchError,
 )
 from boardprof.measure.board.board import Board
-from boardprof.measure.connect import connect
-from boardprof.measure.firmware import build
+from boardprof.measure.connect import build, connect
 from boardprof.wire.transport import base
 from boardprof.wire.transport.tcp import connect_tcp
 from boardprof_protocol.c_header import c_header

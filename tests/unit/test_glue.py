@@ -15,7 +15,7 @@ import msgpack
 import pytest
 
 from boardprof.base.resources import runtime_dir
-from boardprof.measure.firmware import Firmware
+from boardprof.measure.connect import Firmware
 from boardprof.target.build.builder import build
 from boardprof.target.build.glue import fit, table_source
 from boardprof.target.cfunction import (

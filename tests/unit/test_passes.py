@@ -11,8 +11,9 @@ import pytest
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.formula import parse_formula
 from boardprof.measure.board.board import Board
+from boardprof.measure.sampling.available_metrics import Pass, split_into_passes
 from boardprof.measure.sampling.counted_pass import PackedCall, Selection
-from boardprof.measure.sampling.passes import Pass, PassQueue, split_into_passes
+from boardprof.measure.sampling.measure_function import PassQueue
 from boardprof.measure.sampling.programmable import Event, shown_name
 from boardprof.results.report.measurement import Windows
 from boardprof.show.board_facts import metrics_text

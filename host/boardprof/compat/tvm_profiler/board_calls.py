@@ -28,10 +28,10 @@ from boardprof.measure.board.board import (
     prepare_observers,
     watched,
 )
-from boardprof.measure.firmware import Firmware
+from boardprof.measure.connect import Firmware
 from boardprof.measure.sampling.available_metrics import lack_text
 from boardprof.measure.sampling.counted_pass import UNMASKED, CountedCalls, CountedPass, PackedCall
-from boardprof.measure.sampling.passes import PassQueue, Rounds
+from boardprof.measure.sampling.measure_function import PassQueue, Rounds
 from boardprof.measure.sampling.placement import Placement
 from boardprof.results.report.calls import STACK
 from boardprof_protocol.codes import MeasureFlag

@@ -26,7 +26,7 @@ from boardprof.compat.tvm_profiler.host_collectors import Gathered, columns_for
 from boardprof.compat.tvm_profiler.timing import Stopwatch, check_ms, check_time, time_long_enough
 from boardprof.measure.board.board import Board
 from boardprof.measure.sampling.counted_pass import UNMASKED, CountedCalls, CountedPass
-from boardprof.measure.sampling.passes import Rounds
+from boardprof.measure.sampling.measure_function import Rounds
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.calls import DURATION, Row
 from boardprof.results.report.measurement import Measurement, Windows

@@ -41,8 +41,7 @@ from boardprof.compat.tvm_profiler.program_calls import (
 )
 from boardprof.measure.board.board import Board
 from boardprof.measure.sampling.counted_pass import UNMASKED, CountedCalls, CountedPass
-from boardprof.measure.sampling.measure_function import Progress, paint_stack
-from boardprof.measure.sampling.passes import PassQueue, Rounds
+from boardprof.measure.sampling.measure_function import PassQueue, Progress, Rounds, paint_stack
 from boardprof.results.record import Stack
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.calls import DURATION, Row

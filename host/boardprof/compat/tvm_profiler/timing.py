@@ -25,7 +25,7 @@ from boardprof.compat.tvm_profiler.board_calls import (
 from boardprof.measure.board.board import Board, HostCall
 from boardprof.measure.sampling.available_metrics import ALL, metric_names
 from boardprof.measure.sampling.counted_pass import UNMASKED, PackedCall
-from boardprof.measure.sampling.passes import check_range
+from boardprof.measure.sampling.measure_function import check_range
 from boardprof.measure.sampling.placement import Placement
 from boardprof.results.record import Stack
 from boardprof.results.report.measure_result import MeasureResult, samples_of

@@ -22,8 +22,7 @@ from boardprof.jobs.tune.candidate import FLASH, RAM, STACK
 from boardprof.measure.board.board import Board
 from boardprof.measure.board.functions import RemoteFunction
 from boardprof.measure.sampling.counted_pass import CountedPass, PackedCall
-from boardprof.measure.sampling.measure_function import paint_stack
-from boardprof.measure.sampling.passes import PassQueue, Rounds
+from boardprof.measure.sampling.measure_function import PassQueue, Rounds, paint_stack
 from boardprof.measure.sampling.placement import Placement
 from boardprof.results.record import Stack
 from boardprof.results.report.measure_result import samples_of

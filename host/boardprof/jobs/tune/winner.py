@@ -20,7 +20,7 @@ from boardprof.jobs.tune.measuring import rounds_on
 from boardprof.jobs.tune.runner import AnyRunner, Runner
 from boardprof.jobs.tune.search import Choice, Space
 from boardprof.measure.connect import open_firmware
-from boardprof.measure.sampling.passes import Rounds
+from boardprof.measure.sampling.measure_function import Rounds
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measure_result import MeasureResult, samples_of
 from boardprof.results.report.report import Report

@@ -24,12 +24,22 @@ from boardprof.measure.sampling.available_metrics import (
     metric_names,
     offer_of,
 )
-from boardprof.measure.sampling.board_link import BoardInterrupts, BoardLink, clock_probe
+from boardprof.measure.sampling.board_link import (
+    BoardInterrupts,
+    BoardLink,
+    Collectors,
+    clock_probe,
+)
 from boardprof.measure.sampling.counted_pass import Value
-from boardprof.measure.sampling.measure_function import OnNote, Progress, Sampling, measure_function
-from boardprof.measure.sampling.passes import Rounds, check_range
+from boardprof.measure.sampling.measure_function import (
+    OnNote,
+    Progress,
+    Rounds,
+    Sampling,
+    check_range,
+    measure_function,
+)
 from boardprof.measure.sampling.placement import OnTransfer
-from boardprof.measure.sampling.window import Collectors
 from boardprof.results.record import Device
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement

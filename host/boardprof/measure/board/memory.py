@@ -20,8 +20,6 @@ from boardprof_protocol.frame import body_capacity
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["Memory"]
-
 _FEW_FRAMES = 3
 """Up to this number of frames, bp.read and bp.write are faster than a channel (three calls)."""
 

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import operator
 import statistics
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import msgpack
 
@@ -16,7 +17,9 @@ from boardprof.base.errors import (
     DeviceTimeoutError,
     FrameError,
     RpcError,
+    UsageError,
 )
+from boardprof.measure.sampling.available_metrics import NOTHING, Pass
 from boardprof.measure.sampling.board_link import BoardLink, clock_probe
 from boardprof.measure.sampling.counted_pass import (
     CALIBRATION_SAMPLES,
@@ -24,11 +27,13 @@ from boardprof.measure.sampling.counted_pass import (
     CountedPass,
     PackedCall,
     Prepare,
+    Selection,
 )
-from boardprof.measure.sampling.passes import Pass, PassQueue, Rounds
 from boardprof.measure.sampling.placement import OnTransfer, Placement
+from boardprof.measure.sampling.programmable import Slots
 from boardprof.results.record import Device, Stack
 from boardprof.results.report.measurement import Cold, Measurement, Windows
+from boardprof.results.stats.ranks import FEWEST_SAMPLES
 from boardprof.target.arguments.passing import Passing
 from boardprof.wire.decode.samples import Sample
 from boardprof_protocol.codes import ErrorCode, MeasureFlag
@@ -50,11 +55,57 @@ _STACK_ENDED: dict[type[DeviceError], str] = {
     DeviceTimeoutError: "the call on painted stack did not end within the time limit",
 }
 
+_NEVER_RAN = "it shared a hardware counter and never got a turn"
+_TOO_MANY = (ErrorCode.NO_MEMORY, ErrorCode.REPLY_TOO_BIG)
+"""Errors of the agent if a pass has more collectors than it can run at a time."""
+
 _QUIET_S = 10.0
 """Shorter waits need no note."""
 
 _LONG_S = 0.5
 """If a call takes longer, the default number of rounds is more than a user wants to wait for."""
+
+
+def check_range(name: str, value: SupportsIndex, least: int, most: int) -> int:
+    """Return a whole number, such as numpy's, as an int; raise UsageError if out of range."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool):
+        raise UsageError(f"{name}={value!r} is not a whole number.")
+    if not least <= number <= most:
+        raise UsageError(f"{name}={number} is out of range: {least} to {most}.")
+    return number
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """How often the function is called."""
+
+    warmup: int  # calls before the first sample
+    repeat: int  # samples
+    number: int  # calls in each sample
+
+    def __post_init__(self) -> None:
+        """Check the ranges, which are those of the wire format, and convert to int."""
+        for name, least, most in (
+            ("warmup", 0, (1 << 31) - 1),
+            ("repeat", 1, (1 << 32) - 1),
+            ("number", 1, (1 << 32) - 1),
+        ):
+            object.__setattr__(self, name, check_range(name, getattr(self, name), least, most))
+
+    @property
+    def in_all(self) -> int:
+        """Number of rounds on the board, including those of the calibration."""
+        return min(self.warmup, 1) + CALIBRATION_SAMPLES + self.warmup + self.repeat
+
+    def shortened(self, *, is_exact: bool) -> Rounds:
+        """Return the fewest useful rounds, for a function that takes long."""
+        # On an emulated board, one sample is as good as many. A second one shows whether the
+        # function keeps state between calls.
+        return replace(self, warmup=1, repeat=2 if is_exact else FEWEST_SAMPLES)
 
 
 @dataclass(frozen=True)
@@ -70,6 +121,97 @@ class Sampling:
     calibrations: int = CALIBRATION_SAMPLES  # windows around the empty function
     on_progress: Progress | None = None
     on_note: OnNote | None = None
+
+
+class PassQueue:
+    """The passes that are left of a measurement, and extra ones for what did not fit."""
+
+    def __init__(
+        self,
+        link: BoardLink,
+        passes: Sequence[Pass],
+        *,
+        may_drop: bool,
+        flags: MeasureFlag = UNMASKED,
+    ) -> None:
+        """Take the planned passes; with ``may_drop``, leave out events that the board refuses."""
+        self._link = link
+        self._left = list(passes)
+        self._may_drop = may_drop
+        self._flags = flags
+        self._refused: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        """Return how many are left, as far as is known."""
+        return len(self._left)
+
+    def next(self, begin: Callable[[CountedPass], object]) -> CountedPass | None:
+        """Program the board for the next pass, or return None if there are no more."""
+        # ``begin`` makes a request with all counters of the pass, before the user's function runs.
+        # If the agent refuses that many collectors, it is called again with one less.
+        while self._left:
+            chosen = self._left.pop(0)
+            slots = chosen.slots(self._link.programmable)
+            self._note_refused(chosen, slots)
+            # Each pass needs the number of its interrupts.
+            selection = chosen.selection(slots).with_all_of(self._link.hooks)
+            if selection.collectors:
+                return self._begun(chosen, slots, selection, begin)
+        return None
+
+    def device(self, windows: Iterable[Windows]) -> Device:
+        """Return the Report's facts about the board, with the counters that did not count."""
+        windows = list(windows)
+        counted = {name for each in windows for name in each.counters}
+        wanted = (event for w in windows for names in w.events.values() for event in names)
+        idle = {event: _NEVER_RAN for event in wanted if event not in counted}
+        device = self._link.device
+        return replace(device, unsupported={**device.unsupported, **self._refused, **idle})
+
+    def _note_refused(self, chosen: Pass, slots: Sequence[Slots]) -> None:
+        """Defer events that do not fit with others; drop or refuse those that never count."""
+        for each in slots:
+            name = each.collector.name
+            if chosen.events[name] is None:
+                self._refused |= each.refused
+                continue
+            for event, why in each.refused.items():
+                if each.events:
+                    self._left.append(Pass(NOTHING, {name: (event,)}))
+                elif self._may_drop:
+                    self._refused[event] = why
+                else:
+                    raise UsageError(f"{self._link.device.name} does not count {event}: {why}.")
+
+    def _begun(
+        self,
+        chosen: Pass,
+        slots: Sequence[Slots],
+        selection: Selection,
+        begin: Callable[[CountedPass], object],
+    ) -> CountedPass:
+        while True:
+            counted = CountedPass(self._link, slots, selection, self._flags, chosen.slots)
+            try:
+                begin(counted)
+            except RpcError as error:
+                if error.code not in _TOO_MANY or len(selection.collectors) == 1:
+                    raise
+            else:
+                return counted
+            self._put_off_last(chosen, selection)
+            selection = selection.without_last()
+
+    def _put_off_last(self, chosen: Pass, selection: Selection) -> None:
+        """Give the last collector its own pass."""
+        last = selection.collectors[-1]
+        if last.name in chosen.events:
+            self._left.append(Pass(NOTHING, {last.name: chosen.events[last.name]}))
+        else:
+            names = frozenset(counter.name for counter in last.counters) & selection.counters
+            if not names:  # a clock that was added; see `Offer.passes`
+                return
+            self._left.append(Pass(Selection((last,), names)))
 
 
 class FunctionSampler:

@@ -1,4 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
+"""The tables of ``board.toml``, each as a class and the function that reads it.
+
+``bp_config.h`` has all options of the agent with their defaults, and ``#error`` lines for wrong
+values.
 """
 
 from __future__ import annotations
