@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 from boardprof.base.errors import UnknownNameError, UsageError, agent_option, option
 from boardprof.target.arguments.dtypes import element_dtype, mismatch, struct_dtype
 from boardprof.target.arguments.passing import Keep, Out
-from boardprof.target.arguments.signature import INFINITY_HINT, to_integer
-from boardprof.target.arguments.struct_value import StructText, not_such_an_array, unquoted
+from boardprof.target.arguments.struct_value import StructText, number_of, structs_bytes, unquoted
 from boardprof.target.cfunction import CHAR, Pointer, Scalar, Struct
 
 if TYPE_CHECKING:
@@ -300,16 +299,9 @@ def _random(
     if dtype.kind == "f":
         kind: Any = dtype.type
         return np.asarray(generator.random(shape, dtype=kind) * kind(2) - kind(1))
-    low, high = _range(dtype)
+    low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     drawn = generator.integers(low, high, shape, dtype=dtype.type, endpoint=True)
     return np.asarray(drawn, dtype)
-
-
-def _range(dtype: np.dtype[Any]) -> tuple[int, int]:
-    """Return the smallest and the largest value of integers or bools."""
-    import numpy as np
-
-    return (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
 
 
 @dataclass(frozen=True, eq=False)
@@ -337,7 +329,7 @@ class ArrayText:
             return _struct_array(where, self.structs, pointer.element)
         dtype = self._dtype(where, pointer)
         if self.values is not None:
-            return _values_array(where, self.values, dtype)
+            return _values_array(where, self.values, pointer)
         if self.shape is None and not isinstance(pointer.element, Struct):
             raise UsageError(
                 f"{where} does not say how many elements; the parameter's type is {pointer.text}.",
@@ -453,7 +445,7 @@ def _list(where: str, text: str) -> list[Tree]:
     return tree
 
 
-def _values_array(where: str, values: list[Tree], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+def _values_array(where: str, values: list[Tree], pointer: Pointer) -> npt.NDArray[Any]:
     """Return numbers as an array."""
     import numpy as np
 
@@ -463,10 +455,11 @@ def _values_array(where: str, values: list[Tree], dtype: np.dtype[Any]) -> npt.N
         shape.append(len(level))
         level = level[0] if level else ""
     flat = list(_leaves(where, values, shape))
-    if dtype.names is not None or dtype.kind == "V":
+    kind = pointer.element
+    if not isinstance(kind, Scalar):
         raise UsageError(f"{where} has numbers; the parameter's type is a struct.", hint=_FORMS)
-    numbers = [_number(where, each, dtype, f"[{i}]") for i, each in enumerate(flat)]
-    return np.array(numbers, dtype).reshape(shape)
+    numbers = [number_of(where, f"[{i}]", kind, each) for i, each in enumerate(flat)]
+    return np.array(numbers, element_dtype(kind)).reshape(shape)
 
 
 def _leaves(where: str, tree: Tree, shape: list[int]) -> Iterator[str]:
@@ -554,58 +547,5 @@ def _struct_array(where: str, structs: list[dict[str, Tree]], struct: Struct) ->
             hint=f"uint8[{struct.size}]:zeros, or @FILE.bin with {struct.size} bytes each; for a "
             f"board with firmware of its own, {option('--image')} ELF, which has the members",
         )
-    array = np.zeros(len(structs), dtype)
-    for index, members in enumerate(structs):
-        _set(where, array[index : index + 1], members, struct.name)
-    return array
-
-
-def _set(where: str, array: npt.NDArray[Any], tree: Tree, name: str) -> None:
-    """Set an array of one element; its other dimensions are those of the member."""
-    dtype, shape = array.dtype, array.shape[1:]
-    if shape:
-        if not isinstance(tree, list) or len(tree) > shape[0]:
-            raise not_such_an_array(where, name, shape)
-        for index, each in enumerate(tree):
-            _set(where, array[:, index], each, f"{name}[{index}]")
-    elif dtype.names is not None:
-        if not isinstance(tree, dict):
-            raise UsageError(f"{where}: {name} is a struct.", hint=f"{name}={{NAME=NUMBER}}")
-        for member, each in tree.items():
-            if member not in dtype.names:
-                place = f"in {where}"
-                raise UnknownNameError(f"member of {name}", member, dtype.names, where=place)
-            _set(where, array[member], each, member)
-    else:
-        if not isinstance(tree, str) or dtype.kind == "V":
-            raise UsageError(f"{where}: the member {name} does not take this value.")
-        array[...] = _number(where, tree, dtype, name)
-
-
-def _number(where: str, text: str, dtype: np.dtype[Any], name: str) -> Any:
-
-    try:
-        if dtype.kind == "f":
-            return _float(where, text, dtype, name)
-        number = to_integer(text)
-    except ValueError as error:
-        needed = "a number" if dtype.kind == "f" else "an integer"
-        raise UsageError(f"{where}: {name}={text} is not {needed}.") from error
-    low, high = _range(dtype)
-    if not low <= number <= high:
-        raise UsageError(f"{where}: {name}={text} is out of range: {dtype} is {low} to {high}.")
-    return number
-
-
-def _float(where: str, text: str, dtype: np.dtype[Any], name: str) -> float:
-    """Return a number in the member's range; it is infinite only if the text is ``inf``."""
-    import numpy as np
-
-    number = float(text)
-    with np.errstate(over="ignore"):
-        is_infinite = np.isinf(dtype.type(number))
-    if is_infinite and any(character.isdigit() for character in text):
-        raise UsageError(
-            f"{where}: {name}={text} is out of range of its type {dtype}.", hint=INFINITY_HINT
-        )
-    return number
+    content, _ = structs_bytes(where, structs, struct)
+    return np.frombuffer(content, dtype)
