@@ -257,7 +257,7 @@ def observed_sample(
     # ``packed`` is the same call, with arguments at their current places. ``flags`` is None for
     # those of the pass; `UNMASKED` is checked as a trial of masked windows.
     if OBSERVERS:
-        counted.calibration(packed, number)  # first: observers count the sample alone
+        counted.calibration_samples(packed, number)  # first: observers count the sample alone
     with watched(replace(call, rounds=Rounds(0, 1, number))) as watch:
         taken = counted.take(packed, 0, 1, number, flags=flags)
         if watch.observations:

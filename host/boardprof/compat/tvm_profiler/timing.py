@@ -367,7 +367,7 @@ class Stopwatch:
         """Call it ``number`` times in one window; return their time."""
         counted = self._counted
         if number not in self._tried:
-            counted.calibration(self._packed, number)
+            counted.calibration_samples(self._packed, number)
             if counted.needs_trial:
                 self._placement.send_again()
                 observed_sample(counted, self._call, self._packed, number, UNMASKED)

@@ -128,7 +128,7 @@ class Measuring:
                 flags=counted.flags | MeasureFlag.RESULT,
                 prepare=arrays.prepare,
             )
-            windows.append(counted.windows([taken], calibration))
+            windows.append(counted.result([taken], calibration))
         result = taken.result
         if number > 1 or not taken.returned:
             arrays.restart()

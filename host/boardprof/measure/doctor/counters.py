@@ -70,8 +70,8 @@ def measured(
             calibrations=calibrations,
         )
         sampler = FunctionSampler(board.link, placement.call(remote.info), sampling)
-        windows = sampler.windows()
-    return Measurement(function, sampler.device(), 1, warmup, windows, arguments.text)
+        passes = sampler.run()
+    return Measurement(function, sampler.device(), 1, warmup, passes, arguments.text)
 
 
 @dataclass(frozen=True)
@@ -482,8 +482,8 @@ def _judged(board: Board, name: str, steps: Steps) -> tuple[str, str]:
 
 
 def _calibration(steps: Steps, name: str) -> str:
-    windows = steps.first.windows
-    values = [s.readings[name].value for w in windows for s in w.calibration if name in s.readings]
+    empty = (sample for each in steps.first.passes for sample in each.calibration_samples)
+    values = [sample.readings[name].value for sample in empty if name in sample.readings]
     low, high = min(values), max(values)
     least = "" if low == high else f"{low:,} to "
     return f"an empty window reads {least}{amount(high, steps.unit(name))}"
@@ -532,7 +532,7 @@ def _blob_fields(
     board: Board, measurement: Measurement, sample: Sample
 ) -> Iterator[tuple[CounterInfo, Counter, Mapping[str, Any]]]:
     """Yield each fixed counter of the first pass, with its meaning and its blob's fields."""
-    mask = measurement.windows[0].mask
+    mask = measurement.passes[0].mask
     collectors = [c for c in board.device.collectors if mask >> c.index & 1]
     for collector, blob in zip(collectors, split_blobs(sample.raw), strict=True):
         layout = board.link.layouts[collector.schema_id]

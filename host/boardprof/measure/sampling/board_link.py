@@ -33,7 +33,7 @@ from boardprof_protocol.codes import InterruptFlag, MeasureFlag
 from boardprof_protocol.layout import Layout
 
 if TYPE_CHECKING:
-    from boardprof.results.report.measurement import Windows
+    from boardprof.results.report.measurement import PassResult
 
 
 _INTERRUPTS, _CLOCK = "bp.interrupts", "bp.clock"
@@ -79,18 +79,18 @@ class BoardLink:
             )
         return MeasureFlag.MASK if mask else MeasureFlag(0)
 
-    def interrupts_during(self, windows: Sequence[Windows], *, masked: bool) -> Interrupts:
+    def interrupts_during(self, passes: Sequence[PassResult], *, masked: bool) -> Interrupts:
         """Return the Report's facts about interrupts in a measurement's windows."""
         known = self.interrupts
         if known is None:
             return NOT_MASKED
-        hooked = any(HOOKED in each.counters for each in windows)
+        hooked = any(HOOKED in each.counters for each in passes)
         kept_by = [
             counter.name
             for collector in self.dictionary.collectors
             if hooked and not known.skips >> collector.index & 1 and collector.name != HOOKED
             for counter in collector.counters
-            if any(counter.name in each.counters for each in windows)
+            if any(counter.name in each.counters for each in passes)
         ]
         return Interrupts(masked, known.timer_us, known.bound_ns if hooked else 0, tuple(kept_by))
 

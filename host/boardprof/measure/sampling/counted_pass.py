@@ -13,7 +13,7 @@ from boardprof.base.errors import DeviceTimeoutError, FrameError, option
 from boardprof.measure.sampling.board_link import BoardInterrupts, BoardLink
 from boardprof.measure.sampling.programmable import Programmable, Slots
 from boardprof.results.report.interrupts import HOOKED, TICKS, interrupt_costs, without_costs
-from boardprof.results.report.measurement import Measurement, Windows
+from boardprof.results.report.measurement import Measurement, PassResult
 from boardprof.wire.decode.batch import MANY, decode_batch
 from boardprof.wire.decode.dictionary import CollectorInfo, FunctionInfo
 from boardprof.wire.decode.samples import Sample, decode_samples
@@ -165,8 +165,8 @@ class CountedPass:
         self._calibrations[call.function.id, number] = found
         return found
 
-    def calibration(self, call: PackedCall, number: int = 1) -> tuple[Sample, ...]:
-        """Return the calibration of ``call``; it is made once."""
+    def calibration_samples(self, call: PackedCall, number: int = 1) -> tuple[Sample, ...]:
+        """Return the windows around the empty function; they are taken once."""
         # On a real clock, each window comes after the same work of the link as a sample's window.
         # On a simulated clock that makes no difference, and all windows are one request.
         known = self._calibrations.get((call.function.id, number))
@@ -228,19 +228,22 @@ class CountedPass:
             for sample in taken.samples:
                 known.check_window(call.function.name, sample.readings)
 
-    def windows(self, taken: Sequence[CountedCalls], calibration: tuple[Sample, ...]) -> Windows:
-        """Assemble the measurement of one function from its readings."""
+    def result(
+        self, taken: Sequence[CountedCalls], calibration_samples: tuple[Sample, ...]
+    ) -> PassResult:
+        """Return what this pass has counted of one function."""
         samples = tuple(sample for each in taken for sample in each.samples)
         totals = tuple(total for each in taken for total in each.totals)
         active = {collector.name for collector in self.selection.collectors}
         events = {s.collector.name: s.events for s in self._slots if s.collector.name in active}
         costs: Mapping[str, Fraction] = self._costs or {}
-        return Windows(samples, calibration, totals, self.selection.mask, events, costs)
+        mask = self.selection.mask
+        return PassResult(samples, calibration_samples, totals, mask, events, costs)
 
     def measurement(self, call: PackedCall, taken: CountedCalls, number: int = 1) -> Measurement:
         """Return ``taken`` as a measurement of its own."""
-        windows = self.windows([taken], self.calibration(call, number))
-        return Measurement(call.function.name, self.link.device, number, 0, (windows,))
+        found = self.result([taken], self.calibration_samples(call, number))
+        return Measurement(call.function.name, self.link.device, number, 0, (found,))
 
     def _without_costs(self, taken: CountedCalls) -> CountedCalls:
         costs = self._costs

@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One function measured on a board: calibration, samples, stack use, and a call for outputs."""
+"""One function measured on a board, in as many passes as its counters need.
+
+`measure_function` places the arrays. Then `FunctionSampler.run` takes each pass from a `PassQueue`,
+which programs the counters: windows around the empty function (the calibration), in the first pass
+the cold call, then warm-up calls and samples. Last come a call on painted stack and one for the
+outputs. `counted_pass` makes the requests.
+"""
 
 from __future__ import annotations
 
 import operator
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -32,7 +38,7 @@ from boardprof.measure.sampling.counted_pass import (
 from boardprof.measure.sampling.placement import OnTransfer, Placement
 from boardprof.measure.sampling.programmable import Slots
 from boardprof.results.record import Device, Stack
-from boardprof.results.report.measurement import Cold, Measurement, Windows
+from boardprof.results.report.measurement import Cold, Measurement, PassResult
 from boardprof.results.stats.ranks import FEWEST_SAMPLES
 from boardprof.target.arguments.passing import Passing
 from boardprof.wire.decode.samples import Sample
@@ -159,11 +165,10 @@ class PassQueue:
                 return self._begun(chosen, slots, selection, begin)
         return None
 
-    def device(self, windows: Iterable[Windows]) -> Device:
+    def device(self, results: Sequence[PassResult]) -> Device:
         """Return the Report's facts about the board, with the counters that did not count."""
-        windows = list(windows)
-        counted = {name for each in windows for name in each.counters}
-        wanted = (event for w in windows for names in w.events.values() for event in names)
+        counted = {name for each in results for name in each.counters}
+        wanted = (event for each in results for names in each.events.values() for event in names)
         idle = {event: _NEVER_RAN for event in wanted if event not in counted}
         device = self._link.device
         return replace(device, unsupported={**device.unsupported, **self._refused, **idle})
@@ -225,8 +230,8 @@ class FunctionSampler:
         prepare: Prepare | None = None,
     ) -> None:
         """Prepare; the board is not called yet."""
-        self.cold: Cold | None = None  # the first call of all, once `windows` has run
-        # fewer than asked for once `windows` has run, if calls take long
+        self.cold: Cold | None = None  # the first call of all, once `run` has
+        # fewer than asked for once `run` has, if calls take long
         self.rounds = sampling.rounds
         self._link = link
         self._call = call
@@ -238,29 +243,21 @@ class FunctionSampler:
             flags=link.flags(mask=sampling.mask_interrupts),
         )
         self._prepare = prepare
-        self._windows: list[Windows] = []
+        self._results: list[PassResult] = []
         self._done = 0
         self._elapsed_s = 0.0
 
-    def windows(self) -> tuple[Windows, ...]:
-        """Run every pass."""
+    def run(self) -> tuple[PassResult, ...]:
+        """Run every pass; return what each has counted."""
         while (counted := self._passes.next(self._calibrate)) is not None:
-            calibration = counted.calibration(self._call, self.rounds.number)
-            if self._sampling.cold and not self._windows:
+            is_first = not self._results
+            calibration = counted.calibration_samples(self._call, self.rounds.number)
+            if is_first and self._sampling.cold:
                 self.cold = self._first_call(counted)
             if counted.needs_trial:  # nothing would end a window that hangs once it is masked
-                trial = counted.take(
-                    self._call,
-                    min(self.rounds.warmup, 1),
-                    1,
-                    self.rounds.number,
-                    flags=UNMASKED,
-                    prepare=self._prepare,
-                )
-                counted.check_unmasked(self._call, trial)
-            warmup = self.rounds.warmup
-            if self._sampling.may_shorten and not self._windows:
-                warmup = self._shortened(counted)
+                self._try_unmasked(counted)
+            is_shortened = is_first and self._sampling.may_shorten
+            warmup = self._shortened(counted) if is_shortened else self.rounds.warmup
             taken = counted.take(
                 self._call,
                 warmup,
@@ -269,16 +266,16 @@ class FunctionSampler:
                 prepare=self._prepare,
                 on_done=self._on_done,
             )
-            self._windows.append(counted.windows([taken], calibration))
-        return tuple(self._windows)
+            self._results.append(counted.result([taken], calibration))
+        return tuple(self._results)
 
     def device(self) -> Device:
         """Return the Report's facts about the board, with everything that did not count."""
-        return self._passes.device(self._windows)
+        return self._passes.device(self._results)
 
     def _calibrate(self, counted: CountedPass) -> None:
         """Measure the empty function, and an empty interrupt; nothing of the user's runs."""
-        self._done = len(self._windows) * self.rounds.in_all
+        self._done = len(self._results) * self.rounds.in_all
         warmup = min(self.rounds.warmup, 1)
         counted.calibrate(
             self._call,
@@ -289,6 +286,19 @@ class FunctionSampler:
             on_done=self._on_done,
         )
         self._done += warmup + self._sampling.calibrations
+
+    def _try_unmasked(self, counted: CountedPass) -> None:
+        """Take a sample with interrupts on, which may last as long as a masked window may."""
+        rounds = self.rounds
+        trial = counted.take(
+            self._call,
+            min(rounds.warmup, 1),
+            1,
+            rounds.number,
+            flags=UNMASKED,
+            prepare=self._prepare,
+        )
+        counted.check_unmasked(self._call, trial)
 
     def _shortened(self, counted: CountedPass) -> int:
         """Time a call, take fewer rounds if it is long, and return the warm-up calls left."""
@@ -313,7 +323,7 @@ class FunctionSampler:
 
     def _first_call(self, counted: CountedPass) -> Cold:
         """Measure the first call. Only the agent is warm, from the calibration."""
-        calibration = counted.calibration(self._call)
+        calibration = counted.calibration_samples(self._call)
         sample = self._take_one(counted, UNMASKED if counted.needs_trial else counted.flags)
         overhead = {
             name: statistics.median_low(each.readings[name].uninterrupted for each in calibration)
@@ -333,7 +343,7 @@ class FunctionSampler:
         """Report the progress of a request as that of the whole measurement."""
         on_progress = self._sampling.on_progress
         if on_progress is not None:
-            in_all = (len(self._windows) + 1 + len(self._passes)) * self.rounds.in_all
+            in_all = (len(self._results) + 1 + len(self._passes)) * self.rounds.in_all
             on_progress(min(self._done + done, in_all), in_all)
 
 
@@ -360,7 +370,7 @@ def measure_function(
             for note in _notes(link, arguments, sampling, placement):
                 sampling.on_note(note)
         clock.follow()
-        windows = sampler.windows()
+        passes = sampler.run()
         clock.follow()
         placement.check()  # before sending again overwrites the evidence
         placement.send_again()
@@ -376,7 +386,7 @@ def measure_function(
         sampler.device(),
         sampler.rounds.number,
         sampler.rounds.warmup,
-        windows,
+        passes,
         arguments.text,
         clock.fit(),
         stack=stack,
@@ -386,7 +396,7 @@ def measure_function(
         kept=tuple(array.name for array in arguments.arrays if array.is_kept),
         sent_again=placement.why_again,
         cold=sampler.cold,
-        interrupts=link.interrupts_during(windows, masked=masked),
+        interrupts=link.interrupts_during(passes, masked=masked),
         inputs_crc32=inputs_crc32,
     )
 
