@@ -113,9 +113,9 @@ def firmware_of(spec: BoardSpec, plan: Plan, listener: Listener) -> BuiltFirmwar
     """Build a plan's firmware, and flash what it names; None if the board has its own."""
     firmware = None
     if plan.path is not None:
-        from boardprof.target.build.builder import begin_build  # later: it knows all compilers
+        from boardprof.target.build.builder import Build  # later: it knows all compilers
 
-        with begin_build(spec, [plan.path], plan.code, verbose=listener.on_command) as building:
+        with Build(spec, [plan.path], plan.code, listener.on_command).begin() as building:
             functions, finish = building
             check_early(functions, plan)
             firmware = finish()
