@@ -28,44 +28,44 @@ from boardprof_protocol.codes import BuiltIn
 
 def open_port(spec: BoardSpec, port: str, connection: Connection, timeout_s: float) -> Transport:
     """Open the line at a port; its form chooses the transport."""
-    baud, key_file = connection.baud, connection.key_file
+    # Transports are imported where they are used, for a quick start: one run needs one.
     port, lines = split_lines(port)
+    baud = connection.baud or spec.launch.baud or DEFAULT_BAUD
+
+    def without_key(why: str = "has no key") -> None:
+        if connection.key_file is not None:
+            raise UsageError(f"{port} {why}.", hint=f"leave out {option('--key-file')}")
+
     if port.startswith("hwgrep://"):
         from boardprof.wire.transport.serial import path_like
 
         port = path_like(port)
-    # Transports are imported where they are used, for a quick start: one run needs one.
     if port.startswith(("rfc2217://", "spy://")):
-        if key_file is not None:
-            raise UsageError(f"{port} has no key.", hint=f"leave out {option('--key-file')}")
         from boardprof.wire.transport.serial import connect_pyserial
 
-        return connect_pyserial(port, baud or spec.launch.baud or DEFAULT_BAUD, lines)
-    if "://" in port:
-        if baud is not None:
-            raise UsageError(f"{port} has no baud rate.", hint=f"leave out {option('--baud')}")
-        from boardprof.wire.transport.keyed import read_key
-        from boardprof.wire.transport.tcp import SCHEME, connect_tcp
+        without_key()
+        return connect_pyserial(port, baud, lines)
+    if "://" not in port:
+        from boardprof.wire.transport.serial import connect_serial
 
-        elsewhere = None if port.startswith(SCHEME) else packages_transport(port)
-        if elsewhere is not None:
-            if key_file is not None:
-                raise UsageError(f"{port} has no key.", hint=f"leave out {option('--key-file')}")
-            return elsewhere(port, timeout_s)
-        if port.startswith("ssh://"):
-            if key_file is not None:
-                raise UsageError(f"{port} has no key of boardprof: ssh has its own.")
-            from boardprof.wire.transport.ssh import connect_ssh
+        without_key("is a serial port, which has no key")
+        return connect_serial(port, baud, lines)
+    if connection.baud is not None:
+        raise UsageError(f"{port} has no baud rate.", hint=f"leave out {option('--baud')}")
+    from boardprof.wire.transport.tcp import SCHEME, connect_tcp
 
-            return connect_ssh(port, timeout_s)
-        return connect_tcp(port, timeout_s, read_key(key_file))
-    if key_file is not None:
-        raise UsageError(
-            f"{port} is a serial port, which has no key.", hint=f"leave out {option('--key-file')}"
-        )
-    from boardprof.wire.transport.serial import connect_serial
+    elsewhere = None if port.startswith(SCHEME) else packages_transport(port)
+    if elsewhere is not None:
+        without_key()
+        return elsewhere(port, timeout_s)
+    if port.startswith("ssh://"):
+        from boardprof.wire.transport.ssh import connect_ssh
 
-    return connect_serial(port, baud or spec.launch.baud or DEFAULT_BAUD, lines)
+        without_key("has no key of boardprof: ssh has its own")
+        return connect_ssh(port, timeout_s)
+    from boardprof.wire.transport.keyed import read_key
+
+    return connect_tcp(port, timeout_s, read_key(connection.key_file))
 
 
 def check_startable(spec: BoardSpec, connection: Connection) -> None:

@@ -486,13 +486,10 @@ def compilers_of(files: Iterable[Path]) -> tuple[str, ...]:
     found: set[str] = set()
     for file in files:
         with suppress(OSError, UsageError):
-            data = file.read_bytes()
-            parts = [each.content for each in members(file)] if data.startswith(MAGIC) else [data]
-            for part in parts:
+            for image in images(file):
                 with suppress(struct.error, KeyError, IndexError):
-                    found.update(
-                        map(str.strip, _comment(part).decode(errors="replace").split("\0"))
-                    )
+                    texts = _comment(image.content).decode(errors="replace").split("\0")
+                    found.update(map(str.strip, texts))
     return tuple(sorted(found - {""}))
 
 
