@@ -171,9 +171,8 @@ class CountedPass:
         # On a simulated clock that makes no difference, and all windows are one request.
         known = self._calibrations.get((call.function.id, number))
         if known is None:
-            known = self.calibrate(
-                call, number, prepare=_nothing if self.link.is_real_time else None
-            )
+            apart = (lambda: None) if self.link.is_real_time else None
+            known = self.calibrate(call, number, prepare=apart)
         return known.samples
 
     def take(
@@ -329,10 +328,6 @@ class CountedPass:
 def _after(on_done: Callable[[int], None] | None, before: int) -> Callable[[int, int], None] | None:
     """Return a callback that adds the rounds done before to those of one request."""
     return None if on_done is None else lambda done, _: on_done(before + done)
-
-
-def _nothing() -> None:
-    """Do nothing; as ``prepare``, it makes each round a separate request."""
 
 
 def _calibrated_counters(known: BoardInterrupts | None, selection: Selection) -> list[str]:

@@ -166,7 +166,9 @@ class Placement:
                 self._make_copies()
             began_s = time.monotonic()
             self._fill()
-            self.again_s = self._share_again() * (time.monotonic() - began_s)
+            sent = sum(slot.room for slot in self._main.slots)
+            share = self.again_bytes / sent if sent else 0.0
+            self.again_s = share * (time.monotonic() - began_s)
             self._packed = self._pack()
         except BaseException as error:
             self.__exit__(type(error), error, None)
@@ -340,10 +342,6 @@ class Placement:
     def again_bytes(self) -> int:
         """Number of bytes that the host sends again before each round."""
         return sum(slot.room for slot in self._slots if slot.is_put_back) * self.sends_again
-
-    def _share_again(self) -> float:
-        sent = sum(slot.room for slot in self._main.slots)
-        return self.again_bytes / sent if sent else 0.0
 
     def send_again(self) -> None:
         """Restore in/out arrays to the host's values, unless the board does it."""

@@ -416,8 +416,7 @@ class _References:
         self._unread: dict[str, Image] = {}
         for path in libraries:
             for name, member in defining(path).items():
-                label = f"{path.name}({member.name})"
-                self._unread.setdefault(name, Image(label, path, member.content, in_library=True))
+                self._unread.setdefault(name, member)
 
     def add(self, image: Image) -> None:
         """Add an image."""

@@ -48,10 +48,15 @@ class Image:
 
 def images(path: Path) -> Iterator[Image]:
     """Yield the ELF images in a file."""
-    with path.open("rb") as file:
-        magic = file.read(8)
+    magic = _magic(path)
     if magic in (MAGIC, THIN_MAGIC):
-        yield from _library(path)
+        is_empty = True
+        for member in members(path):
+            if member.content.startswith(ELF_MAGIC):
+                is_empty = False
+                yield member
+        if is_empty:
+            raise UsageError(f"{path} is a library that contains no ELF object.")
     elif magic.startswith(ELF_MAGIC):
         yield Image(path.name, path, path.read_bytes(), in_library=False)
     elif magic.startswith(_BITCODE):
@@ -64,16 +69,6 @@ def images(path: Path) -> Iterator[Image]:
             f"{path} cannot be read as an ELF file or a library of ELF files.",
             hint="give an object (.o), a static library (.a), a shared library or a program",
         )
-
-
-def _library(path: Path) -> Iterator[Image]:
-    found = False
-    for member in members(path):
-        if member.content.startswith(ELF_MAGIC):
-            found = True
-            yield Image(f"{path.name}({member.name})", path, member.content, in_library=True)
-    if not found:
-        raise UsageError(f"{path} is a library that contains no ELF object.")
 
 
 def read_image(image: Image, reader: Callable[[ELFFile], _T]) -> _T:
@@ -236,57 +231,56 @@ def symbol_entries(
 # ``#1/N`` a name in the first N bytes of the content.
 
 
-@dataclass(frozen=True)
-class Member:
-    """A file in a library."""
-
-    name: str
-    content: bytes
+def _magic(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(len(MAGIC))
 
 
 def is_library(path: Path) -> bool:
     """Tell whether a file is a static library, thin or not."""
-    with path.open("rb") as file:
-        return file.read(len(MAGIC)) in (MAGIC, THIN_MAGIC)
+    return _magic(path) in (MAGIC, THIN_MAGIC)
 
 
-def members(path: Path) -> Iterator[Member]:
+def members(path: Path) -> Iterator[Image]:
     """Yield the files of a library, in its order, without its tables."""
-    if path.read_bytes().startswith(THIN_MAGIC):
+    if _magic(path) == THIN_MAGIC:
         raise UsageError(
             f"{path} is a thin archive: it contains the names of objects, not the objects.",
             hint="give the objects themselves, or make the library without T: ar rcs",
         )
-    return (member for _, member in _placed(path) if member.name not in _INDICES)
+    return (_member(path, n, content) for _, n, content in _placed(path) if n not in _INDICES)
+
+
+def _member(path: Path, name: str, content: bytes) -> Image:
+    return Image(f"{path.name}({name})", path, content, in_library=True)
 
 
 def outside(path: Path) -> list[Path]:
     """Return the files that a thin archive names; empty for any other library."""
-    with path.open("rb") as file:
-        if file.read(len(THIN_MAGIC)) != THIN_MAGIC:
-            return []
-    return [path.parent / each.name for _, each in _placed(path) if each.name not in _INDICES]
+    if _magic(path) != THIN_MAGIC:
+        return []
+    return [path.parent / name for _, name, _ in _placed(path) if name not in _INDICES]
 
 
-def defining(path: Path) -> dict[str, Member]:
+def defining(path: Path) -> dict[str, Image]:
     """Return the member that defines each symbol, from a library's table; {} without a table."""
-    placed = dict(_placed(path))
-    table = next((each.content for each in placed.values() if each.name == "/"), None)
+    placed = {place: (name, content) for place, name, content in _placed(path)}
+    table = next((content for name, content in placed.values() if name == "/"), None)
     if table is None:
         return {}
     # Big-endian: the number of symbols, the offset of each one's file, and the names.
     count = int.from_bytes(table[:4], "big")
     begins = [int.from_bytes(table[4 + 4 * i : 8 + 4 * i], "big") for i in range(count)]
     names = table[4 + 4 * count :].split(b"\0")
-    found: dict[str, Member] = {}
-    for name, begin in zip(names, begins, strict=False):
-        if begin in placed and placed[begin].content:
-            found.setdefault(name.decode(errors="replace"), placed[begin])
+    found: dict[str, Image] = {}
+    for symbol, begin in zip(names, begins, strict=False):
+        if begin in placed and placed[begin][1]:
+            found.setdefault(symbol.decode(errors="replace"), _member(path, *placed[begin]))
     return found
 
 
-def _placed(path: Path) -> Iterator[tuple[int, Member]]:
-    """Yield the files and the tables of symbols with the offsets of their headers."""
+def _placed(path: Path) -> Iterator[tuple[int, str, bytes]]:
+    """Yield the offset of the header, name and content of each file and table of symbols."""
     data = path.read_bytes()
     thin = data.startswith(THIN_MAGIC)
     names, at = b"", len(MAGIC)
@@ -303,26 +297,23 @@ def _placed(path: Path) -> Iterator[tuple[int, Member]]:
             continue
         if name.startswith("#1/"):
             length = _decimal(path, name[3:])
-            name, content = (
-                content[:length].rstrip(b"\0").decode(errors="replace"),
-                content[length:],
-            )
+            name = content[:length].rstrip(b"\0").decode(errors="replace")
+            content = content[length:]
         elif name[:1] == "/" and name[1:].isdecimal():
             name = names[int(name[1:]) :].partition(b"\n")[0].decode(errors="replace")
         name = name if name in _INDICES else name.removesuffix("/")
         if elsewhere:
             file = path.parent / name
             content = file.read_bytes() if file.is_file() else b""
-        yield place, Member(name, content)
+        yield place, name, content
 
 
 def _header(path: Path, header: bytes) -> tuple[str, int]:
     """Return name and size of a member."""
     if header[58:60] != b"`\n":
         raise UsageError(f"{path} is damaged: a member does not begin with a header.")
-    return header[:16].decode(errors="replace").rstrip(), _decimal(
-        path, header[48:58].decode(errors="replace")
-    )
+    size = _decimal(path, header[48:58].decode(errors="replace"))
+    return header[:16].decode(errors="replace").rstrip(), size
 
 
 def _decimal(path: Path, text: str) -> int:

@@ -294,16 +294,13 @@ class Driver:
     def program(self, name: str) -> str:
         """Return the path of a program that belongs to the compiler, such as ``objcopy``."""
         if name not in self._programs:
-            self._programs[name] = self._program(name)
+            place = ("compilers", digest(self._identity, self._cc, name))
+            known = self._cache.read(*place)
+            if known is None or not shutil.which(known):
+                known = self._ask(f"-print-prog-name={name}")
+                self._cache.write(known, *place)
+            self._programs[name] = known
         return self._programs[name]
-
-    def _program(self, name: str) -> str:
-        place = ("compilers", digest(self._identity, self._cc, name))
-        known = self._cache.read(*place)
-        if known is None or not shutil.which(known):
-            known = self._ask(f"-print-prog-name={name}")
-            self._cache.write(known, *place)
-        return known
 
     def has_library(self, name: str) -> bool:
         """Return whether ``-lNAME`` is a library that comes with the compiler."""
