@@ -320,23 +320,23 @@ def test_a_span_that_cuts_an_element_is_refused(image: Image) -> None:
 def test_a_pointer_takes_the_room_of_the_boards_pointers() -> None:
     eight = [Pointer(None, False, 8)] * 8
     fits = function("f", eight, SCALARS[3])
-    assert fit(fits, slot_bytes=72, mtu=1024, arena=64) is fits
-    assert fit(fits, slot_bytes=71, mtu=1024, arena=64).reason == (
+    assert fit(fits, {"slot_bytes": 72, "mtu": 1024, "arena": 64}) is fits
+    assert fit(fits, {"slot_bytes": 71, "mtu": 1024, "arena": 64}).reason == (
         "its arguments and result take 72 bytes; the board's agent has 71, its "
         "BP_CFG_SLOT_BYTES (`slot_bytes` in [build] config of a board.toml)"
     )
     short = function("f", [Pointer(None, False, 4)] * 8, SCALARS[3])
-    assert fit(short, slot_bytes=40, mtu=1024, arena=64) is short
+    assert fit(short, {"slot_bytes": 40, "mtu": 1024, "arena": 64}) is short
 
 
 def test_without_an_arena_a_function_of_pointers_is_out_of_reach() -> None:
     pointer = function("f", [SCALARS[0], Pointer(STRUCT, True, 4)], None)
-    assert fit(pointer, slot_bytes=64, mtu=1024, arena=0).reason == (
+    assert fit(pointer, {"slot_bytes": 64, "mtu": 1024, "arena": 0}).reason == (
         "it takes pointers, but the board's agent has no memory for what they point to, no "
         "BP_CFG_ARENA (`arena` in [build] config of a board.toml)"
     )
     plain = function("f", [SCALARS[0]], None)
-    assert fit(plain, slot_bytes=64, mtu=1024, arena=0) is plain
+    assert fit(plain, {"slot_bytes": 64, "mtu": 1024, "arena": 0}) is plain
 
 
 def test_a_signature_counts_in_bytes_of_the_wire() -> None:
@@ -345,19 +345,19 @@ def test_a_signature_counts_in_bytes_of_the_wire() -> None:
     assert wire_signature(umlauts, 74) == signature(umlauts)
     assert wire_signature(umlauts, 73) == "(a: i8) -> void"
     # A name and 32 bytes beside the shorter one.
-    assert fit(umlauts, slot_bytes=64, mtu=48, arena=64) is umlauts
-    assert fit(umlauts, slot_bytes=64, mtu=47, arena=64).reason is not None
+    assert fit(umlauts, {"slot_bytes": 64, "mtu": 48, "arena": 64}) is umlauts
+    assert fit(umlauts, {"slot_bytes": 64, "mtu": 47, "arena": 64}).reason is not None
 
 
 def test_many_arguments_need_slots_and_frames_that_hold_them() -> None:
     pointers = tuple(Parameter(f"p{i}", Pointer(None, False, 4)) for i in range(16))
     many = replace(function("f", [], None), parameters=pointers)
-    assert fit(many, slot_bytes=64, mtu=512, arena=64) is many
-    assert fit(many, slot_bytes=63, mtu=512, arena=64).reason == (
+    assert fit(many, {"slot_bytes": 64, "mtu": 512, "arena": 64}) is many
+    assert fit(many, {"slot_bytes": 63, "mtu": 512, "arena": 64}).reason == (
         "its arguments and result take 64 bytes; the board's agent has 63, its "
         "BP_CFG_SLOT_BYTES (`slot_bytes` in [build] config of a board.toml)"
     )
-    assert fit(many, slot_bytes=64, mtu=256, arena=64).reason == (
+    assert fit(many, {"slot_bytes": 64, "mtu": 256, "arena": 64}).reason == (
         "its 16 arguments do not fit into a frame of 256 bytes, the board's BP_CFG_MTU (`mtu` in "
         "[build] config of a board.toml)"
     )

@@ -13,7 +13,6 @@ from boardprof.base.errors import BuildError, MissingToolError, option
 from boardprof.target.build.build_options import UserFlags, linker_files
 from boardprof.target.build.sources import Libc
 from boardprof.target.descriptions.board import BoardSpec
-from boardprof.target.descriptions.tables import agent_options
 from boardprof.target.elf.object_file import is_library
 from boardprof.target.toolchain.compiler import LinkFailure, Object
 
@@ -135,7 +134,7 @@ def _smaller(said: str, spec: BoardSpec) -> str | None:
         return None
     if re.search(_OTHER_MEMORY, said):
         return _SMALLER
-    arena = {**agent_options(), **spec.build.config}["arena"]
+    arena = spec.build.options["arena"]
     agents = f" (the agent's arena takes {arena:,} bytes of the RAM)" if arena else ""
     return f"use smaller arrays, or build fewer of the files{agents}"
 

@@ -28,7 +28,7 @@ from boardprof.target.build.build_options import (
     with_copies,
 )
 from boardprof.target.build.firmware import BuiltFirmware
-from boardprof.target.build.functions import agent_mtu, check_kept, read_functions
+from boardprof.target.build.functions import check_kept, read_functions
 from boardprof.target.build.glue import table_source
 from boardprof.target.build.linking import (
     Linker,
@@ -357,7 +357,9 @@ class Build:
     def _table(self, functions: Sequence[CFunction], build_id: bytes) -> Unit:
         """Write ``bp_table.c`` to the cache, where users can read it, and return its unit."""
         spec = self._spec
-        text = table_source(spec.name, functions, spec.build.collectors, build_id, agent_mtu(spec))
+        board = spec.build
+        mtu = board.options["mtu"]
+        text = table_source(spec.name, functions, board.collectors, build_id, mtu)
 
         def written(path: Path) -> None:
             path.write_text(text, encoding="utf-8")

@@ -36,7 +36,6 @@ from boardprof.target.cfunction import (
     function_to_json,
 )
 from boardprof.target.descriptions.board import BoardSpec
-from boardprof.target.descriptions.tables import agent_options
 from boardprof.target.elf.object_file import global_functions, images, local_functions, read_image
 from boardprof.target.toolchain.cache import Cache, FileHashes, digest
 from boardprof.target.toolchain.compiler import Compiler, Object
@@ -76,18 +75,7 @@ def read_functions(
         data = json.loads(known)
         found = [function_from_json(each) for each in data["functions"]]
         hidden = [HiddenFunction(*each) for each in data["hidden"]]
-    return [fitted(spec, fn) for fn in found], hidden
-
-
-def fitted(spec: BoardSpec, fn: CFunction) -> CFunction:
-    """Return a function, with a reason if the board's agent cannot call it."""
-    options = {**agent_options(), **spec.build.config}
-    return fit(fn, **{name: options[name] for name in ("slot_bytes", "mtu", "arena")})
-
-
-def agent_mtu(spec: BoardSpec) -> int:
-    """Return the longest frame of a board's agent, bytes."""
-    return int({**agent_options(), **spec.build.config}["mtu"])
+    return [fit(fn, spec.build.options) for fn in found], hidden
 
 
 def _readers() -> list[str | None]:

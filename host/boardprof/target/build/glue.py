@@ -58,10 +58,11 @@ _RETURNS = {
 }
 
 
-def fit(fn: CFunction, *, slot_bytes: int, mtu: int, arena: int) -> CFunction:
-    """Return the function, with a reason if an agent with ``arena`` bytes cannot call it."""
+def fit(fn: CFunction, options: Mapping[str, int]) -> CFunction:
+    """Return the function, with a reason if an agent with these options cannot call it."""
     if fn.reason is not None:
         return fn
+    slot_bytes, mtu, arena = (options[name] for name in ("slot_bytes", "mtu", "arena"))
     count = _items(fn)
     needed = _slot_size(fn)
     if count > _MOST_PARAMETERS:

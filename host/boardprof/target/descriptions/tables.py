@@ -88,6 +88,11 @@ class BuildSpec:
     libc_ldflags: tuple[str, ...] = ()
     libc_heap: int = 0  # bytes for ``malloc``; with 0, code that calls it does not link
 
+    @property
+    def options(self) -> dict[str, int]:
+        """All options of the board's agent."""
+        return {**agent_options(), **self.config}
+
 
 def read_build(table: TomlTable) -> BuildSpec:
     """Read ``[build]``."""
