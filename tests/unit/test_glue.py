@@ -138,6 +138,15 @@ def test_the_table_compiles_without_a_warning(tmp_path: Path, cc: list[str]) -> 
     subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
 
 
+def test_a_table_does_not_depend_on_those_that_were_made_before() -> None:
+    gives_a_pointer = function("f", [], Pointer(None, False, 4))
+    takes_a_constant = function("g", [Pointer(SCALARS[0], True, 4)], None)
+    for functions in ([gives_a_pointer], [gives_a_pointer, takes_a_constant], [gives_a_pointer]):
+        text = table_source("lab-board", functions, [], bytes(8))
+        assert "bp_unpoint" in text
+        assert ("bp_arena_crc" in text) is (takes_a_constant in functions)
+
+
 def test_a_table_of_nothing_has_no_empty_arrays(tmp_path: Path) -> None:
     unfit = CFunction("f", (), None, None, None, "x.c", "its result is a pointer")
     text = table_source("lab-board", [unfit], [], bytes(8))

@@ -125,7 +125,7 @@ def table_source(
     """Return the text of ``bp_table.c`` with at most 8 collectors."""
     callable_ = [fn for fn in functions if fn.reason is None]
     has_pointers = any(map(_needs_pointers, callable_))
-    packed = _POINTER_FUNCTIONS if has_pointers else {}
+    packed = dict(_POINTER_FUNCTIONS if has_pointers else {})
     packed |= _CONSTANT_FUNCTIONS if any(map(_takes_constants, callable_)) else {}
     structs = _structs(callable_)
     parts = [_HEAD, *_size_checks(callable_), *structs.values()]
