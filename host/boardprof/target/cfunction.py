@@ -252,34 +252,20 @@ def function_to_json(fn: CFunction) -> dict[str, Any]:
 
 def function_from_json(data: Mapping[str, Any]) -> CFunction:
     """Undo :func:`function_to_json`, also after the data went through JSON."""
-    parameters = tuple(Parameter(p["name"], _ctype(p["type"])) for p in data["parameters"])
-    result = None if data["result"] is None else _ctype(data["result"])
-    structs = tuple(_struct(each) for each in data["structs"])
+    parameters = tuple(Parameter(p["name"], _type(p["type"])) for p in data["parameters"])
+    result = data["result"] and _type(data["result"])
+    structs = tuple(map(_type, data["structs"]))
     return CFunction(**{**data, "parameters": parameters, "result": result, "structs": structs})
 
 
-def _ctype(data: Mapping[str, Any]) -> CType:
-    return _scalar(data) if "const" not in data else _pointer(data)
-
-
-def _pointer(data: Mapping[str, Any]) -> Pointer:
-    element = data["element"]
-    if element is not None:
-        element = _struct(element) if "fields" in element else _scalar(element)
-    return Pointer(**{**data, "element": element})
-
-
-def _scalar(data: Mapping[str, Any]) -> Scalar:
-    return Scalar(**{**data, "names": tuple((name, value) for name, value in data["names"])})
-
-
-def _struct(data: Mapping[str, Any]) -> Struct:
+def _type(data: Mapping[str, Any]) -> Any:
+    """Return a type; a key that only its class has tells which one it is."""
+    if "c_type" in data:
+        return Scalar(**{**data, "names": tuple(map(tuple, data["names"]))})
+    if "const" in data:
+        return Pointer(**{**data, "element": data["element"] and _type(data["element"])})
     fields = (
-        Field(**{**f, "type": _member(f["type"]), "shape": tuple(f["shape"])})
-        for f in data["fields"]
+        Field(**{**each, "type": _type(each["type"]), "shape": tuple(each["shape"])})
+        for each in data["fields"]
     )
     return Struct(**{**data, "fields": tuple(fields)})
-
-
-def _member(data: Mapping[str, Any]) -> Scalar | Struct | Pointer:
-    return _struct(data) if "fields" in data else _ctype(data)
