@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import Any, NamedTuple
 
 
@@ -47,6 +47,10 @@ SCALARS = {
     ]
 }
 """The number types in signatures, by their text."""
+
+
+Path = tuple[str | int, ...]
+"""How to reach a member of a struct: names of members and indices of arrays."""
 
 
 @dataclass(frozen=True)
@@ -114,16 +118,22 @@ class Struct:
     @property
     def pointers(self) -> tuple[tuple[int, Pointer], ...]:
         """The offset in bytes and the type of each pointer in it, at any depth."""
-        found: list[tuple[int, Pointer]] = []
-        for field in self.fields:
-            kind = field.type
-            if isinstance(kind, Scalar):
-                continue
-            inner = ((0, kind),) if isinstance(kind, Pointer) else kind.pointers
-            for index in range(math.prod(field.shape)):
-                begin = field.offset + index * kind.size
-                found += [(begin + offset, pointer) for offset, pointer in inner]
+        found = ((at, kind) for at, _, kind in self.leaves() if isinstance(kind, Pointer))
         return tuple(dict.fromkeys(found))
+
+    def leaves(self, *, numbers: bool = False) -> Iterator[tuple[int, Path, Scalar | Pointer]]:
+        """Yield offset, path and type of each pointer in it, at any depth; also of ``numbers``."""
+        for field in self.named_fields:
+            kind = field.type
+            if isinstance(kind, Scalar) and not numbers:
+                continue
+            for index, indices in enumerate(product(*map(range, field.shape))):
+                at, path = field.offset + index * kind.size, (field.name, *indices)
+                if isinstance(kind, Struct):
+                    inner = kind.leaves(numbers=numbers)
+                    yield from ((at + offset, (*path, *rest), leaf) for offset, rest, leaf in inner)
+                else:
+                    yield at, path, kind
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from boardprof.base.errors import FrameError, RpcError, UsageError, agent_option
-from boardprof.target.arguments.passing import Block, BoardPointer
+from boardprof.target.arguments.passing import Block, BoardPointer, arena_reference
 from boardprof.wire.decode.dictionary import Dictionary
 from boardprof.wire.link.channels import Channels
 from boardprof.wire.link.handshake import Welcome
@@ -147,8 +147,7 @@ class Memory:
         if pointer.token is not None:
             reference = pointer.token.to_bytes(4, "little")
         elif pointer.block is not None:
-            reference = pointer.block.handle.to_bytes(4, "little")
-            reference += pointer.offset.to_bytes(4, "little")
+            reference = arena_reference(pointer.block, pointer.offset)
         else:
             raise UsageError(f"{pointer} is not on the board any more.", hint="read the array")
         most = min(most, self._read_chunk)

@@ -221,15 +221,6 @@ _REFUSED = "Could not load plugin"
 """What QEMU says if it has no plugins, or an interface that the recorder does not know."""
 
 
-def _refused(spec: BoardSpec, error: BoardError) -> BoardError:
-    qemu = spec.launch.command[0]
-    return BoardError(
-        f"{qemu} does not load the recorder. {error.message}",
-        hint=f"install another version of {qemu}: 7.2 and 10.0 of Debian 12 and 13 load it; or "
-        "sample the call instead (--sampled, or sampled=True)",
-    )
-
-
 _REMOVED_S = 3.0
 """How long a board that has ended may go on writing: under callgrind its doorman does."""
 
@@ -297,7 +288,12 @@ class HotspotRun:
         except BaseException as error:
             self._folder.close()
             if isinstance(error, BoardError) and _REFUSED in error.message:
-                raise _refused(spec, error) from error
+                qemu = spec.launch.command[0]
+                raise BoardError(
+                    f"{qemu} does not load the recorder. {error.message}",
+                    hint=f"install another version of {qemu}: 7.2 and 10.0 of Debian 12 and 13 "
+                    "load it; or sample the call instead (--sampled, or sampled=True)",
+                ) from error
             raise
 
     def profile(

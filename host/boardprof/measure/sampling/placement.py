@@ -22,7 +22,13 @@ from boardprof.base.errors import (
 from boardprof.measure.sampling.arena_layout import FENCE, Fence, Slot, fences, lay_out, slots_of
 from boardprof.measure.sampling.counted_pass import PackedCall
 from boardprof.target.arguments.binding import Arguments
-from boardprof.target.arguments.passing import Block, BoardPointer, Passing, place_text
+from boardprof.target.arguments.passing import (
+    Block,
+    BoardPointer,
+    Passing,
+    arena_reference,
+    place_text,
+)
 from boardprof_protocol.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -309,7 +315,7 @@ class Placement:
         if target.array is None:
             return target.reference
         slot = self._slot_of[id(target.array)]
-        return _PLACE.pack(self._block_of(slot).handle, slot.offset + target.at)
+        return arena_reference(self._block_of(slot), slot.offset + target.at)
 
     def _block_of(self, slot: Slot) -> Block:
         block = slot.stored or (self._out if slot.is_out else self._main).block

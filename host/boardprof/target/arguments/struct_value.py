@@ -12,12 +12,11 @@ import re
 import struct as packing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any, Literal, NamedTuple
 
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.target.arguments.signature import INFINITY_HINT, to_float, to_integer
-from boardprof.target.cfunction import CHAR, Field, Pointer, Scalar, Struct
+from boardprof.target.cfunction import CHAR, Field, Path, Pointer, Scalar, Struct
 
 ByteOrder = Literal["little", "big"]
 
@@ -265,22 +264,9 @@ def _bit_place(field: Field, order: ByteOrder) -> tuple[int, int, int]:
     return begin, end, 8 * end - field.first_bit - field.bits
 
 
-Path = tuple[str | int, ...]
-"""How to reach a member: names of members and indices of arrays."""
-
-
 def pointer_paths(struct: Struct) -> dict[int, Path]:
     """Return the path of each pointer in a struct, at any depth, by its offset in bytes."""
     paths: dict[int, Path] = {}
-
-    def add(kind: Scalar | Struct | Pointer, at: int, path: Path) -> None:
-        if isinstance(kind, Pointer):
-            paths.setdefault(at, path)
-        elif isinstance(kind, Struct):
-            for field in kind.named_fields:
-                for i, indices in enumerate(product(*map(range, field.shape))):
-                    own = (*path, field.name, *indices)
-                    add(field.type, at + field.offset + i * field.type.size, own)
-
-    add(struct, 0, ())
+    for offset, path, _ in struct.leaves():
+        paths.setdefault(offset, path)
     return paths

@@ -279,7 +279,8 @@ class Linker:
         elif board.freestanding:
             after += ["-lgcc"]
         last = () if self.fallback is None or self.libc is not None else (self.fallback,)
-        scripts = () if libc is None else _scripts(self.spec)
+        additions = runtime_dir() / "libc" / str(board.libc)
+        scripts = () if libc is None else tuple(sorted(additions.glob("*.ld")))
         arch = () if board.arch is None else (runtime_dir() / "arch" / board.arch,)
         return self.compiler.link(
             f"{self.spec.name}.so" if board.shared else f"{self.spec.name}.elf",
@@ -299,11 +300,6 @@ class Linker:
     ) -> BuildError:
         no_libc = self.no_libc if self.libc is None else None
         return link_error(error, self.spec, self.flags, archives, hidden, no_libc)
-
-
-def _scripts(spec: BoardSpec) -> tuple[Path, ...]:
-    """Return the C library's additions to the board's link script."""
-    return tuple(sorted((runtime_dir() / "libc" / str(spec.build.libc)).glob("*.ld")))
 
 
 def link_without_missing(

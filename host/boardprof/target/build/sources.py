@@ -23,10 +23,14 @@ RUNTIME = "device_runtime_c"
 DEBUG = ("-g", "-gdwarf-4", "-ffunction-sections", "-fdata-sections")
 """For every compilation."""
 
-_C = {".c"}
-_CPP = {".cc", ".cpp", ".cxx", ".C"}
-_ASSEMBLER = {".S", ".s"}
-_SOURCES = _C | _CPP | _ASSEMBLER
+_LANGUAGES = {
+    ".c": "c",
+    **dict.fromkeys((".cc", ".cpp", ".cxx", ".C"), "c++"),
+    **dict.fromkeys((".S", ".s"), "assembler"),
+    ".o": "object",
+    ".a": "archive",
+}
+_COMPILED = ("c", "c++", "assembler")
 # A bare board does not unwind stacks, ask for types at run time, or run the handlers of `exit`.
 _BARE_CPP = ("-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-use-cxa-atexit")
 _KEEP = ("-fkeep-static-functions", "-fkeep-inline-functions")
@@ -61,14 +65,7 @@ class Sources:
 
 def language(path: Path) -> str:
     """Return "c", "c++", "assembler", "object", "archive", or "" for any other file."""
-    suffix = path.suffix
-    if suffix in _C:
-        return "c"
-    if suffix in _CPP:
-        return "c++"
-    if suffix in _ASSEMBLER:
-        return "assembler"
-    return {".o": "object", ".a": "archive"}.get(suffix, "")
+    return _LANGUAGES.get(path.suffix, "")
 
 
 def find_sources(named: Sequence[str | Path]) -> Sources:
@@ -86,21 +83,23 @@ def find_sources(named: Sequence[str | Path]) -> Sources:
                     hint="known are .c, .cc, .cpp, .cxx, .S, .s, .o and .a",
                 )
             path = file.parent.resolve() / file.name
-            if kind not in ("object", "archive") and "\n" in str(path):  # not for depfiles
+            if kind in _COMPILED and "\n" in str(path):  # not for depfiles
                 raise UsageError(
                     f"{str(path)!r} cannot be compiled: its path contains a line break.",
                     hint="rename the file or its folder",
                 )
             found[path] = kind
     return Sources(
-        tuple(f for f, kind in found.items() if kind in ("c", "c++", "assembler")),
+        tuple(f for f, kind in found.items() if kind in _COMPILED),
         tuple(f for f, kind in found.items() if kind == "object"),
         tuple(f for f, kind in found.items() if kind == "archive"),
     )
 
 
 def _in_folder(folder: Path) -> list[Path]:
-    files = sorted(path for path in folder.iterdir() if path.suffix in _SOURCES and path.is_file())
+    files = sorted(
+        path for path in folder.iterdir() if language(path) in _COMPILED and path.is_file()
+    )
     if not files:
         raise UsageError(f"The folder {folder} has no C, C++ or assembler files.")
     return files

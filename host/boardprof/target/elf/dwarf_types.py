@@ -150,7 +150,7 @@ class Types:
             return f"a {what} by value"
         layout = self._layout(of.die, of.alias, size)
         why = _cannot_pass(layout, of.die.dwarfinfo.config.machine_arch)
-        if _has_own_alignment(of.die):
+        if any(_alignments(of.die)):
             why = "whose layout was changed by an attribute"
         if why is not None:
             return f"a {what} by value, {why}"
@@ -292,20 +292,20 @@ def _offset(member: DIE) -> int | None:
     return offset
 
 
-def _asked_alignment(die: DIE) -> int:
-    """Return the largest alignment that is declared for an entry's type or a part of it; else 1."""
-    most = 1
-    for found in type_chain(die):
-        most = max(most, number(found, "DW_AT_alignment") or 1)
-        if found.tag in AGGREGATES:
-            for member in members(found):
-                most = max(most, number(member, "DW_AT_alignment") or 1, _asked_alignment(member))
-    return most
+def _alignments(die: DIE) -> Iterator[int]:
+    """Yield each alignment that an attribute gives a type or something in it; see DWARF 5, 2.24."""
+    if has(die, "DW_AT_alignment"):
+        yield number(die, "DW_AT_alignment") or 1
+    for member in members(die) if die.tag in AGGREGATES else ():
+        if has(member, "DW_AT_alignment"):
+            yield number(member, "DW_AT_alignment") or 1
+        for found in type_chain(member):
+            yield from _alignments(found)
 
 
 def _aligned(pointer: Pointer, die: DIE) -> Pointer | str:
     """Return a pointer, or why not if its target needs more alignment than the arena has."""
-    asked = _asked_alignment(die)
+    asked = max((each for found in type_chain(die) for each in _alignments(found)), default=1)
     if asked <= _ARENA_ALIGNMENT:
         return pointer
     name = pointer.text.removeprefix("const ").removesuffix("*")
@@ -417,21 +417,6 @@ def _placed(field: Field, begin: int, most: int) -> tuple[int, int]:
         return (-(-begin // unit) * unit if crosses else begin), field.bits
     whole = 8 * _alignment(field.type, most)
     return -(-begin // whole) * whole, 8 * field.type.size * math.prod(field.shape)
-
-
-def _has_own_alignment(die: DIE) -> bool:
-    """Tell whether an attribute aligns a struct or something in it; see DWARF 5, 2.24."""
-    if has(die, "DW_AT_alignment"):
-        return True
-    for member in members(die):
-        if has(member, "DW_AT_alignment") or any(
-            has(each, "DW_AT_alignment") for each in type_chain(member)
-        ):
-            return True
-        inner = element_of(resolved(member))[0].die
-        if inner is not None and inner.tag in AGGREGATES and _has_own_alignment(inner):
-            return True
-    return False
 
 
 def _is_placed_alike(parameter: DIE, die: DIE, struct: Pointer) -> bool:

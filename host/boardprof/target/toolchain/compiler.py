@@ -115,11 +115,6 @@ class ObjectInputs:
         return cls(name, sha256, {(a, b): sha for a, b, sha in files}, places)
 
 
-def labelled_files(unit: Unit, depfile: str) -> dict[tuple[str, str], Path]:
-    """Return the files that the compiler has read: (label, path) -> absolute path."""
-    return {unit.label(file): unit.folder / file for file in parse_depfile(depfile)}
-
-
 def is_tracked(flags: Iterable[str]) -> bool:
     """Return whether flags make the compiler read no file that it names in no depfile."""
     return not any(re.match(_UNTRACKED_FLAGS, flag) for flag in flags)
@@ -389,7 +384,7 @@ class Compiler(Driver):
                 raise ToolFailure(failure, error.stdout, said, error.command) from error
             # For a .s file only the assembler runs, which writes no depfile.
             rule = _names_in(depfile) if depfile.exists() else f"object: {unit.source}"
-            files = labelled_files(unit, rule)
+            files = {unit.label(each): unit.folder / each for each in parse_depfile(rule)}
             hashes = FileHashes()
             record = ObjectInputs(
                 name,
