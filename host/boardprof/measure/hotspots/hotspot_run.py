@@ -177,7 +177,7 @@ _PLUGIN = SimulatorSpec(
 """How the recorder for QEMU is built."""
 
 
-class Emulator:
+class EmulatorRecorder:
     """The recorder of an emulator; see ``device_runtime_c/recorder``."""
 
     def __init__(
@@ -278,10 +278,10 @@ class HotspotRun:
         try:
             folder = Path(tempfile.mkdtemp(prefix="bp-"))
             self._folder.callback(_remove, folder)
-            self._recorder: Emulator | Callgrind = (
+            self._recorder: EmulatorRecorder | Callgrind = (
                 Callgrind(folder, image, table, self._texts)
                 if spec.launch.recorder
-                else Emulator(folder, image, table, functions.values())
+                else EmulatorRecorder(folder, image, table, functions.values())
             )
             self._spec = self._recorder.watched(spec)
             self._board = start(self._spec)

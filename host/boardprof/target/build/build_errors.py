@@ -203,15 +203,10 @@ def _uses(output: str) -> Iterator[tuple[str, str, str]]:
             function = match[2]
         elif match := re.search(_UNDEFINED, line):
             file, number, symbol = match.groups()
-            place = _shown(file) + (f":{number}" if number else "")
+            place = os.path.basename(file) + (f":{number}" if number else "")
             yield symbol, function, place
         elif match := re.search(_BARE_UNDEFINED, line):
-            yield match[2], "", _shown(match[1])
-
-
-def _shown(path: str) -> str:
-    """Return a file's name, or ``library(member)``."""
-    return os.path.basename(path)
+            yield match[2], "", os.path.basename(match[1])
 
 
 def _sizes(output: str, spec: BoardSpec) -> Iterator[str]:

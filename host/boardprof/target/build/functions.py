@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -132,16 +131,15 @@ def discarded_functions(
 def _read(path: Path) -> tuple[list[HiddenFunction], bool]:
     from boardprof.target.elf.functions import hidden_functions
 
-    local: set[str] = set()
-    mains = [read_image(image, partial(_symbols, local)) for image in images(path)]
+    def facts(elf: ELFFile) -> tuple[set[str], bool]:
+        has_main = any(name.startswith(_MAIN) for name, _ in global_functions(elf))
+        return local_functions(elf), has_main
+
+    found = [read_image(image, facts) for image in images(path)]
+    local = {name for names, _ in found for name in names}
     # A function that still has no code is always inlined: nothing can keep it.
-    return [each for each in hidden_functions([path]) if each.name in local], any(mains)
-
-
-def _symbols(local: set[str], elf: ELFFile) -> bool:
-    """Add the local functions; return whether there is a main."""
-    local |= local_functions(elf)
-    return any(name.startswith(_MAIN) for name, _ in global_functions(elf))
+    hidden = [each for each in hidden_functions([path]) if each.name in local]
+    return hidden, any(has_main for _, has_main in found)
 
 
 def check_kept(
