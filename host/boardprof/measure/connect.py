@@ -15,21 +15,11 @@ from typing import TYPE_CHECKING
 import msgpack
 
 from boardprof.base.connection import AUTO, Connection, port_url
-from boardprof.base.errors import (
-    BoardError,
-    BoardprofError,
-    BoardTimeoutError,
-    UsageError,
-)
+from boardprof.base.errors import BoardError, BoardprofError, BoardTimeoutError, UsageError
 from boardprof.base.processes import commands_behind, port_holders
 from boardprof.base.progress import activity
 from boardprof.measure.board.board import Board
-from boardprof.measure.board.line import (
-    check_startable,
-    fetch_dictionary,
-    open_port,
-    start_board,
-)
+from boardprof.measure.board.line import check_startable, fetch_dictionary, open_port, start_board
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.firmware import BuiltFirmware
 from boardprof.target.descriptions.board import (
@@ -145,9 +135,7 @@ def connect(
 
 
 def connect_by(
-    connection: Connection,
-    board: str | BoardSpec | None = None,
-    image: str | Path | None = None,
+    connection: Connection, board: str | BoardSpec | None = None, image: str | Path | None = None
 ) -> Board:
     """Connect to a board; see `connect`."""
     at_port = connection.port is not None

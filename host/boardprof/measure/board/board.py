@@ -542,14 +542,7 @@ class Board:
             flags=self.flags,
             order=">" if self.welcome.big_endian else "<",
         )
-        return ProbeRecorder(
-            facts,
-            self.session,
-            self.dictionary,
-            self.stream,
-            what,
-            mode,
-        )
+        return ProbeRecorder(facts, self.session, self.dictionary, self.stream, what, mode)
 
     @property
     def console(self) -> str:

@@ -78,8 +78,7 @@ def check_startable(spec: BoardSpec, connection: Connection) -> None:
             )
     if spec.launch.kind == "serial":
         raise BoardError(
-            f"{spec.name} is a real board and needs a port.",
-            hint=f"give -p PORT: PORT is {FORMS}",
+            f"{spec.name} is a real board and needs a port.", hint=f"give -p PORT: PORT is {FORMS}"
         )
 
 

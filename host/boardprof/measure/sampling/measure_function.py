@@ -223,11 +223,7 @@ class FunctionSampler:
     """Measures a function in as many passes as it takes."""
 
     def __init__(
-        self,
-        link: BoardLink,
-        call: PackedCall,
-        sampling: Sampling,
-        prepare: Prepare | None = None,
+        self, link: BoardLink, call: PackedCall, sampling: Sampling, prepare: Prepare | None = None
     ) -> None:
         """Prepare; the board is not called yet."""
         self.cold: Cold | None = None  # the first call of all, once `run` has

@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgpack
 
-from boardprof.base.errors import (
-    BoardprofError,
-    RpcError,
-    UsageError,
-    agent_option,
-    still_answers,
-)
+from boardprof.base.errors import BoardprofError, RpcError, UsageError, agent_option, still_answers
 from boardprof.measure.sampling.arena_layout import FENCE, Fence, Slot, fences, lay_out, slots_of
 from boardprof.measure.sampling.counted_pass import PackedCall
 from boardprof.target.arguments.binding import Arguments

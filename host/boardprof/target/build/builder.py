@@ -334,10 +334,7 @@ class Build:
         return read_functions(self._spec, self._cache, objects, self._flags, sources)
 
     def _build_id(
-        self,
-        units: Sequence[Unit],
-        objects: Sequence[Object],
-        inputs: Mapping[str, str | None],
+        self, units: Sequence[Unit], objects: Sequence[Object], inputs: Mapping[str, str | None]
     ) -> bytes:
         """Return 8 bytes that identify everything that the image depends on.
 

@@ -93,10 +93,7 @@ def names_to_change(
 
 
 def renamed(
-    compiler: Compiler,
-    objects: Sequence[Object],
-    names: Collection[str],
-    prefix: str = "bp_user_",
+    compiler: Compiler, objects: Sequence[Object], names: Collection[str], prefix: str = "bp_user_"
 ) -> list[Object]:
     """Return objects and libraries in which ``poll`` has become ``bp_user_poll``."""
     changed = []
@@ -249,11 +246,7 @@ class Linker:
         return image, self.spec.build.libc
 
     def _link(
-        self,
-        objects: Sequence[Object],
-        archives: Sequence[Object],
-        key: str,
-        libc: Libc | None,
+        self, objects: Sequence[Object], archives: Sequence[Object], key: str, libc: Libc | None
     ) -> Path:
         board = self.spec.build
         before = [*board.cflags, "-Wl,--gc-sections"]
@@ -344,11 +337,7 @@ def _without(fn: CFunction, missing: dict[str, str]) -> CFunction:
 
 
 def check_constructors(
-    spec: BoardSpec,
-    cache: Cache,
-    image: Path,
-    inputs: Sequence[Object],
-    offered: Collection[str],
+    spec: BoardSpec, cache: Cache, image: Path, inputs: Sequence[Object], offered: Collection[str]
 ) -> None:
     """Check that an image has no code to be run before main on a board that runs none."""
     place = ("constructors", image.parent.name)

@@ -543,8 +543,7 @@ def read_flash(table: TomlTable, kind: str, *, has_port: bool) -> FlashSpec:
     table.end()
     if kind != "serial" and not has_port:
         raise table.error(
-            "command",
-            f'a board with launch.kind = "{kind}" can only be flashed if it has [port]',
+            "command", f'a board with launch.kind = "{kind}" can only be flashed if it has [port]'
         )
     known = {*_IMAGES, "port"}
     named = check_placeholders(table, "command", spec.command, known)

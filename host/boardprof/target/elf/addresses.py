@@ -75,12 +75,7 @@ def _lines(command: Sequence[str], text: str = "", timeout_s: float = _TIMEOUT_S
     """Return what a program prints; [] if it cannot be run, since its output is only additional."""
     try:
         done = subprocess.run(
-            command,
-            input=text,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout_s,
+            command, input=text, capture_output=True, text=True, errors="replace", timeout=timeout_s
         )
     except (OSError, subprocess.TimeoutExpired):
         return []

@@ -223,14 +223,7 @@ class _Reader:
                 if callee.largest > largest:
                     largest, largest_of = callee.largest, callee.largest_of
         need = StackNeed(
-            own,
-            largest,
-            largest_of,
-            own + deepest,
-            masks,
-            variable_of,
-            calls_unknown,
-            is_recursive,
+            own, largest, largest_of, own + deepest, masks, variable_of, calls_unknown, is_recursive
         )
         self._open[begin] = place, need
         if first == place:

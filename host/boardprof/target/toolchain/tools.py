@@ -69,12 +69,7 @@ class Tools:
             end_with_children(process)
 
     def run(
-        self,
-        program: str,
-        arguments: Sequence[str],
-        folder: Path,
-        failure: str,
-        **variables: str,
+        self, program: str, arguments: Sequence[str], folder: Path, failure: str, **variables: str
     ) -> str:
         """Run a program in ``folder``; return what it prints on stdout."""
         command = (program, *arguments)
