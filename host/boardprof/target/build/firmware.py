@@ -25,7 +25,7 @@ from boardprof.base.errors import (
     UsageError,
 )
 from boardprof.base.progress import activity
-from boardprof.base.writing import check_is_file, unwritable
+from boardprof.base.writing import check_is_file, write_bytes
 from boardprof.target.cfunction import CFunction
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.descriptions.tables import DEFAULT_BAUD, FlashSpec, filled
@@ -55,22 +55,12 @@ class BuiltFirmware:
 
 def write_image(firmware: BuiltFirmware, output: str | Path | None = None) -> Path:
     """Copy an image to ``output`` or the current folder, whole or not at all."""
-    if output is not None:
-        check_is_file(os.fspath(output))
-    target = Path(firmware.image.name if output is None else output)
-    try:
-        if target.exists() and not target.is_file():  # a pipe or a device must not be replaced
-            with firmware.image.open("rb") as image, target.open("wb") as device:
-                shutil.copyfileobj(image, device)
-            return target
-        file = target.resolve()  # a link stays a link
-        with tempfile.TemporaryDirectory(dir=file.parent, prefix=".boardprof-") as folder:
-            copy = Path(folder) / file.name
-            shutil.copy(firmware.image, copy)
-            os.replace(copy, file)
-    except OSError as error:
-        raise unwritable(target, error) from error
-    return target
+    target = firmware.image.name if output is None else os.fspath(output)
+    check_is_file(target)
+    write_bytes(firmware.image.read_bytes(), target)
+    if os.path.isfile(target):
+        shutil.copymode(firmware.image, target)  # some are programs
+    return Path(target)
 
 
 def image_sizes(firmware: BuiltFirmware) -> dict[str, int] | None:
