@@ -6,7 +6,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from boardprof.base.errors import FrameError, RpcError, UsageError, agent_option
 from boardprof.target.arguments.passing import Block, BoardPointer, arena_reference
@@ -297,11 +297,8 @@ def _check_range(block: Block, offset: int, size: int) -> None:
 # -- constants ----------------------------------------------------------------------------------
 
 
-class Place(NamedTuple):
-    """Where content is: an offset in a block, in bytes."""
-
-    block: Block
-    offset: int
+Place = tuple[Block, int]
+"""Where content is: a block, and an offset in it, in bytes."""
 
 
 class StoredConstants:
@@ -390,7 +387,7 @@ class StoredConstants:
                 self._offsets.setdefault(content, []).append(offset)
             elif self._memory.crc(block, offset, len(content)) != zlib.crc32(content):
                 self._memory.write(block, content, offset)
-            places.append(Place(block, offset))
+            places.append((block, offset))
         return places
 
     def _known(self, contents: Sequence[bytes]) -> list[int | None]:

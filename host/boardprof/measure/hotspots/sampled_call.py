@@ -185,7 +185,9 @@ def _take_samples(
             taken = np.frombuffer(content, record)
             on_stack = taken["sp"].ravel() <= top
             places = taken["pc"].ravel()[on_stack].tolist()
-            found.hits.update(pc for pc in places if not _is_agents(table, pc))
+            codes = {pc: table.at(pc) for pc in {*places}}
+            agents = {pc for pc, code in codes.items() if code and code.name.startswith(_AGENT)}
+            found.hits.update(pc for pc in places if pc not in agents)
             taken_so_far += count
             found.outside = taken_so_far - found.count
             found.calls += done
@@ -226,8 +228,3 @@ def _request(
         case [int(done), int(samples), int(half), int(top), *_] if half > 0:
             return done, samples, half, top
     raise FrameError(f"{_SAMPLE} returned {value!r:.60}, not [calls, samples, delay, stack].")
-
-
-def _is_agents(table: SymbolTable, pc: int) -> bool:
-    code = table.at(pc)
-    return code is not None and code.name.startswith(_AGENT)

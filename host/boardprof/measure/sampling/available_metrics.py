@@ -287,39 +287,25 @@ def offer_of(
     slots = {each.collector.name for each in programmable}
     fixed = tuple(c for c in dictionary.collectors if c.name not in slots)
     lacking = {name: why for each in programmable for name, why in each.lacking.items()}
-    _check_names(spec, dictionary)
+    counters = {counter.name for each in dictionary.collectors for counter in each.counters}
+    for name in sorted(counters & spec.derived.keys()):
+        raise UsageError(
+            f"{name} in [derived] is already a counter of {spec.name}.",
+            hint=f"give it another name in {spec.folder / 'board.toml'}",
+        )
     formulas = {
         name: (each.kind, each.formula.renamed(lambda part: shown_name(programmable, part)))
         for name, each in spec.derived.items()
     }
-    return Offer(
-        spec.name,
-        fixed,
-        programmable,
-        unsupported_counters(fixed, spec.unsupported) | lacking,
-        formulas,
-        spec.clock.kind,
-        _parts(dictionary, layouts),
-    )
-
-
-def _check_names(spec: BoardSpec, dictionary: Dictionary) -> None:
-    counters = {counter.name for each in dictionary.collectors for counter in each.counters}
-    for name in spec.derived:
-        if name in counters:
-            raise UsageError(
-                f"{name} in [derived] is already a counter of {spec.name}.",
-                hint=f"give it another name in {spec.folder / 'board.toml'}",
-            )
-
-
-def _parts(dictionary: Dictionary, layouts: Mapping[int, Layout]) -> dict[str, str]:
-    return {
+    parts = {
         counter.name: device
         for collector in dictionary.collectors
         if (device := layouts[collector.schema_id].device) is not None
         for counter in collector.counters
     }
+    unsupported = unsupported_counters(fixed, spec.unsupported) | lacking
+    clock = spec.clock.kind
+    return Offer(spec.name, fixed, programmable, unsupported, formulas, clock, parts)
 
 
 def lack_text(name: str, error: UsageError) -> str:
