@@ -28,7 +28,6 @@ from boardprof.target.build.build_options import (
     with_copies,
 )
 from boardprof.target.build.firmware import BuiltFirmware
-from boardprof.target.build.functions import check_kept, read_functions
 from boardprof.target.build.glue import table_source
 from boardprof.target.build.linking import (
     Linker,
@@ -47,11 +46,13 @@ from boardprof.target.build.sources import (
     agent_flags,
     agent_includes,
     agent_units,
+    check_kept,
     find_libc,
     find_sources,
     keeps_functions,
     language,
     link_inputs,
+    read_functions,
     user_unit,
     with_heap,
 )

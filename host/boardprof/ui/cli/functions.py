@@ -98,7 +98,7 @@ def _found(paths: list[Path], board: str | None, complete: bool, **options: Any)
 
 def _compiled(sources: list[Path], board: str | None, complete: bool, **options: Any) -> _Functions:
     from boardprof.target.build.builder import Build
-    from boardprof.target.build.functions import discarded_functions
+    from boardprof.target.build.sources import discarded_functions
     from boardprof.target.descriptions.board import board_spec, default_board
 
     spec = board_spec(board) if board else default_board()
