@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -186,39 +186,53 @@ class CountedPass:
         prepare: Prepare | None = None,
         on_done: Callable[[int], None] | None = None,
     ) -> CountedCalls:
-        """Call a function and count; ``on_done`` is called with the number of rounds done."""
-        # A board sends as many samples as its buffer holds. The others take more requests, each
-        # with one warm-up call, since the link's work in between has cooled the caches. ``prepare``
-        # is called before each round, warm-up calls included. Each round is then a request of its
-        # own, so that all begin after the same work of the link.
+        """Call a function and count; ``on_done`` is called with the number of rounds done.
+
+        ``prepare`` is called before each round, also of a warm-up call. Each round is then its own
+        request, so that all begin after the same work of the link.
+        """
         flags = self.flags if flags is None else flags
         self.renew()
         batches: list[CountedCalls] = []
-        done = samples = 0
-        while samples < repeat:
-            if prepare is not None:
+        if prepare is None:
+            batches += self._in_batches(call, flags, warmup, repeat, number, on_done)
+        else:
+            for done in range(warmup + repeat):
                 prepare()
                 is_sample = done >= warmup
                 batch = self._request(call, flags, 0, 1, number if is_sample else 1)
-                done += 1
-            else:
-                left = warmup if not batches else min(warmup, 1)
-                batch = self._request(
-                    call, flags, left, repeat - samples, number, _after(on_done, done)
-                )
-                is_sample = True
-                done += len(batch.samples) + (left if not batches else 0)
-            if is_sample:
-                batches.append(batch)
-                samples += len(batch.samples)
-            if on_done is not None:
-                on_done(done)
+                batches += [batch] if is_sample else []
+                if on_done is not None:
+                    on_done(done + 1)
         found = replace(
             batches[-1],
             samples=tuple(sample for batch in batches for sample in batch.samples),
             totals=tuple(total for batch in batches for total in batch.totals),
         )
         return self._without_costs(found)
+
+    def _in_batches(
+        self,
+        call: PackedCall,
+        flags: MeasureFlag,
+        warmup: int,
+        repeat: int,
+        number: int,
+        on_done: Callable[[int], None] | None,
+    ) -> Iterator[CountedCalls]:
+        """Take samples: a board sends as many in a reply as its buffer holds."""
+        done = samples = 0
+        while samples < repeat:
+            # The link's work between requests has cooled the caches: one call warms them again.
+            warm = min(warmup, 1) if samples else warmup
+            batch = self._request(
+                call, flags, warm, repeat - samples, number, _after(on_done, done)
+            )
+            done += len(batch.samples) + (0 if samples else warmup)
+            samples += len(batch.samples)
+            if on_done is not None:
+                on_done(done)
+            yield batch
 
     def check_unmasked(self, call: PackedCall, taken: CountedCalls) -> None:
         """Check that masked windows as long as these unmasked ones are not too long."""
