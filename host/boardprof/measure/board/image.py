@@ -220,7 +220,9 @@ class StackCheck:
     def _read(self, file: Path | None) -> ImageStack:
         found = ImageStack({}) if file is None else self._frames(file)
         if self._image.is_of_this_host and found.room is None:
-            return replace(found, room=_host_room(), guard=_HOST_GUARD)
+            limit = threading.stack_size() or resource.getrlimit(resource.RLIMIT_STACK)[0]
+            room = None if limit == resource.RLIM_INFINITY else limit
+            return replace(found, room=room, guard=_HOST_GUARD)
         return found
 
     def _frames(self, file: Path) -> ImageStack:
@@ -241,9 +243,3 @@ class StackCheck:
         data = json.loads(text)
         needs = {name: StackNeed(**need) for name, need in data["needs"].items()}
         return ImageStack(**{**data, "needs": needs})
-
-
-def _host_room() -> int | None:
-    """Return the stack size of a thread of this process, in bytes; None if unlimited."""
-    limit = threading.stack_size() or resource.getrlimit(resource.RLIMIT_STACK)[0]
-    return None if limit == resource.RLIM_INFINITY else limit
