@@ -231,10 +231,7 @@ class StackCheck:
         if content is None:
             return ImageStack({})
         symbols = tuple(map(self._image.symbol_of, self._image.functions))
-
-        def read() -> str:
-            return json.dumps(asdict(image_stack(file, symbols)))
-
+        read = cache(lambda: json.dumps(asdict(image_stack(file, symbols))))
         try:
             name = digest("stack", _VERSION, content, symbols)
             text = Cache().recall(read, "functions", f"{name}.json")
