@@ -9,7 +9,7 @@ import resource
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from boardprof.base.errors import BoardprofError, BuildMismatchError, DeviceFaultError
@@ -231,12 +231,11 @@ class StackCheck:
         if content is None:
             return ImageStack({})
         symbols = tuple(map(self._image.symbol_of, self._image.functions))
-        read = cache(lambda: json.dumps(asdict(image_stack(file, symbols))))
-        try:
-            name = digest("stack", _VERSION, content, symbols)
-            text = Cache().recall(read, "functions", f"{name}.json")
-        except _CACHE_ERRORS:
-            text = read()
-        data = json.loads(text)
-        needs = {name: StackNeed(**need) for name, need in data["needs"].items()}
-        return ImageStack(**{**data, "needs": needs})
+        read = cache(partial(image_stack, file, symbols))
+        name = digest("stack", _VERSION, content, symbols)
+        with contextlib.suppress(*_CACHE_ERRORS, ValueError, LookupError, TypeError):
+            text = Cache().recall(lambda: json.dumps(asdict(read())), "functions", f"{name}.json")
+            data = json.loads(text)
+            needs = {name: StackNeed(**need) for name, need in data["needs"].items()}
+            return ImageStack(**{**data, "needs": needs})
+        return read()
