@@ -99,7 +99,7 @@ def test_a_number_that_does_not_fit_its_member_is_refused(
 
 def test_a_number_beyond_the_floats_of_its_member_is_refused() -> None:
     gain = Struct("gain", 4, (Field("gain", 0, Scalar("f32", "float", 4)),))
-    with pytest.raises(UsageError, match="^s: gain=1e\\+39 is out of range of its type f32"):
+    with pytest.raises(UsageError, match=r"^s: gain=1e\+39 is out of range of its type f32"):
         structs_bytes("s", [{"gain": 1e39}], gain)
 
 
