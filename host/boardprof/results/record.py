@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from boardprof.base.metrics import Metric
-from boardprof.results.report.interrupts import NOT_MASKED, Interrupts
 from boardprof.results.report.profile import Profile
 from boardprof.wire.decode.clock import ClockFit
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
@@ -110,6 +109,29 @@ class Output:
     dtype: str
     shape: tuple[int, ...]
     crc32: str
+
+
+@dataclass(frozen=True)
+class Interrupts:
+    """Whether interrupts ran within a measurement's windows.
+
+    Attributes:
+        masked: each sample's window ran with interrupts masked.
+        timer_us: time between two interrupts of the board's timer, microseconds; 0 if no timer is
+            known.
+        bound_ns: upper bound of what an interrupt takes outside of its hooks, from the board's
+            port; 0 if not known.
+        kept_by: counters that cannot leave out interrupts with hooks.
+    """
+
+    masked: bool = False
+    timer_us: int = 0
+    bound_ns: int = 0
+    kept_by: tuple[str, ...] = ()
+
+
+NOT_MASKED: Final = Interrupts()
+"""Interrupts were not masked, and no timer is known."""
 
 
 class SampleRecord(NamedTuple):

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio, digits, raw_of
-from boardprof.results.report.calls import Row
-from boardprof.results.report.columns import Column
+from boardprof.results.report.calls import Column, Row
 from boardprof.results.report.report import Report
 from boardprof.results.report_json import Compat
 

@@ -19,8 +19,13 @@ from boardprof.compat.torch.host_events import HostEvent
 from boardprof.compat.torch.settings import NotSupportedByAgentError
 from boardprof.measure.sampling.counted_pass import CountedPass, PackedCall, Value
 from boardprof.measure.sampling.window import Window
-from boardprof.results.report.interrupts import interrupts_in
-from boardprof.results.report.measurement import Measurement, clock_of, computed, metrics_of
+from boardprof.results.report.measurement import (
+    Measurement,
+    clock_of,
+    computed,
+    interrupts_in,
+    metrics_of,
+)
 from boardprof.wire.decode.samples import Reading
 from boardprof_protocol.codes import ErrorCode, MeasureFlag
 

@@ -20,7 +20,7 @@ from boardprof.compat.tvm.tuning import (
     random_arguments,
     searched,
 )
-from boardprof.results.report.measure_result import MeasureResult
+from boardprof.jobs.tune.candidate import MeasureResult
 from boardprof.target.descriptions.board import BoardSpec
 from tvm import tirx
 from tvm.s_tir import meta_schedule as ms

@@ -21,7 +21,7 @@ from boardprof.base.errors import UsageError
 from boardprof.compat.tvm.c_source import c_file
 from boardprof.compat.tvm.lowering import C_TARGET, c_functions, static_shape
 from boardprof.jobs.tune import Candidate, Runner
-from boardprof.results.report.measure_result import MeasureResult
+from boardprof.jobs.tune.candidate import MeasureResult
 from boardprof.target.descriptions.board import BoardSpec
 from tvm import tirx
 from tvm.ir.utils import derived_object
