@@ -101,7 +101,7 @@ def _decoded(
         measurements=tuple(each.record for each in decoded),
     )
     configuration = report.configuration
-    if again != record:
+    if rows != report.calls or again != record:
         names = ", ".join(f"{s.name} version {s.version}" for s in schemas) or "installed layouts"
         lines = _configuration(report.configuration, decoded)
         configuration = {**lines, _AGAIN: f"with {names}"}
@@ -136,14 +136,15 @@ class _Decoded:
         return self.record != self.stored
 
     def updated(self, row: Row, new: Row, has_share: bool) -> Row:
-        """Return a row with the new values of counters, and of what is computed from them."""
-        if not self.is_changed:
-            return row
-        counters = {name for each in self.stored.passes for name in each.samples[0].raw}
-        computed = {DURATION, PERTURBATION, *self.now.formulas, *([SHARE] if has_share else [])}
-        gone = _columns(counters) - new.keys()
+        """Return a row with the new values of counters, and of what is computed from others."""
+        passes = self.stored.passes
+        before = {name for each in passes for name in each.samples[0].raw}
+        events = {name for each in passes for slots in each.events.values() for name in slots}
+        gone = _columns(before) - new.keys()
         kept = {name: value for name, value in row.items() if name not in gone}
-        wanted = _columns(self.now.counters) | computed
+        wanted = _columns({*self.now.counters} - events) | {DURATION}
+        if self.is_changed:
+            wanted |= {PERTURBATION, *self.now.formulas, *([SHARE] if has_share else [])}
         return kept | {name: value for name, value in new.items() if name in wanted}
 
 
