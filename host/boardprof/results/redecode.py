@@ -140,7 +140,7 @@ class _Decoded:
         passes = self.stored.passes
         before = {name for each in passes for name in each.samples[0].raw}
         events = {name for each in passes for slots in each.events.values() for name in slots}
-        gone = _columns(before) - new.keys()
+        gone = _columns(before - events) - new.keys()
         kept = {name: value for name, value in row.items() if name not in gone}
         wanted = _columns({*self.now.counters} - events) | {DURATION}
         if self.is_changed:
