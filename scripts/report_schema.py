@@ -14,7 +14,6 @@ from boardprof.results.record import Record, SourcePlace
 from boardprof.results.record_json import (
     SCHEMA_VERSION,
     Form,
-    ObjectForm,
     _Array,
     _ByName,
     _Bytes,
@@ -120,20 +119,18 @@ def schema(form: Form, found: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def properties(form: ObjectForm, found: dict[str, Any]) -> dict[str, Any]:
+def properties(form: _Object, found: dict[str, Any]) -> dict[str, Any]:
     """Return the schemas of the keys of an object."""
-    if isinstance(form, _Passes):
-        first = properties(form.first, found)
-        return {**first, "further_passes": schema(form.further, found)}
-    assert isinstance(form, _Object)
     texts = attribute_texts(form.kind)
     keys: dict[str, Any] = {}
     for key in form.keys:
-        if isinstance(key.form, ObjectForm) and key.is_inline:
+        if isinstance(key.form, _Object) and key.is_inline:
             keys |= properties(key.form, found)
         else:
             text = {"description": texts[key.name]} if key.name in texts else {}
             keys[key.name] = {**text, **schema(key.form, found)}
+    if isinstance(form, _Passes):
+        keys["further_passes"] = schema(form.further, found)
     return keys
 
 

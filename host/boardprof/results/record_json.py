@@ -53,17 +53,20 @@ _KEYS: Final[Mapping[type, str]] = {
     MeasurementRecord: (
         "name device arguments inputs_crc32? label? stack stack_unknown? result outputs flags "
         "build_id clock_fit number warmup calls_before formulas compilers? libc? source? "
-        "interrupts? cold? calibration hotspots? passes"
+        "interrupts? cold? calibration hotspots? passes*"
     ),
     PassRecord: "collectors events samples calibration_samples totals interrupt_costs?",
-    ColdRecord: "metrics calibration sample",
+    ColdRecord: "metrics calibration sample*",
     SampleRecord: "raw wraps? estimated? ambiguous? blobs",
     ProfileTables: (
         "function board columns exact state failure recorder total counted symbols totals paths "
         "calls frames instructions counts sources newer? sampled?"
     ),
 }
-"""The keys of a type, if not all of its attributes; ``?``: absent if it has its default."""
+"""The keys of a type, if not all of its attributes.
+
+``?``: absent if it has its default; ``*``: the keys of the value are among the type's own.
+"""
 
 _BLANKS: Final[Mapping[type, dict[str, Any]]] = {CollectorInfo: {"index": -1}}
 """What a missing value is, if it is not the usual one of its type: an index of 0 is valid."""
@@ -126,14 +129,6 @@ class Form:
     def text(self, value: Any) -> str:
         """Return a value as JSON."""
         return dumped(value)
-
-
-class ObjectForm(Form):
-    """An object, whose keys another object may have among its own."""
-
-    def members(self, value: Any) -> Iterator[str]:
-        """Yield the keys and values of an object's JSON."""
-        raise NotImplementedError
 
 
 class _Scalar(Form):
@@ -294,7 +289,7 @@ class _Key:
     is_inline: bool  # the keys of the value are among the object's own
 
 
-class _Object(ObjectForm):
+class _Object(Form):
     """An object with a key for each attribute of a type."""
 
     def __init__(self, kind: type[Any]) -> None:
@@ -306,11 +301,10 @@ class _Object(ObjectForm):
         text = _KEYS.get(self.kind, " ".join(hints))
         found = []
         for key in text.split():
-            name = key.removesuffix("?")
+            name = key.rstrip("?*")
             form = form_of(hints[name])
             default = defaults.get(name, MISSING if self.kind in _WHOLE else form.blank)
-            is_inline = (self.kind, name) in _INLINE
-            found.append(_Key(name, form, default, key == name, is_inline))
+            found.append(_Key(name, form, default, key == name, key.endswith("*")))
         return found
 
     def read(self, value: Any, place: Place) -> Any:
@@ -330,7 +324,7 @@ class _Object(ObjectForm):
     def members(self, value: Any) -> Iterator[str]:
         for key in self.keys:
             each = getattr(value, key.name)
-            if isinstance(key.form, ObjectForm) and key.is_inline:
+            if isinstance(key.form, _Object) and key.is_inline:
                 yield from key.form.members(each)
             elif key.is_written or each != key.default:
                 yield f'"{key.name}":{key.form.text(each)}'
@@ -339,21 +333,20 @@ class _Object(ObjectForm):
         return "{" + ",".join(self.members(value)) + "}"
 
 
-class _Passes(ObjectForm):
+class _Passes(_Object):
     """The passes of a measurement: the first one's keys are among the measurement's own."""
 
-    first = _Object(PassRecord)
-    further = _Array(first)
+    def __init__(self) -> None:
+        super().__init__(PassRecord)
+        self.further = _Array(_Object(PassRecord))
 
     def read(self, value: Any, place: Place) -> tuple[PassRecord, ...]:
         further = value.get("further_passes", [])
-        return (
-            self.first.read(value, place),
-            *self.further.read(further, (*place, "further_passes")),
-        )
+        further_place = (*place, "further_passes")
+        return (super().read(value, place), *self.further.read(further, further_place))
 
     def members(self, value: Sequence[PassRecord]) -> Iterator[str]:
-        yield from self.first.members(value[0])
+        yield from super().members(value[0])
         yield f'"further_passes":{self.further.text(value[1:])}'
 
 
@@ -371,9 +364,6 @@ class _Profile(Form):
 
     def text(self, value: Profile) -> str:
         return self.tables.text(tables_of(value))
-
-
-_INLINE: Final = {(MeasurementRecord, "passes"), (ColdRecord, "sample")}
 
 
 @cache
