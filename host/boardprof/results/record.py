@@ -10,7 +10,7 @@ Texts that are not known are "", numbers None or 0, and everything else is empty
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple
 
 from boardprof.base.metrics import Metric
@@ -195,8 +195,28 @@ class ColdRecord:
     sample: SampleRecord = NO_SAMPLE
 
 
+@dataclass(frozen=True, kw_only=True)
+class CallFacts:
+    """What a measurement and its record have alike; `MeasurementRecord` explains it."""
+
+    arguments: str = ""
+    inputs_crc32: str = ""
+    label: str = ""
+    flags: str | None = None
+    clock_fit: ClockFit | None = None
+    calls_before: int | None = None
+    compilers: tuple[str, ...] = ()
+    source: SourcePlace | None = None
+    interrupts: Interrupts = NOT_MASKED
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """These facts by their names."""
+        return {each.name: getattr(self, each.name) for each in fields(CallFacts)}
+
+
 @dataclass(frozen=True)
-class MeasurementRecord:
+class MeasurementRecord(CallFacts):
     """One function on one board.
 
     Attributes:
@@ -230,24 +250,15 @@ class MeasurementRecord:
 
     name: str = ""
     device: str = ""
-    arguments: str = ""
-    inputs_crc32: str = ""
-    label: str = ""
     stack: Stack | None = None
     stack_unknown: str = ""
     result: object = None
     outputs: Mapping[str, Output] = field(default_factory=dict)
-    flags: str | None = None
     build_id: str = ""
-    clock_fit: ClockFit | None = None
     number: int | None = None
     warmup: int | None = None
-    calls_before: int | None = None
     formulas: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    compilers: tuple[str, ...] = ()
     libc: str = ""
-    source: SourcePlace | None = None
-    interrupts: Interrupts = NOT_MASKED
     cold: ColdRecord | None = None
     calibration: Mapping[str, int] | None = None
     hotspots: Profile | None = None

@@ -333,16 +333,12 @@ class DeviceBlobs:
                 if not samples:
                     raise unreadable(f"there are no {key}", f"{place}.{key}")
         return Measurement(
+            **stored.facts,
             function=stored.name,
             device=replace(self.renamed, build_id=stored.build_id),
             number=stored.number or 1,
             warmup=stored.warmup or 0,
-            calls_before=stored.calls_before,
             windows=windows,
-            arguments=stored.arguments,
-            inputs_crc32=stored.inputs_crc32,
-            clock_fit=stored.clock_fit,
-            flags=stored.flags,
             stack=stored.stack or stored.stack_unknown or None,
             result=stored.result,
             parts={name: part for run in runs for name, part in run.parts.items()},
@@ -350,10 +346,6 @@ class DeviceBlobs:
                 name: (kind, parse_formula(text)) for name, (kind, text) in stored.formulas.items()
             },
             cold=None if stored.cold is None else runs[0].cold(stored.cold),
-            compilers=stored.compilers,
-            label=stored.label,
-            source=stored.source,
-            interrupts=stored.interrupts,
         )
 
     def _pass(self, stored: PassRecord, at: str) -> _PassBlobs:

@@ -165,7 +165,7 @@ class ProfiledFunction:
             number,
             rounds.warmup,
             tuple(windows),
-            arguments.text,
+            arguments=arguments.text,
             result=result,
             result_type=call.function.signature.result,
             outputs=outputs,

@@ -385,7 +385,7 @@ class _Runs:
                 1,
                 warmup,
                 tuple(windows[place]),
-                call.shapes,
+                arguments=call.shapes,
                 stack=stacks[place[1]] if stacks else None,
                 interrupts=call.board.link.interrupts_during(windows[place], masked=self._masks),
                 inputs_crc32=self._inputs[place[1]],

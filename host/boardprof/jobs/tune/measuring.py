@@ -144,7 +144,7 @@ class Measuring:
                 number,
                 rounds.warmup,
                 tuple(windows),
-                arrays.arguments.text,
+                arguments=arrays.arguments.text,
                 stack=self._stack(arrays, remote, function),
                 result=result,
                 result_type=remote.signature.result,

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from boardprof.base.formula import Formula
 from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio
-from boardprof.results.record import NOT_MASKED, Device, Interrupts, SourcePlace, Stack
+from boardprof.results.record import CallFacts, Device, Interrupts, Stack
 from boardprof.results.report.calls import DURATION, Row
 from boardprof.results.report.profile import Profile
-from boardprof.wire.decode.clock import ClockFit
 from boardprof.wire.decode.samples import Reading, Sample
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ class Cold:
 
 
 @dataclass(frozen=True)
-class Measurement:
+class Measurement(CallFacts):
     """One function's samples on one board."""
 
     function: str
@@ -87,9 +86,6 @@ class Measurement:
     number: int  # calls in each sample
     warmup: int  # calls before the first sample
     windows: tuple[Windows, ...]  # one for each pass that was needed to count all metrics
-    arguments: str = ""  # such as ``n=256, gain=0.5``; "" if it takes none
-    clock_fit: ClockFit | None = None  # None if the board has no clock
-    flags: str | None = None  # the compiler's, for its code; None if it was not built here
     libc: str | None = None  # in the image, or ``none``; None if every image has one, or not known
     stack: Stack | str | None = None  # or why it is not known; None if not requested
     result: object = None  # of one extra call after the samples; None if absent
@@ -103,13 +99,7 @@ class Measurement:
     # kind and formula of metrics computed from others
     formulas: Mapping[str, tuple[str, Formula]] = field(default_factory=dict)
     cold: Cold | None = None  # the very first call; None if not measured
-    compilers: tuple[str, ...] = ()  # of its code; () if not known
-    label: str = ""  # tells its rows from others of the same function and arguments
-    calls_before: int | None = None  # how often the board had run functions; None if not known
-    interrupts: Interrupts = NOT_MASKED  # whether they ran within the windows
     profile: Profile | None = None  # None if not recorded
-    source: SourcePlace | None = None  # None if not known
-    inputs_crc32: str = ""  # see `Arguments.inputs_crc32`; "" if not known
 
     @cached_property
     def samples(self) -> tuple[Sample, ...]:
