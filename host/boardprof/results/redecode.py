@@ -140,12 +140,10 @@ class _Decoded:
         passes = self.stored.passes
         before = {name for each in passes for name in each.samples[0].raw}
         events = {name for each in passes for slots in each.events.values() for name in slots}
-        gone = _columns(before - events) - new.keys()
-        kept = {name: value for name, value in row.items() if name not in gone}
-        wanted = _columns({*self.now.counters} - events) | {DURATION}
+        columns = _columns({*before, *self.now.counters} - events) | ({DURATION} & new.keys())
         if self.is_changed:
-            wanted |= {PERTURBATION, *self.now.formulas, *([SHARE] if has_share else [])}
-        return kept | {name: value for name, value in new.items() if name in wanted}
+            columns |= {PERTURBATION, *self.now.formulas, *([SHARE] if has_share else [])}
+        return _replaced(row, new, columns)
 
 
 def _rows(report: Report, decoded: Sequence[_Decoded]) -> list[Row]:
@@ -189,9 +187,14 @@ def _configuration(before: Row, decoded: Sequence[_Decoded]) -> Row:
     now = assemble([each.now for each in decoded]).configuration
     changed = {each.now.device.name for each in decoded if each.is_changed}
     names = {f"{device} {line}" for device in changed for line in _LINES}
-    gone = names - now.keys()
-    kept = {name: value for name, value in before.items() if name not in gone}
-    return kept | {name: value for name, value in now.items() if name in names}
+    return _replaced(before, now, names)
+
+
+def _replaced(before: Row, now: Row, names: Iterable[str]) -> Row:
+    """Return a row with the values that some columns have now; those that differ go to the end."""
+    differing = {name for name in names if before.get(name) != now.get(name)}
+    kept = {name: value for name, value in before.items() if name not in differing}
+    return kept | {name: value for name, value in now.items() if name in differing}
 
 
 def load_schemas(file: str) -> tuple[Layout, ...]:

@@ -426,7 +426,10 @@ def profile_of(tables: ProfileTables) -> Profile:
             **{name: getattr(tables, name) for name in _ALIKE},
             symbols=tuple(Symbol(*each) for each in tables.symbols),
             tree=tuple(Node(*each) for each in tables.paths),
-            sites=tuple(Site(*each[:4], tuple(each[4:])) for each in tables.calls),
+            sites=tuple(
+                Site(caller, number, callee, calls, tuple(cost))
+                for caller, number, callee, calls, *cost in tables.calls
+            ),
             instructions=tuple(
                 Instruction(address, symbol, tuple(frames[number] for number in numbers), text)
                 for address, symbol, text, *numbers in instructions
