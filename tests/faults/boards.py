@@ -23,8 +23,7 @@ from boardprof.wire.link.session import Session
 from boardprof.wire.transport.base import Transport
 from boardprof.wire.transport.child import ANNOUNCEMENT, ChildProcess, EmulatorLine
 from boardprof.wire.transport.faults import Faults, FaultyTransport
-from boardprof.wire.transport.inprocess import connect_library
-from boardprof.wire.transport.tcp import SCHEME, connect_socket, stream_of
+from boardprof.wire.transport.sockets import SCHEME, connect_library, connect_socket, stream_of
 from tests.firmware import build
 
 __all__ = ["FUNCTIONS", "SILENCE_S", "Line", "Rig", "Target", "hurried"]

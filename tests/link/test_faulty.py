@@ -33,7 +33,7 @@ from boardprof.wire.transport.faults import (
     Truncate,
     Way,
 )
-from boardprof.wire.transport.tcp import connect_tcp, stream_of
+from boardprof.wire.transport.sockets import connect_tcp, stream_of
 from boardprof_protocol.codes import HELLO_MAGIC, FrameKind
 from boardprof_protocol.frame import Frame, encode_frame
 from boardprof_protocol.messages import HELLO

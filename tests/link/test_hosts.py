@@ -27,9 +27,9 @@ from boardprof.base.errors import (
 )
 from boardprof.measure.connect import connect
 from boardprof.target.descriptions.board import board_spec
-from boardprof.wire.link.handshake import make_claim, owner_name
+from boardprof.wire.link.replies import make_claim, owner_name
 from boardprof.wire.link.session import Session
-from boardprof.wire.transport.tcp import parse_socket_url
+from boardprof.wire.transport.sockets import parse_socket_url
 from boardprof_protocol.codes import HELLO_MAGIC, FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
 from boardprof_protocol.messages import HELLO, WELCOME

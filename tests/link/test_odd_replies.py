@@ -17,7 +17,7 @@ from boardprof.base.errors import FrameError, RpcError
 from boardprof.compat.tvm_profiler.program import Program, ProgramError
 from boardprof.measure.connect import connect
 from boardprof.wire.link.session import Session
-from boardprof.wire.transport.tcp import connect_tcp
+from boardprof.wire.transport.sockets import connect_tcp
 from boardprof_protocol.codes import ErrorCode, FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
 from tests.cli.command import FIXTURES, boardprof

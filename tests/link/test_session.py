@@ -29,7 +29,7 @@ from boardprof.measure.connect import connect
 from boardprof.measure.firmware import build
 from boardprof.measure.session.board import Board
 from boardprof.wire.transport import base
-from boardprof.wire.transport.tcp import connect_tcp
+from boardprof.wire.transport.sockets import connect_tcp
 from boardprof_protocol.c_header import c_header
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.collectors import collector_layouts

@@ -43,8 +43,8 @@ from boardprof.target.elf.identity import check_image
 from boardprof.target.toolchain.cache import cache_root
 from boardprof.wire.decode.dictionary import MOST_BYTES, Dictionary, parse_dictionary
 from boardprof.wire.decode.schemas import layouts_for
-from boardprof.wire.link.handshake import make_claim
 from boardprof.wire.link.no_answer import DEFAULT_LIMIT_S
+from boardprof.wire.link.replies import make_claim
 from boardprof.wire.link.session import Session
 from boardprof.wire.transport.base import Transport
 from boardprof_protocol.codes import BuiltIn

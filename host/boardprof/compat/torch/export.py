@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Protocol
 
 from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.base.files import unwritable
 from boardprof.base.metrics import Count, Duration, metric_called, raw_of
-from boardprof.base.writing import unwritable
 from boardprof.compat.torch.board_activity import Action, DeviceSpan, MemoryChange
 from boardprof.compat.torch.events import FunctionEvent
 from boardprof.compat.torch.host_events import HostEvent, Thread

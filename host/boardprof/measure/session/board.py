@@ -44,7 +44,7 @@ from boardprof.wire.decode.clock import ClockFit
 from boardprof.wire.decode.dictionary import Dictionary
 from boardprof.wire.decode.samples import check_layouts
 from boardprof.wire.link.channels import Channels, Stream
-from boardprof.wire.link.handshake import Welcome
+from boardprof.wire.link.replies import Welcome
 from boardprof.wire.link.session import Session
 from boardprof_protocol.codes import TraceFlag, TraceMode
 from boardprof_protocol.layout import Layout

@@ -11,7 +11,7 @@ from typing import Self
 
 from boardprof.base.errors import BoardprofError, FrameError, RpcError, UsageError, agent_option
 from boardprof.wire.decode.dictionary import Dictionary
-from boardprof.wire.link.handshake import Welcome
+from boardprof.wire.link.replies import Welcome
 from boardprof.wire.link.session import Session
 from boardprof.wire.link.transfer import LEAST_FRAME, Receiver, Upload
 from boardprof_protocol.codes import ErrorCode

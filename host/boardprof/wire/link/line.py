@@ -18,9 +18,8 @@ from boardprof.base.errors import (
     UsageError,
 )
 from boardprof.wire.link.console import Console
-from boardprof.wire.link.error_replies import Locate, unpack_reply
-from boardprof.wire.link.handshake import taken_over
 from boardprof.wire.link.no_answer import Overdue, find_hang, lost_board, no_reply, no_welcome
+from boardprof.wire.link.replies import Locate, taken_over, unpack_reply
 from boardprof.wire.link.rpc import RpcClient
 from boardprof.wire.link.thread_lock import ThreadLock
 from boardprof.wire.link.transfer import Receiver, Upload

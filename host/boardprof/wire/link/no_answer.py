@@ -16,7 +16,7 @@ from boardprof.base.errors import (
     option,
 )
 from boardprof.wire.link.console import KEPT_BYTES
-from boardprof.wire.link.error_replies import Locate, place_text
+from boardprof.wire.link.replies import Locate, place_text
 from boardprof.wire.transport.base import Emulator
 from boardprof_protocol.codes import ErrorCode
 

@@ -13,16 +13,18 @@ from typing import Any, NamedTuple
 import msgpack
 
 from boardprof.base.errors import BoardprofError, BoardTimeoutError, LinkError, RpcError, UsageError
-from boardprof.wire.link.error_replies import Locate, refusal, unpack_reply
-from boardprof.wire.link.handshake import (
+from boardprof.wire.link.line import Answer, Line, OnProgress
+from boardprof.wire.link.replies import (
     HOST_MTU,
+    Locate,
     Welcome,
     hello_body,
     in_use,
     lost_session,
     read_welcome,
+    refusal,
+    unpack_reply,
 )
-from boardprof.wire.link.line import Answer, Line, OnProgress
 from boardprof.wire.link.rpc import Channel, RpcClient
 from boardprof.wire.link.transfer import Receiver, Upload
 from boardprof.wire.transport.base import Transport

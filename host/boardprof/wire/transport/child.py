@@ -25,7 +25,7 @@ from boardprof.base.processes import is_at_other_end
 from boardprof.wire.transport.base import DescriptorTransport, Transport
 from boardprof.wire.transport.emulator import EmulatorLock, QemuClock
 from boardprof.wire.transport.keyed import KEY_VARIABLE
-from boardprof.wire.transport.tcp import SCHEME, connect_socket, stream_of
+from boardprof.wire.transport.sockets import SCHEME, connect_socket, stream_of
 
 ANNOUNCEMENT = "listening on "
 """The text that a listening agent prints before its address, on a separate line."""

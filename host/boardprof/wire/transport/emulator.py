@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from boardprof.base.errors import BoardprofError
-from boardprof.base.writing import unwritable
+from boardprof.base.files import unwritable
 
 _END_S = 2.0
 _UNFINISHED_S = 60.0
