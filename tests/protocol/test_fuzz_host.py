@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 
 from boardprof.base.errors import BoardprofError
 from boardprof.wire.decode.dictionary import CollectorInfo, parse_dictionary
-from boardprof.wire.decode.samples import check_layouts, decode_samples
-from boardprof.wire.decode.schemas import layouts_for
+from boardprof.wire.decode.samples import decode_samples
+from boardprof.wire.decode.schemas import check_layouts, layouts_for
 from boardprof.wire.link.rpc import RpcClient
 from boardprof.wire.link.session import Session
 from boardprof.wire.link.transfer import Receiver

@@ -14,9 +14,8 @@ from boardprof.measure.sampling.board_link import BoardInterrupts, BoardLink
 from boardprof.measure.sampling.programmable import Programmable, Slots
 from boardprof.results.report.interrupts import HOOKED, TICKS, interrupt_costs, without_costs
 from boardprof.results.report.measurement import Measurement, Windows
-from boardprof.wire.decode.batch import MANY, decode_batch
 from boardprof.wire.decode.dictionary import CollectorInfo, FunctionInfo
-from boardprof.wire.decode.samples import Sample, decode_samples
+from boardprof.wire.decode.samples import MANY, Sample, decode_batch, decode_samples
 from boardprof_protocol.codes import BuiltIn, MeasureFlag
 from boardprof_protocol.layout import Layout
 

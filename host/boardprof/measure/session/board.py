@@ -42,7 +42,7 @@ from boardprof.target.elf.identity import compilers_of
 from boardprof.target.toolchain.cobs_in_c import load_codec
 from boardprof.wire.decode.clock import ClockFit
 from boardprof.wire.decode.dictionary import Dictionary
-from boardprof.wire.decode.samples import check_layouts
+from boardprof.wire.decode.schemas import check_layouts
 from boardprof.wire.link.channels import Channels, Stream
 from boardprof.wire.link.replies import Welcome
 from boardprof.wire.link.session import Session
