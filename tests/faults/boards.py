@@ -238,8 +238,8 @@ class Rig:
         """Return a session on the line that is not yet open, and has another id than the last."""
         while True:
             session = Session(self.transport, timeout_s=SILENCE_S, clock=self.clock)
-            if session.client.session != self._last_id:
-                self._last_id = session.client.session
+            if session.requests.session != self._last_id:
+                self._last_id = session.requests.session
                 return session
 
     def begin(self) -> Board:

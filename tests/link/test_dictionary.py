@@ -135,7 +135,7 @@ def line() -> Iterator[FaultyLine]:
 def session(line: FaultyLine) -> Iterator[tuple[Session, Welcome]]:
     opened = Session(connect_tcp(line.port, 1.0), timeout_s=20.0)
     welcome = opened.open()
-    opened.client.rtt.floor_s = 20.0  # what is asked is counted: nothing is asked a second time
+    opened.requests.rtt.floor_s = 20.0  # what is asked is counted: nothing is asked a second time
     yield opened, welcome
     opened.close()
 

@@ -92,7 +92,7 @@ def test_lines_are_given_out_as_they_come_and_cost_no_time() -> None:
                     line.change_reply(lambda frame: b"before\r\n" + frame + b"heat: 2\xb0\nand so ")
                     assert board.functions.count_calls() == number + 1
                 assert elapsed_s() < 1.0, "no call waited for its time-out"
-            assert board.session.client.naks == 0
+            assert board.session.requests.naks == 0
             text = board.console
         assert text.count("before\r\n") == 20
         assert lines.count("before") + lines.count("and so before") == 20

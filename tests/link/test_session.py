@@ -238,7 +238,7 @@ def test_a_damaged_request_is_answered_by_nak_and_sent_again(
     faulty: tuple[FaultyLine, Board],
 ) -> None:
     line, board = faulty
-    board.session.client.rtt.floor_s = 5.0  # so that only the NAK has it sent again
+    board.session.requests.rtt.floor_s = 5.0  # so that only the NAK has it sent again
     line.change_request(flip_a_bit)
     assert board.functions.count_calls() == 1
     assert [frame.kind for frame in line.replies[-2:]] == [FrameKind.NAK, FrameKind.RESULT]

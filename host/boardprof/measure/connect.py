@@ -230,7 +230,7 @@ def attach(
     session = Session(transport, timeout_s=hello_s, claim=claim, on_console=connection.on_console)
     try:
         if image is not None and is_started:  # it may hang before it answers
-            session.locate = cache(partial(locate, Path(image)))
+            session.line.locate = cache(partial(locate, Path(image)))
         try:
             welcome = session.open()
         except BoardTimeoutError as error:

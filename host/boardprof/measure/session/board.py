@@ -181,7 +181,7 @@ class Board:
         if built is not None or not self._is_started:
             check_build(self.device, image, built, on_note)
         self.link.image.file, self.link.image.is_of_this_host = image, is_of_this_host
-        self.session.locate = cache(partial(locate, image))
+        self.session.line.locate = cache(partial(locate, image))
         self.compilers = compilers_of([image])
         self.memory.symbol_at = anchored_symbols(image)
 
@@ -544,7 +544,7 @@ class Board:
     @property
     def console(self) -> str:
         """Text that the board printed between its frames."""
-        return self.session.console
+        return self.session.line.console.text
 
     def close(self) -> None:
         """End the session, and the emulators that were started for it.

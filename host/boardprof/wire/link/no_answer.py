@@ -15,8 +15,8 @@ from boardprof.base.errors import (
     Location,
     option,
 )
-from boardprof.wire.link.console import KEPT_BYTES
 from boardprof.wire.link.replies import Locate, place_text
+from boardprof.wire.link.requests import KEPT_BYTES
 from boardprof.wire.transport.base import Emulator
 from boardprof_protocol.codes import ErrorCode
 
