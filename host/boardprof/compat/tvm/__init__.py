@@ -22,14 +22,15 @@ from boardprof.show.rows import MissingExtraError
 if TYPE_CHECKING:
     from boardprof.compat.tvm.lowering import to_c
     from boardprof.compat.tvm.network import Network, Operator, host_run, lower, network_c, profile
-    from boardprof.compat.tvm.network_tuning import TunedNetwork, tune_network
     from boardprof.compat.tvm.tuning import (
         BoardRunner,
         CBuilder,
         Tuned,
+        TunedNetwork,
         cost_model,
         microcontroller_space,
         tune,
+        tune_network,
     )
 
 __all__ = [
@@ -53,8 +54,10 @@ __all__ = [
 _MODULES = {
     "lowering": ("to_c",),
     "network": ("Network", "Operator", "host_run", "lower", "network_c", "profile"),
-    "network_tuning": ("TunedNetwork", "tune_network"),
-    "tuning": ("BoardRunner", "CBuilder", "Tuned", "cost_model", "microcontroller_space", "tune"),
+    "tuning": (
+        *("BoardRunner", "CBuilder", "Tuned", "TunedNetwork", "cost_model"),
+        *("microcontroller_space", "tune", "tune_network"),
+    ),
 }
 
 _PINNED = {"apache-tvm": "0.27.0.post1", "apache-tvm-ffi": "0.1.14.post0"}
