@@ -198,43 +198,36 @@ def _user() -> str:
         return f"uid{os.getuid()}"
 
 
-_WHAT_WENT_WRONG = {
-    ErrorCode.MALFORMED: "the call's body is malformed",
-    ErrorCode.NO_FUNCTION: "it has no packed function with that id",
-    ErrorCode.ARG_COUNT: "wrong number of arguments",
-    ErrorCode.ARG_TYPE: "an argument has the wrong type",
-    ErrorCode.ARG_RANGE: "an argument is out of range",
-    ErrorCode.REPLY_TOO_BIG: "the reply does not fit the board's buffer",
-    ErrorCode.NO_MEMORY: "no room on the board: too many windows, blocks or collectors",
-    ErrorCode.BAD_HANDLE: "no such handle in this session",
-    ErrorCode.BAD_OFFSET: "outside the block",
-    ErrorCode.NO_COLLECTOR: "it does not have that collector",
-    ErrorCode.UNSUPPORTED: "not supported by this agent",
-    ErrorCode.NOT_MEASURABLE: "that function cannot be measured",
-    ErrorCode.CANCELLED: "it was cancelled",
-}
-
+_BUILD_AGAIN = "build the firmware again with this boardprof"
 _HAS_ANOTHER_FORM = "`boardprof info` shows what the board's firmware has and takes"
 _IS_TOO_MUCH = (
     "request less at a time, or compile the agent with more room: BP_CFG_MTU, BP_CFG_ARENA and the "
     "other sizes of bp_config.h (in a board.toml: [build] config)"
 )
+_IS_GONE = (
+    "reserve or open it again: a handle is invalid once it is freed or closed, and in any other "
+    "session"
+)
+_IS_BEYOND = "stay within the block; the detail is the length of the block in bytes"
+_IS_FULL = "no room on the board: too many windows, blocks or collectors"
+_IS_CALLED_ONLY = "call it instead, with board.functions or in a window of a collector"
 
-_WHAT_TO_TRY = {
-    ErrorCode.MALFORMED: "build the firmware again with this boardprof",
-    ErrorCode.NO_FUNCTION: _HAS_ANOTHER_FORM,
-    ErrorCode.ARG_COUNT: _HAS_ANOTHER_FORM,
-    ErrorCode.ARG_TYPE: _HAS_ANOTHER_FORM,
-    ErrorCode.ARG_RANGE: _HAS_ANOTHER_FORM,
-    ErrorCode.REPLY_TOO_BIG: _IS_TOO_MUCH,
-    ErrorCode.NO_MEMORY: f"free or close what is not needed; {_IS_TOO_MUCH}",
-    ErrorCode.BAD_HANDLE: "reserve or open it again: a handle is invalid once it is freed "
-    "or closed, and in any other session",
-    ErrorCode.BAD_OFFSET: "stay within the block; the detail is the length of the block in bytes",
-    ErrorCode.NO_COLLECTOR: _HAS_ANOTHER_FORM,
-    ErrorCode.UNSUPPORTED: _HAS_ANOTHER_FORM,
-    ErrorCode.NOT_MEASURABLE: "call it instead, with board.functions or in a window of a collector",
+_REFUSALS = {
+    ErrorCode.MALFORMED: ("the call's body is malformed", _BUILD_AGAIN),
+    ErrorCode.NO_FUNCTION: ("it has no packed function with that id", _HAS_ANOTHER_FORM),
+    ErrorCode.ARG_COUNT: ("wrong number of arguments", _HAS_ANOTHER_FORM),
+    ErrorCode.ARG_TYPE: ("an argument has the wrong type", _HAS_ANOTHER_FORM),
+    ErrorCode.ARG_RANGE: ("an argument is out of range", _HAS_ANOTHER_FORM),
+    ErrorCode.REPLY_TOO_BIG: ("the reply does not fit the board's buffer", _IS_TOO_MUCH),
+    ErrorCode.NO_MEMORY: (_IS_FULL, f"free or close what is not needed; {_IS_TOO_MUCH}"),
+    ErrorCode.BAD_HANDLE: ("no such handle in this session", _IS_GONE),
+    ErrorCode.BAD_OFFSET: ("outside the block", _IS_BEYOND),
+    ErrorCode.NO_COLLECTOR: ("it does not have that collector", _HAS_ANOTHER_FORM),
+    ErrorCode.UNSUPPORTED: ("not supported by this agent", _HAS_ANOTHER_FORM),
+    ErrorCode.NOT_MEASURABLE: ("that function cannot be measured", _IS_CALLED_ONLY),
+    ErrorCode.CANCELLED: ("it was cancelled", None),
 }
+"""Error code -> what went wrong, and what to try."""
 
 _WHAT_TRAPPED = {
     FaultCause.BAD_ADDRESS: "bad address",
@@ -277,9 +270,7 @@ def refusal(name: str, body: bytes, locate: Locate | None = None) -> RpcError | 
     fields = unpack_reply(name, body)
     if not (isinstance(fields, list) and _is_readable(fields)):
         return RpcError(
-            f"The board refused {name} with an unreadable error.",
-            code=0,
-            hint="build the firmware again with this boardprof",
+            f"The board refused {name} with an unreadable error.", code=0, hint=_BUILD_AGAIN
         )
     code, detail = fields[0], fields[1]
     if code == ErrorCode.CHECK_FAILED:
@@ -294,16 +285,12 @@ def refusal(name: str, body: bytes, locate: Locate | None = None) -> RpcError | 
         pc, address = fields[2:4] if len(fields) >= 4 else (0, 0)
         stop = _Stop(name, code, detail, pc, address, locate(pc) if locate and pc else None)
         return stop.fault() if code == ErrorCode.FAULT else stop.time_out()
-    why = _WHAT_WENT_WRONG.get(code, f"error {code}")
+    why, hint = _REFUSALS.get(code, (f"error {code}", None))
     if code == ErrorCode.NO_MEMORY and name == "bp.alloc":
         why, shown = "no room for one more block", f"the arena has {detail:,} bytes"
     else:
         shown = f"detail {detail}"
-    return RpcError(
-        f"The board refused {name}: {why} ({shown}).",
-        code=code,
-        hint=_WHAT_TO_TRY.get(code),
-    )
+    return RpcError(f"The board refused {name}: {why} ({shown}).", code=code, hint=hint)
 
 
 def _is_readable(fields: list[object]) -> bool:

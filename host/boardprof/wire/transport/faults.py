@@ -15,9 +15,9 @@
     Faults([Planned(Way.TO_BOARD, 3, FlipBit(17))])
 
 `Faults` is a pure model: bytes in, (delay, bytes) out, drawn from a seed. `FaultyTransport` waits
-out the delays. A line has two ways, and
-what happens on one depends on that way's bytes alone, however they were cut into reads. Two models
-with the same seed and plan that are given the same bytes do the same.
+out the delays. A line has two ways, and what happens on one depends on that way's bytes alone,
+however they were cut into reads. Two models with the same seed and plan that are given the same
+bytes do the same.
 
 A *frame* is here what ends at a delimiter: leading zeros, one or more other bytes, one zero. Text
 beside the frames counts as one where a delimiter ends it.
@@ -54,13 +54,17 @@ class Way(Enum):
     TO_HOST = "to the host"
 
 
+class Fault:
+    """What happens to a frame."""
+
+
 @dataclass(frozen=True)
-class Lose:
+class Lose(Fault):
     """The whole frame is lost."""
 
 
 @dataclass(frozen=True)
-class FlipBit:
+class FlipBit(Fault):
     """Bit ``bit`` is flipped, counted from the least of the first byte, delimiters included.
 
     A position after the frame's end has no effect. This holds for all positions.
@@ -70,55 +74,55 @@ class FlipBit:
 
 
 @dataclass(frozen=True)
-class DropByte:
+class DropByte(Fault):
     """Byte ``index`` is lost, delimiters included."""
 
     index: int
 
 
 @dataclass(frozen=True)
-class DropLeading:
+class DropLeading(Fault):
     """The delimiters before the frame are lost; it may have none."""
 
 
 @dataclass(frozen=True)
-class DropTrailing:
+class DropTrailing(Fault):
     """The delimiter after the frame is lost."""
 
 
 @dataclass(frozen=True)
-class Glue:
+class Glue(Fault):
     """All delimiters between this frame and the next one are lost."""
 
 
 @dataclass(frozen=True)
-class Duplicate:
+class Duplicate(Fault):
     """The frame comes twice in a row."""
 
 
 @dataclass(frozen=True)
-class Delay:
+class Delay(Fault):
     """The frame comes ``delay_s`` seconds late; what follows may overtake it."""
 
     delay_s: float
 
 
 @dataclass(frozen=True)
-class LateDuplicate:
+class LateDuplicate(Fault):
     """The frame comes in time, and once more ``delay_s`` seconds later, after others."""
 
     delay_s: float
 
 
 @dataclass(frozen=True)
-class Truncate:
+class Truncate(Fault):
     """Only the first ``length`` bytes come."""
 
     length: int
 
 
 @dataclass(frozen=True)
-class Inject:
+class Inject(Fault):
     """``text`` comes before byte ``at`` of the frame: 0 is before it, its length after it."""
 
     text: bytes
@@ -126,26 +130,11 @@ class Inject:
 
 
 @dataclass(frozen=True)
-class Cut:
+class Cut(Fault):
     """The first ``length`` bytes come, and then the line is gone for good, both ways."""
 
     length: int = 0
 
-
-Fault = (
-    Lose
-    | FlipBit
-    | DropByte
-    | DropLeading
-    | DropTrailing
-    | Glue
-    | Duplicate
-    | Delay
-    | LateDuplicate
-    | Truncate
-    | Inject
-    | Cut
-)
 
 _Draw = Callable[[random.Random, int, float], Fault]
 
