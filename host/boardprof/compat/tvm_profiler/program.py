@@ -236,13 +236,11 @@ class Program:
                 f"Two boards of the program have the same name: {', '.join(sorted(names))}.",
                 hint="give them different names: a Report tells boards apart by name",
             )
-        choices = choose(boards, collectors)
+        chosen, collecting = choose(boards, collectors)
         passes = {
-            board: planned_passes(board, choice.metrics, mask_interrupts=mask_interrupts)
-            for board, choice in choices.items()
+            board: planned_passes(board, metrics, mask_interrupts=mask_interrupts)
+            for board, metrics in chosen.items()
         }
-        # The collectors of the host are the same for all boards.
-        collecting = choices[boards[0]].collecting
         collecting.init(boards)
         with ProgramArrays(self._calls) as arrays:
             runs = _Runs(
