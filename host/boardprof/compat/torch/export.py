@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.base.files import unwritable
+from boardprof.base.files import unwritable, write_bytes
 from boardprof.base.metrics import Count, Duration, metric_called, raw_of
 from boardprof.compat.torch.board_activity import Action, DeviceSpan, MemoryChange
 from boardprof.compat.torch.events import FunctionEvent
@@ -348,10 +348,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     if os.fspath(path).endswith(".gz"):
         # Leave out the time of day, so that the same trace makes the same file.
         content = gzip.compress(content, mtime=0)
-    try:
-        Path(path).write_bytes(content)
-    except OSError as error:
-        raise unwritable(os.fspath(path), error) from error
+    write_bytes(content, os.fspath(path))
 
 
 # -- TensorBoard -------------------------------------------------------------------------------
