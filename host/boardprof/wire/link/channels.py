@@ -54,7 +54,11 @@ class Channels:
 
     def offers(self, opener: str) -> bool:
         """Whether the agent has the function ``opener`` and no stream is open."""
-        return opener in self._ids and "bp.finish" in self._ids and self._session.channel is None
+        return (
+            opener in self._ids
+            and "bp.finish" in self._ids
+            and self._session.requests.channel is None
+        )
 
     def download(
         self, handle: int, offset: int, length: int, on_progress: Progress | None = None
@@ -120,7 +124,7 @@ class Channels:
 
     def _next(self) -> int:
         """Close a channel that an interruption or error left open; return the next one's number."""
-        if self._session.channel is not None:
+        if self._session.requests.channel is not None:
             raise UsageError("A stream of the board is already open.", hint="close it first")
         if self._load_cobs is not None:
             self._session.requests.decoder.cobs = self._load_cobs()
