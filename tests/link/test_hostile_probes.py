@@ -20,7 +20,7 @@ from boardprof.results.probes.timeline import ProbeCosts
 from boardprof.wire.decode.dictionary import Dictionary, FunctionInfo
 from boardprof.wire.link.channels import Stream
 from boardprof.wire.link.session import Session
-from boardprof.wire.transport.tcp import connect_tcp
+from boardprof.wire.transport.sockets import connect_tcp
 from boardprof_protocol.codes import FrameKind, TraceFlag, TraceMode
 from tests.link.fake_agent import Answer, fake_agent
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from boardprof.base.errors import MissingExtraError, UsageError
+from boardprof.base.files import unwritable
 from boardprof.base.settings import user_file
-from boardprof.base.writing import unwritable
 
 _NAME = "distributed"
 _shown: list[bool] = []

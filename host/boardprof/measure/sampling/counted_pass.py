@@ -19,9 +19,8 @@ from boardprof.results.report.measurement import (
     interrupt_costs,
     without_costs,
 )
-from boardprof.wire.decode.batch import MANY, decode_batch
 from boardprof.wire.decode.dictionary import CollectorInfo, FunctionInfo
-from boardprof.wire.decode.samples import Sample, decode_samples
+from boardprof.wire.decode.samples import MANY, Sample, decode_batch, decode_samples
 from boardprof_protocol.codes import BuiltIn, MeasureFlag
 from boardprof_protocol.layout import Layout
 

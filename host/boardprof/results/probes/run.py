@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boardprof.base.errors import DecodeError, ReportFileError, option
-from boardprof.base.writing import write_bytes
+from boardprof.base.files import write_bytes
 from boardprof.results.probes.core_events import (
     CoreClock,
     CoreEvents,
