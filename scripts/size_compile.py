@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from boardprof.base.resources import runtime_dir
+from boardprof.base.files import runtime_dir
 from boardprof.target.toolchain.cache import Cache
 from boardprof.target.toolchain.compiler import Compiler, Unit
 from scripts.size_build import OPTIONS

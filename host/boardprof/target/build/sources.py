@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import elftools
 
 from boardprof.base.errors import BuildError, UnknownNameError, UsageError
-from boardprof.base.resources import runtime_dir
+from boardprof.base.files import runtime_dir
 from boardprof.target import cfunction
 from boardprof.target.build.build_options import BuildOptions, UserFlags, user_flags
 from boardprof.target.build.glue import fit
