@@ -17,10 +17,9 @@ from elftools.elf.elffile import ELFFile
 
 from boardprof.base.errors import BuildError
 from boardprof.base.metrics import Count
-from boardprof.target.elf.instructions import targets
+from boardprof.target.elf.machine_code import calls_through_pointer, targets
 from boardprof.target.elf.object_file import code_address, functions_in, symbols
 from boardprof.target.elf.stack_need import image_stack
-from boardprof.target.elf.unknown_stack import calls_through_pointer
 from scripts.stack_depth import Rules
 from tests.boards.conftest import NAMES, SMALL, available, spec_of
 from tests.firmware import build
@@ -182,7 +181,7 @@ def test_at_each_size_of_its_variables_an_uno_runs_or_does_not_link(
         assert row["Stack (bytes)"] == Count(0)
 
 
-@pytest.mark.parametrize("size", [40, 64, 100, 200, 255, 256, 300])
+@pytest.mark.parametrize("size", [40, 63, 64, 100, 200, 255, 256, 300, 512])
 def test_the_frame_of_local_variables_is_known_on_an_avr(tmp_path: Path, size: int) -> None:
     """Frames of 64 to 255 bytes are made with SUBI and SBC, smaller ones with SBIW."""
     source = tmp_path / "local.c"

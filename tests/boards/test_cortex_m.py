@@ -15,9 +15,8 @@ import msgpack
 import pytest
 
 from boardprof.base.errors import DeviceFaultError, DeviceTimeoutError, UsageError
-from boardprof.measure.connect import connect
-from boardprof.measure.firmware import Firmware
-from boardprof.measure.session.board import Board
+from boardprof.measure.board.board import Board
+from boardprof.measure.connect import Firmware, connect
 from boardprof.target.descriptions.board import board_spec, find_boards
 from boardprof.target.elf.addresses import locate
 from boardprof_protocol.codes import CounterStatus
@@ -169,7 +168,7 @@ def firmware() -> Callable[[str], Firmware]:
 @pytest.fixture(scope="module")
 def board(request: pytest.FixtureRequest, firmware: Callable[[str], Firmware]) -> Iterator[Board]:
     with connect(board_spec(request.param), image=firmware(request.param).image) as connected:
-        connected.session.locate = None
+        connected.session.line.locate = None
         guard = connected.dictionary.function("bp.guard")
         connected.session.call(guard.id, msgpack.packb(LIMIT_MS), 1)
         yield connected

@@ -18,9 +18,8 @@ from elftools.elf.sections import SymbolTableSection
 
 from boardprof.base.errors import DeviceFaultError, DeviceTimeoutError
 from boardprof.base.metrics import Count
-from boardprof.measure.connect import connect
-from boardprof.measure.firmware import Firmware
-from boardprof.measure.session.board import Board
+from boardprof.measure.board.board import Board
+from boardprof.measure.connect import Firmware, connect
 from boardprof.results.report.report import Report
 from boardprof.target.descriptions.board import board_spec
 from boardprof.target.elf.addresses import locate
@@ -108,7 +107,7 @@ def firmware() -> Callable[[str], Firmware]:
 def board(request: pytest.FixtureRequest, firmware: Callable[[str], Firmware]) -> Iterator[Board]:
     """One start of a board, which survives all that is done to it."""
     with connect(board_spec(request.param), image=firmware(request.param).image) as connected:
-        connected.session.locate = None  # to look each time for the line would take minutes
+        connected.session.line.locate = None  # to look each time for the line would take minutes
         limit(connected)
         yield connected
 

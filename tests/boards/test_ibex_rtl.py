@@ -25,8 +25,8 @@ import pytest
 
 from boardprof.base.errors import DeviceFaultError, DeviceTimeoutError
 from boardprof.base.metrics import Count, Percent, Ratio
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect
-from boardprof.measure.session.board import Board
 from boardprof.results.report.report import Report
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.descriptions.board import BoardSpec, board_spec
@@ -175,7 +175,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
 def ends() -> Iterator[Board]:
     spec = spec_of_board()
     with connect(spec, image=build(spec, [FIXTURES / "ends.c"]).image) as board:
-        board.session.locate = None
+        board.session.line.locate = None
         limit(board, 20)
         yield board
 

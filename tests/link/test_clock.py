@@ -12,8 +12,8 @@ import pytest
 
 from boardprof import connect
 from boardprof.base.errors import UsageError
+from boardprof.measure.board.board import Board
 from boardprof.measure.sampling.board_link import ClockProbe
-from boardprof.measure.session.board import Board
 from boardprof.target.descriptions.board import board_spec
 from tests.firmware import build
 from tests.support import requires_tool
@@ -28,7 +28,7 @@ def board(request: pytest.FixtureRequest) -> Iterator[Board]:
     requires_tool("gcc", package="gcc")
     with connect(request.param) as connected:
         # What is sent again is no exchange, and on a busy machine any may take as long as that.
-        connected.session.client.rtt.floor_s = 60.0
+        connected.session.requests.rtt.floor_s = 60.0
         yield connected
 
 

@@ -17,8 +17,7 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 
 from boardprof.base.errors import BuildError, UsageError
-from boardprof.base.resources import runtime_dir
-from boardprof.base.writing import unwritable
+from boardprof.base.files import runtime_dir, unwritable
 from boardprof.target.build.glue import fit, table_source
 from boardprof.target.cfunction import CFunction
 from boardprof.target.descriptions.board import is_board_name
@@ -50,12 +49,7 @@ def registered(objects: Sequence[Path], config: Mapping[str, int] | None = None)
         named = [defined[name]] if name in defined else in_scope
         if len(named) != 1:
             raise _missing(name, objects)
-        fn = fit(
-            named[0],
-            slot_bytes=options["slot_bytes"],
-            mtu=options["mtu"],
-            arena=options["arena"],
-        )
+        fn = fit(named[0], options)
         if fn.reason is not None:
             raise _not_callable(fn)
         found.append(fn)
