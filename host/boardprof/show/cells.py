@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from fractions import Fraction
 from typing import Final
 
 from boardprof.base.metrics import Count, Duration, Kind, Metric, Percent, Ratio, digits, raw_of
@@ -47,7 +46,7 @@ def cell(metric: Metric, column: str, separator: str) -> str:
     return _ratio(metric.ratio).replace(",", separator)
 
 
-def per_call_cell(value: int | Fraction | Duration | None, separator: str) -> str:
+def per_call_cell(value: int | Decimal | Duration | None, separator: str) -> str:
     """Return a value per call, with up to two decimals; only 0 is written as 0."""
     if value is None:
         return ""
@@ -55,18 +54,16 @@ def per_call_cell(value: int | Fraction | Duration | None, separator: str) -> st
         return tvm_cell(value, separator)
     if isinstance(value, int):
         return digits(value, separator)
-    positive = value.numerator > 0
-    hundredths = _round_half_even(100 * abs(value.numerator), value.denominator)
-    if hundredths == 0:
-        return _nearly_zero(positive)
-    decimals = f"{hundredths % 100:02d}"
-    decimals = decimals if decimals == "00" else decimals.removesuffix("0")
-    return ("" if positive else "-") + f"{digits(hundredths // 100, separator)}.{decimals}"
+    rounded = f"{value:,.2f}"
+    if rounded in ("0.00", "-0.00"):
+        return _nearly_zero(value > 0)
+    shown = rounded if rounded.endswith("00") else rounded.removesuffix("0")
+    return shown.replace(",", separator)
 
 
-def value_cell(value: Metric | int | Fraction | None, column: str, separator: str) -> str:
+def value_cell(value: Metric | int | Decimal | None, column: str, separator: str) -> str:
     """Return a metric as `cell` does, or a value per call as `per_call_cell` does."""
-    if value is None or isinstance(value, int | Fraction):
+    if value is None or isinstance(value, int | Decimal):
         return per_call_cell(value, separator)
     return cell(value, column, separator)
 
@@ -180,13 +177,6 @@ def incomplete_row_notes(report: Report) -> Iterator[str]:
 
 def _rows(number: int) -> str:
     return "1 row has" if number == 1 else f"{number:,} rows have"
-
-
-def _round_half_even(numerator: int, denominator: int) -> int:
-    """Divide integers and round to nearest, like round(Fraction) but ten times as fast."""
-    quotient, rest = divmod(numerator, denominator)
-    up = 2 * rest > denominator or (2 * rest == denominator and quotient % 2 == 1)
-    return quotient + up
 
 
 def _ratio(ratio: float) -> str:

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import math
 import posixpath
-import sys
 from collections.abc import Iterable, Iterator, Sequence
-from fractions import Fraction
 from typing import Any, Final
 
 from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio, digits, raw_of
@@ -115,8 +113,8 @@ class _History:
         found: dict[str, Any] = {"runs": names, "medians": medians}
         usual = trend.usual()
         if usual is not None and usual.spread:
-            middle, spread = Fraction(usual.middle), usual.spread
-            found["usual"] = [_number(middle - spread), _number(middle + spread)]
+            low, high = usual.middle - usual.spread, usual.middle + usual.spread
+            found["usual"] = [_number(low), _number(high)]
             found["since"] = len(medians) - usual.runs
         if trend.changes:
             found["changes"] = [
@@ -157,7 +155,7 @@ def _add_sweep(
         for metric in rows[swept[0]]["metrics"]:
             found = [groups[key, metric] for key in swept if metric in rows[key]["metrics"]]
             if found[0].kind in (Count, Duration):
-                medians = [each.summary.exactly("median") for each in found]
+                medians = [each.summary.median for each in found]
                 for group, each in zip(found, relatives(medians) or (), strict=False):
                     more = {"ratio": each.ratio, "best": each.is_best}
                     rows[group.key]["metrics"][metric] |= more
@@ -278,11 +276,9 @@ def _number(value: Number | str | None) -> int | float | str | None:
     """Return a number as JSON can hold it; infinities and NaN become their names."""
     if value is None or isinstance(value, str):
         return value
-    if isinstance(value, int):
-        return value if abs(value) <= sys.float_info.max else digits(value, ",")
-    number = rounded(value) if isinstance(value, Fraction) else value
+    number = rounded(value)
     if isinstance(number, int):
-        return _number(number)
+        return number
     if not math.isfinite(number):
         return str(number)
     whole = number.is_integer() and abs(number) < _EXACT_FLOAT
