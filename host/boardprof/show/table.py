@@ -19,8 +19,17 @@ from typing import Any, Final, TypeAlias
 
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.metrics import Duration, Metric
-from boardprof.results.report.calls import LABEL, LEVELS, SHARES, Calls, LabelledKey, Row, one_of
-from boardprof.results.report.columns import Groups, grouped
+from boardprof.results.report.calls import (
+    LABEL,
+    LEVELS,
+    SHARES,
+    Calls,
+    Groups,
+    LabelledKey,
+    Row,
+    grouped,
+    one_of,
+)
 from boardprof.results.report.report import Report
 from boardprof.results.report_json import Compat
 from boardprof.results.stats.groups import GroupSummary, left_out, summaries

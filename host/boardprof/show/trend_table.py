@@ -13,7 +13,7 @@ from boardprof.results.comparison.trend import Trend
 from boardprof.results.history.run import Run
 from boardprof.results.history.run_comparison import RunTrend
 from boardprof.results.report.calls import SHARES
-from boardprof.results.stats.change_points import Change
+from boardprof.results.stats.ranks import Change
 from boardprof.results.stats.summary import Number
 from boardprof.show.answer import JUDGED_BY
 from boardprof.show.cells import number_text, plural

@@ -18,7 +18,7 @@ from boardprof.results.comparison.comparison import (
 )
 from boardprof.results.comparison.rule import Usual, statistic
 from boardprof.results.report.report import Report
-from boardprof.results.stats.change_points import Change, change_points
+from boardprof.results.stats.ranks import Change, change_points
 from boardprof.results.stats.summary import Summary, percentile
 
 _TO_SIGMA: Final = 14826
