@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from boardprof.results.comparison.rule import Rule, RuleError, Usual, parse_rule, statistic
-from boardprof.results.stats.summary import Number, summarize
+from boardprof.results.stats.summary import summarize
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_a_name_that_looks_like_a_glob_is_itself_where_it_exists() -> None:
     ],
 )
 def test_a_change_beyond_the_limit_breaks_a_rule_and_one_of_just_the_limit_does_not(
-    text: str, before: Number, after: Number, broken: bool
+    text: str, before: float, after: float, broken: bool
 ) -> None:
     assert parse_rule(text).is_broken(before, after) is broken
 

@@ -11,7 +11,6 @@ from boardprof.base.metrics import Count, Duration, Kind, Metric, Percent, Ratio
 from boardprof.base.printable import bounded
 from boardprof.results.report.calls import DURATION, LABEL, SHARE, Calls, Row, one_of
 from boardprof.results.report.report import Report
-from boardprof.results.stats.summary import Number, plain
 
 KEY_COLUMNS: Final = ("Name", "Argument Shapes", "Flags", "Device")
 """The columns that identify what a sample is of."""
@@ -68,16 +67,15 @@ def value_cell(value: Metric | int | Decimal | None, column: str, separator: str
     return cell(value, column, separator)
 
 
-def number_text(value: Number | None, kind: Kind) -> str:
+def number_text(value: int | float | None, kind: Kind) -> str:
     """Return a value per call: whole as it is, else with four digits or two decimals."""
     if value is None:
         return ""
     unit = " %" if kind is Percent else ""
-    number = plain(value)
-    if number == int(number):
-        whole = int(number)
+    if value == int(value):
+        whole = int(value)
         return (digits(whole, ",") if abs(whole) < _LONG else f"{Decimal(whole):.12e}") + unit
-    return (f"{number:.4g}" if abs(number) < _PRECISE_BELOW else f"{number:,.2f}") + unit
+    return (f"{value:.4g}" if abs(value) < _PRECISE_BELOW else f"{value:,.2f}") + unit
 
 
 def plural(number: int, one: str) -> str:

@@ -23,8 +23,6 @@ from boardprof.results.report.profile import Profile
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import GroupKey, ProfiledRow, profiles_of
 from boardprof.results.stats.groups import GroupSummary
-from boardprof.results.stats.summary import Number
-from boardprof.results.stats.summary import plain as rounded
 from boardprof.results.stats.warnings import modes_of
 from boardprof.show.aggregate import SORT_COLUMNS
 from boardprof.show.answer import JUDGED_BY, relatives, settings_of
@@ -265,24 +263,23 @@ def _change(each: Difference) -> dict[str, Any]:
     }
 
 
-def _exact(value: Number | str | None) -> int | float | str | None:
+def _exact(value: int | float | str | None) -> int | float | str | None:
     """Return a number as `_number` does, but as text if a float of the script would be rounded."""
     if isinstance(value, int) and abs(value) >= _EXACT_FLOAT:
         return digits(value, ",")
     return _number(value)
 
 
-def _number(value: Number | str | None) -> int | float | str | None:
+def _number(value: int | float | str | None) -> int | float | str | None:
     """Return a number as JSON can hold it; infinities and NaN become their names."""
     if value is None or isinstance(value, str):
         return value
-    number = rounded(value)
-    if isinstance(number, int):
-        return number
-    if not math.isfinite(number):
-        return str(number)
-    whole = number.is_integer() and abs(number) < _EXACT_FLOAT
-    return int(number) if whole else number
+    if isinstance(value, int):
+        return value
+    if not math.isfinite(value):
+        return str(value)
+    is_whole = value.is_integer() and abs(value) < _EXACT_FLOAT
+    return int(value) if is_whole else value
 
 
 # -- profiles ----------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from boardprof.results.history.run import Run
 from boardprof.results.history.run_comparison import RunTrend
 from boardprof.results.report.calls import SHARES
 from boardprof.results.stats.ranks import Change
-from boardprof.results.stats.summary import Number
 from boardprof.show.answer import JUDGED_BY
 from boardprof.show.cells import number_text, plural
 from boardprof.show.comparison_table import ratio_text
@@ -127,7 +126,7 @@ def _why_not_code(before: Run, after: Run) -> str:
     return "the same commit: not the code" if len(commits) == 1 and any(commits) else ""
 
 
-def blocks(values: Sequence[Number]) -> str:
+def blocks(values: Sequence[int | float]) -> str:
     """Return the last 24 values as blocks of eight heights."""
     shown = [*map(float, values[-_MOST_BLOCKS:])]
     low, high = min(shown), max(shown)

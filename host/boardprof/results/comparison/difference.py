@@ -12,7 +12,7 @@ from boardprof.results.report.calls import IN_PLACE
 from boardprof.results.row_origins import GroupKey
 from boardprof.results.stats.groups import GroupSummary
 from boardprof.results.stats.ranks import mann_whitney, signed_rank, smallest_p
-from boardprof.results.stats.summary import Number, summarize
+from boardprof.results.stats.summary import summarize
 
 _MORE_IS_BETTER = re.compile(
     r"\bipc\b|(?:/|\bper[ -])(?:cycles?|s|second)\b|utili[sz]ation|\bhits?\b|throughput|bandwidth",
@@ -121,7 +121,7 @@ def _is_steady(side: GroupSummary) -> bool:
     return _is_within(side.summary.maximum - side.summary.minimum, side.grain)
 
 
-def _is_within(step: float, grain: Number) -> bool:
+def _is_within(step: float, grain: int | float) -> bool:
     """Tell whether a difference may come from the steps of the clock."""
     return abs(step) <= _GRAINS * float(grain) * _ROUNDED
 

@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias, cast
 from boardprof.base.errors import UsageError
 from boardprof.base.metrics import metric_called
 from boardprof.base.printable import display_width
-from boardprof.results.stats.summary import Summary, plain
+from boardprof.results.stats.summary import Summary
 
 Unit: TypeAlias = Literal["%", "", "pp", "spread"]
 
@@ -143,7 +143,7 @@ def statistic(summary: Summary, name: str) -> int | float | None:
     """Return one of `STATISTICS` of a Summary; None if absent."""
     if name == "stddev":
         return summary.stddev
-    return None if name == "cold" and summary.first is None else plain(summary.exactly(name))
+    return None if name == "cold" and summary.first is None else summary.exactly(name)
 
 
 def parse_rule(text: str) -> Rule:

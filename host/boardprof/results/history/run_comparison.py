@@ -30,7 +30,6 @@ from boardprof.results.history.report_lookup import (
 from boardprof.results.history.run import NothingKeptError, Run, RunId, contents_of
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import places_of
-from boardprof.results.stats.summary import plain
 
 _LISTED = 1000
 """Clean runs of a board and a function that are looked at; few of them are read."""
@@ -420,8 +419,8 @@ def _json(found: RunTrend) -> dict[str, Any]:
             {
                 **_facts(found.runs[each.at]),
                 "previous": _facts(found.runs[each.at - 1]),
-                "before": plain(each.before),
-                "after": plain(each.after),
+                "before": each.before,
+                "after": each.after,
                 "p": each.p,
             }
             for each in trend.changes

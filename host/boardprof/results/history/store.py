@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import itertools
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -376,7 +377,7 @@ def _database_of(place: str | Path, timeout_s: float) -> Database:
 
 def _postgres(url: str, timeout_s: float) -> Database:
     try:
-        from boardprof.results.history.postgres.server import PostgresDatabase
+        server = importlib.import_module("boardprof.results.history.postgres.server")
     except ImportError as error:
         if (error.name or "").startswith("boardprof"):
             raise
@@ -384,7 +385,8 @@ def _postgres(url: str, timeout_s: float) -> Database:
             f"A history on PostgreSQL needs packages that are not installed: {_EXTRA}.",
             hint=f"pip install '{_EXTRA}'",
         ) from error
-    return PostgresDatabase(url, timeout_s)
+    database: Database = server.PostgresDatabase(url, timeout_s)
+    return database
 
 
 _BATCH = 100
