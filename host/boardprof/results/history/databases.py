@@ -81,7 +81,7 @@ class SqlRuns:
         raise NotImplementedError
 
     def select(self, statement: str, values: Sequence[object]) -> Iterable[Any]:
-        """Return the rows of a statement, of which usually the first ones are read."""
+        """Return the rows of a statement; usually only the first ones are read."""
         return self.execute(statement, values)
 
     def insert_row(self, statement: str, values: Sequence[object]) -> int:

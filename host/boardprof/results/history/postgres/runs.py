@@ -55,7 +55,7 @@ class PostgresRuns(SqlRuns):
         return int(row["id"])
 
     def conditions(self, choice: Choice) -> dict[str, list[object] | None]:
-        """Return conditions, also on projects, of which all runs are met that are known by one."""
+        """Return conditions, also on the project: each of its runs meets them."""
         project, boards, functions = choice.project, choice.boards, choice.functions
         # A run may be known by the first commit of its project.
         known = "(project IN ('', ?, ?) OR project ~ '^([0-9a-f]{40}|[0-9a-f]{64})$')"
