@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare two Reports: exact counters exactly, others by rank test; and trends over many Reports."""
+"""Compare two Reports, exact counters exactly and others by rank test; trends of many Reports."""
 
 from __future__ import annotations
 
