@@ -39,9 +39,8 @@ if TYPE_CHECKING:
     )
     from boardprof.compat.tvm_profiler.program import Program, ProgramError
     from boardprof.compat.tvm_profiler.timing import time_evaluator
-    from boardprof.measure.connect import connect
-    from boardprof.measure.firmware import build
-    from boardprof.measure.session.board import Board
+    from boardprof.measure.board.board import Board
+    from boardprof.measure.connect import build, connect
     from boardprof.results.comparison.rule import parse_rule
     from boardprof.results.history.report_lookup import find_report
     from boardprof.results.history.run_comparison import compare
@@ -49,8 +48,8 @@ if TYPE_CHECKING:
     from boardprof.results.probes.heap import heap_of
     from boardprof.results.probes.run import read_run
     from boardprof.results.report.report import Report
-    from boardprof.results.stats.change_points import change_points
     from boardprof.results.stats.groups import left_out, summaries
+    from boardprof.results.stats.ranks import change_points
     from boardprof.results.stats.summary import summarize
     from boardprof.results.stats.warnings import warnings
     from boardprof.show.comparison_files import comparison_json as comparison_json
@@ -128,7 +127,7 @@ _PARTS = {
 """Modules that users import as ``boardprof.NAME``, and the rooms in which they stand."""
 
 _MODULES = {
-    "Board": "measure.session.board",
+    "Board": "measure.board.board",
     "BoardprofError": "base.errors",
     "Count": "base.metrics",
     "DescriptorTransport": "wire.transport.base",
@@ -149,8 +148,8 @@ _MODULES = {
     "Ratio": "base.metrics",
     "Report": "results.report.report",
     "Transport": "wire.transport.base",
-    "build": "measure.firmware",
-    "change_points": "results.stats.change_points",
+    "build": "measure.connect",
+    "change_points": "results.stats.ranks",
     "compare": "results.history.run_comparison",
     "connect": "measure.connect",
     "exporter_names": "show.exporters",

@@ -14,7 +14,7 @@ import pytest
 
 from boardprof.base.errors import BoardprofError
 from boardprof.measure.probe_recorder import ProbeRecorder
-from boardprof.results.probes.probe_names import read_names
+from boardprof.results.probes.events import read_names
 from boardprof.results.probes.run import ProbeRun, RunFacts
 from boardprof.results.probes.timeline import ProbeCosts
 from boardprof.wire.decode.dictionary import Dictionary, FunctionInfo

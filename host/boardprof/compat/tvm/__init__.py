@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from boardprof.show.rows import MissingExtraError
+from boardprof.base.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from boardprof.compat.tvm.lowering import to_c

@@ -29,7 +29,7 @@ from boardprof.compat.tvm.lowering import (
 )
 from boardprof.compat.tvm.network import Network
 from boardprof.jobs.tune import Candidate, Runner
-from boardprof.results.report.measure_result import MeasureResult
+from boardprof.jobs.tune.candidate import MeasureResult
 from boardprof.target.descriptions.board import BoardSpec
 from tvm import tirx
 from tvm.ir.utils import derived_object

@@ -10,13 +10,16 @@ from boardprof import __version__
 from boardprof.base.metrics import Count, Metric, float32_text
 from boardprof.results.record import Device
 from boardprof.results.report.calls import Row, one_of
-from boardprof.results.report.interrupts import HOOKED, interrupts_in
 from boardprof.results.report.measurement import (
+    HOOKED,
     Measurement,
     busy_parts,
     clock_of,
     devices_of,
+    interrupt_doubts,
+    interrupts_in,
     metrics_of,
+    missed_interrupts,
 )
 from boardprof.wire.decode.clock import ClockFit
 
@@ -205,11 +208,11 @@ def perturbation_text(shares: Sequence[float]) -> str:
 def _pass_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
     """List the counters that come from separate runs, and those that are estimates."""
     lines: Row = {}
-    split = [m for m in measurements if len(m.windows) > 1]
+    split = [m for m in measurements if len(m.passes) > 1]
     if split:
-        texts = dict.fromkeys(" | ".join(", ".join(w.counters) for w in m.windows) for m in split)
+        texts = dict.fromkeys(" | ".join(", ".join(w.counters) for w in m.passes) for m in split)
         lines[f"{device.name} passes"] = (
-            f"{max(len(m.windows) for m in split)} runs, since the counters do not fit into one: "
+            f"{max(len(m.passes) for m in split)} runs, since the counters do not fit into one: "
             + "; ".join(texts)
         )
     mixed = dict.fromkeys(
@@ -217,7 +220,7 @@ def _pass_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
         for m in split
         for name, (_, formula) in m.formulas.items()
         if {*formula.names} <= {*m.counters}
-        and not any({*formula.names} <= {*w.counters} for w in m.windows)
+        and not any({*formula.names} <= {*w.counters} for w in m.passes)
     )
     if mixed:
         lines[f"{device.name} of several runs"] = (
@@ -243,16 +246,16 @@ def _pass_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
 
 def _warnings(measurement: Measurement) -> Iterable[str]:
     interrupts = measurement.interrupts
-    if missed := min(interrupts.missed_in(each) for each in measurement.samples):
+    if missed := min(missed_interrupts(interrupts, each) for each in measurement.samples):
         yield (
             f"each sample of {measurement.function} is longer than the {interrupts.timer_us:,} us "
             f"between two timer interrupts and contains at least {missed:,} of them: "
             "--mask-interrupts leaves them out"
         )
     costs = {
-        name: cost for each in measurement.windows for name, cost in each.interrupt_costs.items()
+        name: cost for each in measurement.passes for name, cost in each.interrupt_costs.items()
     }
-    for doubt in interrupts.doubts(measurement.samples, costs):
+    for doubt in interrupt_doubts(interrupts, measurement.samples, costs):
         yield f"{measurement.function} is inexact: {doubt}"
     for counter in measurement.counters:
         told = f"{_column(measurement, counter)} of {measurement.function}"

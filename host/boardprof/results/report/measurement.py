@@ -4,25 +4,20 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from boardprof.base.formula import Formula
 from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio
-from boardprof.results.record import Device, SourcePlace, Stack
-from boardprof.results.report.calls import DURATION
-from boardprof.results.report.interrupts import NOT_MASKED, Interrupts
+from boardprof.results.record import CallFacts, Device, Interrupts, Stack
+from boardprof.results.report.calls import DURATION, Row
 from boardprof.results.report.profile import Profile
-from boardprof.wire.decode.clock import ClockFit
 from boardprof.wire.decode.samples import Reading, Sample
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-    from boardprof.results.report.calls import Row
 
 
 def clock_of(readings: Mapping[str, Reading], clock_kind: str) -> str | None:
@@ -36,22 +31,22 @@ def clock_of(readings: Mapping[str, Reading], clock_kind: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class Windows:
+class PassResult:
     """The result of one pass over all rounds, with one set of counters."""
 
     samples: tuple[Sample, ...]  # the measured windows, in order
-    calibration: tuple[Sample, ...]  # the same loop around the empty function
+    calibration_samples: tuple[Sample, ...]  # the same loop around the empty function
     totals: tuple[Sample, ...]  # from before the first to after the last sample, one for each reply
     mask: int = 0  # the collectors of the blobs: bit i is ``device.collectors[i]``
     # what the slots counted, by collector
     events: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # of one interrupt, outside its hooks, by counter; it is in ``outside_hooks`` of the readings
-    interrupt_costs: Mapping[str, Fraction] = field(default_factory=dict)
+    interrupt_costs: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def counters(self) -> tuple[str, ...]:
         """Names of the counters that were read in every window."""
-        every = (*self.samples, *self.calibration, *self.totals)
+        every = (*self.samples, *self.calibration_samples, *self.totals)
         return tuple(n for n in self.samples[0].readings if all(n in s.readings for s in every))
 
     @cached_property
@@ -59,7 +54,7 @@ class Windows:
         """The counts of the empty function's window: the median over the calibration's samples."""
         return {
             name: statistics.median_low(
-                [each.readings[name].uninterrupted for each in self.calibration]
+                [each.readings[name].uninterrupted for each in self.calibration_samples]
             )
             for name in self.counters
         }
@@ -83,17 +78,14 @@ class Cold:
 
 
 @dataclass(frozen=True)
-class Measurement:
+class Measurement(CallFacts):
     """One function's samples on one board."""
 
     function: str
     device: Device
     number: int  # calls in each sample
     warmup: int  # calls before the first sample
-    windows: tuple[Windows, ...]  # one for each pass that was needed to count all metrics
-    arguments: str = ""  # such as ``n=256, gain=0.5``; "" if it takes none
-    clock_fit: ClockFit | None = None  # None if the board has no clock
-    flags: str | None = None  # the compiler's, for its code; None if it was not built here
+    passes: tuple[PassResult, ...]  # one for each pass that was needed to count all metrics
     libc: str | None = None  # in the image, or ``none``; None if every image has one, or not known
     stack: Stack | str | None = None  # or why it is not known; None if not requested
     result: object = None  # of one extra call after the samples; None if absent
@@ -107,20 +99,14 @@ class Measurement:
     # kind and formula of metrics computed from others
     formulas: Mapping[str, tuple[str, Formula]] = field(default_factory=dict)
     cold: Cold | None = None  # the very first call; None if not measured
-    compilers: tuple[str, ...] = ()  # of its code; () if not known
-    label: str = ""  # tells its rows from others of the same function and arguments
-    calls_before: int | None = None  # how often the board had run functions; None if not known
-    interrupts: Interrupts = NOT_MASKED  # whether they ran within the windows
     profile: Profile | None = None  # None if not recorded
-    source: SourcePlace | None = None  # None if not known
-    inputs_crc32: str = ""  # see `Arguments.inputs_crc32`; "" if not known
 
     @cached_property
     def samples(self) -> tuple[Sample, ...]:
         """The samples, each with the readings of all passes and the blobs of the first."""
-        if len(self.windows) == 1:
-            return self.windows[0].samples
-        rows = zip(*(each.samples for each in self.windows), strict=True)
+        if len(self.passes) == 1:
+            return self.passes[0].samples
+        rows = zip(*(each.samples for each in self.passes), strict=True)
         return tuple(
             Sample({name: r for s in row for name, r in s.readings.items()}, row[0].raw)
             for row in rows
@@ -129,7 +115,7 @@ class Measurement:
     @cached_property
     def counters(self) -> tuple[str, ...]:
         """Names of the counters that were read."""
-        return tuple(dict.fromkeys(name for each in self.windows for name in each.counters))
+        return tuple(dict.fromkeys(name for each in self.passes for name in each.counters))
 
     @cached_property
     def clock(self) -> str | None:
@@ -137,8 +123,8 @@ class Measurement:
         return clock_of(self.samples[0].readings, self.device.clock_kind)
 
     def overhead(self, counter: str) -> int:
-        """The counts of the empty function's window; see `Windows.overheads`."""
-        return self._passes[counter].overheads[counter]
+        """The counts of the empty function's window; see `PassResult.overheads`."""
+        return self._by_counter[counter].overheads[counter]
 
     def net(self, sample: Sample, counter: str) -> int:
         """The counts of the function itself, from its first instruction to its return.
@@ -152,7 +138,7 @@ class Measurement:
 
     def total(self, counter: str) -> Reading:
         """The counter over the whole run on the board, the agent's work included."""
-        readings = [sample.readings[counter] for sample in self._passes[counter].totals]
+        readings = [sample.readings[counter] for sample in self._by_counter[counter].totals]
         first = readings[0]
         return Reading(
             sum(reading.value for reading in readings),
@@ -170,9 +156,9 @@ class Measurement:
         return {name: [self.net(each, name) for each in self.samples] for name in self.counters}
 
     @cached_property
-    def _passes(self) -> dict[str, Windows]:
+    def _by_counter(self) -> dict[str, PassResult]:
         """The first pass that has read each counter."""
-        return {name: each for each in reversed(self.windows) for name in each.counters}
+        return {name: each for each in reversed(self.passes) for name in each.counters}
 
     @cached_property
     def reference(self) -> str:
@@ -249,3 +235,104 @@ def computed_metrics(measurement: Measurement, values: Mapping[str, int], part: 
 def computed(kind: str, value: float) -> Metric:
     """Return a formula's value as a metric of its kind."""
     return _KINDS[kind](value)
+
+
+HOOKED: Final = "interrupts"
+"""The counter of interrupts with hooked handlers, and the collector that leaves them out."""
+
+TICKS: Final = "interrupt-ticks"
+"""The counter of the time that they took, hooks included."""
+
+_SWITCHES = "context-switches"
+
+
+def interrupts_in(sample: Sample) -> int:
+    """Return the number of interrupts with hooks in a window."""
+    reading = sample.readings.get(HOOKED)
+    return 0 if reading is None else reading.value
+
+
+def switches_in(sample: Sample) -> int:
+    """Return the number of switches to another task in a window."""
+    reading = sample.readings.get(_SWITCHES)
+    return 0 if reading is None else reading.value
+
+
+def window_s(readings: Mapping[str, Reading]) -> float | None:
+    """Return a window's length by the board's clock in seconds; None if no clock was read."""
+    return next((each.value / each.hz for each in readings.values() if each.hz), None)
+
+
+def interrupt_costs(
+    triggered: Sequence[Sample], masked: Sequence[Sample], counters: Collection[str]
+) -> dict[str, float]:
+    """Return what one interrupt takes outside of its hooks, by counter, in its units.
+
+    ``triggered`` are windows with empty interrupts, ``masked`` the same with interrupts waiting
+    until the end. Empty if a window had no interrupt, or if one came that should have waited.
+    """
+    count = min(map(interrupts_in, triggered))
+    if not count or any(map(interrupts_in, masked)):
+        return {}
+    hit = [each for each in triggered if interrupts_in(each) == count]  # with the fewest others
+    found = {}
+    for name in counters:
+        if all(name in each.readings for each in (*hit, *masked)):
+            taken, without = (
+                statistics.median_low([each.readings[name].value for each in windows])
+                for windows in (hit, masked)
+            )
+            found[name] = (taken - without) / count
+    return found
+
+
+def without_costs(sample: Sample, costs: Mapping[str, float]) -> Sample:
+    """Return a sample with readings that have what interrupts took outside of their hooks.
+
+    A switch to another task and back costs at least as much: the core saves and restores registers
+    once, and the same hooks run.
+    """
+    count = interrupts_in(sample) + switches_in(sample)
+    if not count:
+        return sample
+    readings = {
+        name: replace(each, outside_hooks=round(costs[name] * count)) if name in costs else each
+        for name, each in sample.readings.items()
+    }
+    return replace(sample, readings=readings)
+
+
+def missed_interrupts(interrupts: Interrupts, sample: Sample) -> int:
+    """Return the least number of timer interrupts in a window's counts."""
+    if (
+        interrupts.masked
+        or not interrupts.timer_us
+        or (seconds := window_s(sample.readings)) is None
+    ):
+        return 0
+    known = interrupts_in(sample) + switches_in(sample)
+    return max(0, int(seconds * 1e6 / interrupts.timer_us) - known)
+
+
+def interrupt_doubts(
+    interrupts: Interrupts, samples: Sequence[Sample], costs: Mapping[str, float]
+) -> Iterator[str]:
+    """Yield why the counts of windows with hooked interrupts are inexact."""
+    hit = sum(interrupts_in(each) > 0 for each in samples)
+    if hit and not costs:
+        bound = f"up to {interrupts.bound_ns:,} ns" if interrupts.bound_ns else "an unknown amount"
+        yield (
+            f"{hit} of {len(samples)} samples include the part of interrupts that is outside "
+            f"of their hooks, {bound} each"
+        )
+    if hit and interrupts.kept_by:
+        yield (
+            f"the interrupts in {hit} of {len(samples)} samples are included in "
+            f"{', '.join(interrupts.kept_by)}"
+        )
+    switched = sum(switches_in(each) > 0 for each in samples)
+    if switched:
+        yield (
+            f"{switched} of {len(samples)} samples include the cost of switching to other "
+            "tasks and back"
+        )
