@@ -139,10 +139,13 @@ def test_a_note_names_what_the_library_cannot_read(
     assert firmware.libc_lacks == note
 
 
-def test_the_command_shows_the_note_once(tmp_path: Path) -> None:
+def test_run_and_build_show_the_note_once(tmp_path: Path) -> None:
     (tmp_path / "f.c").write_text(TEXTS.format(printf="%.2f"))
     target = f"{tmp_path / 'f.c'}:number"
     done = boardprof("run", "-b", "microbit", target, "out=[16]:out", "n=16", "v=3.14159")
+    assert done.err.count(f"note: {NANO.format('%.2f')}\n") == 1
+    image = str(tmp_path / "f.elf")
+    done = boardprof("build", "-b", "microbit", str(tmp_path / "f.c"), "-o", image)
     assert done.err.count(f"note: {NANO.format('%.2f')}\n") == 1
     flags = ("--ldflags", "-u _printf_float", "--expect", "return=4")
     done = boardprof("run", "-b", "microbit", target, "out=[16]:out", "n=16", "v=3.14159", *flags)
