@@ -10,10 +10,9 @@ from dataclasses import asdict
 from typing import Any
 
 from boardprof.base.metrics import Count
-from boardprof.jobs.tune.candidate import FLASH, RAM, STACK
+from boardprof.jobs.tune.candidate import FLASH, RAM, STACK, MeasureError
 from boardprof.jobs.tune.search import FLAGS, Search, Trial
 from boardprof.jobs.tune.winner import Winner
-from boardprof.results.report.measure_result import MeasureError
 from boardprof.show.cells import number_text
 from boardprof.show.layout import Column, Page, Table
 from boardprof.show.page_parts import asset, filled_page, isolated, page_html
