@@ -76,6 +76,5 @@ def test_a_profile_that_does_not_take_the_boards_ticks_is_refused(tmp_path: Path
         "#include <stdint.h>\nvoid sets(uint32_t n) { *(volatile uint32_t *)0x40028018u += n; }\n"
     )
     with build(available("qemu-cortex-m4"), [source]).open() as board:
-        assert notes(board.hotspots("sets", 0))[-1].startswith("total checked: ")
         with pytest.raises(DecodeError, match=r"does not add up: its \d instructions take"):
             board.hotspots("sets", 500)
