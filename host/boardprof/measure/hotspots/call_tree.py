@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path, PurePosixPath
@@ -42,9 +42,6 @@ LONGEST_S = 30.0
 
 _EDGES = 3
 """Ticks by which a call may seem longer or shorter: two readings, and the median of others."""
-
-OnSamples = Callable[[int, int], None]
-"""Called with (samples so far, samples wanted)."""
 
 
 @dataclass(frozen=True)
