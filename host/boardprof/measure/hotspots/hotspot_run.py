@@ -367,7 +367,7 @@ class HotspotRun:
     def _ticks(self, found: Measurement) -> Ticks | None:
         """Return the ticks of the last call, if all instructions take the same number of them."""
         instruction_ns = instruction_time_ns(self._spec.launch.command)
-        last = found.windows[-1]
+        last = found.passes[-1]
         if instruction_ns is None or "ticks" not in last.counters:
             return None
         reading = last.samples[0].readings["ticks"]
