@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect
-from boardprof.measure.session.board import Board
 from tests.projects.firmware import command, requires_board, shell
 from tests.support import ROOT
 
