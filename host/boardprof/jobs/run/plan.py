@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +18,6 @@ from boardprof.jobs.run.expectation import (
     read_expectations,
     save_outputs,
 )
-from boardprof.jobs.run.target import split_target
 from boardprof.measure.sampling.available_metrics import ALL as ALL_METRICS
 from boardprof.measure.sampling.available_metrics import lack_text
 from boardprof.measure.session.board import Board
@@ -32,6 +32,15 @@ ALL = "all"
 """In place of a function's name: each that the arguments fit."""
 
 _TARGET = "PATH:FUNCTION or PATH:all"
+
+_LAST_COLON = re.compile(r"(?<!:):(?!:)(?=(?:[^:]|::)*$)")
+"""The last colon that is not one of the two in a C++ name."""
+
+
+def split_target(text: str) -> tuple[str, str]:
+    """Return path and function of ``fir.c:fir`` or ``dsp.cpp:k::dot``; the path is "" if absent."""
+    match = _LAST_COLON.search(text)
+    return ("", text) if match is None else (text[: match.start()], text[match.end() :])
 
 
 @dataclass(frozen=True)

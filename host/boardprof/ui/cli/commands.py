@@ -44,10 +44,10 @@ _NAMES = (
 """In the order of the help."""
 
 _MODULES = {
-    **dict.fromkeys(("devices", "info", "metrics"), "boards"),
+    **dict.fromkeys(("devices", "info", "metrics", "doctor"), "boards"),
     **dict.fromkeys(("build", "flash", "agent", "glue", "runtime", "new"), "firmware"),
     "worker": "fleet",
-    "trend": "compare",
+    "trend": "history",
     **dict.fromkeys(("hotspots", "trace", "top", "dump"), "recording"),
     **dict.fromkeys(("export", "decode"), "show"),
 }

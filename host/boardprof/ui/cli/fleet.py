@@ -19,10 +19,10 @@ from boardprof.ui.cli.exit_codes import shows_tracebacks
 from boardprof.ui.cli.group import Commands
 from boardprof.ui.cli.options import (
     STDOUT,
-    Seconds,
     file_option,
     json_option,
     save_option,
+    time_option,
     width_option,
 )
 from boardprof.ui.cli.output import (
@@ -240,14 +240,10 @@ def status(scheduler: str | None, as_json: bool) -> None:
     metavar="N",
     help="TCP port to listen at.",
 )
-@click.option(
+@time_option(
     "--silence",
-    "silence_s",
+    "A host that does not answer for this long counts as gone: its jobs run elsewhere.",
     default="30s",
-    show_default=True,
-    type=Seconds(),
-    metavar="TIME",
-    help="A host that does not answer for this long counts as gone: its jobs run elsewhere.",
 )
 def scheduler(host: str, port: int, silence_s: float) -> None:
     """Run the scheduler of a fleet until it is interrupted.

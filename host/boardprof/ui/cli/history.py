@@ -14,8 +14,10 @@ from click.core import ParameterSource
 from boardprof.base.errors import UsageError
 from boardprof.ui.cli.group import Commands
 from boardprof.ui.cli.options import (
+    allow_option,
     board_filter_option,
     complete_run,
+    csv_option,
     json_option,
     number_option,
     output_option,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from boardprof.results.history.run import Run, StoredRun
     from boardprof.results.history.store import History
     from boardprof.show.layout import Page
+    from boardprof.show.trend_table import RunName
 
 
 @click.group(cls=Commands, invoke_without_command=True)
@@ -76,7 +79,7 @@ def history(
 @history.command(short_help="Print the Report of a run.")
 @click.argument("ref", metavar="RUN", shell_complete=complete_run)
 @json_option
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one line per sample.")
+@csv_option
 @width_option
 def show(ref: str, as_json: bool, as_csv: bool) -> None:
     """Print the Report of a run: #42, last~1, a name, a branch or a commit.
@@ -102,13 +105,18 @@ def show(ref: str, as_json: bool, as_csv: bool) -> None:
 @click.argument("refs", metavar="RUN...", nargs=-1, required=True, shell_complete=complete_run)
 def remove(refs: Sequence[str]) -> None:
     """Delete runs permanently."""
+    kept, runs = _found(refs)
+    for run in runs:
+        kept.remove(f"#{run.id}")
+        echo_note(f"run {run.label} was removed")
+
+
+def _found(refs: Sequence[str]) -> tuple[History, list[Run]]:
+    """Return the user's history and runs of it, each once, before one changes: `last` moves."""
     from boardprof.results.history.report_lookup import user_history
 
     kept = user_history()
-    runs = [kept.run(ref) for ref in refs]  # look up all before one is removed: `last` moves
-    for run in {run.id: run for run in runs}.values():
-        kept.remove(f"#{run.id}")
-        echo_note(f"run {run.label} was removed")
+    return kept, [*{run.id: run for run in map(kept.run, refs)}.values()]
 
 
 @history.command()
@@ -128,11 +136,8 @@ def rename(ref: str, name: str) -> None:
 @click.argument("refs", metavar="RUN...", nargs=-1, required=True, shell_complete=complete_run)
 def unname(refs: Sequence[str]) -> None:
     """Remove the names of runs; the runs stay."""
-    from boardprof.results.history.report_lookup import user_history
-
-    kept = user_history()
-    runs = [kept.run(ref) for ref in refs]  # look up all before one loses its name
-    for run in {run.id: run for run in runs}.values():
+    kept, runs = _found(refs)
+    for run in runs:
         kept.rename(f"#{run.id}", None)
         echo_note(f"run {run.label} no longer has a name")
 
@@ -150,11 +155,9 @@ def export_runs(refs: Sequence[str], of_all: bool, output: str | None) -> None:
     from boardprof.results.history.run import written
     from boardprof.results.report.report_file import write_text
 
-    if of_all and refs:
-        raise UsageError("--all and RUN cannot be combined.", hint="give one of them")
     kept = user_history()
-    runs = {run.id: run for run in (map(kept.run, refs) if refs else kept.own_runs())}
-    records = [*kept.records(None if of_all else runs.values())]
+    runs = _wanted(kept, refs, of_all)
+    records = [*kept.records(None if of_all else runs)]
     if output is None:
         for line in written(records):
             echo_data(line, nl=False)
@@ -262,12 +265,16 @@ def _both(ctx: click.Context, url: str | None) -> tuple[History, History]:
     return local_history(), shared_history(url)
 
 
-def _copy(source: History, target: History, refs: Sequence[str], of_all: bool) -> None:
+def _wanted(kept: History, refs: Sequence[str], of_all: bool) -> Sequence[Run]:
+    """Return the named runs, each once; all; or those of this project."""
     if of_all and refs:
         raise UsageError("--all and RUN cannot be combined.", hint="give one of them")
-    found = map(source.run, refs) if refs else source.runs() if of_all else source.own_runs()
-    runs = {run.id: run for run in found}
-    added, read = source.copy(runs.values(), target)
+    found = map(kept.run, refs) if refs else kept.runs() if of_all else kept.own_runs()
+    return [*{run.id: run for run in found}.values()]
+
+
+def _copy(source: History, target: History, refs: Sequence[str], of_all: bool) -> None:
+    added, read = source.copy(_wanted(source, refs, of_all), target)
     echo_note(f"{target.name}: added {added} of {read} runs; {read - added} already there")
 
 
@@ -296,6 +303,80 @@ def path(as_json: bool) -> None:
         echo_json({"schema_version": 1, "path": name})
     else:
         echo_data(name)
+
+
+@click.command(short_help="Show a function over the last runs, and which commits changed it.")
+@click.argument("function")
+@board_filter_option
+@click.option(
+    "--branch",
+    metavar="NAME",
+    help="Only clean runs of this branch. [default: the current branch]",
+)
+@click.option(
+    "--all",
+    "takes_all",
+    is_flag=True,
+    help="All runs of the project that did not fail, of all branches, clean or not.",
+)
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME",
+    help="Show this metric. [default: the one that a comparison shows first]",
+)
+@number_option("--limit", "Read at most N runs.", default=50)
+@allow_option("Include runs that differ in this from the newest one.")
+@json_option
+@width_option
+def trend(
+    function: str,
+    board: str | None,
+    branch: str | None,
+    takes_all: bool,
+    metrics: tuple[str, ...],
+    limit: int,
+    allow: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Show the medians of FUNCTION over the last runs in the history, the oldest first.
+
+    FUNCTION is a name or FILE:NAME. Functions of one name in several files are shown one by one.
+
+    Any difference of exact counts is a change. For other values a rank test finds changes. In at
+    most 1 % of series without a change, it finds one by chance. The median and the spread are those
+    of the runs since the last change. The spread is 1.48 times the median distance from the median.
+    """
+    from boardprof.jobs.run.plan import split_target
+    from boardprof.results.history.trends import function_trends, usual_branch
+    from boardprof.show.trend_table import chosen_trends, trend_page
+
+    if takes_all and branch is not None:
+        raise UsageError("--all excludes --branch.", hint="one of them")
+    file, name = split_target(function)
+    if branch is None and not takes_all:
+        branch = usual_branch(name, board)
+    found = function_trends(name, file=file, branch=branch, board=board, limit=limit, allow=allow)
+    if as_json:
+        echo_json(found.json())
+        return
+    trends = found.for_people()
+    runs = {id(each.trend): each.runs for each in trends}
+    chosen = chosen_trends([each.trend for each in trends], metrics)
+    echo_page(trend_page([(each, [*map(_name, runs[id(each)])]) for each in chosen]))
+    for why, left_out in found.left_out.items():
+        names = ", ".join(f"#{run.id}" for run in left_out)
+        echo_note(f"left out: {names}. {why}")
+
+
+def _name(run: Run) -> RunName:
+    from boardprof.show.trend_table import RunName
+
+    saved = f"saved as {run.name}" if run.name else ""
+    source = "; ".join(filter(None, [saved, run.git.text if run.git else ""]))
+    commit = run.git.commit if run.git and not run.git.is_dirty else ""
+    return RunName(f"#{run.id}", source, run.time[:10], commit, run.build_ids)
 
 
 _HEADERS = (

@@ -14,6 +14,7 @@ import click
 from boardprof.base.errors import BoardprofError, UsageError
 from boardprof.ui.cli.options import (
     complete_run,
+    csv_option,
     json_option,
     output_option,
     table_option,
@@ -46,7 +47,7 @@ _MANY_CALLS = 100_000
 
 @click.command(short_help="Print a stored Report, from a file or the history.")
 @click.argument("ref", metavar="FILE|RUN", shell_complete=complete_run)
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one line per sample.")
+@csv_option
 @json_option
 @table_option
 @click.option("--configuration", is_flag=True, help="Also print how it was measured.")

@@ -18,17 +18,17 @@ from boardprof.ui.cli.group import SectionedCommand
 from boardprof.ui.cli.options import (
     BUILD_SECTION,
     STDOUT,
-    Real,
-    Seconds,
     baud_option,
     board_option,
     build_options,
     complete_file,
     complete_target,
     complete_value,
+    expect_options,
     file_option,
     number_option,
     parse_build_options,
+    time_option,
     verbose_option,
     width_option,
     writable,
@@ -136,18 +136,9 @@ _SHOWN = 5
     metavar="'METRIC<=N'",
     help="Refuse candidates above a limit, e.g. 'stack<=2048'.",
 )
-@click.option(
-    "--expect",
-    multiple=True,
-    metavar="[NAME=]@FILE.npy|NUMBER",
-    help="The right output. [default: that of the baseline]",
-)
-@click.option(
-    "--tolerance",
-    default=0.0,
-    type=Real(min=0),
-    metavar="REL",
-    help="Relative tolerance for floats in the output. [default: 0]",
+@expect_options(
+    "The right output. [default: that of the baseline]",
+    "Relative tolerance for floats in the output. [default: 0]",
 )
 @number_option(
     "--warmup",
@@ -158,22 +149,8 @@ _SHOWN = 5
     "--repeat", "Samples of each candidate. [default: 1 on emulated boards, 5 on others]"
 )
 @number_option("--number", "Calls per sample.", default=1)
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=Seconds(),
-    metavar="TIME",
-    help="Longest time of a call on the board's clock. [default: 10s]",
-)
-@click.option(
-    "--wall-timeout",
-    "wall_timeout_s",
-    type=Seconds(),
-    metavar="TIME",
-    default="10s",
-    show_default=True,
-    help="Longest wall time of a call.",
-)
+@time_option("--timeout", "Longest time of a call on the board's clock. [default: 10s]")
+@time_option("--wall-timeout", "Longest wall time of a call.", default="10s")
 @click.option(
     "-p",
     "--port",

@@ -16,7 +16,7 @@ from boardprof.base.errors import BoardTimeoutError, DeviceError, UnknownNameErr
 from boardprof.base.metrics import metric_called
 from boardprof.base.processes import leased
 from boardprof.jobs.run.alternating import Worktree, sessions_on, turns, two_settings, worktree_of
-from boardprof.jobs.run.target import split_target
+from boardprof.jobs.run.plan import split_target
 from boardprof.measure.connect import connect_by, open_firmware
 from boardprof.measure.session.board import Board
 from boardprof.results.report.assemble import assemble
