@@ -171,7 +171,7 @@ class TimeEvaluator:
             named=named,
             mask_interrupts=self._masks,
         )
-        from boardprof.jobs.tune.candidate import measured_result  # later: it loads the builder
+        from boardprof.jobs.tune.measuring import measured_result  # later: it loads the builder
 
         stack = measurement.stack
         return measured_result(

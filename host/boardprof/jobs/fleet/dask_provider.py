@@ -29,11 +29,14 @@ from boardprof.jobs.fleet.boards import (
 from boardprof.jobs.fleet.dask_worker import (
     FACTS,
     call_on_board,
+    check_address,
+    distributed,
+    host_and_port,
     kind_resource,
+    security_of,
     serial_resource,
 )
 from boardprof.jobs.fleet.provider import Ended, Function, Joined, Left, Post
-from boardprof.jobs.fleet.security import check_address, distributed, host_and_port, security_of
 from boardprof.show.layout import Page
 
 _CONNECT_S = 10.0

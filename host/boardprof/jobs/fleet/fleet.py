@@ -47,7 +47,7 @@ from boardprof.jobs.fleet.provider import (
     Provider,
 )
 from boardprof.jobs.fleet.work import (
-    Answer,
+    AttemptResult,
     Image,
     ImageMissingError,
     Work,
@@ -64,7 +64,7 @@ _LINE = "\n"
 _SHORT_S = 2.0
 """Mean time of jobs below which boards get their next job in advance."""
 
-Perform = Callable[[Any, FleetBoard], Answer]
+Perform = Callable[[Any, FleetBoard], AttemptResult]
 
 
 @dataclass(frozen=True)
@@ -416,7 +416,7 @@ class _Batch:
             self._note_attempt(call, (JobError.of(error),))
             self._policy.ended(board, number, AttemptEnd.LOST, now_s, str(error))
             return
-        answer = value if error is None else Answer(errors=(JobError.of(error),))
+        answer = value if error is None else AttemptResult(errors=(JobError.of(error),))
         self._note_attempt(call, answer.errors)
         if any(each.kind == ImageMissingError.__name__ for each in answer.errors):
             self._sent.discard((self._boards[board].host, call.image))

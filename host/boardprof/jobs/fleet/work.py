@@ -118,7 +118,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Answer:
+class AttemptResult:
     """How an attempt at a job ended."""
 
     report: str | None = None  # as JSON; None if nothing was measured
@@ -163,7 +163,7 @@ def key_of(job: Job, image: Image) -> str:
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
-def perform(work: Work, board: FleetBoard) -> Answer:
+def perform(work: Work, board: FleetBoard) -> AttemptResult:
     """Carry out a job; runs in the process of its board."""
     measured: list[Measurement] = []
     errors: list[BoardprofError] = []
@@ -193,7 +193,7 @@ def perform(work: Work, board: FleetBoard) -> Answer:
         errors.append(error)
     missing = [error.message.partition("\n")[0] for error in errors]
     report = assemble(measured, missing=missing) if measured else None
-    return Answer(
+    return AttemptResult(
         None if report is None else report.json(),
         {} if report is None else _medians(report),
         tuple(map(JobError.of, errors)),

@@ -24,7 +24,7 @@ SESSIONS = 10
 
 
 @dataclass(frozen=True)
-class Side:
+class NamedPlan:
     """One of the two sides."""
 
     plan: Plan
@@ -52,11 +52,11 @@ class Alternated:
         )
 
 
-def sides_of_flags(plan: Plan, flags: str) -> tuple[Side, Side]:
+def sides_of_flags(plan: Plan, flags: str) -> tuple[NamedPlan, NamedPlan]:
     """Return a plan with each of two settings of compiler flags, which may be the same."""
     with_each_setting(replace(plan, sweep="-g"))  # the same requirements as a sweep
     before, after = (
-        Side(replace(plan, code=code), name) for name, code in two_settings(plan.code, flags)
+        NamedPlan(replace(plan, code=code), name) for name, code in two_settings(plan.code, flags)
     )
     return before, after
 
@@ -74,7 +74,7 @@ def two_settings(code: BuildOptions, flags: str) -> list[tuple[str, BuildOptions
     ]
 
 
-def run_in_turns(before: Side, after: Side, listener: Listener) -> Alternated:
+def run_in_turns(before: NamedPlan, after: NamedPlan, listener: Listener) -> Alternated:
     """Measure two plans in alternating sessions; each session starts the board again."""
     # The side that begins changes from pair to pair, so that a drift affects both. On emulators one
     # session per side is enough, because the next one would be the same.
@@ -95,7 +95,7 @@ def run_in_turns(before: Side, after: Side, listener: Listener) -> Alternated:
 @contextlib.contextmanager
 def two_sides(
     plan: Plan, *, flags: str | None, revision: str | None
-) -> Iterator[tuple[Side, Side]]:
+) -> Iterator[tuple[NamedPlan, NamedPlan]]:
     """Lend a plan with two settings of flags; or that of a commit, and that of the working tree."""
     if flags is not None:
         yield sides_of_flags(plan, flags)
@@ -107,8 +107,8 @@ def two_sides(
     with worktree_of(here, revision) as tree:
         name = f"{revision} ({tree.commit[:8]})"
         folder = tree.inside(here)
-        before = Side(tree.plan(plan), name, folder if folder.is_dir() else tree.folder)
-        yield before, Side(plan, "the working tree")
+        before = NamedPlan(tree.plan(plan), name, folder if folder.is_dir() else tree.folder)
+        yield before, NamedPlan(plan, "the working tree")
 
 
 def turns(sessions: int) -> Iterator[int]:

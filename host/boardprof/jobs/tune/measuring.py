@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure the versions in one image, on one boot of the board.
+"""Measure the versions in one image, on one boot of the board, and make results of that.
 
 The arrays are sent once, and the empty function is calibrated once for all versions with the same
 signature. On a deterministic board each version is called once: that call gives its cost and its
@@ -9,6 +9,10 @@ output.
 from __future__ import annotations
 
 import copy
+import json
+import math
+import statistics
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -17,6 +21,17 @@ from typing import Any, Self
 
 import numpy.typing as npt
 
+from boardprof.base import errors
+from boardprof.base.errors import (
+    BoardprofError,
+    BoardTimeoutError,
+    BuildError,
+    CheckFailedError,
+    DeviceTimeoutError,
+    Location,
+    UsageError,
+)
+from boardprof.base.metrics import metric_called
 from boardprof.jobs.run.expectation import Expectation, check_outputs, outputs_of
 from boardprof.jobs.tune.candidate import FLASH, RAM, STACK
 from boardprof.measure.sampling.counted_pass import CountedPass, PackedCall
@@ -26,7 +41,7 @@ from boardprof.measure.sampling.placement import Placement
 from boardprof.measure.session.board import Board
 from boardprof.measure.session.functions import RemoteFunction
 from boardprof.results.record import Stack
-from boardprof.results.report.measure_result import samples_of
+from boardprof.results.report.measure_result import MeasureError, MeasureResult, samples_of
 from boardprof.results.report.measurement import Measurement
 from boardprof.target.arguments.argument_text import ArgumentText
 from boardprof.target.arguments.binding import Arguments
@@ -274,3 +289,141 @@ def _value(value: object, signature: Signature, name: str) -> object:
     if isinstance(value, ArgumentText):
         return value.value(signature.pointers.get(name))
     return value
+
+
+# -- results ---------------------------------------------------------------------------------
+
+FORMAT = 2
+"""Part of results' keys; 1 had too low times, and errors due to other candidates in the image."""
+
+
+def error_number(error: BoardprofError) -> MeasureError:
+    """Return the number for an error."""
+    match error:
+        case CheckFailedError():
+            return MeasureError.WRONG_ANSWER
+        case DeviceTimeoutError() | BoardTimeoutError():
+            return MeasureError.RUN_TIMEOUT
+        case BuildError():
+            return MeasureError.COMPILE_DEVICE
+        case UsageError():
+            return MeasureError.INSTANTIATION_ERROR
+        case errors.DeviceError() | errors.LinkError() | errors.BoardError():
+            return MeasureError.RUNTIME_DEVICE
+    return MeasureError.UNKNOWN_ERROR
+
+
+def measured_result(
+    samples: Mapping[str, Sequence[float]],
+    stack: int | str | None,
+    wanted: Sequence[str],
+    *,
+    sizes: Mapping[str, float] | None = None,
+    limits: Mapping[str, float] | None = None,
+    build_s: float = 0.0,
+    run_s: float,
+    key: str = "",
+    outputs: Mapping[str, npt.NDArray[Any]] | None = None,
+) -> MeasureResult:
+    """Return the result of what ran and whose output is right; the first metric is the cost."""
+    metrics = {name: statistics.median(each) for name, each in samples.items()}
+    metrics |= sizes or {}
+    if isinstance(stack, int):
+        metrics[STACK] = float(stack)
+    for name in wanted:  # it may have been given by another name
+        found = metric_called(name, metrics)
+        if found is not None:
+            metrics[name] = metrics[found]
+    error = _broken(metrics, stack, wanted, limits or {})
+    sampled = metric_called(wanted[0], samples)
+    costs = samples[sampled] if sampled else [metrics.get(wanted[0], math.inf)]
+    return MeasureResult(
+        () if error is not None else tuple(costs),
+        MeasureError.NO_ERROR if error is None else MeasureError.OVER_LIMIT,
+        build_s + run_s,
+        time.time(),
+        metrics,
+        error,
+        build_s,
+        run_s,
+        key,
+        outputs=outputs or {},
+    )
+
+
+def _broken(
+    metrics: Mapping[str, float],
+    stack: int | str | None,
+    wanted: Sequence[str],
+    limits: Mapping[str, float],
+) -> BoardprofError | None:
+    """Return the error of a limit that is broken, or of a metric that is not known."""
+    for name in wanted:
+        if name not in metrics:
+            is_stack = metric_called(name, [STACK]) is not None and isinstance(stack, str)
+            return CheckFailedError(f"{name} is not known{f': {stack}' if is_stack else ''}.")
+    for name, limit in limits.items():
+        if metrics[name] > limit:
+            return CheckFailedError(f"{name} is {metrics[name]:,g}, above the limit of {limit:,g}.")
+    return None
+
+
+# -- as text, for the history ------------------------------------------------------------------
+
+
+def result_to_text(result: MeasureResult) -> str:
+    """Return a result as JSON, without outputs."""
+    data: dict[str, Any] = {
+        "costs": result.costs,
+        "error_no": result.error_no,
+        "timestamp": result.timestamp,
+        "metrics": dict(result.metrics),
+        "key": result.key,
+    }
+    if result.error is not None:
+        data["error"] = _error_to_data(result.error)
+    return json.dumps(data)
+
+
+def result_from_text(text: str) -> MeasureResult:
+    """Return the result that `result_to_text` wrote."""
+    data = json.loads(text)
+    error = data.get("error")
+    return MeasureResult(
+        tuple(data["costs"]),
+        MeasureError(data["error_no"]),
+        0.0,
+        data["timestamp"],
+        data["metrics"],
+        None if error is None else _error_from_data(error),
+        key=data["key"],
+        is_known=True,
+        is_from_history=True,
+    )
+
+
+def _error_to_data(error: BoardprofError) -> dict[str, Any]:
+    facts = {
+        name: value
+        for name, value in vars(error).items()
+        if isinstance(value, str | int | float | None) and name not in ("message", "hint")
+    }
+    location = getattr(error, "location", None)
+    return {
+        "type": next(
+            kind.__name__ for kind in type(error).__mro__ if hasattr(errors, kind.__name__)
+        ),
+        "message": error.message,
+        "hint": error.hint,
+        "facts": facts,
+        "location": None if location is None else [location.path, location.line, location.function],
+    }
+
+
+def _error_from_data(data: Mapping[str, Any]) -> BoardprofError:
+    kind = getattr(errors, data["type"])
+    error: BoardprofError = kind.__new__(kind, data["message"])
+    vars(error).update(data["facts"], message=data["message"], hint=data["hint"])
+    if data["location"] is not None:
+        vars(error)["location"] = Location(*data["location"])
+    return error

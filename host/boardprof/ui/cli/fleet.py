@@ -71,7 +71,7 @@ def fleet() -> None:
 
 def _dask_logs() -> None:
     """Let dask log with ``--debug``."""
-    from boardprof.jobs.fleet.security import show_logs
+    from boardprof.jobs.fleet.dask_worker import show_logs
 
     if shows_tracebacks():
         show_logs()

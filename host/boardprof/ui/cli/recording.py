@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -38,7 +39,6 @@ from boardprof.ui.cli.output import (
     echo_data,
     echo_note,
     echo_page,
-    echo_profile,
     echo_written,
     is_output_read,
     progress_bar,
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from boardprof.jobs.run.plan import Plan
     from boardprof.results.probes.run import ProbeRun
     from boardprof.results.report.profile import Profile
+    from boardprof.results.report.report import Report
 
 
 _HOTSPOTS_SECTIONS = {
@@ -163,6 +164,63 @@ def _write_profiles(profiles: Sequence[Profile], file: str | None) -> None:
     else:
         write_text(text, file)
         echo_written("Profile", file)
+
+
+_MOST_FUNCTIONS = 20
+
+
+def echo_profile(
+    profile: Profile,
+    metric: str | None = None,
+    *,
+    lines: bool = False,
+    asm: bool = False,
+    most: int | None = _MOST_FUNCTIONS,
+    title: str | None = None,
+) -> None:
+    """Print where a call spends its cost: by function, by line or by instruction."""
+    from boardprof.show import profile_tables as tables
+
+    if asm:
+        body = tables.instructions_page(profile, metric)
+    elif lines:
+        body = tables.lines_page(profile, metric)
+    else:
+        body = tables.functions_page(profile, metric, most)
+    head = tables.heading(profile, metric, title)
+    echo_page([head, "", *body, "", *tables.notes(profile, metric)])
+
+
+def echo_profiles(report: Report, *, lines: bool = False, asm: bool = False) -> None:
+    """Print the profiles in a Report."""
+    from boardprof.show.profile_tables import profiles_in, titles
+
+    changed: dict[str, None] = {}
+    rows = profiles_in(report)
+    for number, (row, title) in enumerate(zip(rows, titles(rows), strict=True)):
+        if number:
+            echo("")
+        echo_profile(row.profile, lines=lines, asm=asm, title=title)
+        changed |= dict.fromkeys(changed_sources(row.profile))
+    for name in changed:
+        echo_note(f"{name} has changed since it was measured; the lines are those of then")
+
+
+def changed_sources(profile: Profile) -> list[str]:
+    """Return the sources that have changed since a profile was made."""
+    # A profile has their names as the compiler was given them, so those below another folder are
+    # not found. Its lines are those of its own text in any case.
+    return [name for name, text in profile.sources.items() if _differs(name, text)]
+
+
+def _differs(name: str, text: str) -> bool:
+    if not os.path.isfile(name):  # a pipe or a device of that name would never end
+        return False
+    try:
+        with open(name, encoding="utf-8", errors="replace") as file:
+            return file.read() != text
+    except OSError:
+        return False
 
 
 _CLEAR = "\x1b[2J\x1b[H"

@@ -53,7 +53,6 @@ from boardprof.ui.cli.output import (
     echo_data,
     echo_note,
     echo_page,
-    echo_profiles,
     echo_report,
     echo_warning,
     echo_warnings,
@@ -418,6 +417,8 @@ def _echo_report(
         if options["verbose"]:
             echo_configuration(report)
     if options["hotspots"]:
+        from boardprof.ui.cli.recording import echo_profiles
+
         echo("")
         echo_profiles(report)
     if options["stats"]:

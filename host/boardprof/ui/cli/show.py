@@ -28,7 +28,6 @@ from boardprof.ui.cli.output import (
     echo_incomplete_rows,
     echo_note,
     echo_page,
-    echo_profiles,
     echo_report,
     echo_warnings,
     echo_written,
@@ -101,6 +100,8 @@ def show(
         echo_data(report.csv(), nl=False)
         return
     if hotspots or lines or asm:
+        from boardprof.ui.cli.recording import echo_profiles
+
         echo_profiles(report, lines=lines, asm=asm)
         return
     echo_incomplete_rows(report)

@@ -48,7 +48,7 @@ from boardprof.ui.cli.output import (
 if TYPE_CHECKING:
     from boardprof.jobs.run.plan import Plan
     from boardprof.jobs.tune.search import Search, Space, Trial
-    from boardprof.jobs.tune.winner import Subject
+    from boardprof.jobs.tune.tuning import Subject
     from boardprof.results.stats.warnings import Kind
 
 _SECTIONS = {
@@ -186,7 +186,7 @@ def tune(target: str, values: tuple[str, ...], **options: Any) -> None:
 
     Needs optuna: pip install 'boardprof[tune]'.
     """
-    from boardprof.jobs.tune.page import render_tuning, tuning_facts, tuning_page
+    from boardprof.jobs.tune.tuning import render_tuning, tuning_facts, tuning_page
     from boardprof.results.report.report_file import write_text
 
     plan = _plan(target, values, options)
@@ -289,7 +289,7 @@ def _constraints(texts: Sequence[str]) -> dict[str, float]:
 
 def _subject(plan: Plan, options: Mapping[str, Any]) -> Subject:
     from boardprof.jobs.run.plan import boards_of
-    from boardprof.jobs.tune.winner import Subject
+    from boardprof.jobs.tune.tuning import Subject
 
     [spec] = boards_of(plan)
     assert plan.path is not None, "_plan has checked it"
@@ -391,7 +391,7 @@ def _live(search: Search, trials: int) -> Iterator[Callable[[Trial], None] | Non
 
 def _lines(search: Search) -> Callable[[Trial], None]:
     """Return a function that prints a line for each trial that is better than all before."""
-    from boardprof.jobs.tune.page import number
+    from boardprof.jobs.tune.tuning import number
 
     goal = search.goals[0]
     best = float("inf") if search.best is None else search.best.metrics[goal]
@@ -410,7 +410,7 @@ def _live_table(search: Search, every: Sequence[Trial], trials: int) -> Any:
     from rich.table import Table
 
     from boardprof.base.printable import escaped
-    from boardprof.jobs.tune.page import number
+    from boardprof.jobs.tune.tuning import number
 
     failed = sum(not each.ok for each in every)
     table = Table(title=f"{len(every)} of {trials} trials, {failed} failed", title_justify="left")

@@ -104,7 +104,7 @@ def board(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[Boar
 @pytest.fixture
 def boardprof(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[Profiler]:
     """Measures functions; see `boardprof.ui.pytest_plugin.profiler.Profiler`."""
-    from boardprof.ui.pytest_plugin.gate import Gate, check_limits, check_rules
+    from boardprof.ui.pytest_plugin.gate import MeasurementGate, check_limits, check_rules
     from boardprof.ui.pytest_plugin.profiler import Profiler, wanted_board
 
     session = request.config.stash[_SESSION]
@@ -121,7 +121,7 @@ def boardprof(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[
             wanted_board(request.node, bp_board),
             request.path.parent,
             label_of(request.node),
-            Gate(
+            MeasurementGate(
                 words.get("limit", {}),
                 rules,
                 session.baseline,

@@ -27,7 +27,7 @@ from boardprof.target.arguments.passing import copied_arguments
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.descriptions.board import BoardSpec, board_spec, default_board
 from boardprof.target.toolchain.cache import cache_root
-from boardprof.ui.pytest_plugin.gate import Gate, Other, Verdict
+from boardprof.ui.pytest_plugin.gate import MeasurementGate, Other, Verdict
 from boardprof.ui.pytest_plugin.options import Options, numbered
 
 __all__ = ["Measured", "Profiler"]
@@ -217,7 +217,7 @@ class Profiler:
         wanted: Wanted,
         folder: Path,
         label: str,
-        gate: Gate,
+        gate: MeasurementGate,
         defaults: Mapping[str, Any],
         turns: Turns | None = None,
         *,

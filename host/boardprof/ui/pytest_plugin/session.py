@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -233,7 +233,7 @@ class Session:
 
             found_run = find_run(f"#{max(compared)}", self._root)
             baseline = found_run.label, found_run.report
-        from boardprof.ui.pytest_plugin.session_comparison import conclude
+        from boardprof.ui.pytest_plugin.gate import conclude
 
         found = conclude(
             baseline,
@@ -255,15 +255,17 @@ class Session:
             return
         from boardprof.jobs.run.saving import keep_run
         from boardprof.results.report.report_file import write_report
+        from boardprof.show.exporters import read_exports, write_export
 
         report = self.report()
         file, name = self.options.json_file, self.options.save
-        try:
-            if file is not None:
-                write_report(report, str(file))
-        except BoardprofError as error:
-            self.errors.append(str(error))
-        self._export(report)
+        writers = [] if file is None else [partial(write_report, report, str(file))]
+        exports = read_exports(self.options.exports)
+        for write in [*writers, *(partial(write_export, report, each) for each in exports)]:
+            try:
+                write()
+            except BoardprofError as error:
+                self.errors.append(str(error))
         has_failed = has_failed or self.is_broken_off or bool(self.errors)
         if self.options.new_baseline is not None:
             has_failed = not self._write_baseline(report, has_failed) or has_failed
@@ -283,18 +285,6 @@ class Session:
         if kept is not None and name is not None and has_failed:
             why = "was interrupted" if self.is_broken_off else "failed"
             self.notes.append(f"kept as #{kept}, not as {name}: the session {why}")
-
-    def _export(self, report: Report) -> None:
-        """Write the exports of ``--bp-export``; see `errors`."""
-        if not self.options.exports:
-            return
-        from boardprof.show.exporters import read_exports, write_export
-
-        for each in read_exports(self.options.exports):
-            try:
-                write_export(report, each)
-            except BoardprofError as error:
-                self.errors.append(str(error))
 
     def _write_baseline(self, report: Report, has_failed: bool) -> bool:
         """Write the baseline file unless the session failed; return whether it was written."""
