@@ -73,14 +73,11 @@ _places: dict[str, _Place] = {}
 """The boards of this process, by serial number."""
 
 
-def kind_resource(kind: str) -> str:
-    """Return the resource that a worker has once for each board of a kind."""
-    return f"kind:{kind}"
-
-
-def serial_resource(serial: str) -> str:
-    """Return the resource of one board."""
-    return f"serial:{serial}"
+def resources_of(*boards: FleetBoard) -> dict[str, int]:
+    """Return the resources that boards are for dask, by name: each has its own and its kind's."""
+    return Counter(
+        name for board in boards for name in (f"kind:{board.kind}", f"serial:{board.serial}")
+    )
 
 
 def call_on_board(
@@ -149,21 +146,21 @@ async def _serve(
     on_note: Callable[[str], None],
 ) -> None:
     dask = distributed()
-    kinds = Counter(kind_resource(board.kind) for board in boards)
     told = ", ".join(board.serial for board in boards)
-    resources = {**kinds, **{serial_resource(board.serial): 1 for board in boards}}
     on_note(f"waiting for the scheduler at {scheduler}")
     told_why = ""
     while True:
         try:
             host = _own_address(scheduler)
-            await _try_connection(scheduler, security)
+            # dask's worker would not say why it cannot connect.
+            arguments = security.get_connection_args("worker")
+            (await dask.comm.connect(scheduler, _TRY_S, **arguments)).abort()
             with tempfile.TemporaryDirectory(prefix="boardprof-worker-") as folder:
                 worker = _without_pages(dask.Worker)(
                     scheduler,
                     name=name,
                     nthreads=len(boards),
-                    resources=resources,
+                    resources=resources_of(*boards),
                     security=security,
                     local_directory=folder,
                     host=host,
@@ -182,12 +179,6 @@ async def _serve(
                 on_note(why)
                 told_why = why
         await asyncio.sleep(_PAUSE_S)
-
-
-async def _try_connection(scheduler: str, security: Any) -> None:
-    """Connect once, because dask's worker would not say why it cannot."""
-    arguments = security.get_connection_args("worker")
-    (await distributed().comm.connect(scheduler, _TRY_S, **arguments)).abort()
 
 
 def run_scheduler(host: str, port: int, silence_s: float, on_start: Callable[[str], None]) -> None:

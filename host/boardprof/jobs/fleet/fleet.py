@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from boardprof.base.errors import (
     BoardError,
@@ -44,7 +44,6 @@ from boardprof.jobs.fleet.provider import (
     Joined,
     Left,
     LocalProvider,
-    Provider,
 )
 from boardprof.jobs.fleet.work import (
     AttemptResult,
@@ -57,6 +56,11 @@ from boardprof.jobs.fleet.work import (
     key_of,
     perform,
 )
+
+if TYPE_CHECKING:
+    from boardprof.jobs.fleet.dask_provider import DaskProvider
+
+Provider: TypeAlias = "LocalProvider | DaskProvider"
 
 _CHECK_S = 300.0
 _LONGEST_WAIT_S = 5.0
@@ -351,7 +355,7 @@ class _Batch:
             host = self._boards[board].host
             call.image = image.digest
             if host and (host, image.digest) not in self._sent:
-                image = image.with_content()
+                image = replace(image, content=image.firmware.image.read_bytes())
         work = Work(job, data_of(job.arguments), image) if image is not None else job
         there, limit_s = self._boards[board], job.limits.job_s
         self._provider.start(self._called(call), there, self._perform, work, timeout_s=limit_s)

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from boardprof.base.errors import BoardError, BoardprofError, UsageError
-from boardprof.jobs.fleet.boards import FleetBoard, lease_of
+from boardprof.jobs.fleet.boards import FleetBoard, lease
 from boardprof.jobs.fleet.fleet import Fleet
 from boardprof.jobs.fleet.job import DONE, Job, JobError, Limits
 from boardprof.jobs.fleet.policy import Rules
-from boardprof.jobs.fleet.work import LEASE_S, AttemptResult, is_boards_fault
+from boardprof.jobs.fleet.work import AttemptResult, is_boards_fault
 from boardprof.jobs.tune.candidate import Candidate, as_candidates
 from boardprof.jobs.tune.measuring import ArgumentValues
 from boardprof.jobs.tune.runner import OnResult, Runner, metric_name
@@ -130,7 +130,7 @@ def _placed(settings: Mapping[str, Any]) -> dict[str, Any]:
 def measure_share(share: _Share, board: FleetBoard) -> AttemptResult:
     """Measure a share on one board; runs in the process of the board."""
     try:
-        with lease_of(board)(board, LEASE_S) as port:
+        with lease(board) as port:
             runner = Runner(board.kind, port=port, **share.settings)
             return AttemptResult(value=runner.measure(share.candidates))
     except BoardprofError as error:

@@ -52,15 +52,6 @@ class Alternated:
         )
 
 
-def sides_of_flags(plan: Plan, flags: str) -> tuple[NamedPlan, NamedPlan]:
-    """Return a plan with each of two settings of compiler flags, which may be the same."""
-    with_each_setting(replace(plan, sweep="-g"))  # the same requirements as a sweep
-    before, after = (
-        NamedPlan(replace(plan, code=code), name) for name, code in two_settings(plan.code, flags)
-    )
-    return before, after
-
-
 def two_settings(code: BuildOptions, flags: str) -> list[tuple[str, BuildOptions]]:
     """Return the build options for each of two settings of flags, and their names in output."""
     texts = flags.split("|")
@@ -98,7 +89,9 @@ def two_sides(
 ) -> Iterator[tuple[NamedPlan, NamedPlan]]:
     """Lend a plan with two settings of flags; or that of a commit, and that of the working tree."""
     if flags is not None:
-        yield sides_of_flags(plan, flags)
+        with_each_setting(replace(plan, sweep="-g"))  # the same requirements as a sweep
+        (one, first), (two, second) = two_settings(plan.code, flags)
+        yield NamedPlan(replace(plan, code=first), one), NamedPlan(replace(plan, code=second), two)
         return
     assert revision is not None
     if plan.path is None:
@@ -129,20 +122,16 @@ def _joined(outcomes: Sequence[Outcome]) -> Outcome:
         str(each): each for outcome in outcomes for each in outcome.failures
     }
     reports = [outcome.report for outcome in outcomes if outcome.report is not None]
-    return Outcome(
-        _joined_reports(reports) if reports else None,
-        tuple(failures.values()),
-        any(outcome.interrupted for outcome in outcomes),
-    )
-
-
-def _joined_reports(reports: Sequence[Report]) -> Report:
-    last = reports[-1]
-    records = [report.record for report in reports if report.record is not None]
-    measurements = tuple(each for record in records for each in record.measurements)
-    record = replace(records[-1], measurements=measurements) if records else None
-    rows = [row for report in reports for row in report.calls]
-    return Report(rows, last.device_metrics, last.configuration, record=record)
+    joined = None
+    if reports:
+        last = reports[-1]
+        records = [report.record for report in reports if report.record is not None]
+        measurements = tuple(each for record in records for each in record.measurements)
+        record = replace(records[-1], measurements=measurements) if records else None
+        rows = [row for report in reports for row in report.calls]
+        joined = Report(rows, last.device_metrics, last.configuration, record=record)
+    is_interrupted = any(outcome.interrupted for outcome in outcomes)
+    return Outcome(joined, tuple(failures.values()), is_interrupted)
 
 
 _CHECKOUT_TIMEOUT_S = 300.0
