@@ -108,9 +108,8 @@ def devices(ports: tuple[str, ...], baud: int | None, as_json: bool) -> None:
         echo_json({"schema_version": 1, "devices": found})
         return
     if not found:
-        echo_page(
-            ["no serial port found. To ask an agent on TCP, give its address: socket://HOST:PORT"]
-        )
+        how = "To ask an agent on TCP, give its address: socket://HOST:PORT"
+        echo_page([f"no serial port found. {how}"])
         return
     from boardprof.show.layout import text_table
 
@@ -298,19 +297,13 @@ def _answer(port: str, baud: int | None) -> tuple[str, str, str, str]:
     except BusyError as error:
         return "", "", "", f"busy: {error.message}"
     except BoardTimeoutError as error:
-        return "", "", "", _silence(error.console)
+        texts = [line.strip() for line in error.console.splitlines() if line.strip()]
+        silence = f"no agent answered within {_ANSWER_S:g} s"
+        if not texts:
+            return "", "", "", f"silent: {silence}"
+        return "", "", "", f"{silence}, but the port sends text: {texts[-1][:_SHOWN]}"
     except BoardprofError as error:
         return "", "", "", error.message.partition("\n")[0]
-
-
-def _silence(console: str) -> str:
-    """Describe a port at which no agent answers: silent, or with its last line of text."""
-    texts = [line.strip() for line in console.splitlines() if line.strip()]
-    if not texts:
-        return f"silent: no agent answered within {_ANSWER_S:g} s"
-    return (
-        f"no agent answered within {_ANSWER_S:g} s, but the port sends text: {texts[-1][:_SHOWN]}"
-    )
 
 
 @click.command(short_help="Check this machine, a board (-b, -p) or its cable (--link).")
@@ -410,10 +403,11 @@ def _environment_text(facts: Mapping[str, Any]) -> str:
 
     width = max(len(board["name"]) for board in facts["boards"])
     cache, ports = facts["cache"], facts["ports"]
+    paths = [f"{each['path']}{'' if each['allowed'] else ' (no permission)'}" for each in ports]
     lines = [
         f"boardprof {facts['boardprof']}, Python {facts['python']}, {facts['system']}",
         f"Cache: {cache['path']}" + ("" if cache["writable"] else " (cannot be written)"),
-        "Serial ports: " + (", ".join(map(_port_text, ports)) or "none found"),
+        "Serial ports: " + (", ".join(paths) or "none found"),
         "Boards:",
     ]
     for board in facts["boards"]:
@@ -427,10 +421,6 @@ def _environment_text(facts: Mapping[str, Any]) -> str:
     if any(not port["allowed"] for port in ports):
         lines += ["", "For the serial ports: sudo usermod -aG dialout $USER, then log in again"]
     return "\n".join(lines)
-
-
-def _port_text(port: Mapping[str, Any]) -> str:
-    return str(port["path"]) + ("" if port["allowed"] else " (no permission)")
 
 
 def _doctor_board(as_json: bool, **options: Any) -> int:
@@ -466,10 +456,15 @@ def _doctor_link(as_json: bool, **options: Any) -> int:
         spec = board_spec(options["board"])
     else:  # at a port, the board says what it is
         spec = default_board() if options["port"] is None else unnamed_board()
+    bauds = [part.strip() for part in (options["bauds"] or "").split(",") if part.strip()]
+    if not all(part.isdecimal() and int(part) > 0 for part in bauds):
+        raise UsageError(
+            f"--baud {options['bauds']}: these are not baud rates.", hint="--baud 115200,921600"
+        )
     tests = diagnose(
         spec,
         Connection(options["port"], key_file=options["key_file"], on_note=echo_note),
-        bauds=_bauds(options["bauds"]),
+        bauds=[*map(int, bauds)],
         seconds=options["seconds"],
         rate=options["faults"],
         seed=options["seed"],
@@ -479,10 +474,3 @@ def _doctor_link(as_json: bool, **options: Any) -> int:
     else:
         echo_lines(links_text(tests))
     return exit_code(tests)
-
-
-def _bauds(text: str | None) -> list[int]:
-    parts = [part.strip() for part in (text or "").split(",") if part.strip()]
-    if not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise UsageError(f"--baud {text}: these are not baud rates.", hint="--baud 115200,921600")
-    return [int(part) for part in parts]

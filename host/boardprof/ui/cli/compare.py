@@ -284,36 +284,28 @@ class Against:
 
     def compare(self, report: Report) -> list[BoardprofError]:
         """Compare a Report with the other one; return why it could not be compared."""
-        try:
-            self._find_baseline(report)
-            if self._before is None:
-                return []
-            before = self._part_about(report, self._before)
-            self.comparison = self.gate.compared(before, report, **self._facts)
-            self.gate.check(self.comparison, may_wait=self.branch is not None)
-        except BoardprofError as error:
-            return [error]
-        return []
-
-    def _part_about(self, report: Report, before: Report) -> Report:
-        """Return the part of the other Report that a run of one named function is compared with."""
         from boardprof.jobs.run.plan import ALL, split_target
         from boardprof.results.report.join import part_of_calls
 
-        if split_target(self.target)[1] == ALL:
-            return before
-        return part_of_calls(before, report) or before  # the error lists its rows
-
-    def _find_baseline(self, report: Report) -> None:
-        """Look up the newest clean run of the branch that is like a Report, if one is meant."""
-        if self.branch is None or self.is_first:
-            return
         gate = self.gate
-        found = self.branch.baseline(report, rules=gate.rules, allow=gate.allow, target=self.target)
-        if found is None:
-            self.is_first = True
-        else:
-            self._take_run(found)
+        try:
+            if self.branch is not None and not self.is_first:
+                found = self.branch.baseline(
+                    report, rules=gate.rules, allow=gate.allow, target=self.target
+                )
+                if found is not None:
+                    self._take_run(found)
+                self.is_first = found is None
+            before = self._before
+            if before is None:
+                return []
+            if split_target(self.target)[1] != ALL:  # a whole run has other functions, too
+                before = part_of_calls(before, report) or before  # the error lists its rows
+            self.comparison = gate.compared(before, report, **self._facts)
+            gate.check(self.comparison, may_wait=self.branch is not None)
+        except BoardprofError as error:
+            return [error]
+        return []
 
     @property
     def keeps_clean(self) -> bool:

@@ -191,7 +191,9 @@ def export(
     """  # noqa: D301 (click knows the backspace as: do not wrap)
     from boardprof.results.history.report_lookup import find_run
     from boardprof.results.probes import is_probe_run
+    from boardprof.results.report.report_file import check_report_file
     from boardprof.show.exporters import (
+        FOLDERS,
         exported,
         exporter_names,
         find_exporter,
@@ -213,26 +215,18 @@ def export(
     for option, wanted, only in (("--diff", diff, "html"), ("--metric", metric, "collapsed")):
         if wanted is not None and name != only:
             raise UsageError(f"{option} is for {only}, not for {name}.")
-    _check_output(name, output)
-    if of_recording is not None and diff is None and metric is None:
-        _export_recording(name, of_recording, report, output)
-        return
-    found = find_run(report)
-    before = None if diff is None else find_run(diff)
-    exporter = _option_exporter(name, found, before=before, allow=allow, metric=metric)
-    _write(exported(found.report, name, exporter), "Report", output)
-
-
-def _check_output(name: str, output: str | None) -> None:
-    """Check that an export can be written."""
-    from boardprof.results.report.report_file import check_report_file
-    from boardprof.show.exporters import FOLDERS
-
     if name in FOLDERS:
         if output is None:
             raise UsageError(f"The exporter {name} writes a folder.", hint="name it: -o FOLDER")
     elif output is not None:
         check_report_file(output)
+    if of_recording is not None and diff is None and metric is None:
+        _export_recording(name, of_recording, report, output)
+        return
+    found = find_run(report)
+    before = None if diff is None else find_run(diff)
+    exporter = _option_exporter(name, found, before, allow, metric)
+    _write(exported(found.report, name, exporter), "Report", output)
 
 
 def _write(content: bytes | dict[str, bytes], what: str, output: str | None) -> None:
@@ -275,47 +269,33 @@ def _places(recording: ProbeRun) -> dict[int, str]:
 
 
 def _option_exporter(
-    name: str,
-    after: Found,
-    *,
-    before: Found | None,
-    allow: Sequence[str],
-    metric: str | None,
+    name: str, after: Found, before: Found | None, allow: Sequence[str], metric: str | None
 ) -> Exporter:
     """Return an exporter with its options, which it has: the HTML page also gets earlier runs."""
-    from boardprof.show.exporters import find_exporter
+    from boardprof.show.exporters import find_exporter, load_renderer
 
     if metric is not None:
-        from boardprof.show.flame_graph import render_collapsed
-
-        return partial(render_collapsed, metric=metric)
+        return partial(load_renderer(name), metric=metric)
     if name != "html":
         return find_exporter(name)
-    from boardprof.show.html import render_html
-
-    page = partial(render_html, earlier=_earlier(after))
+    page = partial(load_renderer(name), earlier=_earlier(after))
     if before is None:
         return page
     return partial(page, before=before.report, allow=allow, names=(before.dated, after.dated))
 
 
 def _earlier(found: Found) -> list[tuple[str, Report]]:
-    """Return the older runs that are like one of the history, the oldest first."""
+    """Return the older runs that are like one of the history, the oldest first, with commits."""
     if found.run is None:
         return []
     from boardprof.results.history.report_lookup import like_runs
 
-    runs: list[Found] = []
+    runs: list[tuple[str, Report]] = []
     with contextlib.suppress(BoardprofError):  # if a run is damaged, the page has the newer ones
-        for run in like_runs(found.report, before=found.run):
-            runs.append(run)
-    return [(_with_commit(run), run.report) for run in reversed(runs)]
-
-
-def _with_commit(found: Found) -> str:
-    """Return a run's number with its commit, which a change of the trend is named with."""
-    git = found.run.git.text if found.run is not None and found.run.git is not None else ""
-    return f"{found.label} ({git})" if git else found.label
+        for each in like_runs(found.report, before=found.run):
+            git = each.run.git.text if each.run is not None and each.run.git is not None else ""
+            runs.append((f"{each.label} ({git})" if git else each.label, each.report))
+    return runs[::-1]
 
 
 @click.command(short_help="Decode the blobs of a stored Report again and print it.")

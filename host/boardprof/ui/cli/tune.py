@@ -8,6 +8,8 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -186,13 +188,15 @@ def tune(target: str, values: tuple[str, ...], **options: Any) -> None:
 
     Needs optuna: pip install 'boardprof[tune]'.
     """
+    from boardprof.base.progress import shown_by
     from boardprof.jobs.tune.tuning import render_tuning, tuning_facts, tuning_page
     from boardprof.results.report.report_file import write_text
 
     plan = _plan(target, values, options)
     space = _space(options["flags"], options["params"])
     subject = _subject(plan, options)
-    with stdout_of_boards(shown=False), _without_progress():
+    # No bars: the live table has the terminal.
+    with stdout_of_boards(shown=False), shown_by(lambda what, done, total: None):
         search, facts = _search(subject, space, plan, options)
         trials = min(options["trials"], space.size)
         with _live(search, trials) as show:
@@ -263,24 +267,21 @@ def _space(flags: str | None, params: Sequence[str]) -> Space:
     return Space(alternatives)
 
 
-def _constraint(text: str) -> tuple[str, float]:
+def _constraints(texts: Sequence[str]) -> dict[str, float]:
     from boardprof.jobs.tune.runner import metric_name
 
-    name, _, limit = text.partition("<=")
-    try:
-        found = float(limit)
-    except ValueError:
-        found = math.nan
-    if not name.strip() or not 0 <= found < math.inf:
-        raise UsageError(
-            f"{text!r} is not a valid --constraint.", hint="--constraint 'stack<=2048'"
-        )
-    return metric_name(name.strip()), found
-
-
-def _constraints(texts: Sequence[str]) -> dict[str, float]:
     found: dict[str, float] = {}
-    for name, limit in map(_constraint, texts):
+    for text in texts:
+        short, _, number = text.partition("<=")
+        name = metric_name(short.strip())
+        try:
+            limit = float(number)
+        except ValueError:
+            limit = math.nan
+        if not name or not 0 <= limit < math.inf:
+            raise UsageError(
+                f"{text!r} is not a valid --constraint.", hint="--constraint 'stack<=2048'"
+            )
         if name in found:
             raise UsageError(f"--constraint has two limits of {name}.", hint="give the lower one")
         found[name] = limit
@@ -300,21 +301,15 @@ def _subject(plan: Plan, options: Mapping[str, Any]) -> Subject:
     subject = Subject(
         spec, plan.path, plan.function, plan.values, data.arguments, plan.code, limits
     )
-    return subject if options["fleet"] is None else _on_fleet(subject, options["fleet"])
-
-
-def _on_fleet(subject: Subject, address: str) -> Subject:
-    """Return a subject that is measured on all boards of its kind at once."""
-    from dataclasses import replace
-    from functools import partial
-
+    if options["fleet"] is None:
+        return subject
     from boardprof.jobs.fleet.fleet_runner import FleetRunner
 
-    limits = {**subject.limits, "verbose": None}
-    del limits["port"], limits["baud"]
-    scheduler = None if address == _HERE else address
+    limits = {name: each for name, each in limits.items() if name not in ("port", "baud")}
+    scheduler = None if options["fleet"] == _HERE else options["fleet"]
     kind = partial(FleetRunner, scheduler=scheduler, share=_SHARE)
-    can_start = subject.spec.launch.kind != "serial"
+    can_start = spec.launch.kind != "serial"
+    limits["verbose"] = None
     return replace(subject, limits=limits, runner_kind=kind, can_start=can_start)
 
 
@@ -336,35 +331,13 @@ def _search(
         "constraints": constraints,
         "tolerance": options["tolerance"],
     }
-    runner = subject.runner(
-        goals[0],
-        metrics=goals[1:],
-        constraints=constraints,
-        expect=expect,
-        tolerance=options["tolerance"],
-    )
-    search = Search(
-        runner,
-        space,
-        list(map(metric_name, goals)),
-        sampler=options["sampler"],
-        seed=options["seed"],
-        study=options["study"],
-        subject=facts,
-    )
-    return search, facts
+    wanted = {"metrics": goals[1:], "expect": expect, "tolerance": options["tolerance"]}
+    runner = subject.runner(goals[0], constraints=constraints, **wanted)
+    how = {name: options[name] for name in ("sampler", "seed", "study")}
+    return Search(runner, space, list(map(metric_name, goals)), subject=facts, **how), facts
 
 
 # -- while it runs -----------------------------------------------------------------------------
-
-
-@contextmanager
-def _without_progress() -> Iterator[None]:
-    """Show no bars: the live table has the terminal."""
-    from boardprof.base.progress import shown_by
-
-    with shown_by(lambda what, done, total: None):
-        yield
 
 
 @contextmanager
@@ -394,7 +367,7 @@ def _lines(search: Search) -> Callable[[Trial], None]:
     from boardprof.jobs.tune.tuning import number
 
     goal = search.goals[0]
-    best = float("inf") if search.best is None else search.best.metrics[goal]
+    best = math.inf if search.best is None else search.best.metrics[goal]
 
     def tell(trial: Trial) -> None:
         nonlocal best
