@@ -27,8 +27,7 @@ from boardprof.measure.sampling.counted_pass import UNMASKED, PackedCall
 from boardprof.measure.sampling.passes import check_range
 from boardprof.measure.sampling.placement import Placement
 from boardprof.measure.session.board import Board, HostCall
-from boardprof.results.record import Stack
-from boardprof.results.report.measure_result import MeasureResult, samples_of
+from boardprof.results.report.measure_result import MeasureResult
 
 _LONGEST_MS = 1e9
 
@@ -173,13 +172,7 @@ class TimeEvaluator:
         )
         from boardprof.jobs.tune.measuring import measured_result  # later: it loads the builder
 
-        stack = measurement.stack
-        return measured_result(
-            samples_of(measurement),
-            stack.used if isinstance(stack, Stack) else stack,
-            self._metrics,
-            run_s=time.monotonic() - began_s,
-        )
+        return measured_result(measurement, self._metrics, run_s=time.monotonic() - began_s)
 
     def close(self) -> None:
         """Stop the board, if it was started for this."""

@@ -32,7 +32,7 @@ from boardprof.base.errors import (
     UsageError,
 )
 from boardprof.base.metrics import metric_called
-from boardprof.jobs.run.expectation import Expectation, check_outputs, outputs_of
+from boardprof.jobs.run.expectation import Expectation, check_outputs
 from boardprof.jobs.tune.candidate import FLASH, RAM, STACK
 from boardprof.measure.sampling.counted_pass import CountedPass, PackedCall
 from boardprof.measure.sampling.measure_function import paint_stack
@@ -76,15 +76,6 @@ def rounds_on(board: Board, warmup: int | None, repeat: int | None, number: int)
     return Rounds(warmup, repeat, number)
 
 
-@dataclass(frozen=True)
-class Measured:
-    """What the board says about a version."""
-
-    samples: Mapping[str, Sequence[float]]  # of each metric, per call
-    stack: int | str | None  # bytes; a text: why it is not known; None if nobody asked
-    outputs: Mapping[str, npt.NDArray[Any]]
-
-
 class Measuring:
     """One boot of a board, with the arrays of the versions. Use it in a ``with``."""
 
@@ -124,7 +115,7 @@ class Measuring:
         """End the session; a board that was started for it ends, too."""
         self.board.close()
 
-    def measure(self, name: str, function: str) -> Measured:
+    def measure(self, name: str, function: str) -> Measurement:
         """Measure a function of the image, and check its output; messages call it ``function``."""
         remote = self.board.measurable(name)
         self.board.stack_check.require(name)
@@ -170,12 +161,7 @@ class Measuring:
         expected = self._settings.expected
         wanted = [Expectation(key, "what was expected", array) for key, array in expected.items()]
         check_outputs(measurement, wanted, self._settings.tolerance)
-        stack = measurement.stack
-        return Measured(
-            samples_of(measurement),
-            stack.used if isinstance(stack, Stack) else stack,
-            outputs_of(measurement),
-        )
+        return measurement
 
     def renew(self) -> None:
         """Send the arrays again: a version that failed may have written to them."""
@@ -314,8 +300,7 @@ def error_number(error: BoardprofError) -> MeasureError:
 
 
 def measured_result(
-    samples: Mapping[str, Sequence[float]],
-    stack: int | str | None,
+    measurement: Measurement,
     wanted: Sequence[str],
     *,
     sizes: Mapping[str, float] | None = None,
@@ -326,10 +311,11 @@ def measured_result(
     outputs: Mapping[str, npt.NDArray[Any]] | None = None,
 ) -> MeasureResult:
     """Return the result of what ran and whose output is right; the first metric is the cost."""
+    samples, stack = samples_of(measurement), measurement.stack
     metrics = {name: statistics.median(each) for name, each in samples.items()}
     metrics |= sizes or {}
-    if isinstance(stack, int):
-        metrics[STACK] = float(stack)
+    if isinstance(stack, Stack):
+        metrics[STACK] = float(stack.used)
     for name in wanted:  # it may have been given by another name
         found = metric_called(name, metrics)
         if found is not None:
@@ -353,7 +339,7 @@ def measured_result(
 
 def _broken(
     metrics: Mapping[str, float],
-    stack: int | str | None,
+    stack: Stack | str | None,
     wanted: Sequence[str],
     limits: Mapping[str, float],
 ) -> BoardprofError | None:

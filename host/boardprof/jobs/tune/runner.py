@@ -29,6 +29,7 @@ from boardprof.base.errors import (
     UsageError,
     option,
 )
+from boardprof.jobs.run.expectation import outputs_of
 from boardprof.jobs.tune.candidate import (
     SHORT_NAMES,
     Batch,
@@ -337,17 +338,16 @@ class Runner:
         if name is not None and name not in offered:
             raise UnknownNameError("function", name, offered)
         name = name or build.name(offered)
-        measured = measuring.measure(name, build.function or name)
+        measurement = measuring.measure(name, build.function or name)
         return measured_result(
-            measured.samples,
-            measured.stack,
+            measurement,
             self._settings.metrics,
             sizes=build.sizes,
             limits=self.constraints,
             build_s=build.build_s,
             run_s=time.monotonic() - began_s,
             key=build.key,
-            outputs=measured.outputs,
+            outputs=outputs_of(measurement),
         )
 
     def _check_starts(self, error: BoardprofError) -> None:

@@ -93,9 +93,7 @@ class Commands(click.Group):
             cmd.params += _COMMON_OPTIONS
         for parameter in cmd.params:
             if isinstance(parameter, click.Option):
-                if parameter.envvar is not None:
-                    continue
-                parameter.envvar = environment_names(parameter)
+                parameter.envvar = parameter.envvar or environment_names(parameter)
                 if "--verbose" in parameter.opts:
                     parameter.callback = _with_tracebacks
             elif parameter.type is click.STRING and parameter._custom_shell_complete is None:
@@ -283,17 +281,12 @@ def _defaults(
         if isinstance(command, click.Group):
             defaults[name] = _defaults(command, ctx, settings)
         elif command is not None:
-            defaults[name] = dict(_values(_options(command), ctx, settings))
+            defaults[name] = {
+                option.name: _value(option, ctx, settings[key])
+                for option in _options(command)
+                for key in [key for key in setting_keys(option) if key in settings][:1]
+            }
     return defaults
-
-
-def _values(
-    options: Iterable[click.Option], ctx: click.Context, settings: Mapping[str, Setting]
-) -> Iterator[tuple[str, Any]]:
-    for option in options:
-        setting = next((settings[key] for key in setting_keys(option) if key in settings), None)
-        if setting is not None and option.name is not None:
-            yield option.name, _value(option, ctx, setting)
 
 
 def _as_text(value: Any) -> Any:

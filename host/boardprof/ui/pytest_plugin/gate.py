@@ -14,7 +14,7 @@ from boardprof.base.metrics import digits, metric_called
 from boardprof.results.comparison.comparison import Comparison, Difference, Unjudged
 from boardprof.results.comparison.compatibility import comparable_flags
 from boardprof.results.comparison.rule import parse_rule
-from boardprof.results.record import NO_RECORD, MeasurementRecord
+from boardprof.results.record import NO_RECORD
 from boardprof.results.report.calls import SHARES, Row
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import titled
@@ -251,52 +251,37 @@ def part_about(earlier: Report, report: Report, *, any_board: bool) -> Report | 
     # If tests of the earlier run were built with several flags, its rows have a column of flags.
     # These must match too, and are left out of the result, because the test's own rows do not have
     # them. A run outside of pytest has no labels, and matches every test.
+    is_swept = "Flags" in earlier.calls.names
+    rows: list[Row] = [*earlier.calls]
+    measurements = [*(earlier.record or NO_RECORD).measurements]
     if _LABEL not in earlier.calls.names:
-        earlier = _labelled(earlier, report)
+        label = str(next(iter(report.calls.column(_LABEL).filled("")), ""))
+        rows = [{**row, _LABEL: label} for row in rows]
+        measurements = [replace(each, label=label) for each in measurements]
     keys = _KEYS if any_board else (*_KEYS, "Device")
     wanted = {tuple(row.get(key, "") for key in keys) for row in report.calls}
-    flags = {comparable_flags(text) for text in _flags(report)}
-    rows: list[Row] = [
+    own = (report.record or NO_RECORD).measurements
+    flags = {comparable_flags(each.flags) for each in own if each.flags is not None}
+    found: list[Row] = [
         {name: metric for name, metric in row.items() if name != "Flags"}
-        for row in earlier.calls
+        for row in rows
         if tuple(row.get(key, "") for key in keys) in wanted and _fits(row.get("Flags", ""), flags)
     ]
-    if not rows:
+    if not found:
         return None
-    is_swept = "Flags" in earlier.calls.names
-    kept = [
+    kept = tuple(
         each
-        for each in _measurements(earlier)
+        for each in measurements
         if (each.name, each.arguments, each.label) in {key[:3] for key in wanted}
         and (not is_swept or _fits(each.flags, flags))
-    ]
-    return _with(earlier, rows, kept)
-
-
-def _labelled(earlier: Report, report: Report) -> Report:
-    """Return an earlier run with the label of the test's rows."""
-    label = next(iter(report.calls.column(_LABEL).filled("")), "")
-    rows: list[Row] = [{**row, _LABEL: label} for row in earlier.calls]
-    kept = [replace(each, label=str(label)) for each in _measurements(earlier)]
-    return _with(earlier, rows, kept)
-
-
-def _with(earlier: Report, rows: list[Row], measurements: list[MeasurementRecord]) -> Report:
-    record = earlier.record and replace(earlier.record, measurements=tuple(measurements))
-    return Report(rows, earlier.device_metrics, earlier.configuration, record=record)
+    )
+    record = earlier.record and replace(earlier.record, measurements=kept)
+    return Report(found, earlier.device_metrics, earlier.configuration, record=record)
 
 
 def _fits(found: object, wanted: set[str]) -> bool:
     """Tell whether flags are among the wanted ones; rows without flags always are."""
     return not isinstance(found, str) or found == "" or comparable_flags(found) in wanted
-
-
-def _flags(report: Report) -> Iterator[str]:
-    return (each.flags for each in _measurements(report) if each.flags is not None)
-
-
-def _measurements(report: Report) -> tuple[MeasurementRecord, ...]:
-    return (report.record or NO_RECORD).measurements
 
 
 # -- a whole session, after all its tests have measured ----------------------------------------

@@ -47,7 +47,6 @@ from boardprof.ui.pytest_plugin.session import Session
 
 if TYPE_CHECKING:
     from boardprof.measure.session.board import Board
-    from boardprof.results.report.measurement import Measurement
     from boardprof.ui.pytest_plugin.profiler import Profiler
 
 
@@ -167,8 +166,13 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     profiler = item.stash.get(_PROFILER, None)
     if profiler is None:
         return
-    for measurement in profiler.measurements:
-        item.user_properties += _properties(measurement)
+    from boardprof.ui.pytest_plugin.profiler import Measured
+
+    for measurement in profiler.measurements:  # for JUnit
+        item.user_properties += [
+            (f"boardprof.{measurement.function}.{metric}.median", summary.median)
+            for metric, summary in Measured(measurement).items()
+        ]
     failures = [text for verdict in profiler.verdicts for text in verdict.failures]
     if failures:
         if all(verdict.is_waiting or not verdict.failures for verdict in profiler.verdicts):
@@ -274,16 +278,6 @@ def _only_waits(session: pytest.Session, ours: Session) -> bool:
     # They would wait for ever if this session did not count as one.
     is_of_tests = session.exitstatus == pytest.ExitCode.TESTS_FAILED
     return is_of_tests and session.testsfailed == len(ours.waiting) > 0
-
-
-def _properties(measurement: Measurement) -> list[tuple[str, object]]:
-    """Return the medians for JUnit's properties."""
-    from boardprof.ui.pytest_plugin.profiler import Measured
-
-    return [
-        (f"boardprof.{measurement.function}.{metric}.median", summary.median)
-        for metric, summary in Measured(measurement).items()
-    ]
 
 
 _NARROWING: Final = ("lf", "ignore", "ignore_glob", "setuponly", "setupplan")

@@ -290,7 +290,10 @@ class Profiler:
             sessions = [measure(wanted)]
         else:
             other, sessions = self._turns.measured(wanted, self._folder, measure)
-        label = self._label_for(sessions[0])
+        # A test that has measured the same before has numbers in its labels.
+        such = (sessions[0].function, sessions[0].arguments)
+        before = {m.label for m in self.measurements if (m.function, m.arguments) == such}
+        label = numbered(self._label, len(before) + 1)
         sessions = [replace(each, label=label) for each in sessions]
         self.measurements += sessions
         self.sources |= dict.fromkeys(wanted.sources)
@@ -298,9 +301,3 @@ class Profiler:
         found = Measured(*sessions)
         self.verdicts.append(self._gate.judge(found.report, other))
         return found
-
-    def _label_for(self, measured: Measurement) -> str:
-        """Return the test's label; with a number, if it has measured the same before."""
-        such = (measured.function, measured.arguments)
-        before = {m.label for m in self.measurements if (m.function, m.arguments) == such}
-        return numbered(self._label, len(before) + 1)

@@ -170,18 +170,15 @@ class Session:
 
                 check_save_name(options.save, self._root)
             if options.baseline is not None or options.allow:
-                self._check_comparison()
+                from boardprof.results.comparison.compatibility import check_allowed
+                from boardprof.ui.pytest_plugin.gate import check_counted, check_rules
+
+                check_rules(options.rules)
+                check_allowed(options.allow)
+                if self.baseline is not None and self.branch is None:
+                    check_counted(options.rules, *self.baseline)
         except BoardprofError as error:
             raise pytest.UsageError(str(renamed(error))) from None
-
-    def _check_comparison(self) -> None:
-        from boardprof.results.comparison.compatibility import check_allowed
-        from boardprof.ui.pytest_plugin.gate import check_counted, check_rules
-
-        check_rules(self.options.rules)
-        check_allowed(self.options.allow)
-        if self.baseline is not None and self.branch is None:
-            check_counted(self.options.rules, *self.baseline)
 
     @contextlib.contextmanager
     def skipping(self) -> Iterator[None]:
