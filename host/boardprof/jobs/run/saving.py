@@ -63,9 +63,10 @@ def keep_run(
     has_failed: bool = False,
     on_note: Callable[[str], None],
 ) -> RunId | None:
-    """Save a Report in the history and return its number; a failure is a note, never an error."""
-    # A failed run does not get the ``name``: it must not become a baseline unnoticed. ``on_note``
-    # also hears if a history that the user has named did not exist: the name may be a mistake.
+    """Save a Report in the history and return its number; None if the history is turned off."""
+    # A UsageError says why it was not kept. A failed run does not get the ``name``: it must not
+    # become a baseline unnoticed. ``on_note`` hears if a history that the user has named did not
+    # exist: the name may be a mistake.
     if history_place() is None:
         return None
     words = shlex.join(["boardprof", *sys.argv[1:]] if command is None else command)
@@ -76,8 +77,7 @@ def keep_run(
         given = None if has_failed else name
         kept = history.save(report, given, words, git=state, has_failed=has_failed)
     except BoardprofError as error:
-        on_note(f"the run was not kept: {error}")
-        return None
+        raise UsageError(f"the run was not kept: {error}") from error
     if is_new:
         on_note(f"{history.name} did not exist: a new history starts with this run")
     return kept

@@ -188,20 +188,20 @@ def _report(
         return
     if name is None and all(result.was_known for result in found):
         return  # it is kept already
-    notes: list[str] = []
-    kept = keep_run(
-        report,
-        name=name,
-        measured=[*dict.fromkeys(result.job.file for result in found)],
-        sources=sources,
-        has_failed=any(result.state != DONE for result in found),
-        on_note=notes.append,
-    )
-    if kept is None and name is not None:
-        yield from map(UsageError, notes)
-    else:
-        for note in notes:
-            echo_note(note)
+    try:
+        keep_run(
+            report,
+            name=name,
+            measured=[*dict.fromkeys(result.job.file for result in found)],
+            sources=sources,
+            has_failed=any(result.state != DONE for result in found),
+            on_note=echo_note,
+        )
+    except UsageError as error:
+        if name is None:
+            echo_note(str(error))
+        else:
+            yield error
 
 
 @fleet.command()

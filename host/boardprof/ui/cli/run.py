@@ -226,8 +226,7 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
         why = "was interrupted" if outcome.interrupted else "failed" if has_failed else ""
         # The files first: the reader of our output may have gone.
         files = [each for each in exports if each is not printed]
-        failures += _write(outcome.report, against.comparison, json_file, files)
-        failures += _write_baseline(outcome.report, options["baseline_file"], why)
+        failures += _write(outcome.report, against.comparison, files, options, why)
         since = None if no_table else _since(outcome.report, target, options)
         kept, errors = _keep(outcome.report, options["save"], plan, sources, why)
         failures += errors
@@ -284,29 +283,44 @@ def _measured(
 
 
 def _write(
-    report: Report, comparison: Comparison | None, json_file: str | None, exports: Sequence[Export]
+    report: Report,
+    comparison: Comparison | None,
+    exports: Sequence[Export],
+    options: Mapping[str, Any],
+    why: str,
 ) -> Iterator[BoardprofError]:
     """Write the requested files; yield an error for each that cannot be written."""
     from boardprof.results.report.report_file import write_report
     from boardprof.show.exporters import write_export
 
-    def written(write: Callable[[], None], file: object) -> None:
-        write()
-        echo_written("Report", file)
-
-    writers: list[Callable[[], None]] = []
+    json_file, baseline_file = options["json_file"], options["baseline_file"]
+    writers: list[tuple[Callable[[], None], object]] = []
     if json_file is not None and json_file != STDOUT:
-        writers.append(partial(written, partial(write_report, report, json_file), json_file))
-    for each in sorted(exports, key=lambda each: each.is_comparison):
-        if not each.is_comparison:
-            writers.append(partial(written, partial(write_export, report, each), each.file))
-        elif comparison is not None:
-            writers.append(partial(write_comparison, comparison, each))
-    for write in writers:
+        writers.append((partial(write_report, report, json_file), json_file))
+    own = [each for each in exports if not each.is_comparison]
+    writers += [(partial(write_export, report, each), each.file) for each in own]
+    if comparison is not None:
+        others = [each for each in exports if each.is_comparison]
+        writers += [(partial(write_comparison, comparison, each), None) for each in others]
+    if baseline_file is not None:
+        writers.append((partial(_write_baseline, report, baseline_file, why), None))
+    for write, file in writers:
         try:
             write()
+            if file is not None:
+                echo_written("Report", file)
         except BoardprofError as error:
             yield error
+
+
+def _write_baseline(report: Report, file: str, why: str) -> None:
+    """Write the baseline, unless the run was interrupted or failed."""
+    from boardprof.jobs.run.saving import write_baseline
+
+    if why:
+        echo_warning(f"{file} was not written: the run {why}")
+    else:
+        echo_written("Baseline", f"{file}: {write_baseline(report, file)}")
 
 
 def _print(
@@ -326,42 +340,27 @@ def _print(
         yield error
 
 
-def _write_baseline(report: Report, file: str | None, why: str) -> Iterator[BoardprofError]:
-    """Write the baseline if requested; yield why it could not be written."""
-    if file is None:
-        return
-    if why:
-        echo_warning(f"{file} was not written: the run {why}")
-        return
-    from boardprof.jobs.run.saving import write_baseline
-
-    try:
-        made = write_baseline(report, file)
-        echo_written("Baseline", f"{file}: {made}")
-    except BoardprofError as error:
-        yield error
-
-
 def _keep(
     report: Report, name: str | None, plan: Plan, sources: Sequence[Path], why: str
 ) -> tuple[RunId | None, list[BoardprofError]]:
-    """Keep a run in the history; return its number, and errors if it should have got a name."""
+    """Keep a run in the history; return its number, and an error if it should have got a name."""
     # An incomplete run gets no name and does not count for its branch, so it is never a baseline.
     from boardprof.jobs.run.saving import keep_run
 
-    notes: list[str] = []
-    kept = keep_run(
-        report,
-        name=name,
-        measured=plan.files,
-        sources=sources,
-        has_failed=bool(why),
-        on_note=notes.append,
-    )
-    if kept is None and name is not None:
-        return None, [UsageError(note) for note in notes]
-    for note in notes:
-        (echo_warning if kept is None else echo_note)(note)
+    try:
+        kept = keep_run(
+            report,
+            name=name,
+            measured=plan.files,
+            sources=sources,
+            has_failed=bool(why),
+            on_note=echo_note,
+        )
+    except UsageError as error:
+        if name is not None:
+            return None, [error]
+        echo_warning(str(error))
+        return None, []
     if why and name is not None:
         echo_warning(f"kept as #{kept}, not as {name}: the run {why}")
     return kept, []

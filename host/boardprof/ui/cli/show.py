@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -67,55 +67,44 @@ _MANY_CALLS = 100_000
 )
 @warnings_option
 @width_option
-def show(
-    ref: str,
-    as_csv: bool,
-    as_json: bool,
-    table: bool,
-    configuration: bool,
-    stats: bool,
-    hotspots: bool,
-    lines: bool,
-    asm: bool,
-    aggregate: bool,
-    by_board: bool | None,
-    warnings: bool,
-) -> None:
+def show(ref: str, **options: Any) -> None:
     """Print a Report, from a file of `run --json` or from a run in the history.
 
     RUN is last, last~1, #42, a name given by `run --save`, a branch or a commit. In a git
     repository, all except #42 refer to its own runs.
     """
-    if as_csv + as_json + stats + hotspots + lines + asm > 1:
+    names = ("as_csv", "as_json", "stats", "hotspots", "lines", "asm")
+    if sum(options[name] for name in names) > 1:
         raise UsageError(
             "--csv, --json, --stats, --hotspots, --lines and --asm cannot be combined.",
             hint="give one of them",
         )
     found = _found(ref)
     report = found.report
-    if as_json:
+    if options["as_json"]:
         echo_data(report.json())
         return
-    if as_csv:
+    if options["as_csv"]:
         echo_data(report.csv(), nl=False)
         return
-    if hotspots or lines or asm:
+    if options["hotspots"] or options["lines"] or options["asm"]:
         from boardprof.ui.cli.recording import echo_profiles
 
-        echo_profiles(report, lines=lines, asm=asm)
+        echo_profiles(report, lines=options["lines"], asm=options["asm"])
         return
     echo_incomplete_rows(report)
+    stats, by_board, aggregate = options["stats"], options["by_board"], options["aggregate"]
     if stats:
         from boardprof.show.table import statistics_page
 
         echo_page(statistics_page(report))
-    elif table or by_board is not None or not aggregate:
+    elif options["table"] or by_board is not None or not aggregate:
         echo_report(report, by_board=by_board, aggregate=aggregate)
     else:
         echo_answer(report, name=f"#{found.run.id}" if found.run else "")
-        if configuration:
+        if options["configuration"]:
             echo_configuration(report)
-    if warnings and (stats or len(report.calls) <= _MANY_CALLS):
+    if options["warnings"] and (stats or len(report.calls) <= _MANY_CALLS):
         echo_warnings(report)
 
 

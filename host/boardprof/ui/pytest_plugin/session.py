@@ -250,7 +250,7 @@ class Session:
         """Write the Report, and keep it in the history; see `errors`."""
         if not self.measurements:
             return
-        from boardprof.jobs.run.saving import keep_run
+        from boardprof.jobs.run.saving import keep_run, write_baseline
         from boardprof.results.report.report_file import write_report
         from boardprof.show.exporters import read_exports, write_export
 
@@ -264,41 +264,33 @@ class Session:
             except BoardprofError as error:
                 self.errors.append(str(error))
         has_failed = has_failed or self.is_broken_off or bool(self.errors)
-        if self.options.new_baseline is not None:
-            has_failed = not self._write_baseline(report, has_failed) or has_failed
-        told: list[str] = []
-        kept = keep_run(
-            report,
-            name=name,
-            command=["pytest"],
-            measured=[*self.sources],
-            sources=[*self.compiled],
-            folder=self._root,
-            has_failed=has_failed,
-            on_note=told.append,
-        )
-        is_failure = kept is None and name is not None
-        (self.errors if is_failure else self.notes).extend(told)
+        baseline = self.options.new_baseline
+        if baseline is not None and has_failed:
+            self.notes.append(f"{baseline.name} was not written: the session failed")
+        elif baseline is not None:
+            try:
+                made = write_baseline(report, str(baseline), self._keeps)
+                self.notes.append(f"{baseline.name} was written: {made}")
+            except BoardprofError as error:
+                self.errors.append(str(error))
+                has_failed = True
+        try:
+            kept = keep_run(
+                report,
+                name=name,
+                command=["pytest"],
+                measured=[*self.sources],
+                sources=[*self.compiled],
+                folder=self._root,
+                has_failed=has_failed,
+                on_note=self.notes.append,
+            )
+        except UsageError as error:
+            (self.notes if name is None else self.errors).append(str(error))
+            return
         if kept is not None and name is not None and has_failed:
             why = "was interrupted" if self.is_broken_off else "failed"
             self.notes.append(f"kept as #{kept}, not as {name}: the session {why}")
-
-    def _write_baseline(self, report: Report, has_failed: bool) -> bool:
-        """Write the baseline file unless the session failed; return whether it was written."""
-        from boardprof.jobs.run.saving import write_baseline
-
-        file = self.options.new_baseline
-        assert file is not None
-        if has_failed:
-            self.notes.append(f"{file.name} was not written: the session failed")
-            return False
-        try:
-            made = write_baseline(report, str(file), self._keeps)
-        except BoardprofError as error:
-            self.errors.append(str(error))
-            return False
-        self.notes.append(f"{file.name} was written: {made}")
-        return True
 
     def _keeps(self, label: str) -> bool:
         """Tell whether to keep a measurement of the baseline that was not repeated."""
