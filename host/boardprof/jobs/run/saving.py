@@ -36,20 +36,17 @@ def check_save_name(name: str | None, folder: str | Path = ".") -> None:
     """Check before the first measurement that a run can be stored, and found by its name."""
     if name is not None:
         check_name(name)
-        check_is_no_branch(name, folder)
-    if name is not None or history_place() is not None:
-        user_history()
-
-
-def check_is_no_branch(name: str, folder: str | Path = ".") -> None:
-    """Check that a name does not hide the runs of a branch."""
-    with contextlib.suppress(HistoryError):  # a run is kept even without git
-        if has_branch(folder, name):
+        is_branch = False
+        with contextlib.suppress(HistoryError):  # a run is kept even without git
+            is_branch = has_branch(folder, name)
+        if is_branch:
             raise UsageError(
                 f"{name!r} is a branch here: a run saved as {name} would hide the runs of that "
                 "branch.",
                 hint=f"use another name; {name} already means the newest clean run of the branch",
             )
+    if name is not None or history_place() is not None:
+        user_history()
 
 
 def keep_run(

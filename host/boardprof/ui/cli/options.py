@@ -127,10 +127,8 @@ def complete_file(
 
 def complete_run(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
+) -> list[str] | list[CompletionItem]:
     """Complete the names of saved runs; if none matches, files."""
-    from click.shell_completion import CompletionItem
-
     from boardprof.results.history.report_lookup import user_history
     from boardprof.results.history.run import HistoryError
 
@@ -138,37 +136,33 @@ def complete_run(
     with contextlib.suppress(HistoryError):
         names += [run.name for run in user_history().own_runs() if run.name]
     fitting = [name for name in dict.fromkeys(names) if incomplete and name.startswith(incomplete)]
-    return [CompletionItem(name) for name in fitting] or complete_file(ctx, parameter, incomplete)
+    return fitting or complete_file(ctx, parameter, incomplete)
 
 
 def complete_target(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
+) -> list[str] | list[CompletionItem]:
     """Complete FILE.c:FUNCTION after the colon, and files before it."""
-    from click.shell_completion import CompletionItem
+    file, start = "", incomplete
+    if ":" in incomplete:
+        from boardprof.jobs.run.plan import split_target
 
-    if ":" not in incomplete:
-        return complete_file(ctx, parameter, incomplete)
-    from boardprof.jobs.run.plan import split_target
-
-    file, start = split_target(incomplete)
+        file, start = split_target(incomplete)
     if not file:
         return complete_file(ctx, parameter, incomplete)
-    return [CompletionItem(f"{file}:{name}") for name in _function_names(file, start)]
+    return [f"{file}:{name}" for name in _function_names(file, start)]
 
 
 def complete_value(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
+) -> list[str] | list[CompletionItem]:
     """Complete functions after ``FILE.c:``, which bash splits into three words; else files."""
-    from click.shell_completion import CompletionItem
-
     words = [ctx.params.get("target") or "", *(ctx.params.get("values") or ())]
     if incomplete == ":" and len(words) == 1:
         words, incomplete = [*words, ":"], ""
     if words[1:] != [":"]:
         return complete_file(ctx, parameter, incomplete)
-    return [CompletionItem(name) for name in _function_names(words[0], incomplete)]
+    return _function_names(words[0], incomplete)
 
 
 def _function_names(file: str, start: str) -> list[str]:
