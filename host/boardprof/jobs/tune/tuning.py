@@ -7,7 +7,7 @@ import html
 import shlex
 import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -235,7 +235,8 @@ def tuning_page(search: Search, winner: Winner | None = None) -> Page:
     else:
         first = next((each for each in search.trials if each.choice == search.space.baseline), None)
         lines.append(_gain(goal, best, first))
-        lines += ["", trial_table(search, _leading(search), first)]
+        leading = sorted((t for t in search.trials if t.ok), key=lambda t: t.metrics[goal])
+        lines += ["", trial_table(search, leading[:_MOST_ROWS], first)]
         if len(search.goals) > 1:
             lines += ["", f"Not beaten in all of {', '.join(search.goals)}:"]
             lines += [trial_table(search, search.pareto)]
@@ -261,9 +262,7 @@ def tuning_page(search: Search, winner: Winner | None = None) -> Page:
     if winner is not None:
         lines += ["", "Measure the best one by itself:", f"  {winner.command}"]
         if winner.cost is not None and best is not None:
-            lines.append(_alone(goal, winner.cost, best))
-            if winner.later_cost not in (None, winner.cost):
-                lines.append(_later(winner))
+            lines += _costs_by_itself(goal, winner, best.metrics[goal])
     return lines
 
 
@@ -275,25 +274,22 @@ def _gain(goal: str, best: Trial, first: Trial | None) -> str:
     return f"{text}, {before / best.metrics[goal]:.2f} times less than {number(before)}"
 
 
-def _alone(goal: str, cost: float, best: Trial) -> str:
-    if cost == best.metrics[goal]:
-        return f"By itself it takes {number(cost)} {goal}, too."
-    return (
-        f"By itself it takes {number(cost)} {goal}. The difference comes from where the code is "
-        "placed in the image, or from noise."
-    )
-
-
-def _later(winner: Winner) -> str:
-    later = number(winner.later_cost)
-    if winner.is_first_call:
-        return f"That is its first call. The next one takes {later}. To tune it, add --warmup 1."
-    return f"The next calls take {later}: the cost depends on earlier calls."
-
-
-def _leading(search: Search) -> list[Trial]:
-    good = [each for each in search.trials if each.ok]
-    return sorted(good, key=lambda each: each.metrics[search.goals[0]])[:_MOST_ROWS]
+def _costs_by_itself(goal: str, winner: Winner, cost: float) -> Iterator[str]:
+    """Yield what the winner costs by itself, and later; ``cost`` is that of the search."""
+    if winner.cost == cost:
+        yield f"By itself it takes {number(winner.cost)} {goal}, too."
+    else:
+        yield (
+            f"By itself it takes {number(winner.cost)} {goal}. The difference comes from where the "
+            "code is placed in the image, or from noise."
+        )
+    if winner.later_cost not in (None, winner.cost):
+        later = number(winner.later_cost)
+        yield (
+            f"That is its first call. The next one takes {later}. To tune it, add --warmup 1."
+            if winner.is_first_call
+            else f"The next calls take {later}: the cost depends on earlier calls."
+        )
 
 
 def trial_table(search: Search, trials: Sequence[Trial], first: Trial | None = None) -> Table:

@@ -60,9 +60,7 @@ def history(
     """
     if ctx.invoked_subcommand is not None:
         return
-    from boardprof.results.history.report_lookup import user_history
-
-    kept = user_history()
+    kept = _history()
     shown = kept.runs(board=board, function=function, limit=limit or None)
     if as_json:
         for run in shown:
@@ -111,11 +109,15 @@ def remove(refs: Sequence[str]) -> None:
         echo_note(f"run {run.label} was removed")
 
 
-def _found(refs: Sequence[str]) -> tuple[History, list[Run]]:
-    """Return the user's history and runs of it, each once, before one changes: `last` moves."""
+def _history() -> History:
     from boardprof.results.history.report_lookup import user_history
 
-    kept = user_history()
+    return user_history()
+
+
+def _found(refs: Sequence[str]) -> tuple[History, list[Run]]:
+    """Return the user's history and runs of it, each once, before one changes: `last` moves."""
+    kept = _history()
     return kept, [*{run.id: run for run in map(kept.run, refs)}.values()]
 
 
@@ -125,10 +127,9 @@ def _found(refs: Sequence[str]) -> tuple[History, list[Run]]:
 def rename(ref: str, name: str) -> None:
     """Name a run NAME, replacing any name that it has."""
     from boardprof.jobs.run.saving import check_save_name
-    from boardprof.results.history.report_lookup import user_history
 
     check_save_name(name)
-    run = user_history().rename(ref, name)
+    run = _history().rename(ref, name)
     echo_note(f"run {run.label} is now saved as {name}")
 
 
@@ -151,11 +152,10 @@ def export_runs(refs: Sequence[str], of_all: bool, output: str | None) -> None:
 
     Without RUN, all runs of this project are written.
     """
-    from boardprof.results.history.report_lookup import user_history
     from boardprof.results.history.run import written
     from boardprof.results.report.report_file import write_text
 
-    kept = user_history()
+    kept = _history()
     runs = _wanted(kept, refs, of_all)
     records = [*kept.records(None if of_all else runs)]
     if output is None:
@@ -196,9 +196,7 @@ def merge(files: Sequence[str]) -> None:
 
 def _add(files: Sequence[str], read: Callable[[str], list[StoredRun]]) -> None:
     """Add the runs of files; every file must be readable."""
-    from boardprof.results.history.report_lookup import user_history
-
-    kept = user_history()
+    kept = _history()
     found = {file: read(file) for file in files}
     for file, records in found.items():
         added = kept.add(records)
@@ -285,9 +283,7 @@ def upgrade() -> None:
     Only the owner of the database may do that. Older versions of boardprof cannot use converted
     tables.
     """
-    from boardprof.results.history.report_lookup import user_history
-
-    kept = user_history()
+    kept = _history()
     done = kept.upgrade()
     echo_note(f"{kept.name}: {done}")
 
@@ -296,9 +292,7 @@ def upgrade() -> None:
 @json_option
 def path(as_json: bool) -> None:
     """Print the path of the history file, which may not exist yet, or its URL."""
-    from boardprof.results.history.report_lookup import user_history
-
-    name = user_history().name
+    name = _history().name
     if as_json:
         echo_json({"schema_version": 1, "path": name})
     else:
