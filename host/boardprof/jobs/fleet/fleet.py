@@ -216,13 +216,16 @@ class _Call:
 
 
 @dataclass
-class _Attempt:
-    """The last attempt at a job, and what went wrong in all of them, the last one first."""
+class _Entry:
+    """A job of a batch, and what is known of its attempts."""
 
-    board: str
-    began_s: float
-    ended_s: float
-    errors: tuple[JobError, ...]
+    job: Job
+    key: str = ""  # of its result; "" until it is built
+    image: Image | None = None
+    board: str | None = None  # serial number, of the last attempt; None if there was none
+    began_s: float = 0.0
+    ended_s: float = 0.0
+    errors: tuple[JobError, ...] = ()  # of all attempts, the last one first
 
 
 class _Batch:
@@ -240,7 +243,8 @@ class _Batch:
         self.on_progress: Callable[[Progress], None] | None = None
         self.on_sources: Callable[[Sequence[Path]], None] | None = None
         self._faults, self._folder = faults, folder
-        self._jobs, self._provider, self._perform = jobs, provider, perform
+        self._provider, self._perform = provider, perform
+        self._entries = [_Entry(job) for job in jobs]
         self._policy = Policy(rules)
         self._events: queue.SimpleQueue[Event | Future[Image]] = queue.SimpleQueue()
         self._boards: dict[str, FleetBoard] = {}
@@ -251,9 +255,6 @@ class _Batch:
         self._waiting: Counter[str] = Counter()
         self._builders = ThreadPoolExecutor(os.cpu_count() or 1, "boardprof build")
         self._builds: dict[Future[Image], list[int]] = {}
-        self._images: dict[int, Image] = {}
-        self._keys: dict[int, str] = {}
-        self._attempts: dict[int, _Attempt] = {}
         self._sent: set[tuple[str, str]] = set()
         self._began_s = time.monotonic()
         self._measured = 0
@@ -263,7 +264,7 @@ class _Batch:
         for board in self._provider.open(self._events.put):
             self._join(board)
         results = deque(self._submitted())
-        left = len(self._jobs)
+        left = len(self._entries)
         while True:
             results.extend(self._decided())
             while results:
@@ -285,16 +286,17 @@ class _Batch:
     def _submitted(self) -> Iterator[Result]:
         """Start the builds; yield the results of jobs that no board can serve."""
         alike: dict[tuple[str, str, str], list[int]] = {}  # these share an image
-        for number, job in enumerate(self._jobs):
+        for number, entry in enumerate(self._entries):
+            job = entry.job
             if lack := self._policy.lack(job.board):
                 fault = self._faults.get(job.board)
-                yield self._failed(number, fault or BoardError(lack, hint="boardprof fleet status"))
+                yield self._failed(entry, fault or BoardError(lack, hint="boardprof fleet status"))
                 continue
             kind = next(b.kind for b in self._boards.values() if job.board in (b.kind, b.serial))
             alike.setdefault((kind, job.file, job.flags), []).append(number)
         for (kind, *_), numbers in alike.items():
             if self._perform is perform:
-                future = self._builders.submit(built, self._jobs[numbers[0]], kind)
+                future = self._builders.submit(built, self._entries[numbers[0]].job, kind)
                 self._builds[future] = numbers
                 future.add_done_callback(self._events.put)
             else:  # its jobs need no image
@@ -307,7 +309,7 @@ class _Batch:
             image = future.result()
         except BoardprofError as error:
             for number in numbers:
-                yield self._failed(number, error)
+                yield self._failed(self._entries[number], error)
             return
         if self.on_sources is not None:
             self.on_sources(image.firmware.sources)
@@ -316,18 +318,17 @@ class _Batch:
 
     def _added(self, number: int, image: Image | None) -> Iterator[Result]:
         """Hand a job to the policy, unless its result is known."""
-        job = self._jobs[number]
+        entry = self._entries[number]
+        job, entry.image = entry.job, image
         try:
-            self._keys[number] = f"{job}" if image is None else key_of(job, image)
+            entry.key = f"{job}" if image is None else key_of(job, image)
         except BoardprofError as error:
-            yield self._failed(number, error)
+            yield self._failed(entry, error)
             return
-        known = None if self._folder is None else self._folder.known.get(self._keys[number])
+        known = None if self._folder is None else self._folder.known.get(entry.key)
         if known is not None and _has_report(known):
             yield known
             return
-        if image is not None:
-            self._images[number] = image
         self._waiting[job.board] += 1
         self._policy.add_job(number, job.board, time.monotonic(), once=job.limits.once)
 
@@ -343,14 +344,16 @@ class _Batch:
                     call, there = self._called(_Call(board, None, time.time())), self._boards[board]
                     self._provider.start(call, there, check, decision, timeout_s=_CHECK_S)
                 case GiveUp(number, is_unknown, why):
-                    self._waiting[self._jobs[number].board] -= 1
-                    yield self._given_up(number, why, is_unknown=is_unknown)
+                    entry = self._entries[number]
+                    self._waiting[entry.job.board] -= 1
+                    yield self._given_up(entry, why, is_unknown=is_unknown)
 
     def _start(self, number: int, board: str) -> None:
-        job, image = self._jobs[number], self._images.get(number)
+        entry = self._entries[number]
+        job, image = entry.job, entry.image
         call = _Call(board, number, time.time())
         if job.limits.once and self._folder is not None:
-            self._folder.add(self._result(number, STARTED, board, began_s=call.began_s))
+            self._folder.add(Result(job, STARTED, entry.key, board, began_s=call.began_s))
         if image is not None:
             host = self._boards[board].host
             call.image = image.digest
@@ -416,6 +419,8 @@ class _Batch:
         if number is None:
             self._policy.checked(board, value if error is None else str(error), now_s)
             return
+        entry = self._entries[number]
+        job = entry.job
         if isinstance(error, JobLostError):
             self._note_attempt(call, (JobError.of(error),))
             self._policy.ended(board, number, AttemptEnd.LOST, now_s, str(error))
@@ -434,8 +439,8 @@ class _Batch:
             if not answer.may_have_run:
                 if any(each.kind == MissingToolError.__name__ for each in answer.errors):
                     outcome = AttemptEnd.BOARD_UNFIT
-                if self._jobs[number].limits.once:  # a batch that ends now has not run it
-                    self._over(number, FAILED, is_final=False)
+                if job.limits.once:  # a batch that ends now has not run it
+                    self._over(entry, FAILED, is_final=False)
             self._policy.ended(board, number, outcome, now_s, why)
             return
         self._policy.ended(board, number, AttemptEnd.OVER, now_s)
@@ -443,11 +448,11 @@ class _Batch:
         self._measured += 1
         spent_s = now_s - self._began_s
         self._policy.sends_ahead = spent_s * len(self._boards) < _SHORT_S * self._measured
-        self._waiting[self._jobs[number].board] -= 1
-        is_once, is_over_time = self._jobs[number].limits.once, isinstance(error, JobTimeoutError)
+        self._waiting[job.board] -= 1
+        is_once, is_over_time = job.limits.once, isinstance(error, JobTimeoutError)
         state = FAILED if answer.errors else DONE
         yield self._over(
-            number,
+            entry,
             UNKNOWN if is_over_time and is_once else state,
             report_text=answer.report,
             medians=answer.medians,
@@ -456,57 +461,42 @@ class _Batch:
             is_final=is_once or not is_over_time,
         )
 
-    def _given_up(self, number: int, why: str, *, is_unknown: bool) -> Result:
+    def _given_up(self, entry: _Entry, why: str, *, is_unknown: bool) -> Result:
         """Return the result of a job that no board has finished."""
-        attempt = self._attempts.get(number)
-        tried = attempt.errors if attempt is not None else ()
         if is_unknown:
             told = "The board or its process failed when the job may have begun; nobody knows "
             told += f"whether it ran: {why.partition(_LINE)[0]}"
             first = JobError.of(JobLostError(told, hint=UNKNOWN_HINT))
-        elif not any(each.message.partition(_LINE)[0] == why.partition(_LINE)[0] for each in tried):
-            first = JobError("BoardError", why, 3)
-        else:
-            return self._over(number, FAILED, is_final=False)
-        return self._over(
-            number, UNKNOWN if is_unknown else FAILED, is_final=is_unknown, errors=(first, *tried)
-        )
+            return self._over(entry, UNKNOWN, errors=(first, *entry.errors))
+        known = {each.message.partition(_LINE)[0] for each in entry.errors}
+        if why.partition(_LINE)[0] not in known:
+            entry.errors = (JobError("BoardError", why, 3), *entry.errors)
+        return self._over(entry, FAILED, is_final=False)
 
     def _note_attempt(self, call: _Call, errors: tuple[JobError, ...]) -> None:
         assert call.number is not None
-        earlier = self._attempts.get(call.number)
-        whole = [replace(each, board=call.board) for each in errors]
-        whole += () if earlier is None else earlier.errors
-        now_s = time.time()
-        self._attempts[call.number] = _Attempt(call.board, call.began_s, now_s, tuple(whole))
+        entry = self._entries[call.number]
+        entry.board, entry.began_s, entry.ended_s = call.board, call.began_s, time.time()
+        entry.errors = (*(replace(each, board=call.board) for each in errors), *entry.errors)
 
     # -- results -----------------------------------------------------------------------------
 
-    def _result(self, number: int, state: str, board: str | None = None, **facts: Any) -> Result:
-        key = self._keys.get(number, "")
-        return Result(self._jobs[number], state, key, board, **facts)
-
-    def _over(self, number: int, state: str, **facts: Any) -> Result:
+    def _over(self, entry: _Entry, state: str, **facts: Any) -> Result:
         """Save a result, with what is known of the job's last attempt, and return it."""
-        attempt = self._attempts.get(number)
-        if attempt is None:
-            facts["ended_s"] = time.time()
-        else:
-            facts |= {"board": attempt.board, "began_s": attempt.began_s}
-            facts["ended_s"] = attempt.ended_s
-            if state != DONE:
-                facts.setdefault("errors", attempt.errors)
-        result = self._result(number, state, **facts)
+        if state != DONE:
+            facts.setdefault("errors", entry.errors)
+        facts |= {"began_s": entry.began_s, "ended_s": entry.ended_s or time.time()}
+        result = Result(entry.job, state, entry.key, entry.board, **facts)
         return result if self._folder is None else self._folder.add(result)
 
-    def _failed(self, number: int, error: BoardprofError) -> Result:
-        return self._over(number, FAILED, errors=(JobError.of(error),), is_final=False)
+    def _failed(self, entry: _Entry, error: BoardprofError) -> Result:
+        return self._over(entry, FAILED, errors=(JobError.of(error),), is_final=False)
 
     def _tell(self) -> None:
         if self.on_progress is None:
             return
         works_on = {
-            call.board: str(self._jobs[call.number])
+            call.board: str(self._entries[call.number].job)
             for call in reversed(self._calls.values())
             if call.number is not None
         }
@@ -525,4 +515,4 @@ class _Batch:
         left = sum(self._waiting.values())
         spent_s = time.monotonic() - self._began_s
         left_s = spent_s / self._measured * left if self._measured else None
-        self.on_progress(Progress(len(self._jobs), self._states, boards, waiting, left_s))
+        self.on_progress(Progress(len(self._entries), self._states, boards, waiting, left_s))
