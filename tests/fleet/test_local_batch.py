@@ -152,7 +152,7 @@ def test_a_job_that_cannot_be_served_or_built_fails_at_once_and_others_run(folde
 def test_jobs_with_the_same_content_share_one_build(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from boardprof.jobs.fleet import fleet, work
+    from boardprof.jobs.fleet import batch, work
 
     builds: list[tuple[str, str]] = []
 
@@ -160,7 +160,7 @@ def test_jobs_with_the_same_content_share_one_build(
         builds.append((job.file, job.flags))
         return work.built(job, kind)
 
-    monkeypatch.setattr(fleet, "built", counted)
+    monkeypatch.setattr(batch, "built", counted)
     wanted = [*jobs(folder, "square", "cube"), *jobs(folder, "square", "cube", once=True)]
     assert [result.state for result in Fleet().map(wanted)] == ["done"] * 4
     assert builds == [(str(folder / "f.c"), "-O2")]

@@ -37,7 +37,7 @@ from boardprof.ui.cli.output import (
 
 if TYPE_CHECKING:
     from boardprof.base.errors import BoardprofError
-    from boardprof.jobs.fleet.fleet import Progress
+    from boardprof.jobs.fleet.batch import Progress
     from boardprof.jobs.fleet.job import Job, Result
     from boardprof.show.layout import Page
 

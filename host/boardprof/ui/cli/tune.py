@@ -303,7 +303,7 @@ def _subject(plan: Plan, options: Mapping[str, Any]) -> Subject:
     )
     if options["fleet"] is None:
         return subject
-    from boardprof.jobs.fleet.fleet_runner import FleetRunner
+    from boardprof.jobs.fleet.fleet import FleetRunner
 
     limits = {name: each for name, each in limits.items() if name not in ("port", "baud")}
     scheduler = None if options["fleet"] == _HERE else options["fleet"]
