@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fleet: runs batches of jobs, or of candidates, on the boards of this machine or of many hosts."""
+"""A fleet runs batches of jobs, or of candidates, on the boards of one machine or of many hosts."""
 
 from __future__ import annotations
 
