@@ -35,7 +35,7 @@ def test_what_a_rule_could_not_judge_is_told_once() -> None:
     before, now = report(time=Duration(5.0)), report(time=Duration(9.0))
     assert gate(before, "time>2%", False).judge(now).notes == (
         "The rule time>2% cannot be broken by time of f [a.py::test_f]: there are too few "
-        "samples to reach p < 0.01. Take more with --repeat.",
+        "samples to reach p < 0.01. Take more with repeat=.",
     )
 
 

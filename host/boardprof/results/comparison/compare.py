@@ -10,15 +10,14 @@ from dataclasses import replace
 from numbers import Real
 from typing import Final
 
-from boardprof.base.errors import UsageError
+from boardprof.base.errors import UsageError, option
 from boardprof.results.comparison.comparison import (
-    LONGER,
-    MORE_CODE,
     Comparison,
     ComparisonError,
     Difference,
     Gap,
     first_of,
+    longer,
     place_in,
     place_of,
 )
@@ -47,7 +46,7 @@ from boardprof.results.comparison.profile_difference import (
 from boardprof.results.comparison.rule import Rule, Usual, parse_rules
 from boardprof.results.comparison.rule_check import UsualOf, apply_rules
 from boardprof.results.comparison.trend import trends_of
-from boardprof.results.report.calls import SHARE, SHARES, STACK, one_of
+from boardprof.results.report.calls import SHARE, SHARES, STACK
 from boardprof.results.report.profile import Profile
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import (
@@ -328,7 +327,10 @@ def _now_unknown(rows: Sequence[Difference], unknown: Mapping[tuple[str, ...], s
 def _of_other_inputs(rows: Sequence[Difference]) -> list[str]:
     """List the changes that other contents of arrays may have made."""
     names = _names(row for row in rows if row.verdict == "other inputs")
-    text = "its arrays had other contents before, so the change is not judged; --allow inputs does"
+    text = (
+        "its arrays had other contents before, so the change is not judged; "
+        f"{option('--allow', 'inputs')} does"
+    )
     return [f"{names}: {text}."] if names else []
 
 
@@ -338,8 +340,7 @@ def _within_overhead(rows: Sequence[Difference]) -> list[str]:
     text = (
         "the measurement overhead may differ by as much between two runs, so there may be no change"
     )
-    longer = LONGER if one_of(row.label for row in rows) == "call" else MORE_CODE
-    return [f"{names}: {text}; {longer}."] if names else []
+    return [f"{names}: {text}; {longer(rows)}."] if names else []
 
 
 def _in_pairs(rows: Sequence[Difference], sessions: int) -> list[str]:
@@ -359,7 +360,7 @@ def _of_one_run(rows: Sequence[Difference]) -> list[str]:
     text = (
         "one run on each side cannot show what varies from run to run, such as the CPU's clock, "
         "the placement of code and data, and other programs; to confirm it, run both again with "
-        "--save and compare each pair"
+        f"{option('--save')} and compare each pair"
     )
     return [f"{names}: {text}."] if names else []
 

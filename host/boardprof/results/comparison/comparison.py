@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from boardprof.base.errors import UsageError
+from boardprof.base.errors import UsageError, option
 from boardprof.base.metrics import Count, Duration, Kind
 from boardprof.results.comparison.profile_difference import ProfileDifference
 from boardprof.results.comparison.rule import Rule
@@ -19,10 +19,6 @@ from boardprof.results.row_origins import GroupKey, titled
 from boardprof.results.stats.summary import Summary
 
 __all__ = ["Comparison", "ComparisonError", "Difference", "Gap", "Unjudged", "Verdict", "place_of"]
-
-LONGER: Final = "use --number 1000, or do more work in each call"
-MORE_CODE: Final = "put the range around more code"
-"""Advice if the overhead is too large a part of a call."""
 
 _MOST_LISTED = 8
 
@@ -327,3 +323,10 @@ def _log_ratio(row: Difference) -> float:
         return 0.0
     above, below = after.numerator * before.denominator, before.numerator * after.denominator
     return math.log(above) - math.log(below)
+
+
+def longer(rows: Iterable[Difference]) -> str:
+    """Return what to do if the overhead is too large a part of a call, or of a range."""
+    if one_of(row.label for row in rows) == "call":
+        return f"use {option('--number', '1000')}, or do more work in each call"
+    return "put the range around more code"

@@ -13,13 +13,12 @@ from typing import Final, TypeAlias
 from boardprof.base.errors import UnknownNameError, option
 from boardprof.base.metrics import Duration, Percent
 from boardprof.results.comparison.comparison import (
-    LONGER,
-    MORE_CODE,
     ComparisonError,
     Difference,
     Gap,
     Unjudged,
     first_of,
+    longer,
     place_in,
     place_of,
 )
@@ -33,16 +32,21 @@ _COLD = "cold"
 _SPREAD = "stddev"
 """The overhead, which is subtracted from all samples alike, does not affect it."""
 
-_OTHER_CALLS = (
-    "its samples differ from call to call, and the two runs did not measure the same calls: use "
-    "the same --repeat, --number, --warmup, --cold and --metrics, and call the same functions "
-    "before it"
-)
 
-_OTHER_INPUTS = (
-    "its arrays had other contents, which may be what changed it: give both runs the same files or "
-    "seeds, and :out for an array that is only written, or --allow inputs"
-)
+def _other_calls() -> str:
+    *names, last = map(option, ("--repeat", "--number", "--warmup", "--cold", "--metrics"))
+    return (
+        "its samples differ from call to call, and the two runs did not measure the same calls: "
+        f"use the same {', '.join(names)} and {last}, and call the same functions before it"
+    )
+
+
+def _other_inputs() -> str:
+    return (
+        "its arrays had other contents, which may be what changed it: give both runs the same "
+        f"files or seeds, and :out for an array that is only written, or "
+        f"{option('--allow', 'inputs')}"
+    )
 
 
 @dataclass(frozen=True)
@@ -212,9 +216,9 @@ def _missing(
         elif rule.needs_runs and pair.known is None:
             yield replace(_gap(pair.row, _too_few_runs(pair.usual)), awaits_runs=True)
         elif pair.row.verdict == "other calls" and rule.statistic != _COLD:
-            yield _gap(pair.row, _OTHER_CALLS)
+            yield _gap(pair.row, _other_calls())
         elif pair.row.verdict == "other inputs":
-            yield _gap(pair.row, _OTHER_INPUTS)
+            yield _gap(pair.row, _other_inputs())
         elif pair.row.verdict == "too few samples" and rule.statistic != _COLD:
             yield _gap(pair.row, f"too few samples to reach p < {alpha:g}")
         elif pair.is_too_fine(rule):
@@ -234,7 +238,7 @@ def _too_fine(row: Difference) -> str:
     return (
         f"the measurement overhead may differ by {float(row.doubt):.3g}{unit} per "
         f"{one_of([row.label])} between two runs, which is more than the limit: "
-        f"{LONGER if one_of([row.label]) == 'call' else MORE_CODE}"
+        f"{longer([row])}"
     )
 
 
@@ -341,7 +345,7 @@ def _notes_of(
 
 def _more(rows: Iterable[Difference]) -> str:
     is_called = one_of(row.label for row in rows) == "call"
-    return "Take more with --repeat." if is_called else "Record events for longer."
+    return f"Take more with {option('--repeat')}." if is_called else "Record events for longer."
 
 
 def _is_of_known(rule: Rule, rows: Sequence[Difference], chosen: Sequence[Difference]) -> bool:

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 import pytest
 
 from boardprof.base.connection import Connection
-from boardprof.base.errors import BoardprofError, UnknownNameError, UsageError
+from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.settings import find_settings, set_project_name, settings_of
 
 N = TypeVar("N", int, float)
@@ -231,22 +231,8 @@ def _settings(folder: Path) -> dict[str, Any]:
     return {key: setting.value for key, setting in found.items()}
 
 
-_COMMAND: Final = r"`[^`]*`"
-_OPTION: Final = r"(?<![\w-])--(allow|baud|board|fail-if|json|port|save|(?:wall-)?timeout)(?![\w-])"
-_WORD: Final = r"(?<![\w-])--(metrics|number|repeat|warmup)(?![\w-])(?: (?=\d))?"
-
-
-def in_pytest(text: str) -> str:
-    """Return a text with the names of options in pytest; whole commands stay as they are."""
-    text = re.sub(f"{_COMMAND}|{_OPTION}", lambda m: f"--bp-{m[1]}" if m[1] else m[0], text)
-    return re.sub(f"{_COMMAND}|{_WORD}", lambda m: f"{m[1]}=" if m[1] else m[0], text)
-
-
-def renamed(error: BoardprofError) -> BoardprofError:
-    """Return an error whose hint has the names of options in pytest."""
-    error.hint = None if error.hint is None else in_pytest(error.hint)
-    return error
-
+PREFIX: Final = "--bp-"
+"""The prefix of our options, for `speaking_of_options`."""
 
 MARKERS = (
     "board(name, *sources, optimize='-O2'): run the test on this board with these sources",

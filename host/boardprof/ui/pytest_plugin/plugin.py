@@ -34,13 +34,12 @@ from boardprof.ui.pytest_plugin.options import (
     BOARD,
     MARKERS,
     MEASURING,
+    PREFIX,
     add_options,
-    in_pytest,
     is_ruled,
     label_of,
     marked,
     named_board,
-    renamed,
     unlabelled,
 )
 from boardprof.ui.pytest_plugin.session import Session
@@ -65,7 +64,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
     config.stash[_SESSION] = session = Session(config)
-    session.check()
+    with speaking_of_options(PREFIX):
+        session.check()
 
 
 @pytest.hookimpl(tryfirst=True)  # so that the board begins the id, see `label_of`
@@ -141,9 +141,7 @@ def boardprof(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[
     session.verdicts += profiler.verdicts
     notes = dict.fromkeys(note for verdict in profiler.verdicts for note in verdict.notes)
     node = request.node
-    session.notes += [
-        f"{node.nodeid}: {in_pytest(unlabelled(note, label_of(node)))}" for note in notes
-    ]
+    session.notes += [f"{node.nodeid}: {unlabelled(note, label_of(node))}" for note in notes]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -302,12 +300,12 @@ def _failing_without_traceback() -> Iterator[None]:
     """Turn our errors in a fixture into failures without a traceback, which has no user's line."""
     # Errors that `Session.skipping` handles pass through.
     try:
-        with speaking_of_options():
+        with speaking_of_options(PREFIX):
             yield
     except (BoardError, MissingToolError):
         raise
     except BoardprofError as error:
-        text = f"{type(error).__name__}: {renamed(error)}"
+        text = f"{type(error).__name__}: {error}"
         raise pytest.fail.Exception(text, pytrace=False) from None
 
 
@@ -315,13 +313,11 @@ def _failing_without_traceback() -> Iterator[None]:
 def _shortened(is_whole: bool) -> Iterator[None]:
     """Remove our own frames from our errors, so that pytest shows the line of the test last."""
     try:
-        with speaking_of_options():
+        with speaking_of_options(PREFIX):
             yield
     except (BoardprofError, AttributeError) as error:
         # A missing attribute of a board raises Python's own error, caused by one of ours.
-        ours = [each for each in (error, error.__cause__) if isinstance(each, BoardprofError)]
-        for each in ours:
-            renamed(each)
+        ours = isinstance(error, BoardprofError) or isinstance(error.__cause__, BoardprofError)
         if ours and not is_whole:
             _cut(error)
         raise

@@ -19,7 +19,7 @@ from boardprof.base.errors import (
     UnknownNameError,
     UsageError,
 )
-from boardprof.ui.pytest_plugin.options import Options, read_options, renamed, unnumbered
+from boardprof.ui.pytest_plugin.options import Options, read_options, unnumbered
 
 if TYPE_CHECKING:
     from boardprof.results.history.report_lookup import Found
@@ -178,7 +178,7 @@ class Session:
                 if self.baseline is not None and self.branch is None:
                     check_counted(options.rules, *self.baseline)
         except BoardprofError as error:
-            raise pytest.UsageError(str(renamed(error))) from None
+            raise pytest.UsageError(str(error)) from None
 
     @contextlib.contextmanager
     def skipping(self) -> Iterator[None]:
