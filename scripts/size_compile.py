@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from boardprof.base.resources import runtime_dir
+from boardprof.base.files import runtime_dir
 from boardprof.target.toolchain.cache import Cache
 from boardprof.target.toolchain.compile_unit import Unit
 from boardprof.target.toolchain.compiler import Compiler

@@ -12,9 +12,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio
-from boardprof.results.report import columns
-from boardprof.results.report.calls import Calls
-from boardprof.results.report.columns import grouped
+from boardprof.results.report import calls as columns
+from boardprof.results.report.calls import Calls, grouped
 from boardprof.results.report.report import Report
 from boardprof.show import aggregate
 from boardprof.show.aggregate import merge_calls, per_call_medians, sort_order, sum_rows

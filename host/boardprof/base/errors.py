@@ -64,6 +64,7 @@ __all__ = [
     "FrameError",
     "LayoutMismatchError",
     "LinkError",
+    "MissingExtraError",
     "MissingToolError",
     "ProtocolMismatchError",
     "ReportFileError",
@@ -181,6 +182,19 @@ class UsageError(BoardprofError):
     """The caller asked for something that cannot be done as asked."""
 
     exit_code = 2
+
+
+class MissingExtraError(UsageError):
+    """The Python package ``package`` is not installed; the extra ``extra`` installs it."""
+
+    exit_code = 7  # like a missing tool
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        """Say what needs the package, and how to install it."""
+        hint = f"pip install 'boardprof[{extra}]', or pip install {package}"
+        super().__init__(f"{what} needs {package}, which is not installed.", hint=hint)
+        self.package = package
+        self.extra = extra
 
 
 class ReportFileError(UsageError):

@@ -49,15 +49,16 @@ from boardprof.base.metrics import (
 from boardprof.results.comparison.compatibility import BoardFacts, comparable_flags, facts_of
 from boardprof.results.record import (
     NO_SAMPLE,
+    NOT_MASKED,
     ColdRecord,
     Device,
+    Interrupts,
     MeasurementRecord,
     PassRecord,
     Record,
     SampleRecord,
 )
 from boardprof.results.report.calls import LABEL, LEVELS, SHARES, Row
-from boardprof.results.report.interrupts import NOT_MASKED, Interrupts
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import GroupKey, Origin, RowOrigins
 from boardprof.results.stats.groups import GroupSummary, summaries

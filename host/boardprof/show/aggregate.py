@@ -17,8 +17,16 @@ from operator import add, truediv
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from boardprof.base.metrics import Count, Duration, Kind, Metric, Percent, Ratio, raw_of
-from boardprof.results.report.calls import DURATION, LEVELS, SHARE, Calls, Row
-from boardprof.results.report.columns import Column, Groups, metric_of_kind
+from boardprof.results.report.calls import (
+    DURATION,
+    LEVELS,
+    SHARE,
+    Calls,
+    Column,
+    Groups,
+    Row,
+    metric_of_kind,
+)
 from boardprof.results.report_json import Compat
 
 SORT_COLUMNS: Final = (DURATION, "instructions", "ticks")

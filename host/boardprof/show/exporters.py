@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from boardprof.base.errors import BoardprofError, UnknownNameError, UsageError
+from boardprof.base.files import check_is_file, is_appended_to, unwritable
 from boardprof.base.packages import entries, named_function
-from boardprof.base.writing import check_is_file, is_appended_to, unwritable
 
 if TYPE_CHECKING:
     from boardprof.results.comparison.comparison import Comparison

@@ -23,8 +23,7 @@ from boardprof import __version__
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.metrics import Count, Duration, Metric, metric_called
 from boardprof.base.printable import bounded, escaped
-from boardprof.results.report.calls import LABEL, LEVELS, Calls
-from boardprof.results.report.columns import Column, grouped
+from boardprof.results.report.calls import LABEL, LEVELS, Calls, Column, grouped
 from boardprof.results.report.profile import INTERRUPTS, OTHER_PATHS, Frame, Profile
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import ProfiledRow, profiles_of

@@ -15,10 +15,9 @@ from array import array
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Final
 
-from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.base.errors import MissingExtraError, UnknownNameError
 from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio, digits, raw_of
-from boardprof.results.report.calls import Row
-from boardprof.results.report.columns import Column
+from boardprof.results.report.calls import Column, Row
 from boardprof.results.report.report import Report
 from boardprof.results.report_json import Compat
 
@@ -84,19 +83,6 @@ def _quoted_if_needed(name: str) -> str:
 
 
 # -- pandas --------------------------------------------------------------------------------------
-
-
-class MissingExtraError(UsageError):
-    """The Python package ``package`` is not installed; the extra ``extra`` installs it."""
-
-    exit_code = 7  # like a missing tool
-
-    def __init__(self, what: str, package: str, extra: str) -> None:
-        """Say what needs the package, and how to install it."""
-        hint = f"pip install 'boardprof[{extra}]', or pip install {package}"
-        super().__init__(f"{what} needs {package}, which is not installed.", hint=hint)
-        self.package = package
-        self.extra = extra
 
 
 def to_pandas(report: Report) -> pandas.DataFrame:

@@ -15,8 +15,7 @@ from typing import Any, Final, TypeAlias
 
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.metrics import Duration, Metric
-from boardprof.results.report.calls import LABEL, LEVELS, Calls, Row, one_of
-from boardprof.results.report.columns import Groups, grouped
+from boardprof.results.report.calls import LABEL, LEVELS, Calls, Groups, Row, grouped, one_of
 from boardprof.results.report.report import Report
 from boardprof.results.report_json import Compat
 from boardprof.results.stats.groups import GroupSummary, LeftOut, left_out, summaries

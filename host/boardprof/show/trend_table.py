@@ -12,7 +12,7 @@ from boardprof.base.errors import UnknownNameError
 from boardprof.base.metrics import metric_called
 from boardprof.results.comparison.trend import Trend
 from boardprof.results.report.calls import SHARES
-from boardprof.results.stats.change_points import Change
+from boardprof.results.stats.ranks import Change
 from boardprof.results.stats.summary import Number, magnitude
 from boardprof.show.answer import JUDGED_BY
 from boardprof.show.cells import number_text, plural

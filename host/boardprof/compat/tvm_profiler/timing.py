@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from boardprof.base.errors import UsageError
 from boardprof.compat.tvm_profiler.board_calls import (
@@ -27,7 +27,9 @@ from boardprof.measure.sampling.counted_pass import UNMASKED, PackedCall
 from boardprof.measure.sampling.passes import check_range
 from boardprof.measure.sampling.placement import Placement
 from boardprof.measure.session.board import Board, HostCall
-from boardprof.results.report.measure_result import MeasureResult
+
+if TYPE_CHECKING:
+    from boardprof.jobs.tune.candidate import MeasureResult
 
 _LONGEST_MS = 1e9
 

@@ -25,12 +25,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from boardprof.base.errors import BoardError, BusyError, UsageError
+from boardprof.base.errors import BoardError, BusyError, MissingExtraError, UsageError
+from boardprof.base.files import unwritable
 from boardprof.base.settings import user_file
-from boardprof.base.writing import unwritable
 from boardprof.jobs.fleet.boards import FleetBoard, quarantine_of
 from boardprof.jobs.fleet.provider import Ended, JobProcess, called
-from boardprof.show.rows import MissingExtraError
 
 FACTS = "boardprof"
 """Name of the boards' facts among a worker's metrics."""

@@ -33,7 +33,7 @@ from boardprof.base.errors import (
 )
 from boardprof.base.metrics import metric_called
 from boardprof.jobs.run.expectation import Expectation, check_outputs
-from boardprof.jobs.tune.candidate import FLASH, RAM, STACK
+from boardprof.jobs.tune.candidate import FLASH, RAM, STACK, MeasureError, MeasureResult
 from boardprof.measure.sampling.counted_pass import CountedPass, PackedCall
 from boardprof.measure.sampling.measure_function import paint_stack
 from boardprof.measure.sampling.passes import PassQueue, Rounds
@@ -41,7 +41,7 @@ from boardprof.measure.sampling.placement import Placement
 from boardprof.measure.session.board import Board
 from boardprof.measure.session.functions import RemoteFunction
 from boardprof.results.record import Stack
-from boardprof.results.report.measure_result import MeasureError, MeasureResult, samples_of
+from boardprof.results.report.assemble import samples_of
 from boardprof.results.report.measurement import Measurement
 from boardprof.target.arguments.argument_text import ArgumentText
 from boardprof.target.arguments.binding import Arguments
@@ -150,7 +150,7 @@ class Measuring:
                 number,
                 rounds.warmup,
                 tuple(windows),
-                arrays.arguments.text,
+                arguments=arrays.arguments.text,
                 stack=self._stack(arrays, remote, function),
                 result=result,
                 result_type=remote.signature.result,

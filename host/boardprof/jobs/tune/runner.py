@@ -36,6 +36,8 @@ from boardprof.jobs.tune.candidate import (
     Build,
     Candidate,
     ImageFactory,
+    MeasureError,
+    MeasureResult,
     as_candidates,
 )
 from boardprof.jobs.tune.measuring import (
@@ -51,7 +53,6 @@ from boardprof.jobs.tune.measuring import (
 from boardprof.measure.connect import connect_by, open_firmware
 from boardprof.measure.session.board import Board
 from boardprof.results.history.report_lookup import history_place, user_history
-from boardprof.results.report.measure_result import MeasureError, MeasureResult
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.builder import link_objects
 from boardprof.target.build.firmware import BuiltFirmware

@@ -17,14 +17,20 @@ import numpy.typing as npt
 from boardprof.base.connection import Connection
 from boardprof.base.errors import MissingToolError, UsageError
 from boardprof.base.metrics import Count, metric_called
-from boardprof.jobs.tune.candidate import FLASH, RAM, SHORT_NAMES, STACK
+from boardprof.jobs.tune.candidate import (
+    FLASH,
+    RAM,
+    SHORT_NAMES,
+    STACK,
+    MeasureError,
+    MeasureResult,
+)
 from boardprof.jobs.tune.measuring import rounds_on
 from boardprof.jobs.tune.runner import AnyRunner, Runner
 from boardprof.jobs.tune.search import FLAGS, Choice, Search, Space, Trial
 from boardprof.measure.connect import open_firmware
 from boardprof.measure.sampling.passes import Rounds
-from boardprof.results.report.assemble import assemble
-from boardprof.results.report.measure_result import MeasureError, MeasureResult, samples_of
+from boardprof.results.report.assemble import assemble, samples_of
 from boardprof.results.report.report import Report
 from boardprof.show.cells import number_text
 from boardprof.show.layout import Column, Page, Table

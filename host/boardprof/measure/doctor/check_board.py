@@ -18,7 +18,7 @@ from boardprof.base.errors import (
     LinkError,
     UsageError,
 )
-from boardprof.base.resources import runtime_dir
+from boardprof.base.files import runtime_dir
 from boardprof.measure.connect import connect_by
 from boardprof.measure.doctor.counters import MOST_CLOCK_ERROR, counts
 from boardprof.measure.doctor.known_work import FAILED, OK, SKIPPED, UNSUPPORTED, Finding, listed

@@ -63,7 +63,7 @@ def measured(
         )
         sampler = FunctionSampler(board.link, placement.call(remote.info), sampling)
         windows = sampler.windows()
-    return Measurement(function, sampler.device(), 1, warmup, windows, arguments.text)
+    return Measurement(function, sampler.device(), 1, warmup, windows, arguments=arguments.text)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from boardprof.base.errors import FrameError, UsageError, agent_option
 from boardprof.measure.sampling.programmable import Programmable
 from boardprof.measure.session.image import BoardImage, StackCheck
 from boardprof.measure.session.memory import Memory
-from boardprof.results.record import Device
-from boardprof.results.report.interrupts import HOOKED, NOT_MASKED, Interrupts, window_s
+from boardprof.results.record import NOT_MASKED, Device, Interrupts
+from boardprof.results.report.measurement import HOOKED, window_s
 from boardprof.wire.decode.clock import ClockFit, Exchange, fit_clock
 from boardprof.wire.decode.dictionary import CollectorInfo, Dictionary
 from boardprof.wire.decode.samples import Reading

@@ -36,7 +36,7 @@ def open_port(spec: BoardSpec, port: str, connection: Connection, timeout_s: flo
         if baud is not None:
             raise UsageError(f"{port} has no baud rate.", hint=f"leave out {option('--baud')}")
         from boardprof.wire.transport.keyed import read_key
-        from boardprof.wire.transport.tcp import SCHEME, connect_tcp
+        from boardprof.wire.transport.sockets import SCHEME, connect_tcp
 
         elsewhere = None if port.startswith(SCHEME) else packages_transport(port)
         if elsewhere is not None:
@@ -46,7 +46,7 @@ def open_port(spec: BoardSpec, port: str, connection: Connection, timeout_s: flo
         if port.startswith("ssh://"):
             if key_file is not None:
                 raise UsageError(f"{port} has no key of boardprof: ssh has its own.")
-            from boardprof.wire.transport.ssh import connect_ssh
+            from boardprof.wire.transport.sockets import connect_ssh
 
             return connect_ssh(port, timeout_s)
         return connect_tcp(port, timeout_s, read_key(key_file))
@@ -82,7 +82,7 @@ def start_board(
     running = cache_root() / "running"
     sweep(running)
     if launch.kind == "library":
-        from boardprof.wire.transport.inprocess import connect_library
+        from boardprof.wire.transport.sockets import connect_library
 
         return connect_library(image)
     from boardprof.wire.transport.child import spawn_and_accept, spawn_and_connect

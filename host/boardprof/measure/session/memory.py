@@ -12,7 +12,7 @@ from boardprof.base.errors import FrameError, RpcError, UsageError, agent_option
 from boardprof.target.arguments.passing import Block, BoardPointer
 from boardprof.wire.decode.dictionary import Dictionary
 from boardprof.wire.link.channels import Channels
-from boardprof.wire.link.handshake import Welcome
+from boardprof.wire.link.replies import Welcome
 from boardprof.wire.link.session import Session
 from boardprof_protocol.codes import ErrorCode
 from boardprof_protocol.frame import body_capacity

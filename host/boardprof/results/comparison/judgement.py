@@ -181,7 +181,7 @@ def _doubt(before: GroupSummary, after: GroupSummary) -> Fraction:
     """Return how much of a difference may come from the subtracted overhead of both sides."""
     sides = [s.overhead for s in (before, after) if s.summary.minimum != s.summary.maximum]
     most = max((side.taken for side in sides), default=Fraction(0))
-    return min(most, sum((side.doubt for side in sides), Fraction(0)))
+    return Fraction(str(min(most, sum(side.doubt for side in sides))))
 
 
 def _is_same(before: GroupSummary, after: GroupSummary) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from statistics import median
 from typing import Final
 
 from boardprof.base.metrics import Kind
@@ -21,8 +22,8 @@ from boardprof.results.comparison.comparison import (
 from boardprof.results.comparison.rule import Usual, statistic
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import titled
-from boardprof.results.stats.change_points import Change, change_points
-from boardprof.results.stats.summary import Number, Summary, exact_percentile, magnitude
+from boardprof.results.stats.ranks import Change, change_points
+from boardprof.results.stats.summary import Summary
 
 _TO_SIGMA: Final = Fraction("1.4826")
 """A normal distribution's standard deviation over its median absolute deviation."""
@@ -55,7 +56,7 @@ class Trend:
         return self.row.kind
 
     @cached_property
-    def medians(self) -> list[Number]:
+    def medians(self) -> list[int | float]:
         """The median of each run."""
         return [each.summary.exactly("median") for each in self.points]
 
@@ -71,9 +72,8 @@ class Trend:
         values = [Fraction(value) for value in found if value is not None]
         if not values:
             return None
-        middle = Fraction(exact_percentile(sorted(values), 50))
-        distances = sorted(magnitude(value - middle) for value in values)
-        spread = _TO_SIGMA * Fraction(exact_percentile(distances, 50))
+        middle = median(values)
+        spread = _TO_SIGMA * median(abs(value - middle) for value in values)
         return Usual(middle, spread, len(values))
 
 

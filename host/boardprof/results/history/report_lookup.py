@@ -257,7 +257,7 @@ def _mode(path: str) -> int:
 
 def _of_file(path: Path) -> Found:
     if is_probe_run(str(path)):
-        from boardprof.results.probes.in_place import report_of_file  # it needs numpy
+        from boardprof.results.probes.figures import report_of_file  # it needs numpy
 
         report = report_of_file(str(path))
     else:

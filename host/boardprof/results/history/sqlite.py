@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from boardprof.base.errors import BoardprofError, StorageError
+from boardprof.base.files import unwritable
 from boardprof.base.processes import described, lock_holders
-from boardprof.base.writing import unwritable
 from boardprof.results.history.run import (
     GitState,
     HistoryError,

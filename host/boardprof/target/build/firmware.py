@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from boardprof.base.errors import BuildError
-from boardprof.base.writing import check_is_file, unwritable
+from boardprof.base.files import check_is_file, unwritable
 from boardprof.target.cfunction import CFunction
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.toolchain.tools import Tools

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.base.resources import runtime_dir
+from boardprof.base.files import runtime_dir
 from boardprof.target.build.build_options import UserFlags
 from boardprof.target.descriptions.board import BOARD_FILE, BoardSpec
 from boardprof.target.toolchain.cache import FileHashes

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from boardprof.base.resources import runtime_dir
+from boardprof.base.files import runtime_dir
 from boardprof.base.toml_table import TomlTable
 
 _RUNTIME = "runtime"
