@@ -25,7 +25,7 @@ ROOMS = {
     "decode": "wire/decode",
     "report": "results/report",
     "link": "wire/link",
-    "board": "measure/session",
+    "board": "measure/board",
     "measure": "measure/sampling",
     "arguments": "target/arguments",
     "comparison": "results/comparison",
@@ -34,7 +34,7 @@ ROOMS = {
 
 EQUIVALENT = {  # identity: why no test can notice the mutant
     "arguments.argument_text:read_argument:compare:0": "a lone quote is a text either way",
-    "arguments.array_text:filled:compare:2": "a short cut: it saves a copy",
+    "arguments.argument_text:filled:compare:2": "a short cut: it saves a copy",
     "arguments.signature:scalar_packer:integer:3": "the range is empty either way",
     "board.image:<module>:integer:3": "no frame has 4097 bytes: they are multiples of 8",
     "bp_agent.c:bp_progress:plus:0": "exactly 11 bytes are needed, and there are",
@@ -42,7 +42,7 @@ EQUIVALENT = {  # identity: why no test can notice the mutant
     "bp_channel.c:bp_data_due:lt:0": "the smaller one of two equal values",
     "bp_frame.c:bp_frame_take_some:lt:2": "the smaller one of two equal values",
     "bp_sample.c:bp_possible:lt:0": "the smaller one of two equal values",
-    "comparison.judgement:_verdict:compare:6": "the step is not 0 there",
+    "comparison.difference:_verdict:compare:6": "the step is not 0 there",
     "comparison.profile_difference:AlignedLine:integer:1": "every line's costs are set later",
     "measure.available_metrics:Offer._close:return:0": "the caller treats None like an empty list",
     "measure.measure_function:_notes:compare:3": "a measured time is never exactly 10 s",

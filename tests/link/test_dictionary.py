@@ -18,7 +18,7 @@ import msgpack
 import pytest
 
 from boardprof.base.errors import BoardTimeoutError, FrameError, LinkError, UnknownNameError
-from boardprof.measure.connect import fetch_dictionary
+from boardprof.measure.board.line import fetch_dictionary
 from boardprof.wire.decode.dictionary import (
     CollectorInfo,
     CounterInfo,
@@ -265,7 +265,7 @@ def progress_for_ever(body: bytes) -> Iterator[Answer]:
 def test_a_dictionary_that_comes_slowly_for_ever_is_given_up(
     monkeypatch: pytest.MonkeyPatch, answer: Callable[[bytes], Iterable[Answer]]
 ) -> None:
-    monkeypatch.setattr("boardprof.measure.connect._WHOLE_S", 0.5)
+    monkeypatch.setattr("boardprof.measure.board.line._WHOLE_S", 0.5)
     began_s = time.monotonic()
     # Both limits are 0.5 s: of the whole, and of a request that does not advance.
     message = r"did not (send its dictionary within|answer bp\.describe for) 0\.5 s"

@@ -17,8 +17,12 @@ import pytest
 from boardprof.base.errors import BusyError, ReportFileError, UsageError
 from boardprof.base.metrics import Count, Duration, Percent, Ratio
 from boardprof.jobs.run.saving import check_baseline_file, write_baseline
-from boardprof.results.baseline import baseline_content, render_baseline, report_of_baseline
-from boardprof.results.baseline_update import updated_baseline
+from boardprof.results.baseline import (
+    baseline_content,
+    render_baseline,
+    report_of_baseline,
+    updated_baseline,
+)
 from boardprof.results.comparison.compare import compare
 from boardprof.results.report.report import Report
 from boardprof.results.report.report_file import read_report

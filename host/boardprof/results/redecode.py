@@ -27,7 +27,7 @@ from boardprof.results.record import (
 )
 from boardprof.results.report.assemble import assemble, record_of, rows_of, totals_of
 from boardprof.results.report.calls import DURATION, PERTURBATION, SHARE, Row
-from boardprof.results.report.measurement import Cold, Measurement, Windows, without_costs
+from boardprof.results.report.measurement import Cold, Measurement, PassResult, without_costs
 from boardprof.results.report.report import Report
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
 from boardprof.wire.decode.samples import Reading, Sample, decode_samples
@@ -330,7 +330,7 @@ class DeviceBlobs:
         for each, place in zip(windows, places, strict=True):
             for key, samples in (
                 ("samples", each.samples),
-                ("calibration_samples", each.calibration),
+                ("calibration_samples", each.calibration_samples),
                 ("totals", each.totals),
             ):
                 if not samples:
@@ -341,7 +341,7 @@ class DeviceBlobs:
             device=replace(self.renamed, build_id=stored.build_id),
             number=stored.number or 1,
             warmup=stored.warmup or 0,
-            windows=windows,
+            passes=windows,
             stack=stored.stack or stored.stack_unknown or None,
             result=stored.result,
             parts={name: part for run in runs for name, part in run.parts.items()},
@@ -396,13 +396,13 @@ class _PassBlobs:
             for counter in collector.counters
         }
 
-    def windows(self, stored: PassRecord) -> Windows:
+    def windows(self, stored: PassRecord) -> PassResult:
         costs = stored.interrupt_costs
         samples, calibration, totals = (
             tuple(map(self._sample, each))
             for each in (stored.samples, stored.calibration_samples, stored.totals)
         )
-        return Windows(
+        return PassResult(
             tuple(without_costs(each, costs) for each in samples),
             tuple(without_costs(each, costs) for each in calibration),
             totals,

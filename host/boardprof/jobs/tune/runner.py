@@ -50,13 +50,12 @@ from boardprof.jobs.tune.measuring import (
     result_from_text,
     result_to_text,
 )
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect_by, open_firmware
-from boardprof.measure.session.board import Board
 from boardprof.results.history.report_lookup import history_place, user_history
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.builder import link_objects
-from boardprof.target.build.firmware import BuiltFirmware
-from boardprof.target.build.flash import after_flash, check_flashable, flash
+from boardprof.target.build.firmware import BuiltFirmware, after_flash, check_flashable, flash
 from boardprof.target.build.versions import VersionBuilder
 from boardprof.target.descriptions.board import BoardSpec, board_spec
 from boardprof.target.toolchain.cache import digest

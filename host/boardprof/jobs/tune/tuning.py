@@ -29,16 +29,16 @@ from boardprof.jobs.tune.measuring import rounds_on
 from boardprof.jobs.tune.runner import AnyRunner, Runner
 from boardprof.jobs.tune.search import FLAGS, Choice, Search, Space, Trial
 from boardprof.measure.connect import open_firmware
-from boardprof.measure.sampling.passes import Rounds
+from boardprof.measure.sampling.measure_function import Rounds
 from boardprof.results.report.assemble import assemble, samples_of
 from boardprof.results.report.report import Report
 from boardprof.show.cells import number_text
+from boardprof.show.html import asset, filled_page, isolated, tables_html
 from boardprof.show.layout import Column, Page, Table
-from boardprof.show.page_parts import asset, filled_page, isolated, page_html
 from boardprof.target.arguments.argument_text import ArgumentText
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.builder import build
-from boardprof.target.build.flash import flash
+from boardprof.target.build.firmware import flash
 from boardprof.target.build.versions import VersionBuilder
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.toolchain.cache import FileHashes, digest
@@ -363,10 +363,10 @@ def render_tuning(search: Search, title: str, facts: str, winner: Winner | None 
         title=html.escape(f"{title} \N{MIDDLE DOT} boardprof tune"),
         heading=isolated(title),
         facts=isolated(facts),
-        result=page_html(tuning_page(search, winner)),
+        result=tables_html(tuning_page(search, winner)),
         history=_history(search),
-        trials=page_html(every) if every[0].columns[0].cells else "",
-        failed=f"<section>\n<h2>Failed</h2>\n{page_html([errors])}\n</section>" if failed else "",
+        trials=tables_html(every) if every[0].columns[0].cells else "",
+        failed=f"<section>\n<h2>Failed</h2>\n{tables_html([errors])}\n</section>" if failed else "",
     )
 
 

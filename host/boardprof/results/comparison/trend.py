@@ -6,9 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
-from statistics import median
 from typing import Final
 
 from boardprof.base.metrics import Kind
@@ -17,16 +15,14 @@ from boardprof.results.comparison.comparison import (
     ComparisonError,
     Difference,
     place_in,
-    place_of,
 )
 from boardprof.results.comparison.rule import Usual, statistic
 from boardprof.results.report.report import Report
-from boardprof.results.row_origins import titled
 from boardprof.results.stats.ranks import Change, change_points
-from boardprof.results.stats.summary import Summary
+from boardprof.results.stats.summary import Summary, percentile
 
-_TO_SIGMA: Final = Fraction("1.4826")
-"""A normal distribution's standard deviation over its median absolute deviation."""
+_TO_SIGMA: Final = 14826
+"""A normal distribution's standard deviation over its median absolute deviation, times 10,000."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +42,6 @@ class Trend:
     is_exact: bool  # its value repeats exactly as long as the code does not change
 
     @property
-    def title(self) -> str:
-        """The function's name, and the label if there is one."""
-        return titled(self.row.name, self.row.label)
-
-    @property
     def kind(self) -> Kind:
         """Count, Duration, Percent or Ratio."""
         return self.row.kind
@@ -58,7 +49,7 @@ class Trend:
     @cached_property
     def medians(self) -> list[int | float]:
         """The median of each run."""
-        return [each.summary.exactly("median") for each in self.points]
+        return [each.summary.median for each in self.points]
 
     @cached_property
     def changes(self) -> list[Change]:
@@ -69,11 +60,12 @@ class Trend:
         """Return what is usual for a statistic since the last change; None if no run has it."""
         first = self.changes[-1].at if self.changes else 0
         found = (statistic(each.summary, name) for each in self.points[first:])
-        values = [Fraction(value) for value in found if value is not None]
+        values = [value for value in found if value is not None]
         if not values:
             return None
-        middle = median(values)
-        spread = _TO_SIGMA * median(abs(value - middle) for value in values)
+        middle = percentile(sorted(values), 50)
+        distances = sorted(abs(value - middle) for value in values)
+        spread = _TO_SIGMA * percentile(distances, 50) / 10_000
         return Usual(middle, spread, len(values))
 
 
@@ -81,7 +73,7 @@ class Trend:
 class Trends:
     """The trends of a Report's rows."""
 
-    by_place: Mapping[tuple[str, ...], Trend]  # see `place_of`
+    by_place: Mapping[tuple[str, ...], Trend]  # see `MetricRow.place`
     left_out: Mapping[int, str]  # number of a run -> why it cannot be compared
 
 
@@ -95,18 +87,17 @@ def trends_of(runs: Sequence[Report], compared: Callable[[Report], Comparison]) 
         except ComparisonError as error:  # such as another compiler
             left_out[number] = error.message
             continue
-        places = Counter(map(place_of, found.rows))
+        places = Counter(row.place for row in found.rows)
         others = {place_in(row, "") for row in found.rows if row.verdict == "other inputs"}
         if others and others == {place_in(row, "") for row in found.rows}:
             left_out[number] = "Its arrays had other contents (--allow inputs includes it)."
         for row in found.rows:
             # Rows that only a hash distinguishes have the same place, and no trend.
-            is_alone = places[place_of(row)] == 1 and place_in(row, "") not in others
+            is_alone = places[row.place] == 1 and place_in(row, "") not in others
             if is_alone and row.before and row.after and row.verdict != "other calls":
-                rows.setdefault(place_of(row), []).append((number, row))
-    return Trends({place: _trend(each) for place, each in rows.items()}, left_out)
-
-
-def _trend(rows: Sequence[tuple[int, Difference]]) -> Trend:
-    points = tuple(Point(number, row.before) for number, row in rows if row.before is not None)
-    return Trend(rows[-1][1], points, all(row.is_exact for _, row in rows))
+                rows.setdefault(row.place, []).append((number, row))
+    trends = {}
+    for place, each in rows.items():
+        points = tuple(Point(number, row.before) for number, row in each if row.before is not None)
+        trends[place] = Trend(each[-1][1], points, all(row.is_exact for _, row in each))
+    return Trends(trends, left_out)

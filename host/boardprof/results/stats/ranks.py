@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from boardprof.results.stats.summary import Number, magnitude, percentile
+from boardprof.results.stats.summary import percentile
 
 FEWEST_SAMPLES: Final = 5
 """With fewer per side, no rank test gives p < 0.01: two times four samples have 70 arrangements."""
@@ -26,7 +26,7 @@ _MANY = 100
 _MOST_PAIRS = 50
 
 
-def mann_whitney(first: Sequence[Number], second: Sequence[Number]) -> float:
+def mann_whitney(first: Sequence[int | float], second: Sequence[int | float]) -> float:
     """Return the two-sided p of the observed difference in location under the null hypothesis.
 
     Exact for up to 400 pairs of samples (20 per side), also with ties: twice the smaller tail of
@@ -54,14 +54,14 @@ def mann_whitney(first: Sequence[Number], second: Sequence[Number]) -> float:
     return math.erfc(distance / math.sqrt(2 * variance))
 
 
-def signed_rank(differences: Sequence[Number]) -> float:
+def signed_rank(differences: Sequence[int | float]) -> float:
     """Return the two-sided p that pairs differ this much to one side by chance.
 
     Wilcoxon's signed-rank test, exact for up to 50 pairs, also with ties: all signs are counted.
     Otherwise by the normal approximation, with the correction for continuity (Lehmann,
     Nonparametrics, 3.2). Pairs without a difference are left out.
     """
-    sizes = [magnitude(each) for each in differences if each != 0]
+    sizes = [abs(each) for each in differences if each != 0]
     ranks = [int(2 * rank) for rank in mid_ranks(sizes)]
     signs = [each > 0 for each in differences if each != 0]
     above: int = sum(rank for rank, is_above in zip(ranks, signs, strict=True) if is_above)
@@ -83,13 +83,13 @@ def smallest_p(n1: int, n2: int) -> float:
     return min(1.0, 2 / math.comb(n1 + n2, n1))
 
 
-def mid_ranks(values: Sequence[Number]) -> list[float]:
+def mid_ranks(values: Sequence[int | float]) -> list[float]:
     """Return the rank of each value, from 1; equal ones share the mean of theirs."""
     rank_of = _rank_of(Counter(values))
     return [rank_of[value] for value in values]
 
 
-def _rank_of(counts: Mapping[Number, int]) -> dict[Number, float]:
+def _rank_of(counts: Mapping[int | float, int]) -> dict[int | float, float]:
     """Return the rank of each distinct value from its number of occurrences; see `mid_ranks`."""
     ranks, place = {}, 0
     for value in sorted(counts):
@@ -98,7 +98,7 @@ def _rank_of(counts: Mapping[Number, int]) -> dict[Number, float]:
     return ranks
 
 
-def rank_correlation(values: Sequence[Number]) -> float:
+def rank_correlation(values: Sequence[int | float]) -> float:
     """Return Spearman's correlation of values with their order; 0 if under two or all equal."""
     n = len(values)
     middle = (n + 1) / 2

@@ -8,13 +8,10 @@ import statistics
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Final, TypeAlias
+from typing import Final
 
 from boardprof.base.errors import UsageError
 from boardprof.results.report.calls import LARGE
-
-Number: TypeAlias = int | float | Fraction
 
 PERCENTILES: Final = (5, 25, 75, 95)
 """Percentiles of a Summary; the 50th is the median."""
@@ -136,18 +133,6 @@ def are_finite(values: Sequence[int | float]) -> bool:
     """Tell whether all samples are numbers that statistics can use."""
     is_narrow = isinstance(values, array) and values.typecode == "q"
     return is_narrow or all(map(is_finite, {*values}))
-
-
-def magnitude(value: Number) -> Number:
-    """Return how far a number is from 0, of its own type: abs() of several types has none."""
-    return -value if value < 0 else value
-
-
-def plain(value: Number) -> int | float:
-    """Return a plain number: an int if it is whole, else a float."""
-    if not isinstance(value, Fraction):
-        return value
-    return value.numerator if value.denominator == 1 else float(value)
 
 
 def percentile(ordered: Sequence[int | float], share: int) -> int | float:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from boardprof.base.errors import UsageError, option
 from boardprof.target.elf.object_file import ELF_MAGIC, MAGIC, THIN_MAGIC, outside
-from boardprof.target.toolchain.cache import FileHashes
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _MACRO = re.compile(r"[A-Za-z_]\w*(=.*)?", re.ASCII | re.DOTALL)
@@ -64,12 +63,9 @@ class UserFlags:
     """The user's flags, which are added to the board's own."""
 
     compiler: tuple[str, ...]
-    includes: tuple[Path, ...] = ()  # for ``-I``; all folders are absolute, resolved, each once
+    folders: tuple[tuple[str, Path], ...] = ()  # option such as ``-I``, and folder with headers
     linker: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
-    quoted: tuple[Path, ...] = ()  # for ``-iquote``
-    system: tuple[Path, ...] = ()  # for ``-isystem``
-    last: tuple[Path, ...] = ()  # for ``-idirafter``
 
     @property
     def lto(self) -> bool:
@@ -106,7 +102,7 @@ def user_flags(options: BuildOptions) -> UserFlags:
                 f"{name!r} is not the name of a function.",
                 hint=f"{option('--no-inline')} NAME, or {option('--no-inline')} FILE:NAME",
             )
-    folders: dict[Path, None] = {}
+    folders: dict[tuple[str, Path], None] = {}  # absolute, resolved, each once
     for folder in map(Path, options.includes):
         if not folder.is_dir():
             raise UsageError(f"The include folder {folder} does not exist.")
@@ -115,16 +111,14 @@ def user_flags(options: BuildOptions) -> UserFlags:
                 f"Cannot include from {str(folder)!r}: its path contains a line break.",
                 hint="rename it",
             )
-        folders[folder.resolve()] = None
+        folders["-I", folder.resolve()] = None
     compiler = [*_words(options.optimize), *_absolute(_words(options.cflags))]
-    given: dict[str, dict[Path, None]] = {"-I": folders}
-    flags = list(_without_folders(compiler, given))
+    flags = list(_without_folders(compiler, folders))
     return UserFlags(
         (*flags, *(f"-D{define}" for define in options.defines)),
         tuple(folders),
         tuple(_absolute(_words(options.ldflags))),
         tuple(dict.fromkeys(options.keep)),
-        *(tuple(given.get(kind, ())) for kind in ("-iquote", "-isystem", "-idirafter")),
     )
 
 
@@ -149,21 +143,20 @@ def _words(text: str, depth: int = 0) -> list[str]:
     return found
 
 
-def _without_folders(words: Sequence[str], into: dict[str, dict[Path, None]]) -> Iterator[str]:
-    """Take the folders for headers out of flags, into the set of their option."""
+def _without_folders(words: Sequence[str], into: dict[tuple[str, Path], None]) -> Iterator[str]:
+    """Take the folders for headers out of flags."""
     waiting = ""
     for before, word in pairwise(["", *words]):
         option = next((o for o in _KINDS if word.startswith(o)), "")
         if waiting:
-            into.setdefault(waiting, {})[Path(word).resolve()] = None
+            into[waiting, Path(word).resolve()] = None
             waiting = ""
         elif before in _OPERAND or not option or re.fullmatch(_NO_PATH, word) or word == "-I-":
             yield word
         elif word == option:
             waiting = option
         else:
-            folder = Path(word.removeprefix(option)).resolve()
-            into.setdefault(option, {})[folder] = None
+            into[option, Path(word.removeprefix(option)).resolve()] = None
     if waiting:
         yield waiting
 
@@ -287,12 +280,6 @@ def with_copies(flags: Sequence[str], copies: Mapping[Path, Path]) -> tuple[str,
             flag = re.sub(rf"(?<![^,=]){re.escape(str(path))}(?![^,])", str(copy), flag)
         changed.append(flag)
     return (*(f"-L{copy.parent}" for copy in copies.values()), *changed)
-
-
-def digests(files: Sequence[Path]) -> dict[str, str | None]:
-    """Return the digests of files' contents."""
-    hashes = FileHashes()
-    return {str(path): hashes.of(path) for path in files}
 
 
 def _linker_words(flags: Sequence[str]) -> tuple[list[str], list[Path]]:

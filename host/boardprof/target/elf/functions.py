@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -126,8 +126,11 @@ def _symbols(image: Image, kept: Collection[str], elf: ELFFile) -> list[_Symbol]
         )
     wanted = [name for name in names if name != "main" and not name.startswith("bp_")]
     # Reading takes seconds if there is a lot of it, as in Rust's standard library.
-    info = debug_info(elf) if any(map(_may_be_named, wanted)) else None
-    known = _by_symbol(subprograms(info)) if info else {}
+    is_needed = any(_is_c_name(name) or name.startswith("_Z") for name in wanted)
+    info = debug_info(elf) if is_needed else None
+    known: dict[str, list[Subprogram]] = {}
+    for each in subprograms(info) if info else ():
+        known.setdefault(each.symbol, []).append(each)
     aliases = cache(lambda: all_names(elf) if known else {})  # few functions need them
     elsewhere = info is not None and is_elsewhere(info)
     source = image.label if image.in_library else main_source(elf) or image.label
@@ -142,26 +145,22 @@ def _symbols(image: Image, kept: Collection[str], elf: ELFFile) -> list[_Symbol]
     return symbols
 
 
-def _by_symbol(known: Iterable[Subprogram]) -> dict[str, list[Subprogram]]:
-    found: dict[str, list[Subprogram]] = {}
-    for each in known:
-        found.setdefault(each.symbol, []).append(each)
-    return found
-
-
 def _own(
     name: str,
     known: Mapping[str, Sequence[Subprogram]],
     aliases: Callable[[], Mapping[str, Sequence[str]]],
     kept: bool,
-) -> Subprogram | NotCallable | str | None:
-    """Return the function of a symbol, or the name of the function that it is an alias of (Zig)."""
+) -> Subprogram | NotCallable:
+    """Return the function of a symbol, in Zig also that of an alias; or why it is not known."""
     own = _chosen(known[name], kept) if name in known else None
     if isinstance(own, Subprogram) and own.external:
         return own
     others = [known[n][0] for n in aliases().get(name, ()) if n in known and n != name]
     exported = (other for other in others if other.symbol.endswith(f".{name}"))
-    return next(exported, others[0].name if others else own)
+    if others:
+        alias = NotCallable(f"{_UNKNOWN}: it is an alias of {others[0].name}")
+        return next(exported, alias)
+    return own or NotCallable(_UNKNOWN)
 
 
 def _chosen(same: Sequence[Subprogram], kept: bool) -> Subprogram | NotCallable:
@@ -174,33 +173,25 @@ def _chosen(same: Sequence[Subprogram], kept: bool) -> Subprogram | NotCallable:
     return NotCallable(_SEVERAL)
 
 
-def _function(name: str, found: Subprogram | NotCallable | str | None, source: str) -> CFunction:
-    source = found.source or source if isinstance(found, Subprogram) else source
-    line = found.line if isinstance(found, Subprogram) else 0
+def _function(name: str, found: Subprogram | NotCallable, source: str) -> CFunction:
+    own, linkage, line = name, "", 0
+    if isinstance(found, Subprogram):
+        source, line = found.source or source, found.line
+        if found.language == "C++" and name != found.name:
+            own, linkage = found.full_name, name
     called = _prototype(name, found)
-    own, linkage = name, ""
-    if isinstance(found, Subprogram) and found.language == "C++" and name != found.name:
-        own, linkage = found.full_name, name
     if isinstance(called, NotCallable):
         own, linkage = (own, linkage) if _is_named(found) else (name, "")
         return CFunction(
             own, (), None, None, None, source, called.reason, line, linkage, wrapper=called.wrapper
         )
+    parameters, result, structs = called.parameters, called.result, called.structs
     return CFunction(
-        own,
-        called.parameters,
-        called.result,
-        None,
-        None,
-        source,
-        None,
-        line,
-        linkage,
-        called.structs,
+        own, parameters, result, None, None, source, None, line, linkage, structs=structs
     )
 
 
-def _is_named(found: Subprogram | NotCallable | str | None) -> bool:
+def _is_named(found: Subprogram | NotCallable | None) -> bool:
     """Tell whether a function of C++ has a name of its own, and is not of the library."""
     if not isinstance(found, Subprogram) or found.language != "C++":
         return False
@@ -232,7 +223,7 @@ def _overload(fn: CFunction) -> str:
     return f"{fn.name}({types})" if fn.reason is None else fn.symbol
 
 
-def _prototype(name: str, found: Subprogram | NotCallable | str | None) -> Prototype | NotCallable:
+def _prototype(name: str, found: Subprogram | NotCallable) -> Prototype | NotCallable:
     own = found if isinstance(found, Subprogram) else None
     if not _is_c_name(name) and (own is None or own.name != name) and not _is_named(own):
         language = own.language if own else "C++" if name.startswith("_Z") else ""
@@ -240,20 +231,11 @@ def _prototype(name: str, found: Subprogram | NotCallable | str | None) -> Proto
         return NotCallable(f"its name is not a C name{remedy}")
     if len(name) > _LONGEST_NAME and not _is_named(own):
         return NotCallable(_LONG)
-    if own is not None:
-        return prototype(own)
-    if isinstance(found, NotCallable):
-        return found
-    alias = f": it is an alias of {found}" if found else ""
-    return NotCallable(f"{_UNKNOWN}{alias}")
+    return prototype(found) if isinstance(found, Subprogram) else found
 
 
 def _is_c_name(name: str) -> bool:
     return bool(_IDENTIFIER.fullmatch(name)) and not name.startswith(_MANGLED)
-
-
-def _may_be_named(name: str) -> bool:
-    return _is_c_name(name) or name.startswith("_Z")
 
 
 def _hidden(elf: ELFFile) -> list[HiddenFunction]:

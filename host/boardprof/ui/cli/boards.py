@@ -41,7 +41,7 @@ from boardprof.ui.cli.output import (
 if TYPE_CHECKING:
     from serial.tools.list_ports_common import ListPortInfo
 
-    from boardprof.measure.session.board import Board
+    from boardprof.measure.board.board import Board
     from boardprof.target.descriptions.board import BoardSpec
 
 
@@ -425,7 +425,7 @@ def _environment_text(facts: Mapping[str, Any]) -> str:
 
 def _doctor_board(as_json: bool, **options: Any) -> int:
     from boardprof.measure.doctor.check_board import connect_and_check, finding_text, proof_facts
-    from boardprof.measure.doctor.known_work import FAILED, Finding
+    from boardprof.measure.doctor.counters import FAILED, Finding
 
     began_s = time.monotonic()
     key_file = options["key_file"] if options["port"] else None

@@ -100,10 +100,10 @@ def flash(
     """
     from boardprof.measure.connect import connect_by
     from boardprof.target.build.builder import build
-    from boardprof.target.build.flash import after_flash, check_flashable
-    from boardprof.target.build.flash import flash as write
+    from boardprof.target.build.firmware import after_flash, check_flashable
+    from boardprof.target.build.firmware import flash as write
     from boardprof.target.descriptions.board import board_spec
-    from boardprof.target.elf.identity import build_id_of, is_program
+    from boardprof.target.elf.object_file import build_id_of, is_program
 
     if board is None:
         raise UsageError("Which board should be flashed?", hint="give -b BOARD")

@@ -261,13 +261,14 @@ def _option_exporter(
     name: str, after: Found, before: Found | None, allow: Sequence[str], metric: str | None
 ) -> Exporter:
     """Return an exporter with its options, which it has: the HTML page also gets earlier runs."""
-    from boardprof.show.exporters import find_exporter, load_renderer
+    from boardprof.show.exporters import find_exporter
 
+    exporter: Callable[..., Any] = find_exporter(name)
     if metric is not None:
-        return partial(load_renderer(name), metric=metric)
+        return partial(exporter, metric=metric)
     if name != "html":
-        return find_exporter(name)
-    page = partial(load_renderer(name), earlier=_earlier(after))
+        return exporter
+    page = partial(exporter, earlier=_earlier(after))
     if before is None:
         return page
     return partial(page, before=before.report, allow=allow, names=(before.dated, after.dated))

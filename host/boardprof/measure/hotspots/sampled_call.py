@@ -24,19 +24,18 @@ from boardprof.base.errors import (
     agent_option,
     option,
 )
+from boardprof.measure.board.memory import Memory
 from boardprof.measure.hotspots.call_tree import (
     LONGEST_S,
     UNNAMED,
-    OnSamples,
     Samples,
     profile_of,
     sampled_tree,
 )
 from boardprof.measure.sampling.board_link import BoardLink
 from boardprof.measure.sampling.counted_pass import PackedCall
-from boardprof.measure.sampling.passes import Rounds
+from boardprof.measure.sampling.measure_function import Progress, Rounds
 from boardprof.measure.sampling.placement import Placement
-from boardprof.measure.session.memory import Memory
 from boardprof.results.report.profile import Profile, SampledCalls
 from boardprof.target.arguments.binding import Arguments
 from boardprof.target.arguments.passing import Block
@@ -70,7 +69,7 @@ def sampled_profile(
     *,
     compiler: str,
     sources: Sequence[Path],
-    on_samples: OnSamples | None,
+    on_samples: Progress | None,
 ) -> Profile:
     """Repeat a call while a timer, or the probe ``probe``, takes ``rounds.repeat`` samples."""
     board, file = link.device.name, link.image.file
@@ -158,7 +157,7 @@ def _take_samples(
     table: SymbolTable,
     wanted: int,
     seed: int,
-    on_samples: OnSamples | None = None,
+    on_samples: Progress | None = None,
 ) -> Samples:
     """Call a function until there are enough samples of it."""
     # The last call is not broken off, so there may be more samples than ``wanted``. There are fewer
@@ -185,7 +184,9 @@ def _take_samples(
             taken = np.frombuffer(content, record)
             on_stack = taken["sp"].ravel() <= top
             places = taken["pc"].ravel()[on_stack].tolist()
-            found.hits.update(pc for pc in places if not _is_agents(table, pc))
+            codes = {pc: table.at(pc) for pc in {*places}}
+            agents = {pc for pc, code in codes.items() if code and code.name.startswith(_AGENT)}
+            found.hits.update(pc for pc in places if pc not in agents)
             taken_so_far += count
             found.outside = taken_so_far - found.count
             found.calls += done
@@ -226,8 +227,3 @@ def _request(
         case [int(done), int(samples), int(half), int(top), *_] if half > 0:
             return done, samples, half, top
     raise FrameError(f"{_SAMPLE} returned {value!r:.60}, not [calls, samples, delay, stack].")
-
-
-def _is_agents(table: SymbolTable, pc: int) -> bool:
-    code = table.at(pc)
-    return code is not None and code.name.startswith(_AGENT)

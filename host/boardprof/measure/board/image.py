@@ -10,14 +10,14 @@ import resource
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path, PurePath
 
 from boardprof.base.errors import BoardprofError, BuildMismatchError, DeviceFaultError
 from boardprof.results.record import Device, SourcePlace, Stack
 from boardprof.target.cfunction import CFunction
 from boardprof.target.elf.addresses import definition
-from boardprof.target.elf.identity import build_id_of
+from boardprof.target.elf.object_file import build_id_of
 from boardprof.target.elf.stack_need import ImageStack, StackNeed, image_stack
 from boardprof.target.toolchain.cache import Cache, FileHashes, digest
 from boardprof_protocol.codes import ErrorCode, FaultCause
@@ -222,7 +222,9 @@ class StackCheck:
     def _read(self, file: Path | None) -> ImageStack:
         found = ImageStack({}) if file is None else self._frames(file)
         if self._image.is_of_this_host and found.room is None:
-            return replace(found, room=_host_room(), guard=_HOST_GUARD)
+            limit = threading.stack_size() or resource.getrlimit(resource.RLIMIT_STACK)[0]
+            room = None if limit == resource.RLIM_INFINITY else limit
+            return replace(found, room=room, guard=_HOST_GUARD)
         return found
 
     def _frames(self, file: Path) -> ImageStack:
@@ -231,31 +233,14 @@ class StackCheck:
         if content is None:
             return ImageStack({})
         symbols = tuple(map(self._image.symbol_of, self._image.functions))
-        place = ("functions", digest("stack", _VERSION, content, symbols) + ".json")
-        known = _kept(place)
-        if known is not None:
-            return known
-        found = image_stack(file, symbols)
-        with contextlib.suppress(*_CACHE_ERRORS):
-            Cache().write(json.dumps(asdict(found)), *place)
-        return found
-
-
-def _kept(place: tuple[str, ...]) -> ImageStack | None:
-    """Return the cached data; None if it is absent or cannot be read."""
-    with contextlib.suppress(*_CACHE_ERRORS, ValueError, LookupError, TypeError, AttributeError):
-        text = Cache().read(*place)
-        if text is not None:
+        read = cache(partial(image_stack, file, symbols))
+        name = digest("stack", _VERSION, content, symbols)
+        with contextlib.suppress(*_CACHE_ERRORS, ValueError, LookupError, TypeError):
+            text = Cache().recall(lambda: json.dumps(asdict(read())), "functions", f"{name}.json")
             data = json.loads(text)
             needs = {name: StackNeed(**need) for name, need in data["needs"].items()}
             return ImageStack(**{**data, "needs": needs})
-    return None
-
-
-def _host_room() -> int | None:
-    """Return the stack size of a thread of this process, in bytes; None if unlimited."""
-    limit = threading.stack_size() or resource.getrlimit(resource.RLIMIT_STACK)[0]
-    return None if limit == resource.RLIM_INFINITY else limit
+        return read()
 
 
 def _source_place(source: str, line: int, files: Iterable[Path]) -> SourcePlace | None:
