@@ -414,3 +414,19 @@ def test_it_keeps_what_tells_the_contents_of_arrays() -> None:
     earlier = json.loads(written)
     updated = updated_baseline(with_inputs(1200, "0000000b"), earlier, lambda label: False)
     assert '   "inputs": "0000000b",\n' in updated.text
+
+
+def test_the_flags_of_each_labelled_call_are_compared() -> None:
+    def labelled(one: str, two: str) -> Report:
+        flags = {"one": one, "two": two}
+        return both(
+            *(
+                report_of({"instructions": [5]}, flags=text, measurement={"label": label})
+                for label, text in flags.items()
+            )
+        )
+
+    with pytest.raises(UsageError) as raised:
+        compare(labelled("-O2", "-O3"), labelled("-O3", "-O3"))
+    told = "board: fir [one] is compiled with -O2 before, -O3 after."
+    assert raised.value.message == told

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from boardprof.results.comparison.compare import compare
+from boardprof.results.comparison.compare import Trend, compare, trends_of
 from boardprof.results.comparison.comparison import ComparisonError
-from boardprof.results.comparison.trend import Trend, trends_of
 from boardprof.results.report.report import Report
 from boardprof.show.trend_table import blocks
 from tests.unit.reports import EMULATOR, HARDWARE, report_of

@@ -6,6 +6,7 @@
     BoardprofError              70  never raised itself; catch it to catch all others
     ├── UsageError               2  the caller asked for something that cannot be done
     │   ├── ReportFileError         a file does not hold a Report
+    │   ├── MissingExtraError    7  a Python package is not installed
     │   └── UnknownNameError        no function, counter, board ... has that name
     ├── BoardError               3  the board cannot be reached
     │   ├── BusyError               another host has it

@@ -195,7 +195,10 @@ def open_firmware(firmware: BuiltFirmware, connection: Connection = _DEFAULT) ->
     )
     board.flags = firmware.flags
     board.add_functions(firmware.functions)
-    board.libc, board.compilers = firmware.libc, firmware.compilers
+    board.libc = "; ".join(filter(None, [firmware.libc, firmware.libc_lacks])) or None
+    board.compilers = firmware.compilers
+    if firmware.libc_lacks and connection.on_note is not None:
+        connection.on_note(firmware.libc_lacks)
     board.files = firmware.sources
     return board
 
@@ -401,6 +404,8 @@ class Firmware(BuiltFirmware):
         flags: of the functions, besides the board's own.
         missing: functions that are left out because they need an undefined symbol: name -> symbol.
         sources: the user's files that were compiled, and the headers that they include.
+        libc_lacks: the conversions in the user's texts that the C library does not know; "" if it
+            knows them all.
     """
 
     @classmethod

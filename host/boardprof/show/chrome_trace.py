@@ -50,15 +50,14 @@ class Track(NamedTuple):
     thread: str = ""
 
 
-@dataclass(frozen=True)
-class TraceEvent:
+class TraceEvent(NamedTuple):
     """One event of a trace."""
 
     name: str
     start_us: float  # from the beginning of the trace; finite
     duration_us: float | None  # None for an instant
     track: Track
-    args: Mapping[str, object] = field(default_factory=dict)  # what JSON cannot hold is text
+    args: Mapping[str, object] = {}  # nothing changes it; what JSON cannot hold is text
     category: str = ""
 
 

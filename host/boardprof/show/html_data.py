@@ -14,10 +14,9 @@ from typing import Any, Final
 
 from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio, digits, raw_of
 from boardprof.base.printable import bounded
-from boardprof.results.comparison.compare import compare
+from boardprof.results.comparison.compare import compare, trends_of
 from boardprof.results.comparison.comparison import Comparison, Difference, mean_ratios, place_in
 from boardprof.results.comparison.profile_difference import AlignedLine, aligned_lines, plain_name
-from boardprof.results.comparison.trend import trends_of
 from boardprof.results.report.calls import DURATION, PERTURBATION, SHARE, STACK
 from boardprof.results.report.profile import Profile
 from boardprof.results.report.report import Report

@@ -8,8 +8,8 @@ from typing import Final
 
 from boardprof.base.errors import UnknownNameError
 from boardprof.base.metrics import metric_called
+from boardprof.results.comparison.compare import Trend
 from boardprof.results.comparison.comparison import row_title
-from boardprof.results.comparison.trend import Trend
 from boardprof.results.history.run import Run
 from boardprof.results.history.run_comparison import RunTrend
 from boardprof.results.report.calls import SHARES

@@ -22,6 +22,7 @@
 #define _GNU_SOURCE /* ppoll */
 
 #include <arpa/inet.h>
+#include <elf.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -197,6 +198,30 @@ static void bp_wire(bp_sim_t *s) {
     s->avr->sleep = bp_on_sleep;
 }
 
+/* simavr loads the sections .text and .data only. Load all that the image has for the flash. */
+static void bp_load(avr_t *avr, const char *image) {
+    FILE *file = fopen(image, "rb");
+    Elf32_Ehdr head;
+    if (file == NULL || fread(&head, sizeof head, 1, file) != 1) {
+        bp_die(image, "cannot be read");
+    }
+    for (unsigned i = 0; i < head.e_phnum; i++) {
+        Elf32_Phdr part;
+        if (fseek(file, (long)(head.e_phoff + i * sizeof part), SEEK_SET) != 0 ||
+            fread(&part, sizeof part, 1, file) != 1) {
+            bp_die(image, "is truncated");
+        }
+        bool in_flash =
+            part.p_paddr <= avr->flashend && part.p_filesz <= avr->flashend + 1u - part.p_paddr;
+        if (part.p_type == PT_LOAD && in_flash &&
+            (fseek(file, (long)part.p_offset, SEEK_SET) != 0 ||
+             fread(avr->flash + part.p_paddr, 1, part.p_filesz, file) != part.p_filesz)) {
+            bp_die(image, "is truncated");
+        }
+    }
+    fclose(file);
+}
+
 static void bp_make(bp_sim_t *s, const char *device, uint32_t clock_hz, const char *image) {
     static elf_firmware_t firmware;
     (void)freopen("/dev/null", "w", stdout); /* the library prints what it loads */
@@ -209,6 +234,7 @@ static void bp_make(bp_sim_t *s, const char *device, uint32_t clock_hz, const ch
     }
     avr_init(avr);
     avr_load_firmware(avr, &firmware);
+    bp_load(avr, image);
     avr->frequency = clock_hz;
     avr->log = LOG_NONE;
     avr->run_cycle_limit = BP_LAP;

@@ -12,12 +12,11 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.results.comparison.compare import SPREAD_RUNS
+from boardprof.results.comparison.compare import SPREAD_RUNS, Trend, trends_of
 from boardprof.results.comparison.compare import compare as compare_reports
 from boardprof.results.comparison.comparison import Comparison, ComparisonError
 from boardprof.results.comparison.compatibility import comparable_flags
 from boardprof.results.comparison.rule import Rule, parse_rules
-from boardprof.results.comparison.trend import Trend, trends_of
 from boardprof.results.history.databases import Choice
 from boardprof.results.history.project import git_output
 from boardprof.results.history.report_lookup import (

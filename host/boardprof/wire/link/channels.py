@@ -11,6 +11,7 @@ from typing import Self
 
 from boardprof.base.errors import BoardprofError, FrameError, RpcError, UsageError, agent_option
 from boardprof.wire.decode.dictionary import Dictionary
+from boardprof.wire.link.line import OnProgress
 from boardprof.wire.link.replies import Welcome
 from boardprof.wire.link.session import Session
 from boardprof.wire.link.transfer import LEAST_FRAME, Receiver, Upload
@@ -18,9 +19,6 @@ from boardprof_protocol.codes import ErrorCode
 from boardprof_protocol.frame import Cobs
 
 __all__ = ["Stream"]
-
-Progress = Callable[[int, int], None]
-"""Called with (bytes done, bytes in all)."""
 
 _FAST_CREDIT = 1 << 20
 _SLOW_CREDIT = 1 << 14
@@ -61,7 +59,7 @@ class Channels:
         )
 
     def download(
-        self, handle: int, offset: int, length: int, on_progress: Progress | None = None
+        self, handle: int, offset: int, length: int, on_progress: OnProgress | None = None
     ) -> bytes:
         """Return ``length`` bytes, 1 or more, of the block from ``offset``."""
         requests = self._session.requests
@@ -80,7 +78,7 @@ class Channels:
         return content
 
     def upload(
-        self, handle: int, offset: int, content: bytes, on_progress: Progress | None = None
+        self, handle: int, offset: int, content: bytes, on_progress: OnProgress | None = None
     ) -> None:
         """Write ``content``, 1 byte or more, to the block at ``offset``; raises as `download`."""
         requests = self._session.requests
@@ -146,7 +144,7 @@ class Channels:
             self._open = None  # refused: nothing is open
             raise
 
-    def _carry(self, channel: Receiver | Upload, name: str, on_progress: Progress | None) -> None:
+    def _carry(self, channel: Receiver | Upload, name: str, on_progress: OnProgress | None) -> None:
         try:
             self._session.carry(channel, name, on_progress)
         finally:
