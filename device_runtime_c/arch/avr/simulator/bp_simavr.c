@@ -335,6 +335,10 @@ static bp_insn_t bp_decode(const avr_t *avr, uint32_t pc) {
     return insn;
 }
 
+static uint64_t bp_stack_now(void) {
+    return bp_stack(bp_sim.avr);
+}
+
 static void bp_run_recorded(bp_sim_t *s, const char *plan) {
     static const char *const columns[] = {"cycles", NULL};
     static bp_block_t *blocks[BP_FLASH / 2];
@@ -345,6 +349,7 @@ static void bp_run_recorded(bp_sim_t *s, const char *plan) {
     for (unsigned i = 0; i < BP_VECTORS; i++) {
         bp_recorder_interrupt(recorder, (uint64_t)i * s->avr->vector_size); /* in bytes */
     }
+    bp_recorder_core(recorder, (bp_core_t){.stack = bp_stack_now, .pushed = s->avr->address_size});
     s->avr->run_cycle_limit = 1; /* one instruction at a time */
     bool goes_on = true;
     while (goes_on) {
@@ -356,7 +361,7 @@ static void bp_run_recorded(bp_sim_t *s, const char *plan) {
                 bp_insn_t insn = bp_decode(s->avr, pc);
                 blocks[pc / 2] = bp_recorder_block(recorder, &insn, 1);
             }
-            bp_recorder_arrive(recorder, blocks[pc / 2], 0);
+            bp_recorder_arrive(recorder, blocks[pc / 2], 1);
         }
         goes_on = bp_run(s);
         bp_recorder_charge(recorder, 0, s->avr->cycle - before);
