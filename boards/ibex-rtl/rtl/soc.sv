@@ -44,7 +44,8 @@ module soc #(
     output logic        id_done_o,
     output logic        id_compressed_o,
     output logic [31:0] id_insn_o,
-    output logic [31:0] id_pc_o
+    output logic [31:0] id_pc_o,
+    output logic [31:0] stack_o         // x2, the stack pointer
 );
   localparam logic [31:0] BootAddr = 32'h0010_0000;
 
@@ -113,6 +114,7 @@ module soc #(
   assign id_compressed_o = u_ibex.u_ibex_core.instr_is_compressed_id;
   assign id_insn_o       = u_ibex.u_ibex_core.instr_rdata_id;
   assign id_pc_o         = u_ibex.u_ibex_core.pc_id;
+  assign stack_o         = u_ibex.gen_regfile_ff.register_file_i.g_rf_flops[2].rf_reg_q;
 
   // ---- The core's data bus: which device answers ----
 

@@ -13,6 +13,12 @@ namespace {
 constexpr const char *kColumns[] = {"cycles",         "instruction-waits", "data-waits",
                                     "multiply-waits", "divide-waits",      nullptr};
 
+uint32_t stack_pointer; /* when the instruction that arrives was in ID */
+
+uint64_t stack_now() {
+    return stack_pointer;
+}
+
 constexpr uint32_t kMret = 0x30200073u;
 
 bool is_link(uint32_t x) {
@@ -60,6 +66,7 @@ Recording::Recording(const std::string &plan, uint32_t base, uint32_t words)
     if (recorder_ == nullptr) {
         throw std::runtime_error("calls cannot be recorded");
     }
+    bp_recorder_core(recorder_, bp_core_t{stack_now, 0, nullptr});
 }
 
 Recording::~Recording() {
@@ -104,6 +111,7 @@ void Recording::cycle(const Vsoc &soc) {
     }
     add(pending_);
     if (soc.id_done_o) {
+        stack_pointer = soc.stack_o;
         bp_recorder_arrive(recorder_, block(soc), 1);
         charge(pending_);
     }
