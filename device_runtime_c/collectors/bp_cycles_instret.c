@@ -41,6 +41,15 @@ static void bp_cycles_instret_init(void) {
         probe.instructions_stop != probe.instructions_start ? BP_COUNTER_OK : BP_COUNTER_STUCK;
 }
 
+/* Counters of 64 bits never wrap, so they cannot be lower at the end of a window. */
+static bool bp_cycles_instret_intact(const void *state) {
+    const bp_cycles_instret_t *s = state;
+    bool back = s != NULL && (s->cycles_stop < s->cycles_start ||
+                              (bp_instructions_bits == 64 &&
+                               s->instructions_stop < s->instructions_start));
+    return bp_arch_cycles_intact() && !back;
+}
+
 static void bp_cycles_instret_encode(uint8_t *out, const void *state) {
     bp_cycles_instret_put(out, state);
 }
@@ -57,6 +66,7 @@ const bp_collector_t bp_collector_cycles_instret BP_ROM = {
     .init = bp_cycles_instret_init,
     .start = bp_cycles_instret_start,
     .stop = bp_cycles_instret_stop,
+    .intact = bp_cycles_instret_intact,
     .encode = bp_cycles_instret_encode,
     .counter = bp_cycles_instret_counter,
 #if BP_CFG_INTERRUPTS > 1

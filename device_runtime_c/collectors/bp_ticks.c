@@ -9,19 +9,33 @@ static const char bp_ticks_name[] BP_ROM = "ticks";
 static uint8_t bp_ticks_status;
 
 /* A slow counter needs a while to show that it moves. A stuck one must not hold up the board. */
-static void bp_ticks_init(void) {
-    bp_ticks_status = BP_COUNTER_ABSENT;
-    if (BP_ROM_GET(bp_port_clock.ticks_hz) == 0) {
-        return;
-    }
+static bool bp_ticks_move(void) {
     uint64_t before = bp_port_ticks();
-    bp_ticks_status = BP_COUNTER_STUCK;
     for (uint16_t i = 0; i < 10000; i++) {
         if (bp_port_ticks() != before) {
-            bp_ticks_status = BP_COUNTER_OK;
-            return;
+            return true;
         }
     }
+    return false;
+}
+
+static void bp_ticks_init(void) {
+    bp_ticks_status = BP_COUNTER_ABSENT;
+    if (BP_ROM_GET(bp_port_clock.ticks_hz) != 0) {
+        bp_ticks_status = bp_ticks_move() ? BP_COUNTER_OK : BP_COUNTER_STUCK;
+    }
+}
+
+__attribute__((weak)) bool bp_port_clock_intact(void) {
+    return true;
+}
+
+/* A clock of 64 bits never wraps, so it cannot be lower at the end of a window. */
+static bool bp_ticks_intact(const void *state) {
+    const bp_ticks_t *s = state;
+    bool back = s != NULL && BP_ROM_GET(bp_port_clock.ticks_bits) == 64 && s->stop < s->start;
+    bool moves = bp_ticks_move();
+    return bp_port_clock_intact() && moves && !back;
 }
 
 static void bp_ticks_start(void *state) {
@@ -56,6 +70,7 @@ const bp_collector_t bp_collector_ticks BP_ROM = {
     .init = bp_ticks_init,
     .start = bp_ticks_start,
     .stop = bp_ticks_stop,
+    .intact = bp_ticks_intact,
     .encode = bp_ticks_encode,
     .counter = bp_ticks_counter,
 #if BP_CFG_INTERRUPTS > 1

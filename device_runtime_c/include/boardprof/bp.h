@@ -186,6 +186,10 @@ typedef struct {
     void (*init)(void);
     void (*start)(void *state);
     void (*stop)(void *state);
+    /* Whether the counters run as `init` or `select` left them, and none has gone back within the
+     * window `state` (NULL: no window). If not, restores their settings. Runs outside of windows.
+     * NULL: nobody can change these counters. */
+    bool (*intact)(const void *state);
     /* Write the body of the blob, `body_length` bytes, from a stopped state. */
     void (*encode)(uint8_t *out, const void *state);
     /* Describe counter `index`, 0..counters - 1. */
