@@ -34,8 +34,7 @@ __attribute__((weak)) bool bp_port_clock_intact(void) {
 static bool bp_ticks_intact(const void *state) {
     const bp_ticks_t *s = state;
     bool back = s != NULL && BP_ROM_GET(bp_port_clock.ticks_bits) == 64 && s->stop < s->start;
-    bool moves = bp_ticks_move();
-    return bp_port_clock_intact() && moves && !back;
+    return bp_port_clock_intact() && bp_ticks_move() && !back;
 }
 
 static void bp_ticks_start(void *state) {

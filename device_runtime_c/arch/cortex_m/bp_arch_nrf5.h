@@ -109,7 +109,9 @@ static void bp_timer_set(void) {
 bool bp_port_clock_intact(void) {
     bool intact = BP_TIMER_BITMODE == BP_TIMER_32_BITS && BP_TIMER_PRESCALER == 0 &&
                   BP_TIMER_CC(BP_WRAP) == 0;
-    bp_timer_set();
+    if (!intact) {
+        bp_timer_set();
+    }
     return intact;
 }
 

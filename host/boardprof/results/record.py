@@ -112,6 +112,21 @@ class Output:
     crc32: str
 
 
+@dataclass(frozen=True)
+class Finding:
+    """Something about a measurement that its numbers do not show.
+
+    Attributes:
+        kind: ``heap-kept``, ``heap-refused``, ``masked`` or ``sleep``.
+        text: a sentence that begins with the function's name, without a full stop.
+        spoils: the numbers may be wrong, so they are not compared.
+    """
+
+    kind: str
+    text: str
+    spoils: bool = False
+
+
 class SampleRecord(NamedTuple):
     """One measured window.
 
@@ -203,6 +218,7 @@ class MeasurementRecord:
         calibration: what the empty function's window counted, by counter. It is subtracted from
             each sample. null if not known.
         hotspots: where one call spends what it costs; null if not recorded.
+        findings: what else was noticed, and whether it makes the numbers doubtful.
         passes: at least one.
     """
 
@@ -229,6 +245,7 @@ class MeasurementRecord:
     cold: ColdRecord | None = None
     calibration: Mapping[str, int] | None = None
     hotspots: Profile | None = None
+    findings: tuple[Finding, ...] = ()
     passes: tuple[PassRecord, ...] = (NO_PASS,)
 
 

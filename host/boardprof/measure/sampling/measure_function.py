@@ -25,9 +25,10 @@ from boardprof.measure.sampling.counted_pass import (
     PackedCall,
     Prepare,
 )
+from boardprof.measure.sampling.heap_rounds import HeapRounds, heap_rounds
 from boardprof.measure.sampling.passes import Pass, PassQueue, Rounds
 from boardprof.measure.sampling.placement import OnTransfer, Placement
-from boardprof.results.record import Device, Stack
+from boardprof.results.record import Device, Finding, Stack
 from boardprof.results.report.measurement import Cold, Measurement, Windows
 from boardprof.target.arguments.passing import Passing
 from boardprof.wire.decode.samples import Sample
@@ -86,6 +87,7 @@ class FunctionSampler:
         self.cold: Cold | None = None  # the first call of all, once `windows` has run
         # fewer than asked for once `windows` has run, if calls take long
         self.rounds = sampling.rounds
+        self.single_calls = 0  # samples of one call that are not in `windows`
         self._link = link
         self._call = call
         self._sampling = sampling
@@ -184,6 +186,7 @@ class FunctionSampler:
         """Measure one call without a warm-up call, and note how long it takes."""
         taken = counted.take(self._call, 0, 1, flags=flags, prepare=self._prepare)
         self._done += 1
+        self.single_calls += 1
         self._elapsed_s = taken.elapsed_s
         return taken.samples[0]
 
@@ -217,9 +220,12 @@ def measure_function(
         if sampling.on_note is not None:
             for note in _notes(link, arguments, sampling, placement):
                 sampling.on_note(note)
+        heap = heap_rounds(link.session, link.dictionary)
         clock.follow()
         windows = sampler.windows()
         clock.follow()
+        clock_fit = clock.fit()  # a call on painted stack may stop the clock
+        findings = tuple(_findings(link, name, sampler, heap))
         placement.check()  # before sending again overwrites the evidence
         placement.send_again()
         stack = paint_stack(link, placement.call(info))
@@ -236,7 +242,7 @@ def measure_function(
         sampler.rounds.warmup,
         windows,
         arguments.text,
-        clock.fit(),
+        clock_fit,
         stack=stack,
         result=result,
         result_type=function.signature.result,
@@ -246,7 +252,19 @@ def measure_function(
         cold=sampler.cold,
         interrupts=link.interrupts_during(windows, masked=masked),
         inputs_crc32=inputs_crc32,
+        findings=findings,
     )
+
+
+def _findings(
+    link: BoardLink, name: str, sampler: FunctionSampler, heap: HeapRounds | None
+) -> Iterator[Finding]:
+    """Yield what was noticed about a function while it was sampled; ``heap``: before that."""
+    now = heap_rounds(link.session, link.dictionary) if heap is not None else None
+    if now is not None and heap is not None:
+        rounds = sampler.rounds
+        calls = rounds.repeat * rounds.number + sampler.single_calls
+        yield from now.since(heap).findings(name, rounds.repeat, calls)
 
 
 def paint_stack(link: BoardLink, call: PackedCall) -> Stack | str:

@@ -200,6 +200,7 @@ def _measurement_record(measurement: Measurement) -> MeasurementRecord:
         cold=None if cold is None else _cold_record(cold, measurement.clock),
         calibration={name: measurement.overhead(name) for name in measurement.counters},
         hotspots=measurement.profile,
+        findings=measurement.findings,
         passes=tuple(map(_pass_record, measurement.windows)),
     )
 

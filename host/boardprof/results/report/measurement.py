@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from boardprof.base.formula import Formula
 from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio
-from boardprof.results.record import Device, SourcePlace, Stack
+from boardprof.results.record import Device, Finding, SourcePlace, Stack
 from boardprof.results.report.calls import DURATION
 from boardprof.results.report.interrupts import NOT_MASKED, Interrupts
 from boardprof.results.report.profile import Profile
@@ -114,6 +114,7 @@ class Measurement:
     profile: Profile | None = None  # None if not recorded
     source: SourcePlace | None = None  # None if not known
     inputs_crc32: str = ""  # see `Arguments.inputs_crc32`; "" if not known
+    findings: tuple[Finding, ...] = ()  # what else was noticed
 
     @cached_property
     def samples(self) -> tuple[Sample, ...]:
