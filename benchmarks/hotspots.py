@@ -22,9 +22,9 @@ from contextlib import closing
 from pathlib import Path
 
 from boardprof.base.errors import BoardprofError
-from boardprof.measure.firmware import Firmware
+from boardprof.measure.board.board import Board
+from boardprof.measure.connect import Firmware
 from boardprof.measure.hotspots.hotspot_run import HotspotRun
-from boardprof.measure.session.board import Board
 from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import BoardSpec, board_spec
 from boardprof.target.elf.addresses import frames_at, symbol_table

@@ -14,8 +14,8 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.rpc_processes import BENCH, HOST_CORE, BenchmarkError, pinned, serving
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect
-from boardprof.measure.session.board import Board
 
 __all__ = ["SYSTEMS", "Bulk", "measure_bulk", "other_python"]
 

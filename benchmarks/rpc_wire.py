@@ -15,8 +15,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from benchmarks.rpc_processes import BOARD_CORE, HOST_CORE, BenchmarkError, pinned, serving
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import attach
-from boardprof.measure.session.board import Board
 from boardprof.target.descriptions.board import board_spec
 from boardprof.wire.transport.serial import connect_serial
 

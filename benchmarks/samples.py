@@ -23,7 +23,7 @@ from pathlib import Path
 
 from boardprof.results.record import Device
 from boardprof.results.report.assemble import assemble
-from boardprof.results.report.measurement import Measurement, Windows
+from boardprof.results.report.measurement import Measurement, PassResult
 from boardprof.results.report.report_file import write_report
 from boardprof.wire.decode.batch import decode_batch, records_of
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
@@ -122,7 +122,7 @@ def _measurement(samples: list[Sample]) -> Measurement:
     device = Device(
         "native", "measured", False, "", "0.1.0", "00" * 8, 1, {}, collectors=COLLECTORS
     )
-    windows = Windows(tuple(samples), tuple(samples[:9]), tuple(samples[:1]), mask=3)
+    windows = PassResult(tuple(samples), tuple(samples[:9]), tuple(samples[:1]), mask=3)
     return Measurement("crc", device, 1, 10, (windows,), arguments="data=uint8[4], n=4")
 
 

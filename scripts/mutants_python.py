@@ -25,7 +25,7 @@ ROOMS = {
     "decode": "wire/decode",
     "report": "results/report",
     "link": "wire/link",
-    "board": "measure/session",
+    "board": "measure/board",
     "measure": "measure/sampling",
     "arguments": "target/arguments",
     "comparison": "results/comparison",
@@ -34,7 +34,7 @@ ROOMS = {
 
 EQUIVALENT = {  # identity: why no test can notice the mutant
     "arguments.argument_text:read_argument:compare:0": "a lone quote is a text either way",
-    "arguments.array_text:filled:compare:2": "a short cut: it saves a copy",
+    "arguments.argument_text:filled:compare:2": "a short cut: it saves a copy",
     "arguments.signature:scalar_packer:integer:3": "the range is empty either way",
     "board.image:<module>:integer:3": "no frame has 4097 bytes: they are multiples of 8",
     "bp_agent.c:bp_progress:plus:0": "exactly 11 bytes are needed, and there are",

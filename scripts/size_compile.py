@@ -11,8 +11,7 @@ from pathlib import Path
 
 from boardprof.base.resources import runtime_dir
 from boardprof.target.toolchain.cache import Cache
-from boardprof.target.toolchain.compile_unit import Unit
-from boardprof.target.toolchain.compiler import Compiler
+from boardprof.target.toolchain.compiler import Compiler, Unit
 from scripts.size_build import OPTIONS
 
 __all__ = ["PORTABLE", "STRICT", "Portable", "compile_agent"]

@@ -21,9 +21,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import attach
 from boardprof.measure.doctor.link_test import CountingTransport
-from boardprof.measure.session.board import Board
 from boardprof.wire.transport.faults import Faults, FaultyTransport, Way
 from tests.faults.boards import Target
 

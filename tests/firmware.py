@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from boardprof.measure.firmware import Firmware
+from boardprof.measure.connect import Firmware
 from boardprof.target.build import builder
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.descriptions.board import BoardSpec

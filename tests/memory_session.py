@@ -11,8 +11,8 @@ from typing import Any
 from cffi import FFI
 from construct import Int32ul, Struct
 
-from boardprof.measure.connect import fetch_dictionary
-from boardprof.measure.session.board import Board
+from boardprof.measure.board.board import Board
+from boardprof.measure.board.line import fetch_dictionary
 from boardprof.target.descriptions.board import ClockSpec, board_spec
 from boardprof.wire.link.session import Session
 from boardprof_protocol.collectors import collector_layouts

@@ -39,9 +39,8 @@ if TYPE_CHECKING:
     )
     from boardprof.compat.tvm_profiler.program import Program, ProgramError
     from boardprof.compat.tvm_profiler.timing import time_evaluator
-    from boardprof.measure.connect import connect
-    from boardprof.measure.firmware import build
-    from boardprof.measure.session.board import Board
+    from boardprof.measure.board.board import Board
+    from boardprof.measure.connect import build, connect
     from boardprof.results.comparison.rule import parse_rule
     from boardprof.results.history.report_lookup import find_report
     from boardprof.results.history.run_comparison import compare
@@ -128,7 +127,7 @@ _PARTS = {
 """Modules that users import as ``boardprof.NAME``, and the rooms in which they stand."""
 
 _MODULES = {
-    "Board": "measure.session.board",
+    "Board": "measure.board.board",
     "BoardprofError": "base.errors",
     "Count": "base.metrics",
     "DescriptorTransport": "wire.transport.base",
@@ -149,7 +148,7 @@ _MODULES = {
     "Ratio": "base.metrics",
     "Report": "results.report.report",
     "Transport": "wire.transport.base",
-    "build": "measure.firmware",
+    "build": "measure.connect",
     "change_points": "results.stats.change_points",
     "compare": "results.history.run_comparison",
     "connect": "measure.connect",

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.measure.connect import attach, open_line
-from boardprof.measure.firmware import Firmware
-from boardprof.measure.session.board import Board
+from boardprof.measure.board.board import Board
+from boardprof.measure.connect import Firmware, attach, open_line
 from boardprof.target.descriptions.board import BoardSpec, board_spec, find_boards
 from boardprof.target.toolchain.simulator import build_simulator
 from boardprof.target.toolchain.tools import missing_text, missing_tools

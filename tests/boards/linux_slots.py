@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from boardprof.measure.session.board import Board
+from boardprof.measure.board.board import Board
 from boardprof_protocol.blob import split_blobs
 from boardprof_protocol.codes import BuiltIn, CounterStatus
 from boardprof_protocol.collectors import linux_perf, papi

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.errors import RpcError
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect
-from boardprof.measure.session.board import Board
 from boardprof.target.descriptions.board import BoardSpec
 from tests.boards.conftest import WORKLOADS, available
 from tests.boards.witness import (

@@ -23,8 +23,8 @@ import pytest
 
 from boardprof.base.errors import BuildError, DeviceFaultError, DeviceTimeoutError, UsageError
 from boardprof.base.metrics import Count, Duration
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect, guard_calls
-from boardprof.measure.session.board import Board
 from boardprof.results.report.report import Report
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.descriptions.board import BoardSpec

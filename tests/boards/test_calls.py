@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from boardprof.base.errors import RpcError, UsageError
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect
-from boardprof.measure.session.board import Board
 from boardprof.target.arguments.passing import BoardPointer
 from boardprof.target.descriptions.board import board_spec
 from boardprof_protocol.codes import ErrorCode

@@ -12,9 +12,8 @@ import pytest
 
 from boardprof.base.errors import CheckFailedError, RpcError, UnknownNameError, UsageError
 from boardprof.base.metrics import Count, Duration
-from boardprof.measure.connect import connect
-from boardprof.measure.firmware import Firmware
-from boardprof.measure.session.board import Board
+from boardprof.measure.board.board import Board
+from boardprof.measure.connect import Firmware, connect
 from boardprof.results.report.report import Report
 from boardprof.target.descriptions.board import BoardSpec, board_spec
 from tests.boards.conftest import ROOMY, SMALL, WORKLOADS, available

@@ -15,9 +15,8 @@ import msgpack
 import pytest
 
 from boardprof.base.errors import DeviceFaultError, DeviceTimeoutError, UsageError
-from boardprof.measure.connect import connect
-from boardprof.measure.firmware import Firmware
-from boardprof.measure.session.board import Board
+from boardprof.measure.board.board import Board
+from boardprof.measure.connect import Firmware, connect
 from boardprof.target.descriptions.board import board_spec, find_boards
 from boardprof.target.elf.addresses import locate
 from boardprof_protocol.codes import CounterStatus

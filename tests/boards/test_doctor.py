@@ -12,7 +12,7 @@ import pytest
 from boardprof.base.errors import UsageError
 from boardprof.measure.connect import connect
 from boardprof.measure.doctor.check_board import check_board, proof_facts, proof_sources
-from boardprof.measure.doctor.known_work import FAILED, OK, SKIPPED, UNSUPPORTED, Finding, amount
+from boardprof.measure.doctor.counters import FAILED, OK, SKIPPED, UNSUPPORTED, Finding, amount
 from boardprof.target.descriptions.board import BoardSpec, load_board
 from boardprof.target.descriptions.tables import DoctorSpec, KnownWork
 from tests.boards.conftest import available

@@ -16,9 +16,8 @@ import pytest
 
 from boardprof.base.errors import DeviceError, DeviceFaultError, DeviceTimeoutError
 from boardprof.base.metrics import Count
-from boardprof.measure.connect import connect, guard_calls
-from boardprof.measure.firmware import Firmware
-from boardprof.measure.session.board import Board
+from boardprof.measure.board.board import Board
+from boardprof.measure.connect import Firmware, connect, guard_calls
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.descriptions.board import board_spec
 from boardprof.target.descriptions.tables import CAUSES

@@ -18,9 +18,8 @@ from elftools.elf.sections import SymbolTableSection
 
 from boardprof.base.errors import DeviceFaultError, DeviceTimeoutError
 from boardprof.base.metrics import Count
-from boardprof.measure.connect import connect
-from boardprof.measure.firmware import Firmware
-from boardprof.measure.session.board import Board
+from boardprof.measure.board.board import Board
+from boardprof.measure.connect import Firmware, connect
 from boardprof.results.report.report import Report
 from boardprof.target.descriptions.board import board_spec
 from boardprof.target.elf.addresses import locate

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.errors import UsageError
-from boardprof.measure.firmware import Firmware
-from boardprof.measure.session.board import Board
+from boardprof.measure.board.board import Board
+from boardprof.measure.connect import Firmware
 from boardprof.results.probes.heap import BEFORE, CallSite, Heap, heap_of
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.elf.addresses import call_sites

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from boardprof.base.errors import BoardError, DeviceError, MissingToolError, UsageError
-from boardprof.measure.session.board import Board
+from boardprof.measure.board.board import Board
 from boardprof.results.comparison.profile_difference import profile_difference
 from boardprof.results.report.profile import Profile
 from boardprof.target.build.build_options import BuildOptions

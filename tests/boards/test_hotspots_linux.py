@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.errors import MissingToolError, UsageError
-from boardprof.measure.session.board import Board
+from boardprof.measure.board.board import Board
 from boardprof.results.report.profile import Profile
 from boardprof.show.profile_tables import notes
 from boardprof.target.build.build_options import BuildOptions

@@ -25,8 +25,8 @@ import pytest
 
 from boardprof.base.errors import DeviceFaultError, DeviceTimeoutError
 from boardprof.base.metrics import Count, Percent, Ratio
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect
-from boardprof.measure.session.board import Board
 from boardprof.results.report.report import Report
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.descriptions.board import BoardSpec, board_spec

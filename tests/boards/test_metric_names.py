@@ -11,11 +11,11 @@ import pytest
 from boardprof.base.errors import UsageError
 from boardprof.base.formula import parse_formula
 from boardprof.base.metrics import Ratio
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect
 from boardprof.measure.sampling.available_metrics import Offer
+from boardprof.measure.sampling.board_link import Window
 from boardprof.measure.sampling.programmable import programmable_collectors
-from boardprof.measure.sampling.window import Window
-from boardprof.measure.session.board import Board
 from boardprof.target.descriptions.tables import DerivedSpec
 from tests.boards.conftest import SMALL, available
 from tests.firmware import build

@@ -14,8 +14,8 @@ from boardprof.base.errors import UsageError
 from boardprof.base.metrics import Count
 from boardprof.compat.tvm_profiler.function import profile_function
 from boardprof.compat.tvm_profiler.host_collectors import PAPIMetricCollector
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect
-from boardprof.measure.session.board import Board
 from boardprof_protocol.codes import CounterStatus
 from tests.boards.conftest import available
 from tests.boards.linux_slots import EVENTS_C, Slots, reader, working_slots

@@ -11,8 +11,8 @@ import pytest
 
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.metrics import Count
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect
-from boardprof.measure.session.board import Board
 from tests.boards.conftest import available
 from tests.firmware import build
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.errors import DeviceFaultError, DeviceTimeoutError
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect
-from boardprof.measure.session.board import Board
 from boardprof.target.descriptions.board import board_spec
 from tests.boards.conftest import available
 from tests.firmware import build

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from boardprof.base.errors import DeviceResetError
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect
 from boardprof.measure.probe_recorder import ProbeRecorder
-from boardprof.measure.session.board import Board
 from boardprof.results.probes.run import read_run
 from boardprof_protocol.codes import TraceId
 from tests.boards.conftest import available

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from boardprof.base.errors import BoardError, BoardprofError, DeviceFaultError, UsageError
-from boardprof.measure.session.board import Board
+from boardprof.measure.board.board import Board
 from boardprof.results.report.profile import Profile
 from boardprof.show.profile_tables import notes
 from boardprof.target.elf.addresses import symbol_table

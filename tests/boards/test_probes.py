@@ -16,8 +16,8 @@ import pytest
 from boardprof.base.errors import BuildError, DeviceResetError, UnknownNameError, UsageError
 from boardprof.base.metrics import Count
 from boardprof.jobs.run import probe_run
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect
-from boardprof.measure.session.board import Board
 from boardprof.results.probes.run import ProbeRun
 from boardprof.target.build.build_options import BuildOptions
 from boardprof_protocol.codes import TraceId

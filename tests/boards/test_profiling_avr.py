@@ -14,8 +14,8 @@ import pytest
 
 from boardprof.base.metrics import Count, Duration
 from boardprof.compat.tvm_profiler import Program, profile_function, time_evaluator
-from boardprof.measure.firmware import build
-from boardprof.measure.session.board import Board
+from boardprof.measure.board.board import Board
+from boardprof.measure.connect import build
 from tests.boards.conftest import available
 
 SPIN = """

@@ -15,7 +15,7 @@ from boardprof.base.metrics import Count
 from boardprof.compat.torch.host_events import record_function
 from boardprof.compat.torch.profiler import profile
 from boardprof.compat.torch.settings import NotSupportedByAgentError
-from boardprof.measure.session.board import Board
+from boardprof.measure.board.board import Board
 from boardprof.target.build.build_options import BuildOptions
 from tests.boards.conftest import available
 from tests.firmware import build

@@ -12,8 +12,8 @@ import msgpack
 import pytest
 
 from boardprof.base.errors import DeviceTimeoutError, RpcError
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect
-from boardprof.measure.session.board import Board
 from boardprof_protocol.codes import BuiltIn
 from tests.boards.conftest import SMALL, WORKLOADS, available
 from tests.boards.witness import (

@@ -18,7 +18,7 @@ from boardprof.base.errors import (
     DeviceTimeoutError,
     UsageError,
 )
-from boardprof.measure.session.board import Board
+from boardprof.measure.board.board import Board
 from boardprof.results.report.profile import FunctionCost, LineCost, Profile
 from boardprof.target.build.build_options import BuildOptions
 from tests.boards.conftest import available

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect
-from boardprof.measure.session.board import Board
 from boardprof.target.arguments.passing import Out
 from boardprof.target.descriptions.board import board_spec
 from tests.firmware import build

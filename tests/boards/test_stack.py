@@ -13,8 +13,8 @@ import msgpack
 import pytest
 
 from boardprof.base.errors import DeviceError
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect, guard_calls
-from boardprof.measure.session.board import Board
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.descriptions.board import BoardSpec
 from tests.boards.conftest import available, hang_limit_s

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.errors import DeviceFaultError
-from boardprof.measure.session.board import Board
-from boardprof.measure.session.image import BoardImage, StackCheck
+from boardprof.measure.board.board import Board
+from boardprof.measure.board.image import BoardImage, StackCheck
 from boardprof.results.record import Stack
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.descriptions.board import BoardSpec

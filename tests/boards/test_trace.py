@@ -23,8 +23,8 @@ from boardprof.compat.torch.flops import register_flops, unregister_flops
 from boardprof.compat.torch.host_events import record_function
 from boardprof.compat.torch.profiler import profile
 from boardprof.compat.torch.settings import NotSupportedByAgentError, ProfilerActivity, schedule
+from boardprof.measure.board.board import OBSERVERS, Board
 from boardprof.measure.connect import connect
-from boardprof.measure.session.board import OBSERVERS, Board
 from boardprof.target.descriptions.board import board_spec, load_board
 from tests.boards.conftest import available
 from tests.cli.command import FIXTURES

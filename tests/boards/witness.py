@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from boardprof.base.metrics import Count
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect
-from boardprof.measure.session.board import Board
 from boardprof.results.report.report import Report
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.cfunction import CFunction, CType, Scalar

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as xml
 
 import pytest
 
-from boardprof.measure.firmware import build
+from boardprof.measure.connect import build
 from boardprof.results.history.store import History
 from boardprof.results.report.report import Report
 from boardprof.results.report.report_file import write_report

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TextIO
 
 from boardprof.base.errors import BoardTimeoutError
-from boardprof.measure.connect import fetch_dictionary
-from boardprof.measure.session.board import Board
+from boardprof.measure.board.board import Board
+from boardprof.measure.board.line import fetch_dictionary
 from boardprof.target.arguments.passing import Block
 from boardprof.target.descriptions.board import BoardSpec, board_spec
 from boardprof.wire.decode.schemas import layouts_for

@@ -26,7 +26,7 @@ import pytest
 
 from boardprof.jobs.fleet import Fleet, Job, Limits, Result, Rules
 from boardprof.jobs.fleet.work import built
-from boardprof.measure.firmware import Firmware
+from boardprof.measure.connect import Firmware
 from boardprof.target.descriptions.board import board_spec
 from tests.fleet.cluster import DEADLINE_S, Cluster, certified, cluster, until
 from tests.fleet.network import network

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.measure.firmware import build
-from boardprof.measure.session.board import Board
+from boardprof.measure.board.board import Board
+from boardprof.measure.connect import build
 from tests.support import requires_tool
 
 __all__ = ["LAYERS", "board", "native", "rv32"]

@@ -21,9 +21,9 @@ from boardprof.base.errors import (
     UnknownNameError,
     UsageError,
 )
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect
 from boardprof.measure.sampling.placement import Placement
-from boardprof.measure.session.board import Board
 from boardprof.results.record import Stack
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
@@ -259,7 +259,7 @@ def test_arrays_whose_copies_fit_are_put_back_on_the_board(narrow: Board) -> Non
 def test_arrays_whose_copies_do_not_fit_are_sent_again(narrow: Board) -> None:
     x, measured = measured_narrow(narrow, 250, warmup=2, repeat=3, number=1)
     assert x.tolist() == [1] * 250
-    assert len(measured.samples) == len(measured.windows[0].totals) == 3
+    assert len(measured.samples) == len(measured.passes[0].totals) == 3
     why = (
         "copies of 1,008 bytes do not fit into the arena of 1,008 bytes together with the arrays "
         "(1,008 bytes)"

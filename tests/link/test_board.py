@@ -13,8 +13,8 @@ import boardprof
 from boardprof.base.errors import RpcError, UnknownNameError, UsageError
 from boardprof.base.metrics import Count, Duration
 from boardprof.compat.tvm_profiler.function import profile_function
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect
-from boardprof.measure.session.board import Board
 from boardprof.target.descriptions.board import board_spec
 from tests.cli.command import FIXTURES
 from tests.firmware import build

@@ -12,8 +12,8 @@ import pytest
 
 from boardprof import connect
 from boardprof.base.errors import UsageError
+from boardprof.measure.board.board import Board
 from boardprof.measure.sampling.board_link import ClockProbe
-from boardprof.measure.session.board import Board
 from boardprof.target.descriptions.board import board_spec
 from tests.firmware import build
 from tests.support import requires_tool

@@ -16,7 +16,7 @@ from boardprof.base.connection import Connection
 from boardprof.base.errors import UsageError
 from boardprof.measure.connect import connect
 from boardprof.measure.doctor.link_test import try_link
-from boardprof.target.build.flash import check_flashable, flash
+from boardprof.target.build.firmware import check_flashable, flash
 from boardprof.target.descriptions.board import BoardSpec, board_spec, load_board
 from tests.firmware import build
 from tests.support import requires_compiler

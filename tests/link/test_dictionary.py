@@ -18,7 +18,7 @@ import msgpack
 import pytest
 
 from boardprof.base.errors import BoardTimeoutError, FrameError, LinkError, UnknownNameError
-from boardprof.measure.connect import fetch_dictionary
+from boardprof.measure.board.line import fetch_dictionary
 from boardprof.wire.decode.dictionary import (
     CollectorInfo,
     CounterInfo,

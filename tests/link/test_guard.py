@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.errors import DeviceTimeoutError, UsageError
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect, guard_calls
-from boardprof.measure.session.board import Board
 from boardprof.show.board_facts import info_text
 from boardprof.target.descriptions.board import BoardSpec, ClockSpec, board_spec
 from boardprof.target.descriptions.tables import GuardSpec

@@ -21,8 +21,8 @@ from boardprof.base.errors import (
     RpcError,
     UsageError,
 )
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect
-from boardprof.measure.session.board import Board
 from boardprof.target.arguments.passing import Block
 from boardprof.target.descriptions.board import BoardSpec, board_spec, load_board
 from boardprof_protocol.codes import ErrorCode, FrameKind

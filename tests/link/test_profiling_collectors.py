@@ -16,9 +16,8 @@ import pytest
 from boardprof.base.errors import BusyError, DeviceFaultError, UsageError
 from boardprof.base.metrics import Count, Duration, Metric, Ratio
 from boardprof.compat.tvm_profiler import DeviceWrapper, MetricCollector, Report, profile_function
-from boardprof.measure.connect import connect
-from boardprof.measure.firmware import build
-from boardprof.measure.session.board import Board
+from boardprof.measure.board.board import Board
+from boardprof.measure.connect import build, connect
 from tests.link.peers import running_agent
 from tests.link.profiling_boards import LAYERS, board, native, rv32
 

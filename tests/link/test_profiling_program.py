@@ -32,8 +32,8 @@ from boardprof.compat.tvm_profiler import (
     profile_function,
     time_evaluator,
 )
-from boardprof.measure.firmware import build
-from boardprof.measure.session.board import Board
+from boardprof.measure.board.board import Board
+from boardprof.measure.connect import build
 from boardprof.target.arguments.passing import Keep, Out
 from boardprof.target.descriptions.board import BoardSpec, board_spec, load_board
 from tests.link.profiling_boards import LAYERS, board, native, rv32

@@ -14,8 +14,8 @@ import pytest
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.compat.tvm_profiler import BenchmarkResult, time_evaluator
 from boardprof.jobs.tune import MeasureResult
-from boardprof.measure.firmware import build
-from boardprof.measure.session.board import Board
+from boardprof.measure.board.board import Board
+from boardprof.measure.connect import build
 from tests.link.profiling_boards import LAYERS, native, rv32
 
 __all__ = ["native", "rv32"]

@@ -17,7 +17,7 @@ from boardprof.base.metrics import Count, Metric
 from boardprof.compat.torch.events import FunctionEvent
 from boardprof.compat.torch.profiler import profile
 from boardprof.compat.tvm_profiler import MetricCollector, Program, profile_function, time_evaluator
-from boardprof.measure.session.board import Board
+from boardprof.measure.board.board import Board
 from tests.link.profiling_boards import board, native, rv32
 
 __all__ = ["board", "native", "rv32"]

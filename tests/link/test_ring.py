@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect
-from boardprof.measure.session.board import Board
 from boardprof.target.descriptions.board import board_spec, load_board
 from tests.link.peers import running_agent
 from tests.support import requires_tool

@@ -16,8 +16,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boardprof.measure.connect import connect, fetch_dictionary, open_line
-from boardprof.measure.session.board import Board
+from boardprof.measure.board.board import Board
+from boardprof.measure.board.line import fetch_dictionary
+from boardprof.measure.connect import connect, open_line
 from boardprof.target.descriptions.board import BoardSpec, load_board
 from boardprof.wire.decode.schemas import layouts_for
 from boardprof.wire.link.session import Session

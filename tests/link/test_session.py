@@ -25,9 +25,8 @@ from boardprof.base.errors import (
     LinkError,
     ProtocolMismatchError,
 )
-from boardprof.measure.connect import connect
-from boardprof.measure.firmware import build
-from boardprof.measure.session.board import Board
+from boardprof.measure.board.board import Board
+from boardprof.measure.connect import build, connect
 from boardprof.wire.transport import base
 from boardprof.wire.transport.tcp import connect_tcp
 from boardprof_protocol.c_header import c_header

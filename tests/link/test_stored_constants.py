@@ -12,7 +12,7 @@ import pytest
 
 import boardprof
 from boardprof.base.errors import RpcError
-from boardprof.measure.session.board import Board
+from boardprof.measure.board.board import Board
 from boardprof.target.arguments.passing import BoardPointer
 from tests.support import requires_tool
 

@@ -18,7 +18,7 @@ import pytest
 
 import boardprof
 from boardprof.base.errors import DeviceFaultError, LinkError, RpcError, UsageError
-from boardprof.measure.session.board import Board
+from boardprof.measure.board.board import Board
 from boardprof.wire.link import thread_lock
 from boardprof.wire.link.thread_lock import ThreadLock
 from boardprof_protocol.codes import ErrorCode

@@ -21,8 +21,8 @@ import numpy as np
 import pytest
 
 from boardprof.base.metrics import Count
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect
-from boardprof.measure.session.board import Board
 from boardprof.results.probes.run import ProbeRun, Slot, read_run
 from boardprof.results.probes.timeline import UNKNOWN_TASK, Timeline
 from boardprof_protocol.codes import ProbeKind, TraceId

@@ -19,8 +19,8 @@ from boardprof.compat.tvm_profiler.function import profile_function
 from boardprof.compat.tvm_profiler.host_collectors import MetricCollector
 from boardprof.compat.tvm_profiler.program import Program
 from boardprof.compat.tvm_profiler.timing import time_evaluator
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect
-from boardprof.measure.session.board import Board
 from boardprof.results.redecode import decode_again
 from boardprof.results.report.report import Report
 from boardprof.results.stats.warnings import warnings

@@ -17,8 +17,8 @@ import pytest
 
 from boardprof.base.errors import BoardError, UsageError
 from boardprof.base.processes import commands_behind
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect
-from boardprof.measure.session.board import Board
 from tests.cli.command import boardprof, rows
 from tests.projects.firmware import EXAMPLE, command, requires_board, shell
 from tests.support import AGENT, requires_compiler

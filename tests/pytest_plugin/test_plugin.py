@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from boardprof.base.metrics import Count
-from boardprof.measure.firmware import build
+from boardprof.measure.connect import build
 from boardprof.results.history.run import GitState
 from boardprof.results.history.store import History
 from boardprof.results.report.calls import Row

@@ -16,7 +16,7 @@ import boardprof
 from boardprof.base.errors import UsageError
 from boardprof.jobs.tune import Candidate, MeasureError, Runner
 from boardprof.measure.sampling.counted_pass import PackedCall
-from boardprof.measure.sampling.passes import PassQueue
+from boardprof.measure.sampling.measure_function import PassQueue
 from boardprof.target.build.build_options import BuildOptions
 from boardprof_protocol.codes import MeasureFlag
 from tests.tune import candidates as source

@@ -11,7 +11,7 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from boardprof.measure.firmware import Firmware
+from boardprof.measure.connect import Firmware
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.sources import find_libc
 from boardprof.target.cfunction import signature

@@ -80,7 +80,7 @@ def test_names_of_bsd_stand_before_the_content(tmp_path: Path) -> None:
     library = tmp_path / "libx.a"
     library.write_bytes(b"!<arch>\n" + header + b"a_longer_name.o".ljust(20, b"\0") + b"hello\n")
     [member] = members(library)
-    assert (member.name, member.content) == ("a_longer_name.o", b"hello")
+    assert (member.label, member.content) == ("libx.a(a_longer_name.o)", b"hello")
 
 
 def test_a_thin_archive_is_refused_with_what_to_do(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from boardprof.base.metrics import Count, Duration, Percent, Ratio
 from boardprof.results.record import Device
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.interrupts import Interrupts
-from boardprof.results.report.measurement import Measurement, Windows
+from boardprof.results.report.measurement import Measurement, PassResult
 from boardprof.wire.decode.clock import ClockFit
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
 from boardprof.wire.decode.samples import Reading, Sample
@@ -40,7 +40,7 @@ def measurement(*, kind: str = "measured", number: int = 1) -> Measurement:
         number,
         0,
         (
-            Windows(
+            PassResult(
                 (sample(instructions=1000, ticks=500), sample(instructions=1100, ticks=550)),
                 tuple(sample(instructions=n, ticks=50) for n in (90, 100, 100, 300, 500)),
                 (sample(instructions=3000, ticks=1500), sample(instructions=1000, ticks=500)),
@@ -80,8 +80,8 @@ def test_the_total_is_the_sum_over_all_replies() -> None:
 def test_of_two_clocks_one_gives_the_duration_of_rows_and_total() -> None:
     both = replace(
         measurement(),
-        windows=(
-            Windows(
+        passes=(
+            PassResult(
                 (sample(duration_time=7000, ticks=100),),
                 (sample(duration_time=1000, ticks=0),),
                 (sample(duration_time=12000, ticks=200),),
@@ -153,12 +153,12 @@ def test_the_rounds_of_all_measurements_are_a_number_or_a_list_of_those_that_dif
 def test_the_report_says_how_many_interrupts_were_left_out(
     counts: tuple[int, int], line: str | None
 ) -> None:
-    windows = Windows(
+    windows = PassResult(
         tuple(sample(ticks=500, interrupts=count) for count in counts),
         (sample(ticks=50, interrupts=0),),
         (sample(ticks=1000, interrupts=sum(counts)),),
     )
-    report = assemble([replace(measurement(), windows=(windows,))])
+    report = assemble([replace(measurement(), passes=(windows,))])
     assert report.configuration.get("m4 interrupts") == line
 
 
@@ -170,8 +170,8 @@ def test_a_result_that_json_cannot_hold_is_refused() -> None:
 def test_what_is_ambiguous_or_below_zero_is_a_warning() -> None:
     odd = {"ticks": Reading(10, "ticks", 25_000_000, ambiguous=True, wrapped=2)}
     usual = measurement()
-    windows = replace(usual.windows[0], samples=(Sample(odd, b""),))
-    report = assemble([replace(usual, windows=(windows,))])
+    windows = replace(usual.passes[0], samples=(Sample(odd, b""),))
+    report = assemble([replace(usual, passes=(windows,))])
     assert report.configuration["m4 warning"] == (
         "ticks of fir is too small to be resolved (net < 0); ticks of fir may have wrapped unseen"
     )
@@ -184,19 +184,19 @@ def test_what_is_ambiguous_or_below_zero_is_a_warning() -> None:
 def test_an_emulators_clock_beside_its_instructions_is_no_warning() -> None:
     usual = measurement()
     emulator = replace(usual.device, clock_kind="simulated")
-    windows = Windows(
+    windows = PassResult(
         (sample(ticks=49, instructions=70),),
         (sample(ticks=50, instructions=60),),
         (sample(ticks=1000, instructions=900),),
     )
-    found = assemble([replace(usual, device=emulator, windows=(windows,))]).configuration
+    found = assemble([replace(usual, device=emulator, passes=(windows,))]).configuration
     assert "m4 warning" not in found
     assert found["m4 unresolved"] == "ticks of fir (net < 0)"
     windows = replace(windows, samples=(sample(ticks=50, instructions=70),))
-    found = assemble([replace(usual, device=emulator, windows=(windows,))]).configuration
+    found = assemble([replace(usual, device=emulator, passes=(windows,))]).configuration
     assert "m4 unresolved" not in found
-    alone = Windows((sample(ticks=49),), (sample(ticks=50),), (sample(ticks=1000),))
-    found = assemble([replace(usual, device=emulator, windows=(alone,))]).configuration
+    alone = PassResult((sample(ticks=49),), (sample(ticks=50),), (sample(ticks=1000),))
+    found = assemble([replace(usual, device=emulator, passes=(alone,))]).configuration
     assert found["m4 warning"] == "ticks of fir is too small to be resolved (net < 0)"
 
 
@@ -204,8 +204,8 @@ def test_an_emulators_clock_beside_its_instructions_is_no_warning() -> None:
 def test_a_warning_names_the_column_and_not_the_counter(taken: int, sign: str) -> None:
     below = replace(
         measurement(),
-        windows=(
-            Windows(
+        passes=(
+            PassResult(
                 (sample(duration_time=taken),),
                 (sample(duration_time=7000),),
                 (sample(duration_time=12000),),
@@ -331,13 +331,13 @@ def two_passes() -> Measurement:
         1,
         0,
         (
-            Windows(
+            PassResult(
                 (sample(cycles=1010), sample(cycles=2010)),
                 (sample(cycles=10),),
                 (sample(cycles=5000),),
                 mask=1,
             ),
-            Windows(
+            PassResult(
                 (sample(loads=64, stalls=105), sample(loads=65, stalls=205)),
                 (sample(loads=0, stalls=5),),
                 (sample(loads=200, stalls=400),),
@@ -410,9 +410,9 @@ def test_a_part_beside_the_cpu_is_a_device_of_its_own() -> None:
 
 
 def test_a_part_that_did_nothing_has_no_row_and_is_named_idle() -> None:
-    idle = Windows((sample(loads=3), sample(loads=3)), (sample(loads=3),), (sample(loads=9),))
+    idle = PassResult((sample(loads=3), sample(loads=3)), (sample(loads=3),), (sample(loads=9),))
     measured = replace(
-        two_passes(), windows=(two_passes().windows[0], idle), parts={"loads": "accelerator"}
+        two_passes(), passes=(two_passes().passes[0], idle), parts={"loads": "accelerator"}
     )
     report = assemble([measured])
     assert [row["Device"] for row in report.calls] == ["m4", "m4"]
@@ -421,10 +421,10 @@ def test_a_part_that_did_nothing_has_no_row_and_is_named_idle() -> None:
 
 
 def test_an_estimate_is_named_and_marked() -> None:
-    whole = two_passes().windows[0]
+    whole = two_passes().passes[0]
     shared = Sample({"loads": Reading(64, "count", estimated=True)}, b"")
-    second = Windows((shared, shared), (sample(loads=0),), (sample(loads=128),))
-    report = assemble([replace(two_passes(), windows=(whole, second))])
+    second = PassResult((shared, shared), (sample(loads=0),), (sample(loads=128),))
+    report = assemble([replace(two_passes(), passes=(whole, second))])
     assert report.configuration["m4 estimated"] == (
         "loads: counted for part of the time, scaled to the whole"
     )
@@ -433,25 +433,25 @@ def test_an_estimate_is_named_and_marked() -> None:
 
 
 def test_a_counter_that_did_not_run_in_one_window_is_left_out() -> None:
-    windows = Windows(
+    windows = PassResult(
         (sample(cycles=10, loads=1), sample(cycles=10)), (sample(cycles=1),), (sample(cycles=30),)
     )
     assert windows.counters == ("cycles",)
 
 
 def test_a_part_that_alone_was_asked_for_has_rows_though_it_did_nothing() -> None:
-    idle = Windows((sample(jobs=3),), (sample(jobs=3),), (sample(jobs=9),))
-    report = assemble([replace(two_passes(), windows=(idle,), parts={"jobs": "accelerator"})])
+    idle = PassResult((sample(jobs=3),), (sample(jobs=3),), (sample(jobs=9),))
+    report = assemble([replace(two_passes(), passes=(idle,), parts={"jobs": "accelerator"})])
     (row,) = report.calls
     assert (row["Device"], row["jobs"]) == ("m4 accelerator", Count(0))
     assert list(report.device_metrics) == ["m4 accelerator"]
 
 
 def test_the_cpu_stands_before_its_parts_in_the_totals() -> None:
-    both = Windows(
+    both = PassResult(
         (sample(jobs=3, cycles=9),), (sample(jobs=0, cycles=0),), (sample(jobs=9, cycles=99),)
     )
-    report = assemble([replace(two_passes(), windows=(both,), parts={"jobs": "accelerator"})])
+    report = assemble([replace(two_passes(), passes=(both,), parts={"jobs": "accelerator"})])
     assert list(report.device_metrics) == ["m4", "m4 accelerator"]
 
 
@@ -493,8 +493,8 @@ def test_the_work_grows_with_the_samples_and_not_with_their_square() -> None:
 def calls_of_assembling(samples: int) -> int:
     """Return how many Python calls it takes to make a Report of that many samples."""
     one = measurement()
-    windows = replace(one.windows[0], samples=one.windows[0].samples[:1] * samples)
-    found = replace(one, windows=(windows,))
+    windows = replace(one.passes[0], samples=one.passes[0].samples[:1] * samples)
+    found = replace(one, passes=(windows,))
     calls = 0
 
     def count(frame: FrameType, event: str, argument: object) -> None:

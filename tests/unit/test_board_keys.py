@@ -10,8 +10,7 @@ import pytest
 from boardprof.base.errors import UsageError
 from boardprof.base.toml_table import TomlTable
 from boardprof.target.descriptions.board import BoardSpec, ClockSpec, load_board
-from boardprof.target.descriptions.launch import LaunchSpec, PortSpec, SimulatorSpec
-from boardprof.target.descriptions.tables import read_derived
+from boardprof.target.descriptions.tables import LaunchSpec, PortSpec, SimulatorSpec, read_derived
 from tests.unit.test_boards import folder_of
 
 BOARD = """\

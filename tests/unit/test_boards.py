@@ -19,8 +19,7 @@ from boardprof.target.descriptions.board import (
     find_boards,
     load_board,
 )
-from boardprof.target.descriptions.launch import LaunchSpec
-from boardprof.target.descriptions.tables import BuildSpec, agent_options
+from boardprof.target.descriptions.tables import BuildSpec, LaunchSpec, agent_options
 from tests.support import ROOT
 
 SMALLEST = """\

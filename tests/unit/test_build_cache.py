@@ -13,7 +13,7 @@ import pytest
 
 from boardprof.base import resources
 from boardprof.target.descriptions.board import BoardSpec, board_spec
-from boardprof.target.toolchain.compile_unit import parse_depfile
+from boardprof.target.toolchain.tools import parse_depfile
 from tests.unit.building import FIR, build, changed, folder_of, runs, shown
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_cache")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from boardprof.target.elf.instructions import targets
+from boardprof.target.elf.machine_code import targets
 
 
 @pytest.mark.parametrize(

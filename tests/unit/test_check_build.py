@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.errors import BuildMismatchError
-from boardprof.measure.session.image import check_build
+from boardprof.measure.board.image import check_build
 from boardprof.results.record import Device
 from tests.support import AGENT, requires_tool, run
 

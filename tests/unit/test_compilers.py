@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.target.elf.identity import compilers_of
+from boardprof.target.elf.object_file import compilers_of
 
 
 def elf(comment: bytes, *, bits: int, order: str, section: bytes = b".comment") -> bytes:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.measure.firmware import Firmware
+from boardprof.measure.connect import Firmware
 from boardprof.target.descriptions.board import board_spec
 from boardprof.target.toolchain.cache import Cache
 from boardprof.target.toolchain.cobs_in_c import _found, load_codec

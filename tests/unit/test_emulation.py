@@ -10,7 +10,7 @@ import pytest
 from boardprof.base.metrics import Count
 from boardprof.results.record import Device
 from boardprof.results.report.assemble import assemble
-from boardprof.results.report.measurement import Cold, Measurement, Windows
+from boardprof.results.report.measurement import Cold, Measurement, PassResult
 from boardprof.wire.decode.clock import ClockFit
 from boardprof.wire.decode.samples import Reading, Sample
 
@@ -33,7 +33,7 @@ def measurement(
     total: Pair = (90_000, 80_001),
 ) -> Measurement:
     samples = tuple(map(sample, pairs))
-    windows = Windows(samples, tuple(map(sample, empty)), (sample(total),))
+    windows = PassResult(samples, tuple(map(sample, empty)), (sample(total),))
     return Measurement("fir", device, 1, 0, (windows,))
 
 

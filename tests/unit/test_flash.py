@@ -22,10 +22,10 @@ from boardprof.base.errors import (
     UsageError,
 )
 from boardprof.target.build.builder import build
-from boardprof.target.build.flash import check_flashable, flash
+from boardprof.target.build.firmware import check_flashable, flash
 from boardprof.target.descriptions.board import BoardSpec, board_spec, load_board
-from boardprof.target.descriptions.launch import FlashSpec
-from boardprof.target.elf.identity import build_id_of, is_program
+from boardprof.target.descriptions.tables import FlashSpec
+from boardprof.target.elf.object_file import build_id_of, is_program
 from tests.support import ROOT, requires_compiler
 
 BOARD = """\
@@ -296,7 +296,7 @@ def test_a_tool_that_cannot_be_ended_is_the_boards_time_out_too(
         started.append(Stuck(*arguments, **options))
         return started[-1]
 
-    monkeypatch.setattr("boardprof.target.build.flash.subprocess.Popen", start)
+    monkeypatch.setattr("boardprof.target.build.firmware.subprocess.Popen", start)
     with pytest.raises(BoardTimeoutError, match=r"within 0\.1 s"):
         flash(spec, image)
     super(Stuck, started[0]).wait(10.0)

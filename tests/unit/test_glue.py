@@ -15,7 +15,7 @@ import msgpack
 import pytest
 
 from boardprof.base.resources import runtime_dir
-from boardprof.measure.firmware import Firmware
+from boardprof.measure.connect import Firmware
 from boardprof.target.build.builder import build
 from boardprof.target.build.glue import fit, table_source
 from boardprof.target.cfunction import (
@@ -136,6 +136,15 @@ def test_the_table_compiles_without_a_warning(tmp_path: Path, cc: list[str]) -> 
     include = f"-I{runtime_dir() / 'include'}"
     command = [*cc, "-std=c11", *WARNINGS, "-Os", include, "-c", "bp_table.c", "-o", "x.o"]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
+
+
+def test_a_table_does_not_depend_on_those_that_were_made_before() -> None:
+    gives_a_pointer = function("f", [], Pointer(None, False, 4))
+    takes_a_constant = function("g", [Pointer(SCALARS[0], True, 4)], None)
+    for functions in ([gives_a_pointer], [gives_a_pointer, takes_a_constant], [gives_a_pointer]):
+        text = table_source("lab-board", functions, [], bytes(8))
+        assert "bp_unpoint" in text
+        assert ("bp_arena_crc" in text) is (takes_a_constant in functions)
 
 
 def test_a_table_of_nothing_has_no_empty_arrays(tmp_path: Path) -> None:
@@ -320,23 +329,23 @@ def test_a_span_that_cuts_an_element_is_refused(image: Image) -> None:
 def test_a_pointer_takes_the_room_of_the_boards_pointers() -> None:
     eight = [Pointer(None, False, 8)] * 8
     fits = function("f", eight, SCALARS[3])
-    assert fit(fits, slot_bytes=72, mtu=1024, arena=64) is fits
-    assert fit(fits, slot_bytes=71, mtu=1024, arena=64).reason == (
+    assert fit(fits, {"slot_bytes": 72, "mtu": 1024, "arena": 64}) is fits
+    assert fit(fits, {"slot_bytes": 71, "mtu": 1024, "arena": 64}).reason == (
         "its arguments and result take 72 bytes; the board's agent has 71, its "
         "BP_CFG_SLOT_BYTES (`slot_bytes` in [build] config of a board.toml)"
     )
     short = function("f", [Pointer(None, False, 4)] * 8, SCALARS[3])
-    assert fit(short, slot_bytes=40, mtu=1024, arena=64) is short
+    assert fit(short, {"slot_bytes": 40, "mtu": 1024, "arena": 64}) is short
 
 
 def test_without_an_arena_a_function_of_pointers_is_out_of_reach() -> None:
     pointer = function("f", [SCALARS[0], Pointer(STRUCT, True, 4)], None)
-    assert fit(pointer, slot_bytes=64, mtu=1024, arena=0).reason == (
+    assert fit(pointer, {"slot_bytes": 64, "mtu": 1024, "arena": 0}).reason == (
         "it takes pointers, but the board's agent has no memory for what they point to, no "
         "BP_CFG_ARENA (`arena` in [build] config of a board.toml)"
     )
     plain = function("f", [SCALARS[0]], None)
-    assert fit(plain, slot_bytes=64, mtu=1024, arena=0) is plain
+    assert fit(plain, {"slot_bytes": 64, "mtu": 1024, "arena": 0}) is plain
 
 
 def test_a_signature_counts_in_bytes_of_the_wire() -> None:
@@ -345,19 +354,19 @@ def test_a_signature_counts_in_bytes_of_the_wire() -> None:
     assert wire_signature(umlauts, 74) == signature(umlauts)
     assert wire_signature(umlauts, 73) == "(a: i8) -> void"
     # A name and 32 bytes beside the shorter one.
-    assert fit(umlauts, slot_bytes=64, mtu=48, arena=64) is umlauts
-    assert fit(umlauts, slot_bytes=64, mtu=47, arena=64).reason is not None
+    assert fit(umlauts, {"slot_bytes": 64, "mtu": 48, "arena": 64}) is umlauts
+    assert fit(umlauts, {"slot_bytes": 64, "mtu": 47, "arena": 64}).reason is not None
 
 
 def test_many_arguments_need_slots_and_frames_that_hold_them() -> None:
     pointers = tuple(Parameter(f"p{i}", Pointer(None, False, 4)) for i in range(16))
     many = replace(function("f", [], None), parameters=pointers)
-    assert fit(many, slot_bytes=64, mtu=512, arena=64) is many
-    assert fit(many, slot_bytes=63, mtu=512, arena=64).reason == (
+    assert fit(many, {"slot_bytes": 64, "mtu": 512, "arena": 64}) is many
+    assert fit(many, {"slot_bytes": 63, "mtu": 512, "arena": 64}).reason == (
         "its arguments and result take 64 bytes; the board's agent has 63, its "
         "BP_CFG_SLOT_BYTES (`slot_bytes` in [build] config of a board.toml)"
     )
-    assert fit(many, slot_bytes=64, mtu=256, arena=64).reason == (
+    assert fit(many, {"slot_bytes": 64, "mtu": 256, "arena": 64}).reason == (
         "its 16 arguments do not fit into a frame of 256 bytes, the board's BP_CFG_MTU (`mtu` in "
         "[build] config of a board.toml)"
     )

@@ -10,7 +10,7 @@ import pytest
 from boardprof.base.errors import UsageError
 from boardprof.measure.connect import connect
 from boardprof.target.descriptions.board import board_spec
-from boardprof.target.elf.identity import check_image
+from boardprof.target.elf.object_file import check_image
 
 # e_ident, e_type and e_machine: System V ABI, chapter 4, and the processors' supplements.
 ARM = b"\x7fELF\1\1\1" + bytes(9) + b"\2\0\x28\0"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from boardprof.target.elf.instructions import masks_interrupts
+from boardprof.target.elf.machine_code import masks_interrupts
 
 
 @pytest.mark.parametrize(

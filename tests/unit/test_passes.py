@@ -10,11 +10,12 @@ import pytest
 
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.formula import parse_formula
+from boardprof.measure.board.board import Board
+from boardprof.measure.sampling.available_metrics import Pass, split_into_passes
 from boardprof.measure.sampling.counted_pass import PackedCall, Selection
-from boardprof.measure.sampling.passes import Pass, PassQueue, split_into_passes
+from boardprof.measure.sampling.measure_function import PassQueue
 from boardprof.measure.sampling.programmable import Event, shown_name
-from boardprof.measure.session.board import Board
-from boardprof.results.report.measurement import Windows
+from boardprof.results.report.measurement import PassResult
 from boardprof.show.board_facts import metrics_text
 from boardprof.ui.cli.boards import metrics_info
 from boardprof_protocol.codes import CounterStatus, FrameKind
@@ -69,7 +70,7 @@ def board() -> Board:
     return connected({**FULL, "TEST_PROGRAMMABLE": 1}, events=EVENTS)[0]
 
 
-def counted(windows: tuple[Windows, ...]) -> list[dict[str, int]]:
+def counted(windows: tuple[PassResult, ...]) -> list[dict[str, int]]:
     """Return what the first sample of each pass has counted."""
     first = [each.samples[0].readings for each in windows]
     return [{name: reading.value for name, reading in each.items()} for each in first]
@@ -78,8 +79,8 @@ def counted(windows: tuple[Windows, ...]) -> list[dict[str, int]]:
 def test_events_that_do_not_fit_side_by_side_are_counted_in_two_passes(board: Board) -> None:
     events = ["once", "twice", "thrice"]
     measured = board.measure("work", metrics=events, warmup=1, repeat=2, number=3)
-    assert counted(measured.windows) == [{"once": 3, "twice": 6}, {"thrice": 9}]
-    assert [each.events for each in measured.windows] == [
+    assert counted(measured.passes) == [{"once": 3, "twice": 6}, {"thrice": 9}]
+    assert [each.events for each in measured.passes] == [
         {"slots": ("once", "twice")},
         {"slots": ("thrice",)},
     ]
@@ -106,7 +107,7 @@ def test_progress_knows_the_rounds_of_all_passes_from_the_beginning(board: Board
 
 def test_an_event_that_the_board_refuses_is_left_out_of_all_with_the_reason(board: Board) -> None:
     measured = board.measure("work", metrics="all", warmup=1, repeat=1)
-    names = {name for each in counted(measured.windows) for name in each}
+    names = {name for each in counted(measured.passes) for name in each}
     assert {"once", "twice", "thrice", "calls", "cycles", "ticks"} <= names
     assert measured.device.unsupported == {"stuck": "stuck does not advance"}
 
@@ -127,7 +128,7 @@ def test_a_formula_is_counted_by_the_events_that_it_is_computed_from(board: Boar
 
 def test_without_metrics_no_event_is_counted_that_has_to_be_chosen(board: Board) -> None:
     measured = board.measure("work", warmup=1, repeat=1)
-    assert {name for each in counted(measured.windows) for name in each} == {
+    assert {name for each in counted(measured.passes) for name in each} == {
         "calls",
         "probe_b.calls",
         "cycles",
@@ -148,11 +149,11 @@ def test_a_clock_that_never_wraps_runs_beside_counters_that_may(board: Board) ->
     passes = replace(board.offer, fixed=tuple(slow)).passes(["once"])
     assert [each.name for each in passes[0].fixed.collectors] == ["ticks"]
     measured = board.measure("work", metrics=["once"], warmup=0, repeat=1)
-    assert counted(measured.windows) == [{"once": 1}]
+    assert counted(measured.passes) == [{"once": 1}]
     # Collector 2, and the clock, which is collector 4.
-    assert measured.windows[0].mask == 0b10100
+    assert measured.passes[0].mask == 0b10100
     measured = board.measure("work", metrics=["cycles"], warmup=0, repeat=1)
-    assert measured.windows[0].mask == 0b1000
+    assert measured.passes[0].mask == 0b1000
 
 
 def test_an_event_that_is_misspelt_is_told_with_all_that_there_is(board: Board) -> None:

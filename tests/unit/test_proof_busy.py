@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from boardprof.measure.doctor.known_work import FAILED, SKIPPED, better_half, doubt
+from boardprof.measure.doctor.counters import FAILED, SKIPPED, better_half, doubt
 
 QUIET = [[100, 101, 104, 5_000], [200, 202, 203, 9_000], [300, 300, 306, 307]]
 """Of four runs each; a few of them were interrupted."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.target.elf.instructions import below_s0
+from boardprof.target.elf.machine_code import below_s0
 from boardprof.target.elf.stack_need import image_stack
 from tests.support import requires_tool
 

@@ -13,7 +13,7 @@ import pytest
 from boardprof.base.errors import DeviceTimeoutError, FrameError, RpcError, UsageError
 from boardprof.base.metrics import Count
 from boardprof.measure.sampling.board_link import BoardInterrupts
-from boardprof.measure.sampling.passes import Rounds
+from boardprof.measure.sampling.measure_function import Rounds
 from boardprof.results.record import Stack
 from boardprof.results.report.interrupts import Interrupts
 from boardprof.show.board_facts import info_text

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.errors import DeviceFaultError
-from boardprof.measure.session.image import BoardImage, StackCheck
+from boardprof.measure.board.image import BoardImage, StackCheck
 from boardprof.results.record import Stack
 from boardprof.target.toolchain.cache import Cache
 from tests.support import requires_tool, run

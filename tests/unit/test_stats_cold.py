@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from boardprof.base.metrics import Count
-from boardprof.measure.firmware import Firmware, build
+from boardprof.measure.connect import Firmware, build
 from boardprof.results.report.report import Report
 from boardprof.results.stats.groups import summaries
 from tests.support import requires_tool

@@ -22,7 +22,7 @@ from boardprof.compat.torch.settings import (
     ProfilerActivity,
     schedule,
 )
-from boardprof.measure.session.board import OBSERVERS
+from boardprof.measure.board.board import OBSERVERS
 from tests.memory_session import connected
 
 N, W, R, S = ProfilerAction

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from boardprof.target.elf.instructions import below_frame_pointer
+from boardprof.target.elf.machine_code import below_frame_pointer
 
 PUSH_MOV = "55 4889e5"
 

@@ -4,12 +4,9 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import math
-import os
-import time
-import zlib
-from collections.abc import Callable, Iterator
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -18,17 +15,13 @@ from typing import TYPE_CHECKING
 import msgpack
 
 from boardprof.base.connection import AUTO, Connection, port_url
-from boardprof.base.errors import (
-    BoardError,
-    BoardprofError,
-    BoardTimeoutError,
-    FrameError,
-    UsageError,
-)
+from boardprof.base.errors import BoardError, BoardprofError, BoardTimeoutError, UsageError
 from boardprof.base.processes import commands_behind, port_holders
 from boardprof.base.progress import activity
-from boardprof.measure.session.board import Board
-from boardprof.measure.session.board_line import check_startable, open_port, start_board
+from boardprof.measure.board.board import Board
+from boardprof.measure.board.line import check_startable, fetch_dictionary, open_port, start_board
+from boardprof.target.build.build_options import BuildOptions
+from boardprof.target.build.firmware import BuiltFirmware
 from boardprof.target.descriptions.board import (
     BOARD_FILE,
     BoardSpec,
@@ -39,18 +32,18 @@ from boardprof.target.descriptions.board import (
     with_reported_board,
 )
 from boardprof.target.elf.addresses import locate
-from boardprof.target.elf.identity import check_image
+from boardprof.target.elf.object_file import check_image
 from boardprof.target.toolchain.cache import cache_root
-from boardprof.wire.decode.dictionary import MOST_BYTES, Dictionary, parse_dictionary
+from boardprof.wire.decode.dictionary import Dictionary
 from boardprof.wire.decode.schemas import layouts_for
 from boardprof.wire.link.handshake import make_claim
 from boardprof.wire.link.no_answer import DEFAULT_LIMIT_S
 from boardprof.wire.link.session import Session
 from boardprof.wire.transport.base import Transport
-from boardprof_protocol.codes import BuiltIn
 
 if TYPE_CHECKING:
     from boardprof.target.build.firmware import BuiltFirmware
+
 
 DEFAULT_TIMEOUT_S = 30.0
 """Longest silence within a call, if the board does not guard calls, in seconds."""
@@ -68,10 +61,6 @@ _LONGEST_S = 1e6
 """Upper limit of timeouts, in seconds; some system calls do not accept longer ones."""
 
 _DEFAULT = Connection()
-
-_SECTIONS = 4
-_WHOLE_S = 60.0
-"""Longest time of all answers together; enough for some hundred functions at 9,600 baud."""
 
 
 def connect(
@@ -146,9 +135,7 @@ def connect(
 
 
 def connect_by(
-    connection: Connection,
-    board: str | BoardSpec | None = None,
-    image: str | Path | None = None,
+    connection: Connection, board: str | BoardSpec | None = None, image: str | Path | None = None
 ) -> Board:
     """Connect to a board; see `connect`."""
     at_port = connection.port is not None
@@ -396,68 +383,134 @@ def _other_board(name: str, wanted: str, *, is_started: bool) -> str:
     return f"leave out -b: no board {name!r} is known here, and the port is enough"
 
 
-# -- the dictionary ------------------------------------------------------------------------------
+# -- firmware from sources ---------------------------------------------------------------------
 
 
-def fetch_dictionary(session: Session, cache: Path | None) -> Dictionary:
-    """Ask the board, or take the stored dictionary of a board with the same build and hash."""
-    # The dictionary's hash is the CRC-32 over all answers, so the host keeps them and does not ask
-    # again until the hash changes (SPEC.md 5.1).
-    welcome = session.welcome
-    assert welcome is not None, "the session is open"
-    name = f"{welcome.build_id.hex()}-{welcome.dictionary_hash:08x}.msgpack"
-    kept = None if cache is None else cache / name
-    if kept is not None:
-        with contextlib.suppress(OSError):
-            with kept.open("rb") as file:
-                stored = file.read(MOST_BYTES + 1)  # a longer file is not a dictionary
-            if zlib.crc32(stored) == welcome.dictionary_hash:
-                return parse_dictionary(stored)
-    stored = b"".join(_ask(session))
-    if zlib.crc32(stored) != welcome.dictionary_hash:
-        raise FrameError(
-            f"The dictionary of {session.transport.name} does not match its hash: it is "
-            f"{zlib.crc32(stored):#010x}, WELCOME said {welcome.dictionary_hash:#010x}.",
-            hint="connect again",
+class Firmware(BuiltFirmware):
+    """An image, and the functions that it offers.
+
+    Attributes:
+        image: the program or shared library, in the cache: do not change it.
+        build_id: 8 bytes, the same for the same inputs in any folder.
+        functions: the user's, in order; those with a ``reason`` are not in the image's table.
+        board: the board that it was built for.
+        commands: the compilers' runs that were needed; empty if everything was in the cache.
+        hidden: static functions, which ``keep`` would make callable: name -> source.
+        libc: the C library in it, such as ``picolibc``, or ``none``; None for the system's.
+        compilers: of the user's code.
+        flags: of the functions, besides the board's own.
+        missing: functions that are left out because they need an undefined symbol: name -> symbol.
+        sources: the user's files that were compiled, and the headers that they include.
+    """
+
+    @classmethod
+    def of(cls, built: BuiltFirmware) -> Firmware:
+        """Return what was built as firmware that can be opened."""
+        return cls(**vars(built))
+
+    def open(
+        self,
+        port: str | None = None,
+        *,
+        baud: int | None = None,
+        timeout_s: float | None = None,
+        wall_timeout_s: float | None = None,
+        takeover: bool = False,
+        clock: str | None = None,
+        key_file: str | Path | None = None,
+        on_console: Callable[[str], None] | None = None,
+        on_note: Callable[[str], None] | None = None,
+    ) -> Board:
+        """Start the image and connect to it, or connect to a board that runs it already.
+
+        Use it with ``with``: at the end of the block the session and a started emulator end.
+
+        Args:
+            port: a device path or ``socket://HOST:PORT`` where the image runs; None starts it.
+            baud: as for `boardprof.connect`, like the following.
+            timeout_s: longest time that a call may take, on the board's clock.
+            wall_timeout_s: the same in wall time.
+            takeover: take the board even if another host has it.
+            clock: as for `boardprof.connect`.
+            key_file: file with the key that the agent at a TCP port asks for.
+            on_console: gets each line that the board prints.
+            on_note: as for `boardprof.connect`.
+
+        Raises:
+            BuildMismatchError: another image runs at the port.
+            BoardprofError: as `boardprof.connect`.
+        """
+        connection = Connection(
+            port,
+            baud,
+            timeout_s=timeout_s,
+            wall_timeout_s=wall_timeout_s,
+            takeover=takeover,
+            clock=clock,
+            key_file=key_file,
+            on_console=on_console,
+            on_note=on_note,
         )
-    if kept is not None:
-        # If the cache cannot be written, the next session only takes longer.
-        with contextlib.suppress(OSError):
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            temporary = kept.with_suffix(f".{os.getpid()}")
-            temporary.write_bytes(stored)
-            temporary.replace(kept)
-    return parse_dictionary(stored)
+        return open_firmware(self, connection)
 
 
-def _ask(session: Session) -> Iterator[bytes]:
-    """Yield the board's answers, up to a limit: a device without an agent may never end."""
-    whole_s = max(_WHOLE_S, session.timeout_s)
-    end_s = time.monotonic() + whole_s
-    size = 0
+def build(
+    *sources: str | Path,
+    board: str | BoardSpec | None = None,
+    optimize: str = "-O2",
+    include: Sequence[str | Path] = (),
+    define: Sequence[str] = (),
+    cflags: str | Sequence[str] = (),
+    ldflags: str | Sequence[str] = (),
+    keep: Sequence[str] = (),
+    libc: str = "board",
+    heap: bool = False,
+    verbose: Callable[[str], None] | None = None,
+) -> Firmware:
+    """Build firmware with the functions of some sources, or take it from the cache.
 
-    def check(*_: object) -> None:
-        if size > MOST_BYTES:
-            raise FrameError(
-                f"The dictionary of {session.transport.name} is too long: more than "
-                f"{MOST_BYTES:,} bytes.",
-                hint="is it a boardprof agent?",
-            )
-        if time.monotonic() > end_s:
-            raise BoardTimeoutError(
-                f"The board at {session.transport.name} did not send its dictionary within "
-                f"{whole_s:g} s: {size:,} bytes arrived.",
-                hint="test the line with boardprof doctor --link, or raise the timeout",
-            )
+    ::
 
-    for section in range(_SECTIONS):
-        for index in itertools.count():
-            arguments = bytes(msgpack.packb(section)) + bytes(msgpack.packb(index))
-            result = session.call(
-                BuiltIn.DESCRIBE, arguments, 2, name="bp.describe", on_progress=check
-            )
-            size += len(result.body)
-            check()
-            yield result.body
-            if result.value is None:
-                break
+        with boardprof.build("fir.c", board="qemu-rv32").open() as board:
+            print(board.profile("fir", x, h, y, 256, repeat=20).table())
+
+    Args:
+        sources: C, C++ and assembler files, folders of them, object files and static libraries.
+        board: its name or description; None takes the default board.
+        optimize: flags for the sources, such as ``-O3 -ffast-math``.
+        include: folders for ``#include``.
+        define: macros: ``NAME`` or ``NAME=VALUE``.
+        cflags: more flags for the sources, as one text or in a list. Relative paths in them begin
+            at the current folder.
+        ldflags: flags for the linker, such as ``-L lib -lfoo``, likewise.
+        keep: static functions to make callable, ``NAME`` or ``FILE:NAME``; they are compiled out
+            of line.
+        libc: ``board`` uses the board's C library if the code needs it, even for ``memcpy`` alone;
+            ``none`` never does, and ``memcpy`` and the like are the agent's.
+        heap: make malloc, calloc, realloc and free probes, for `Board.tracing`. They take a little
+            longer then.
+        verbose: gets each command before it runs, and compilers' warnings.
+
+    Raises:
+        UsageError: a source or folder does not exist; a macro or name is invalid.
+        UnknownNameError: the board does not exist.
+        MissingToolError: the board's compiler, or a library that the code needs, is not installed.
+        BuildError: something does not compile or link; in plain words, then the tool's own.
+    """
+    if board is None:
+        spec = default_board()
+    else:
+        spec = board_spec(board) if isinstance(board, str) else board
+    options = BuildOptions(
+        optimize=optimize,
+        includes=tuple(include),
+        defines=tuple(define),
+        cflags=cflags if isinstance(cflags, str) else shlex.join(cflags),
+        ldflags=ldflags if isinstance(ldflags, str) else shlex.join(ldflags),
+        keep=tuple(keep),
+        libc=libc,
+        heap=heap,
+    )
+    from boardprof.target.build import builder  # later: it knows all compilers
+
+    return Firmware.of(builder.build(spec, sources, options, verbose=verbose))

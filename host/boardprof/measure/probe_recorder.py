@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -133,17 +133,48 @@ def probe_facts(session: Session, dictionary: Dictionary) -> dict[str, Any] | No
     ids = [each.id for each in dictionary.functions if each.name == _TRACE]
     if not ids:
         return None
-    reply: Any = session.invoke(ids[0], _TRACE)
-    unit, source, hz, ring, cores, running = reply[:6]
+    state = _state(session, ids[0])
+    recording = [flag.name.lower() for flag in TraceFlag if flag & state.running and flag.name]
     return {
-        "ring_bytes": ring,
-        "cores": cores,
-        "clock_unit": unit,
-        "clock_source": source,
-        "clock_hz": hz or None,
-        "clock_unsupported": _CLOCK_FAULTS.get(reply[10]),
-        "recording": [flag.name.lower() for flag in TraceFlag if flag & running and flag.name],
+        "ring_bytes": state.ring_bytes,
+        "cores": state.cores,
+        "clock_unit": state.unit,
+        "clock_source": state.source,
+        "clock_hz": state.hz or None,
+        "clock_unsupported": _CLOCK_FAULTS.get(state.status),
+        "recording": recording,
     }
+
+
+class _TraceState(NamedTuple):
+    """The reply of bp.trace (SPEC.md 5.12)."""
+
+    unit: str
+    source: str
+    hz: int
+    ring_bytes: int
+    cores: int
+    running: int
+    now: int  # the trace clock, 32 bits
+    names: int  # a check of the names in the image
+    ticks: int | None  # the port's; None, as the next, if its counter has too few bits
+    unseen: int | None  # the most ticks between two looks at it
+    status: int
+
+
+_STATE_TYPES = (str, str, int, int, int, int, int, int, int | None, int | None, int)
+
+
+def _state(session: Session, trace: int) -> _TraceState:
+    """Ask a board for its probes and their clock; ``trace`` is the number of bp.trace."""
+    value: Any = session.invoke(trace, _TRACE)
+    fields = value[: len(_STATE_TYPES)] if isinstance(value, list) else []
+    if len(fields) == len(_STATE_TYPES) and all(map(isinstance, fields, _STATE_TYPES)):
+        state = _TraceState(*fields)
+        has_sizes = 0 < state.ring_bytes <= _MOST_RING and 0 < state.cores <= _MOST_CORES
+        if state.unit in PASSES and state.hz >= 0 and has_sizes:
+            return state
+    raise _unexpected(_TRACE, value)
 
 
 def image_names(image: Path, check: int, board: str) -> ProbeNames:
@@ -203,43 +234,19 @@ class ProbeRecorder:
         self._stopped: int | None = None
         self._tasks: tuple[Task, ...] = ()
         self._stream: Stream | None = None
-        value: Any = self._call(_TRACE)
-        match value:
-            case [
-                str(unit),
-                str(source),
-                int(hz),
-                int(ring),
-                int(cores),
-                int(),
-                int(),
-                int(names),
-                _,
-                _,
-                int(status),
-                *_,
-            ] if unit in PASSES and hz >= 0 and 0 < ring <= _MOST_RING and 0 < cores <= _MOST_CORES:
-                if status in _CLOCK_FAULTS:
-                    raise UsageError(
-                        f"The trace clock of {facts.board} {_CLOCK_FAULTS[status]}: {source}.",
-                        hint=_CLOCK_HINTS[status],
-                    )
-                self.clock = TraceClock(unit, source, hz)
-                self.ring_bytes, self._cores = ring, cores
-                self._names = image_names(Path(facts.image), names, facts.board)
-            case _:
-                raise _unexpected(_TRACE, value)
+        state = self._look()
+        if state.status in _CLOCK_FAULTS:
+            raise UsageError(
+                f"The trace clock of {facts.board} {_CLOCK_FAULTS[state.status]}: {state.source}.",
+                hint=_CLOCK_HINTS[state.status],
+            )
+        self.clock = TraceClock(state.unit, state.source, state.hz)
+        self.ring_bytes, self._cores = state.ring_bytes, state.cores
+        self._names = image_names(Path(facts.image), state.names, facts.board)
         self.costs = ProbeCosts()
 
-    def _look(self) -> tuple[int, int | None, int | None]:
-        """Return the trace clock, the port's ticks, and the most ticks between looks at it."""
-        # The last two are None if the port's counter has too few bits.
-        value: Any = self._call(_TRACE)
-        match value[6:]:
-            case [int(now), _, int() | None as ticks, int() | None as unseen, *_]:
-                return now, ticks, unseen
-            case _:
-                raise _unexpected(_TRACE, value)
+    def _look(self) -> _TraceState:
+        return _state(self._session, self._ids[_TRACE])
 
     def __enter__(self) -> Self:
         """Measure what probes cost, and begin to record."""
@@ -252,7 +259,7 @@ class ProbeRecorder:
             self.clock = replace(self.clock, per_tick=self._per_tick(before))
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
             self._facts = replace(self._facts, time=now)
-            _, ticks, _ = self._look()
+            ticks = self._look().ticks
             self.began = self._call(_START, int(self._what), int(self._mode))
             self._runs = True
             if self._streams and self._cores == 1:
@@ -260,19 +267,19 @@ class ProbeRecorder:
                 self._content += empty_block(0, self.began, ticks or 0)
         return self
 
-    def _per_tick(self, before: tuple[int, int | None, int | None]) -> float:
+    def _per_tick(self, before: _TraceState) -> float:
         """Return at most how much the trace clock counts in one tick of the port's counter."""
-        if before[1] is None:
+        if before.ticks is None:
             return 0
         if self.clock.unit == "ticks":
             return 1
         deadline_s = time.monotonic() + _RATE_S
         while True:
-            now, ticks, _ = self._look()
-            passed = (ticks or 0) - before[1]
+            after = self._look()
+            passed = (after.ticks or 0) - before.ticks
             if passed >= _RATE_TICKS or time.monotonic() > deadline_s:
                 break
-        counted = (now - before[0]) % WRAP
+        counted = (after.now - before.now) % WRAP
         return counted / passed * _RATE_MARGIN[self.clock.unit] if passed > 0 else 0
 
     @property
@@ -422,7 +429,7 @@ class ProbeRecorder:
     @property
     def now(self) -> int:
         """The trace clock of the board, 32 bits."""
-        return self._look()[0]
+        return self._look().now
 
     def check_board(self) -> None:
         """Check that the board is still there, and in the same session."""
@@ -557,7 +564,7 @@ class ProbeRecorder:
                     # In agents up to 0.2.0, a range that is entered meanwhile comes first, so that
                     # another one comes again. Its newer values count.
                     found[slot.number] = slot
-            _, _, unseen = self._look()
+            unseen = self._look().unseen
         if (unseen or 0) * self.clock.per_tick >= _MOST_UNSEEN:
             raise UsageError(
                 f"The statistics of {self._facts.board} may be wrong: the firmware did not call "

@@ -13,7 +13,7 @@ from boardprof.base.errors import DecodeError, UsageError
 from boardprof.base.formula import parse_formula
 from boardprof.results.record import ColdRecord, Device, MeasurementRecord, PassRecord, SampleRecord
 from boardprof.results.report.interrupts import without_costs
-from boardprof.results.report.measurement import Cold, Measurement, Windows
+from boardprof.results.report.measurement import Cold, Measurement, PassResult
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
 from boardprof.wire.decode.samples import Reading, Sample, decode_samples
 from boardprof_protocol.layout import Counter, Layout
@@ -80,7 +80,7 @@ class DeviceBlobs:
         for each, place in zip(windows, places, strict=True):
             for key, samples in (
                 ("samples", each.samples),
-                ("calibration_samples", each.calibration),
+                ("calibration_samples", each.calibration_samples),
                 ("totals", each.totals),
             ):
                 if not samples:
@@ -91,7 +91,7 @@ class DeviceBlobs:
             number=stored.number or 1,
             warmup=stored.warmup or 0,
             calls_before=stored.calls_before,
-            windows=windows,
+            passes=windows,
             arguments=stored.arguments,
             inputs_crc32=stored.inputs_crc32,
             clock_fit=stored.clock_fit,
@@ -154,13 +154,13 @@ class _PassBlobs:
             for counter in collector.counters
         }
 
-    def windows(self, stored: PassRecord) -> Windows:
+    def windows(self, stored: PassRecord) -> PassResult:
         costs = {name: Fraction(cost) for name, cost in stored.interrupt_costs.items()}
         samples, calibration, totals = (
             tuple(map(self._sample, each))
             for each in (stored.samples, stored.calibration_samples, stored.totals)
         )
-        return Windows(
+        return PassResult(
             tuple(without_costs(each, costs) for each in samples),
             tuple(without_costs(each, costs) for each in calibration),
             totals,

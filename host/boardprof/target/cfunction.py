@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import Any, NamedTuple
 
 
@@ -47,6 +47,10 @@ SCALARS = {
     ]
 }
 """The number types in signatures, by their text."""
+
+
+Path = tuple[str | int, ...]
+"""How to reach a member of a struct: names of members and indices of arrays."""
 
 
 @dataclass(frozen=True)
@@ -114,16 +118,22 @@ class Struct:
     @property
     def pointers(self) -> tuple[tuple[int, Pointer], ...]:
         """The offset in bytes and the type of each pointer in it, at any depth."""
-        found: list[tuple[int, Pointer]] = []
-        for field in self.fields:
-            kind = field.type
-            if isinstance(kind, Scalar):
-                continue
-            inner = ((0, kind),) if isinstance(kind, Pointer) else kind.pointers
-            for index in range(math.prod(field.shape)):
-                begin = field.offset + index * kind.size
-                found += [(begin + offset, pointer) for offset, pointer in inner]
+        found = ((at, kind) for at, _, kind in self.leaves() if isinstance(kind, Pointer))
         return tuple(dict.fromkeys(found))
+
+    def leaves(self, *, numbers: bool = False) -> Iterator[tuple[int, Path, Scalar | Pointer]]:
+        """Yield offset, path and type of each pointer in it, at any depth; also of ``numbers``."""
+        for field in self.named_fields:
+            kind = field.type
+            if isinstance(kind, Scalar) and not numbers:
+                continue
+            for index, indices in enumerate(product(*map(range, field.shape))):
+                at, path = field.offset + index * kind.size, (field.name, *indices)
+                if isinstance(kind, Struct):
+                    inner = kind.leaves(numbers=numbers)
+                    yield from ((at + offset, (*path, *rest), leaf) for offset, rest, leaf in inner)
+                else:
+                    yield at, path, kind
 
 
 @dataclass(frozen=True)
@@ -252,34 +262,20 @@ def function_to_json(fn: CFunction) -> dict[str, Any]:
 
 def function_from_json(data: Mapping[str, Any]) -> CFunction:
     """Undo :func:`function_to_json`, also after the data went through JSON."""
-    parameters = tuple(Parameter(p["name"], _ctype(p["type"])) for p in data["parameters"])
-    result = None if data["result"] is None else _ctype(data["result"])
-    structs = tuple(_struct(each) for each in data["structs"])
+    parameters = tuple(Parameter(p["name"], _type(p["type"])) for p in data["parameters"])
+    result = data["result"] and _type(data["result"])
+    structs = tuple(map(_type, data["structs"]))
     return CFunction(**{**data, "parameters": parameters, "result": result, "structs": structs})
 
 
-def _ctype(data: Mapping[str, Any]) -> CType:
-    return _scalar(data) if "const" not in data else _pointer(data)
-
-
-def _pointer(data: Mapping[str, Any]) -> Pointer:
-    element = data["element"]
-    if element is not None:
-        element = _struct(element) if "fields" in element else _scalar(element)
-    return Pointer(**{**data, "element": element})
-
-
-def _scalar(data: Mapping[str, Any]) -> Scalar:
-    return Scalar(**{**data, "names": tuple((name, value) for name, value in data["names"])})
-
-
-def _struct(data: Mapping[str, Any]) -> Struct:
+def _type(data: Mapping[str, Any]) -> Any:
+    """Return a type; a key that only its class has tells which one it is."""
+    if "c_type" in data:
+        return Scalar(**{**data, "names": tuple(map(tuple, data["names"]))})
+    if "const" in data:
+        return Pointer(**{**data, "element": data["element"] and _type(data["element"])})
     fields = (
-        Field(**{**f, "type": _member(f["type"]), "shape": tuple(f["shape"])})
-        for f in data["fields"]
+        Field(**{**each, "type": _type(each["type"]), "shape": tuple(each["shape"])})
+        for each in data["fields"]
     )
     return Struct(**{**data, "fields": tuple(fields)})
-
-
-def _member(data: Mapping[str, Any]) -> Scalar | Struct | Pointer:
-    return _struct(data) if "fields" in data else _ctype(data)

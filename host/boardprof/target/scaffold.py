@@ -197,7 +197,9 @@ def new_collector(name: str, folder: Path) -> NewCollector:
     is_checkout = (folder / "device_runtime_c").is_dir() and (folder / "protocol").is_dir()
     is_board = (folder / BOARD_FILE).is_file()
     if is_checkout:
-        place, schema_id = _in_checkout(name, folder), _next_id()
+        known = (layout.schema_id for layout in collector_layouts())
+        place = _in_checkout(name, folder)
+        schema_id = max((each for each in known if each < _OWN_IDS // 2), default=0) + 1
     else:
         place = _in_board(name, folder) if is_board else _in_package(name, folder)
         schema_id = _OWN_IDS + zlib.crc32(name.encode()) % (0x10000 - _OWN_IDS)
@@ -258,11 +260,6 @@ def _in_package(name: str, folder: Path) -> _Place:
             f"after a change of the layout: python {name}.py, and {_NEW_VECTORS}",
         ),
     )
-
-
-def _next_id() -> int:
-    ids = [layout.schema_id for layout in collector_layouts()]
-    return max((i for i in ids if i < _OWN_IDS // 2), default=0) + 1
 
 
 def _texts(name: str, schema_id: int, place: _Place, is_board: bool) -> dict[Path, str]:

@@ -25,8 +25,8 @@ from boardprof_protocol.codes import ProbeKind, TraceId
 from boardprof_protocol.layout import Layout
 
 if TYPE_CHECKING:
+    from boardprof.measure.board.board import Board
     from boardprof.measure.probe_recorder import ProbeRecorder
-    from boardprof.measure.session.board import Board
 
 
 class Action(IntEnum):
@@ -253,7 +253,7 @@ def sample_spans(measurement: Measurement, layouts: Mapping[int, Layout]) -> Ite
     """Yield the span of each sample of a measurement, if a clock was read."""
     device = measurement.device
     counter = tick_counter(measurement.samples[0].readings, device)
-    windows = next((w for w in measurement.windows if counter in w.counters), None)
+    windows = next((w for w in measurement.passes if counter in w.counters), None)
     if counter is None or windows is None:
         return
     collectors = [c for c in device.collectors if windows.mask >> c.index & 1]

@@ -17,19 +17,19 @@ from boardprof.compat.torch.board_activity import (
 )
 from boardprof.compat.torch.host_events import HostEvent
 from boardprof.compat.torch.settings import NotSupportedByAgentError
+from boardprof.measure.sampling.board_link import Window
 from boardprof.measure.sampling.counted_pass import CountedPass, PackedCall, Value
-from boardprof.measure.sampling.window import Window
 from boardprof.results.report.interrupts import interrupts_in
 from boardprof.results.report.measurement import Measurement, clock_of, computed, metrics_of
 from boardprof.wire.decode.samples import Reading
 from boardprof_protocol.codes import ErrorCode, MeasureFlag
 
 if TYPE_CHECKING:
+    from boardprof.measure.board.board import Board
+    from boardprof.measure.board.functions import RemoteFunction
+    from boardprof.measure.sampling.available_metrics import Pass
     from boardprof.measure.sampling.board_link import BoardLink
-    from boardprof.measure.sampling.passes import Pass
     from boardprof.measure.sampling.programmable import Slots
-    from boardprof.measure.session.board import Board
-    from boardprof.measure.session.functions import RemoteFunction
 
 
 _NOT_MASKED = "not masked: the window contains more than the function"

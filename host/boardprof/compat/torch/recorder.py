@@ -34,16 +34,16 @@ from boardprof.compat.torch.host_events import (
     this_thread,
 )
 from boardprof.compat.torch.settings import ProfilerActivity, Settings
+from boardprof.measure.board.board import OBSERVERS, HostCall, Observation, unobserved
 from boardprof.measure.sampling.available_metrics import is_duration, lack_text
 from boardprof.measure.sampling.board_link import ClockProbe, clock_probe
-from boardprof.measure.session.board import OBSERVERS, HostCall, Observation, unobserved
 from boardprof.results.report.calls import STACK
 from boardprof.results.report.profile import Profile
 
 if TYPE_CHECKING:
+    from boardprof.measure.board.board import Board
     from boardprof.measure.probe_recorder import ProbeRecorder
     from boardprof.measure.sampling.counted_pass import Value
-    from boardprof.measure.session.board import Board
     from boardprof.results.report.measurement import Measurement
     from boardprof.target.arguments.array_argument import ArrayArgument
     from boardprof.target.arguments.binding import Arguments

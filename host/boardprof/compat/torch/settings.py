@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.measure.board.board import OPEN_BOARDS
 from boardprof.measure.sampling.available_metrics import metric_names
-from boardprof.measure.session.board import OPEN_BOARDS
 from boardprof.target.descriptions.board import find_boards
 
 _SETTINGS = ("metrics", "device_ranges")

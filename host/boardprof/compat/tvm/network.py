@@ -16,8 +16,8 @@ import tvm
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.compat.tvm.lowering import C_TARGET, static_shape, to_c
 from boardprof.compat.tvm_profiler import Program
-from boardprof.measure.firmware import build
-from boardprof.measure.session.board import Board
+from boardprof.measure.board.board import Board
+from boardprof.measure.connect import build
 from boardprof.results.report.report import Report
 from tvm import relax, tirx
 

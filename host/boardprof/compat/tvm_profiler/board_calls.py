@@ -20,12 +20,7 @@ from boardprof.compat.tvm_profiler.host_collectors import (
     MetricCollector,
     PAPIMetricCollector,
 )
-from boardprof.measure.firmware import Firmware
-from boardprof.measure.sampling.available_metrics import lack_text
-from boardprof.measure.sampling.counted_pass import UNMASKED, CountedCalls, CountedPass, PackedCall
-from boardprof.measure.sampling.passes import PassQueue, Rounds
-from boardprof.measure.sampling.placement import Placement
-from boardprof.measure.session.board import (
+from boardprof.measure.board.board import (
     OBSERVERS,
     Board,
     HostCall,
@@ -33,6 +28,11 @@ from boardprof.measure.session.board import (
     prepare_observers,
     watched,
 )
+from boardprof.measure.connect import Firmware
+from boardprof.measure.sampling.available_metrics import lack_text
+from boardprof.measure.sampling.counted_pass import UNMASKED, CountedCalls, CountedPass, PackedCall
+from boardprof.measure.sampling.measure_function import PassQueue, Rounds
+from boardprof.measure.sampling.placement import Placement
 from boardprof.results.report.calls import STACK
 from boardprof_protocol.codes import MeasureFlag
 
@@ -257,7 +257,7 @@ def observed_sample(
     # ``packed`` is the same call, with arguments at their current places. ``flags`` is None for
     # those of the pass; `UNMASKED` is checked as a trial of masked windows.
     if OBSERVERS:
-        counted.calibration(packed, number)  # first: observers count the sample alone
+        counted.calibration_samples(packed, number)  # first: observers count the sample alone
     with watched(replace(call, rounds=Rounds(0, 1, number))) as watch:
         taken = counted.take(packed, 0, 1, number, flags=flags)
         if watch.observations:

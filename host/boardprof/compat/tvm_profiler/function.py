@@ -24,12 +24,12 @@ from boardprof.compat.tvm_profiler.board_calls import (
 )
 from boardprof.compat.tvm_profiler.host_collectors import Gathered, columns_for
 from boardprof.compat.tvm_profiler.timing import Stopwatch, check_ms, check_time, time_long_enough
+from boardprof.measure.board.board import Board
 from boardprof.measure.sampling.counted_pass import UNMASKED, CountedCalls, CountedPass
-from boardprof.measure.sampling.passes import Rounds
-from boardprof.measure.session.board import Board
+from boardprof.measure.sampling.measure_function import Rounds
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.calls import DURATION, Row
-from boardprof.results.report.measurement import Measurement, Windows
+from boardprof.results.report.measurement import Measurement, PassResult
 from boardprof.results.report.report import Report
 from boardprof_protocol.codes import MeasureFlag
 
@@ -127,7 +127,7 @@ class ProfiledFunction:
         board, name, collecting = self.board, self.name, self._choice.collecting
         passes = planned_passes(board, self._choice.metrics, mask_interrupts=self._masks)
         gathered: list[Gathered] = []
-        windows: list[Windows] = []
+        windows: list[PassResult] = []
         calls_before, number = board.calls, rounds.number
         call, placement = bound_call(board, name, args, named)
         info, arguments = call.function.info, placement.arguments
@@ -141,7 +141,7 @@ class ProfiledFunction:
 
         with placement:
             while counted := passes.next(lambda counted: counted.try_out(placement.call(info))):
-                calibration = counted.calibration(placement.call(info), number)
+                calibration = counted.calibration_samples(placement.call(info), number)
                 for _ in range(rounds.warmup):
                     sample(counted, flags=UNMASKED)
                 if counted.needs_trial:
@@ -154,7 +154,7 @@ class ProfiledFunction:
                     with collecting.around(board) as metrics:
                         taken.append(sample(counted, number))
                     gathered.append(metrics)
-                windows.append(counted.windows(taken, calibration))
+                windows.append(counted.result(taken, calibration))
             value, outputs = placement.call_for_outputs(
                 lambda: observed_value(call, placement.call(info))
             )

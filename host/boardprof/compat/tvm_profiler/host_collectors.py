@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from boardprof.base.errors import BoardprofError, UsageError
 from boardprof.base.metrics import Count, Metric, as_metric
+from boardprof.measure.board.board import Board
+from boardprof.measure.sampling.board_link import Window
 from boardprof.measure.sampling.programmable import Programmable, Slots
-from boardprof.measure.sampling.window import Window
-from boardprof.measure.session.board import Board
 from boardprof.results.report.calls import DURATION
 
 Gathered = Mapping[str, Mapping[str, Metric]]

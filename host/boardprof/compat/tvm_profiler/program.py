@@ -39,14 +39,13 @@ from boardprof.compat.tvm_profiler.program_calls import (
     inputs_of,
     program_call,
 )
+from boardprof.measure.board.board import Board
 from boardprof.measure.sampling.counted_pass import UNMASKED, CountedCalls, CountedPass
-from boardprof.measure.sampling.measure_function import Progress, paint_stack
-from boardprof.measure.sampling.passes import PassQueue, Rounds
-from boardprof.measure.session.board import Board
+from boardprof.measure.sampling.measure_function import PassQueue, Progress, Rounds, paint_stack
 from boardprof.results.record import Stack
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.calls import DURATION, Row
-from boardprof.results.report.measurement import Measurement, Windows
+from boardprof.results.report.measurement import Measurement, PassResult
 from boardprof.results.report.report import Report
 from boardprof.wire.decode.samples import Sample
 
@@ -326,7 +325,7 @@ class _Runs:
     elapsed_s: list[float] = field(default_factory=list)  # of each run of the first pass, host's
     _gathered: dict[_Place, Gathered] = field(default_factory=dict)
     _calls_before: dict[_Place, int | None] = field(default_factory=dict)
-    _windows: dict[_Place, list[Windows]] = field(default_factory=lambda: defaultdict(list))
+    _windows: dict[_Place, list[PassResult]] = field(default_factory=lambda: defaultdict(list))
     _done: int = 0
     _passes_done: int = 0
 
@@ -369,11 +368,11 @@ class _Runs:
 
     def _results(
         self,
-        windows: Mapping[_Place, Sequence[Windows]],
+        windows: Mapping[_Place, Sequence[PassResult]],
         warmup: int,
         stacks: Sequence[Stack | str] = (),
     ) -> Iterator[_Executed]:
-        of_board: dict[Board, list[Windows]] = defaultdict(list)
+        of_board: dict[Board, list[PassResult]] = defaultdict(list)
         for (_, index), found in windows.items():
             of_board[self._calls[index].board] += found
         devices = {board: self._passes[board].device(found) for board, found in of_board.items()}
@@ -409,7 +408,7 @@ class _Runs:
         """Calibrate once per function: the empty function takes the same arguments."""
         first = {(call.board, call.name): call for call in reversed(self._calls)}
         return {
-            key: counted[call.board].calibration(self._arrays.call(call))
+            key: counted[call.board].calibration_samples(self._arrays.call(call))
             for key, call in first.items()
             if call.board in counted
         }
@@ -469,11 +468,11 @@ class _Runs:
         samples: Mapping[int, CountedCalls],
         counted: Mapping[Board, CountedPass],
         calibrations: Mapping[tuple[Board, str], tuple[Sample, ...]],
-    ) -> Iterator[tuple[int, Windows]]:
+    ) -> Iterator[tuple[int, PassResult]]:
         for index, sample in samples.items():
             call = self._calls[index]
             calibration = calibrations[call.board, call.name]
-            yield index, counted[call.board].windows([sample], calibration)
+            yield index, counted[call.board].result([sample], calibration)
 
     def _show_progress(self) -> None:
         self._done += 1

@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from boardprof.base.errors import UsageError
+from boardprof.measure.board.board import Board, HostCall
+from boardprof.measure.board.functions import RemoteFunction
 from boardprof.measure.sampling.counted_pass import PackedCall
 from boardprof.measure.sampling.placement import Placement
-from boardprof.measure.session.board import Board, HostCall
-from boardprof.measure.session.functions import RemoteFunction
 from boardprof.target.arguments.array_argument import ArrayArgument
 from boardprof.target.arguments.binding import Arguments, check_overlap
 from boardprof.target.arguments.dtypes import element_dtype

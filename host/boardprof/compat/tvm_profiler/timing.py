@@ -22,11 +22,11 @@ from boardprof.compat.tvm_profiler.board_calls import (
     planned_passes,
     timer_of,
 )
+from boardprof.measure.board.board import Board, HostCall
 from boardprof.measure.sampling.available_metrics import ALL, metric_names
 from boardprof.measure.sampling.counted_pass import UNMASKED, PackedCall
-from boardprof.measure.sampling.passes import check_range
+from boardprof.measure.sampling.measure_function import check_range
 from boardprof.measure.sampling.placement import Placement
-from boardprof.measure.session.board import Board, HostCall
 from boardprof.results.record import Stack
 from boardprof.results.report.measure_result import MeasureResult, samples_of
 
@@ -367,7 +367,7 @@ class Stopwatch:
         """Call it ``number`` times in one window; return their time."""
         counted = self._counted
         if number not in self._tried:
-            counted.calibration(self._packed, number)
+            counted.calibration_samples(self._packed, number)
             if counted.needs_trial:
                 self._placement.send_again()
                 observed_sample(counted, self._call, self._packed, number, UNMASKED)

@@ -39,15 +39,14 @@ from boardprof.jobs.run.execution import Listener, results
 from boardprof.jobs.run.plan import Plan, PlanData
 from boardprof.measure.connect import open_firmware
 from boardprof.measure.doctor.check_board import check_board, finding_text, proof_sources
-from boardprof.measure.doctor.known_work import FAILED as PROOF_FAILED
+from boardprof.measure.doctor.counters import FAILED as PROOF_FAILED
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.report import Report
 from boardprof.results.stats.groups import summaries
 from boardprof.results.stats.warnings import warnings
 from boardprof.target.build.builder import build
-from boardprof.target.build.firmware import BuiltFirmware
-from boardprof.target.build.flash import flash
+from boardprof.target.build.firmware import BuiltFirmware, flash
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.toolchain.cache import Cache, FileHashes
 

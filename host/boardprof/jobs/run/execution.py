@@ -29,8 +29,8 @@ from boardprof.jobs.run.plan import (
     boards_of,
     with_each_setting,
 )
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect_by, open_firmware
-from boardprof.measure.session.board import Board
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import Profile
@@ -113,16 +113,16 @@ def firmware_of(spec: BoardSpec, plan: Plan, listener: Listener) -> BuiltFirmwar
     """Build a plan's firmware, and flash what it names; None if the board has its own."""
     firmware = None
     if plan.path is not None:
-        from boardprof.target.build.builder import begin_build  # later: it knows all compilers
+        from boardprof.target.build.builder import Build  # later: it knows all compilers
 
-        with begin_build(spec, [plan.path], plan.code, verbose=listener.on_command) as building:
+        with Build(spec, [plan.path], plan.code, listener.on_command).begin() as building:
             functions, finish = building
             check_early(functions, plan)
             firmware = finish()
         if listener.on_sources is not None:
             listener.on_sources(firmware.sources)
     if plan.flash:
-        from boardprof.target.build.flash import flash  # later: few runs flash
+        from boardprof.target.build.firmware import flash  # later: few runs flash
 
         image = firmware.image if firmware else Path(plan.image or "")
         flash(
@@ -149,7 +149,7 @@ def connected(
 def _after_flash(plan: Plan) -> AbstractContextManager[None]:
     if not plan.flash:
         return nullcontext()
-    from boardprof.target.build.flash import after_flash  # later: few runs flash
+    from boardprof.target.build.firmware import after_flash  # later: few runs flash
 
     return after_flash()
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from boardprof.base.errors import BuildError, UnknownNameError, UsageError, option
 from boardprof.jobs.run.plan import ALL, Plan
-from boardprof.measure.session.board import Board
+from boardprof.measure.board.board import Board
 from boardprof.target.arguments.binding import referred
 from boardprof.target.arguments.signature import Signature, in_order, parse_signature
 from boardprof.target.build.build_errors import source_hint
@@ -143,7 +143,7 @@ def _check_hidden(plan: Plan, firmware: BuiltFirmware | None) -> None:
     """Check that a function is not main and can be called from outside its file."""
     if firmware is None:
         return
-    from boardprof.target.build.functions import discarded_functions  # later: only errors need it
+    from boardprof.target.build.sources import discarded_functions  # later: only errors need it
 
     found = discarded_functions(firmware.board, plan.files[:1], plan.code, plan.function)
     name, sources = plan.function, [source for _, source, _ in found.static]
@@ -166,7 +166,7 @@ def _check_hidden(plan: Plan, firmware: BuiltFirmware | None) -> None:
 
 def _why_nothing(plan: Plan, firmware: BuiltFirmware) -> tuple[list[str], str, str | None]:
     """Explain why sources offer no function: their static ones, the reason if known, a hint."""
-    from boardprof.target.build.functions import discarded_functions  # later: only errors need it
+    from boardprof.target.build.sources import discarded_functions  # later: only errors need it
 
     found = discarded_functions(firmware.board, plan.files[:1], plan.code)
     static = sorted({*firmware.hidden, *(name for name, _, _ in found.static)})
@@ -216,7 +216,7 @@ def _is_static(name: str, plan: Plan, firmware: BuiltFirmware) -> bool:
     """Tell whether a function exists only as a static one, which compilers discard if unused."""
     if name in firmware.hidden:
         return True
-    from boardprof.target.build.functions import discarded_functions  # later: it may compile
+    from boardprof.target.build.sources import discarded_functions  # later: it may compile
 
     return bool(discarded_functions(firmware.board, plan.files[:1], plan.code, name).static)
 

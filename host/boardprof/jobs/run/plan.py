@@ -18,10 +18,10 @@ from boardprof.jobs.run.expectation import (
     save_outputs,
 )
 from boardprof.jobs.run.target import split_target
+from boardprof.measure.board.board import Board
+from boardprof.measure.board.functions import RemoteFunction
 from boardprof.measure.sampling.available_metrics import ALL as ALL_METRICS
 from boardprof.measure.sampling.available_metrics import lack_text
-from boardprof.measure.session.board import Board
-from boardprof.measure.session.functions import RemoteFunction
 from boardprof.results.report.measurement import Measurement
 from boardprof.target.arguments.argument_text import ArgumentText, read_argument
 from boardprof.target.build.build_options import BuildOptions, settings_of
@@ -215,7 +215,7 @@ def _check_image(plan: Plan, specs: Sequence[BoardSpec]) -> None:
 
 
 def _check_flash(plan: Plan, specs: Sequence[BoardSpec]) -> None:
-    from boardprof.target.build.flash import check_flashable  # later: few runs flash
+    from boardprof.target.build.firmware import check_flashable  # later: few runs flash
 
     for spec in specs:
         check_flashable(spec, plan.connection.port)

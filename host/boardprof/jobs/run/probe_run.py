@@ -14,8 +14,8 @@ from boardprof.base.progress import show_progress
 from boardprof.jobs.run.execution import Listener, connected, firmware_of
 from boardprof.jobs.run.function_choice import chosen_functions
 from boardprof.jobs.run.plan import Plan, boards_of
+from boardprof.measure.board.board import Board
 from boardprof.measure.probe_recorder import ProbeRecorder
-from boardprof.measure.session.board import Board
 from boardprof.results.probes.figures import Interval, Intervals
 from boardprof.results.probes.run import ProbeRun
 

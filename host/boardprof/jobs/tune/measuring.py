@@ -19,12 +19,11 @@ import numpy.typing as npt
 
 from boardprof.jobs.run.expectation import Expectation, check_outputs, outputs_of
 from boardprof.jobs.tune.candidate import FLASH, RAM, STACK
+from boardprof.measure.board.board import Board
+from boardprof.measure.board.functions import RemoteFunction
 from boardprof.measure.sampling.counted_pass import CountedPass, PackedCall
-from boardprof.measure.sampling.measure_function import paint_stack
-from boardprof.measure.sampling.passes import PassQueue, Rounds
+from boardprof.measure.sampling.measure_function import PassQueue, Rounds, paint_stack
 from boardprof.measure.sampling.placement import Placement
-from boardprof.measure.session.board import Board
-from boardprof.measure.session.functions import RemoteFunction
 from boardprof.results.record import Stack
 from boardprof.results.report.measure_result import samples_of
 from boardprof.results.report.measurement import Measurement
@@ -129,7 +128,7 @@ class Measuring:
                 flags=counted.flags | MeasureFlag.RESULT,
                 prepare=arrays.prepare,
             )
-            windows.append(counted.windows([taken], calibration))
+            windows.append(counted.result([taken], calibration))
         result = taken.result
         if number > 1 or not taken.returned:
             arrays.restart()

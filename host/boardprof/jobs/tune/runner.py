@@ -41,14 +41,13 @@ from boardprof.jobs.tune.candidate import (
 )
 from boardprof.jobs.tune.images import Batch, ImageFactory, Job
 from boardprof.jobs.tune.measuring import ArgumentValues, Measuring, Settings
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect_by, open_firmware
-from boardprof.measure.session.board import Board
 from boardprof.results.history.report_lookup import history_place, user_history
 from boardprof.results.report.measure_result import MeasureError, MeasureResult
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.builder import link_objects
-from boardprof.target.build.firmware import BuiltFirmware
-from boardprof.target.build.flash import after_flash, check_flashable, flash
+from boardprof.target.build.firmware import BuiltFirmware, after_flash, check_flashable, flash
 from boardprof.target.build.versions import VersionBuilder
 from boardprof.target.descriptions.board import BoardSpec, board_spec
 from boardprof.target.toolchain.cache import digest

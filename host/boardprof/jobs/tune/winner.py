@@ -20,14 +20,14 @@ from boardprof.jobs.tune.measuring import rounds_on
 from boardprof.jobs.tune.runner import AnyRunner, Runner
 from boardprof.jobs.tune.search import Choice, Space
 from boardprof.measure.connect import open_firmware
-from boardprof.measure.sampling.passes import Rounds
+from boardprof.measure.sampling.measure_function import Rounds
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measure_result import MeasureResult, samples_of
 from boardprof.results.report.report import Report
 from boardprof.target.arguments.argument_text import ArgumentText
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.builder import build
-from boardprof.target.build.flash import flash
+from boardprof.target.build.firmware import flash
 from boardprof.target.build.versions import VersionBuilder
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.toolchain.cache import FileHashes, digest

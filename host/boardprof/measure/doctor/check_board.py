@@ -19,10 +19,18 @@ from boardprof.base.errors import (
     UsageError,
 )
 from boardprof.base.resources import runtime_dir
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect_by
-from boardprof.measure.doctor.counters import MOST_CLOCK_ERROR, counts
-from boardprof.measure.doctor.known_work import FAILED, OK, SKIPPED, UNSUPPORTED, Finding, listed
-from boardprof.measure.session.board import Board
+from boardprof.measure.doctor.counters import (
+    FAILED,
+    MOST_CLOCK_ERROR,
+    OK,
+    SKIPPED,
+    UNSUPPORTED,
+    Finding,
+    counts,
+    listed,
+)
 from boardprof.results.record import Stack
 from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import BoardSpec, board_spec, default_board

@@ -1,37 +1,234 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check that counters grow with any work (instructions, cycles, ticks) and that clocks agree."""
+"""Check a board's counters with functions of known work, and that its clocks agree.
+
+Counters of any work (instructions, cycles, ticks) must grow evenly with the rounds. What a round of
+the agent's functions has otherwise (``device_runtime_c/proof/work.c``) is in one table, by the
+counters' generic names; a board's own counters have theirs in board.toml, ``[doctor.work]``.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from boardprof.base.errors import DecodeError
-from boardprof.measure.doctor.known_work import (
-    FAILED,
-    OK,
-    SKIPPED,
-    UNSUPPORTED,
-    Finding,
-    Steps,
-    amount,
-    better_half,
-    doubt,
-    known_counts,
-    listed,
-    measured,
-    plain_name,
-    stepped,
-    units,
-)
+from boardprof.measure.board.board import Board
 from boardprof.measure.sampling.counted_pass import CALIBRATION_SAMPLES
-from boardprof.measure.session.board import Board
+from boardprof.measure.sampling.measure_function import FunctionSampler, Rounds, Sampling
+from boardprof.measure.sampling.placement import Placement
 from boardprof.results.report.measurement import Measurement
+from boardprof.target.descriptions.tables import KnownWork
 from boardprof.wire.decode.dictionary import CounterInfo
 from boardprof.wire.decode.samples import Sample
 from boardprof_protocol.blob import split_blobs
 from boardprof_protocol.layout import Counter
+
+OK, FAILED, UNSUPPORTED, SKIPPED = "ok", "failed", "unsupported", "not proven"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of one check."""
+
+    subject: str  # a counter's name, or counters, clock, coarse clock, arena, stack or time limit
+    verdict: str
+    text: str
+    is_counter: bool = False
+
+
+def listed(values: Sequence[float], unit: str) -> str:
+    """Return numbers with their unit: ``1, 2, 3 bytes``."""
+    return ", ".join(f"{value:,.0f}" for value in values) + f" {unit}"
+
+
+_SAMPLES = 7
+_UNITS = {"count": "counts"}
+
+
+def measured(
+    board: Board,
+    function: str,
+    rounds: int,
+    metrics: Sequence[str],
+    *,
+    warmup: int = 0,
+    repeat: int = 1,
+    calibrations: int = 1,
+) -> Measurement:
+    """Measure a function whose argument is its number of rounds, without stack and result."""
+    # The stack takes long to paint. The calibration cancels between two measurements, so it is
+    # short.
+    remote = board.functions[function]
+    arguments = remote.bind((rounds,), {})
+    with Placement(board.memory, arguments) as placement:
+        sampling = Sampling(
+            board.offer.passes(metrics),
+            Rounds(warmup, repeat, 1),
+            may_drop=True,
+            calibrations=calibrations,
+        )
+        sampler = FunctionSampler(board.link, placement.call(remote.info), sampling)
+        passes = sampler.run()
+    return Measurement(function, sampler.device(), 1, warmup, passes, arguments.text)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Three measurements, of one, two and three times the work."""
+
+    rounds: int  # of the first measurement
+    measurements: tuple[Measurement, ...]
+
+    @property
+    def first(self) -> Measurement:
+        """The one with the least work."""
+        return self.measurements[0]
+
+    def nets(self, name: str) -> list[list[int]]:
+        """Return a counter's net count in each sample of each measurement."""
+        # All use the calibration of the first measurement, so that it cancels between them.
+        return [[self.first.net(s, name) for s in m.samples] for m in self.measurements]
+
+    def uncounted(self, name: str) -> tuple[str, str] | None:
+        """Return verdict and text of a counter that was not counted; None if it was."""
+        if name in self.first.counters:
+            return None
+        return UNSUPPORTED, self.first.device.unsupported.get(name, "it was not counted")
+
+    def unit(self, name: str) -> str:
+        """Return the unit of a counter: ``counts``, ``ticks``, ``ns``."""
+        return units(self.first.samples[0].readings[name].unit)
+
+
+def stepped(
+    board: Board, function: str, rounds: int, metrics: Sequence[str], *, calibrations: int = 1
+) -> Steps:
+    """Measure one, two and three times the rounds, with ``calibrations`` windows for the first."""
+    found = [
+        measured(
+            board,
+            function,
+            rounds * times,
+            metrics,
+            warmup=2,
+            repeat=_SAMPLES,
+            calibrations=calibrations if times == 1 else 1,
+        )
+        for times in (1, 2, 3)
+    ]
+    return Steps(rounds, tuple(found))
+
+
+def units(unit: str) -> str:
+    """Return the plural of a reading's unit."""
+    return _UNITS.get(unit, unit)
+
+
+def amount(value: float, unit: str) -> str:
+    """Return a number with its unit: ``1 count``, ``2 counts``, ``0.25 ns``."""
+    number = f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+    return f"{number} {unit.removesuffix('s') if number == '1' and unit != 'ns' else unit}"
+
+
+_LEAST_GROWTH = 1.5
+"""Three times the work takes at least this many times as long, even if other programs run.
+
+There is no upper limit: a longer call shares its core with more of them.
+"""
+
+
+def better_half(nets: Sequence[Sequence[int]]) -> int:
+    """Return the largest spread within the better half of the runs of the same work."""
+    # Other programs only ever add time, so they are in the other half, unless there are many.
+    halves = [sorted(values)[: (len(values) + 1) // 2] for values in nets]
+    return max(half[-1] - half[0] for half in halves)
+
+
+def doubt(nets: Sequence[Sequence[int]], unit: str) -> tuple[str, str] | None:
+    """Return verdict and text if a counter is not proven to grow evenly, None if it is."""
+    first, second, third = least = [min(values) for values in nets]
+    seen = f"{listed(least, unit)} for 1, 2, 3 times the work"
+    if third < _LEAST_GROWTH * max(first, 1):
+        return FAILED, f"does not grow evenly: {seen}"
+    less, more = sorted((second - first, third - second))
+    spread = better_half(nets)
+    if spread > less or more - less > _UNEVEN * more:
+        within = f"half of the runs within {amount(spread, unit)} of each other"
+        return SKIPPED, f"the machine is too busy: {seen}, {within}"
+    return None
+
+
+_WORK: Mapping[str, KnownWork] = {
+    "loads": KnownWork("proof_loads", 1),
+    "stores": KnownWork("proof_stores", 1),
+    "branches": KnownWork("proof_branches", 2),
+    "branches-taken": KnownWork("proof_branches", 1),
+    "jumps": KnownWork("proof_jumps", 2),
+    "multiplications": KnownWork("proof_multiplications", 1),
+    "divisions": KnownWork("proof_divisions", 1),
+    "compressed-instructions": KnownWork("proof_compressed", 2),
+}
+
+_EXACT_ROUNDS = 50
+"""On emulators nothing else is counted, so a few rounds are enough."""
+
+_NOISE = (4, 0.1)
+"""Allowed error of a real board, for its interrupts: in counts, and as a share."""
+
+
+def known_counts(board: Board, names: Sequence[str], rounds: int) -> Iterator[Finding]:
+    """Compare counters with known work of so many rounds that other events do not matter."""
+    works = {name: _work_for(board, name) for name in names}
+    for name in (name for name, work in works.items() if work is None):
+        yield Finding(name, SKIPPED, "no known work for it", is_counter=True)
+    known = {name: work for name, work in works.items() if work is not None}
+    rounds = _EXACT_ROUNDS if board.device.emulated else rounds
+    for function in dict.fromkeys(work.function for work in known.values()):
+        group = [name for name, work in known.items() if work.function == function]
+        steps = stepped(board, function, rounds, group)
+        for name in group:
+            yield Finding(name, *_judged_work(board, name, known[name], steps), is_counter=True)
+
+
+def plain_name(board: Board, name: str) -> str:
+    """Return a counter's name without its collector's, which is there if names clash."""
+    for collector in board.device.collectors:
+        name = name.removeprefix(f"{collector.name}.")
+    return name
+
+
+def _work_for(board: Board, name: str) -> KnownWork | None:
+    plain = plain_name(board, name)
+    own = board.spec.doctor.work
+    work = own.get(name) or own.get(plain) or _WORK.get(plain)
+    return work if work is not None and work.function in board.functions else None
+
+
+def _judged_work(board: Board, name: str, work: KnownWork, steps: Steps) -> tuple[str, str]:
+    if (uncounted := steps.uncounted(name)) is not None:
+        return uncounted
+    unit = steps.unit(name)
+    right = work.per_round * steps.rounds
+    nets = steps.nets(name)
+    least = [min(values) for values in nets]
+    each = f"{amount(work.per_round, unit)} in each round of {work.function}"
+    if board.device.emulated:
+        found = {later - before for before, later in zip(nets[0], nets[1], strict=True)}
+        found |= {later - before for before, later in zip(nets[1], nets[2], strict=True)}
+        if found == {right}:
+            return OK, f"{each}, exactly"
+    else:
+        counts, share = _NOISE
+        allowed = max(counts, share * right)
+        grown = (least[1] - least[0], least[2] - least[1])
+        if all(abs(step - right) <= allowed for step in grown):
+            return OK, f"{each}, within {100 * share:.0f} %"
+    seen = listed(least, unit)
+    times = ", ".join(f"{steps.rounds * n:,}" for n in (1, 2, 3))
+    return FAILED, f"{seen} in {times} rounds of {work.function}; it should be {each}"
+
 
 _IN_A_ROW = 3
 _FIRST_ROUNDS = 500
@@ -240,8 +437,8 @@ def _is_exact(board: Board, unit: str) -> bool:
 
 
 def _judged(board: Board, name: str, steps: Steps) -> tuple[str, str]:
-    if name not in steps.first.counters:
-        return UNSUPPORTED, steps.first.device.unsupported.get(name, "it was not counted")
+    if (uncounted := steps.uncounted(name)) is not None:
+        return uncounted
     wide = _too_wide(board, name, steps.measurements)
     if wide is not None:
         return FAILED, wide
@@ -285,8 +482,8 @@ def _judged(board: Board, name: str, steps: Steps) -> tuple[str, str]:
 
 
 def _calibration(steps: Steps, name: str) -> str:
-    windows = steps.first.windows
-    values = [s.readings[name].value for w in windows for s in w.calibration if name in s.readings]
+    empty = (sample for each in steps.first.passes for sample in each.calibration_samples)
+    values = [sample.readings[name].value for sample in empty if name in sample.readings]
     low, high = min(values), max(values)
     least = "" if low == high else f"{low:,} to "
     return f"an empty window reads {least}{amount(high, steps.unit(name))}"
@@ -335,7 +532,7 @@ def _blob_fields(
     board: Board, measurement: Measurement, sample: Sample
 ) -> Iterator[tuple[CounterInfo, Counter, Mapping[str, Any]]]:
     """Yield each fixed counter of the first pass, with its meaning and its blob's fields."""
-    mask = measurement.windows[0].mask
+    mask = measurement.passes[0].mask
     collectors = [c for c in board.device.collectors if mask >> c.index & 1]
     for collector, blob in zip(collectors, split_blobs(sample.raw), strict=True):
         layout = board.link.layouts[collector.schema_id]

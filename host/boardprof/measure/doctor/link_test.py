@@ -13,8 +13,8 @@ from typing import Any
 from boardprof.base.connection import Connection
 from boardprof.base.errors import BoardTimeoutError, FrameError, LinkError
 from boardprof.base.progress import activity
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import attach, open_line
-from boardprof.measure.session.board import Board
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.wire.transport.base import Transport
 from boardprof.wire.transport.faults import Faults, FaultyTransport

@@ -31,7 +31,7 @@ from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import Profile
 from boardprof.target.arguments.passing import copied_arguments
 from boardprof.target.descriptions.board import BoardSpec, check_recordable
-from boardprof.target.descriptions.launch import SimulatorSpec, filled
+from boardprof.target.descriptions.tables import SimulatorSpec, filled
 from boardprof.target.elf.addresses import SymbolTable, disassembly, objdump_of, symbol_table
 from boardprof.target.toolchain.simulator import build_simulator
 
@@ -177,7 +177,7 @@ _PLUGIN = SimulatorSpec(
 """How the recorder for QEMU is built."""
 
 
-class Emulator:
+class EmulatorRecorder:
     """The recorder of an emulator; see ``device_runtime_c/recorder``."""
 
     def __init__(
@@ -219,15 +219,6 @@ def _in_options(path: Path) -> str:
 
 _REFUSED = "Could not load plugin"
 """What QEMU says if it has no plugins, or an interface that the recorder does not know."""
-
-
-def _refused(spec: BoardSpec, error: BoardError) -> BoardError:
-    qemu = spec.launch.command[0]
-    return BoardError(
-        f"{qemu} does not load the recorder. {error.message}",
-        hint=f"install another version of {qemu}: 7.2 and 10.0 of Debian 12 and 13 load it; or "
-        "sample the call instead (--sampled, or sampled=True)",
-    )
 
 
 _REMOVED_S = 3.0
@@ -287,17 +278,22 @@ class HotspotRun:
         try:
             folder = Path(tempfile.mkdtemp(prefix="bp-"))
             self._folder.callback(_remove, folder)
-            self._recorder: Emulator | Callgrind = (
+            self._recorder: EmulatorRecorder | Callgrind = (
                 Callgrind(folder, image, table, self._texts)
                 if spec.launch.recorder
-                else Emulator(folder, image, table, functions.values())
+                else EmulatorRecorder(folder, image, table, functions.values())
             )
             self._spec = self._recorder.watched(spec)
             self._board = start(self._spec)
         except BaseException as error:
             self._folder.close()
             if isinstance(error, BoardError) and _REFUSED in error.message:
-                raise _refused(spec, error) from error
+                qemu = spec.launch.command[0]
+                raise BoardError(
+                    f"{qemu} does not load the recorder. {error.message}",
+                    hint=f"install another version of {qemu}: 7.2 and 10.0 of Debian 12 and 13 "
+                    "load it; or sample the call instead (--sampled, or sampled=True)",
+                ) from error
             raise
 
     def profile(

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The metrics that a board can count, and the passes needed for the requested ones."""
+"""The metrics that a board can count, and the passes that count the requested ones.
+
+A pass is one run of a function with one set of counters.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -10,9 +14,9 @@ from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.formula import Formula
 from boardprof.base.metrics import metric_called
 from boardprof.measure.sampling.counted_pass import Selection
-from boardprof.measure.sampling.passes import Pass, split_into_passes
 from boardprof.measure.sampling.programmable import (
     Programmable,
+    Slots,
     programmable_collectors,
     shown_name,
 )
@@ -27,6 +31,58 @@ ALL = "all"
 
 CLOCKS = ("duration_time", "ticks")
 """Counters whose time is the Duration."""
+
+
+NOTHING = Selection((), frozenset())
+"""No counter."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One run of a function with one set of counters."""
+
+    fixed: Selection  # collectors that cannot be programmed, all in the first pass
+    # collector -> the events of its slots; None for their defaults
+    events: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
+
+    def slots(self, collectors: Iterable[Programmable]) -> tuple[Slots, ...]:
+        """Program the slots of this pass."""
+        programmed = (c for c in collectors if c.collector.name in self.events)
+        chosen = [(c, self.events[c.collector.name]) for c in programmed]
+        return tuple(
+            c.select_default() if names is None else c.select(names) for c, names in chosen
+        )
+
+    def selection(self, slots: Sequence[Slots]) -> Selection:
+        """Return the collectors of this pass, by index, and their active counters."""
+        active = [s for s in slots if s.events]
+        collectors = (*self.fixed.collectors, *(s.collector for s in active))
+        events = itertools.chain.from_iterable(s.events for s in active)
+        return Selection(
+            tuple(sorted(collectors, key=lambda c: c.index)), self.fixed.counters | {*events}
+        )
+
+
+def split_into_passes(
+    fixed: Selection, events: Mapping[str, Sequence[str] | None], slots: Mapping[str, int]
+) -> tuple[Pass, ...]:
+    """Distribute events over as few passes as allow the numbers of events that ``slots`` hold."""
+    chunks: dict[str, list[tuple[str, ...] | None]] = {}
+    for name, wanted in events.items():
+        size = slots[name]
+        chunks[name] = (
+            [None]
+            if wanted is None
+            else [tuple(wanted[i : i + size]) for i in range(0, len(wanted), size)]
+        )
+    count = max(1, *(len(chunk) for chunk in chunks.values())) if chunks else 1
+    return tuple(
+        Pass(
+            fixed if i == 0 else NOTHING,
+            {name: chunk[i] for name, chunk in chunks.items() if i < len(chunk)},
+        )
+        for i in range(count)
+    )
 
 
 @dataclass(frozen=True)
@@ -70,7 +126,7 @@ class Offer:
             events_of = chosen.setdefault(collector, [])
             if event not in events_of:
                 events_of.append(event)
-        selection = self._select(fixed) if fixed or not chosen else Selection((), frozenset())
+        selection = self._select(fixed) if fixed or not chosen else NOTHING
         return self._timed(split_into_passes(selection, chosen, slots))
 
     def _timed(self, passes: Sequence[Pass]) -> tuple[Pass, ...]:
@@ -231,39 +287,25 @@ def offer_of(
     slots = {each.collector.name for each in programmable}
     fixed = tuple(c for c in dictionary.collectors if c.name not in slots)
     lacking = {name: why for each in programmable for name, why in each.lacking.items()}
-    _check_names(spec, dictionary)
+    counters = {counter.name for each in dictionary.collectors for counter in each.counters}
+    for name in sorted(counters & spec.derived.keys()):
+        raise UsageError(
+            f"{name} in [derived] is already a counter of {spec.name}.",
+            hint=f"give it another name in {spec.folder / 'board.toml'}",
+        )
     formulas = {
         name: (each.kind, each.formula.renamed(lambda part: shown_name(programmable, part)))
         for name, each in spec.derived.items()
     }
-    return Offer(
-        spec.name,
-        fixed,
-        programmable,
-        unsupported_counters(fixed, spec.unsupported) | lacking,
-        formulas,
-        spec.clock.kind,
-        _parts(dictionary, layouts),
-    )
-
-
-def _check_names(spec: BoardSpec, dictionary: Dictionary) -> None:
-    counters = {counter.name for each in dictionary.collectors for counter in each.counters}
-    for name in spec.derived:
-        if name in counters:
-            raise UsageError(
-                f"{name} in [derived] is already a counter of {spec.name}.",
-                hint=f"give it another name in {spec.folder / 'board.toml'}",
-            )
-
-
-def _parts(dictionary: Dictionary, layouts: Mapping[int, Layout]) -> dict[str, str]:
-    return {
+    parts = {
         counter.name: device
         for collector in dictionary.collectors
         if (device := layouts[collector.schema_id].device) is not None
         for counter in collector.counters
     }
+    unsupported = unsupported_counters(fixed, spec.unsupported) | lacking
+    clock = spec.clock.kind
+    return Offer(spec.name, fixed, programmable, unsupported, formulas, clock, parts)
 
 
 def lack_text(name: str, error: UsageError) -> str:

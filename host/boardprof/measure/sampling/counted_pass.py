@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -13,7 +13,7 @@ from boardprof.base.errors import DeviceCounterError, DeviceTimeoutError, FrameE
 from boardprof.measure.sampling.board_link import BoardInterrupts, BoardLink
 from boardprof.measure.sampling.programmable import Programmable, Slots
 from boardprof.results.report.interrupts import HOOKED, TICKS, interrupt_costs, without_costs
-from boardprof.results.report.measurement import Measurement, Windows
+from boardprof.results.report.measurement import Measurement, PassResult
 from boardprof.wire.decode.batch import MANY, decode_batch
 from boardprof.wire.decode.dictionary import CollectorInfo, FunctionInfo
 from boardprof.wire.decode.samples import Sample, decode_samples
@@ -165,15 +165,14 @@ class CountedPass:
         self._calibrations[call.function.id, number] = found
         return found
 
-    def calibration(self, call: PackedCall, number: int = 1) -> tuple[Sample, ...]:
-        """Return the calibration of ``call``; it is made once."""
+    def calibration_samples(self, call: PackedCall, number: int = 1) -> tuple[Sample, ...]:
+        """Return the windows around the empty function; they are taken once."""
         # On a real clock, each window comes after the same work of the link as a sample's window.
         # On a simulated clock that makes no difference, and all windows are one request.
         known = self._calibrations.get((call.function.id, number))
         if known is None:
-            known = self.calibrate(
-                call, number, prepare=_nothing if self.link.is_real_time else None
-            )
+            apart = (lambda: None) if self.link.is_real_time else None
+            known = self.calibrate(call, number, prepare=apart)
         return known.samples
 
     def take(
@@ -187,39 +186,53 @@ class CountedPass:
         prepare: Prepare | None = None,
         on_done: Callable[[int], None] | None = None,
     ) -> CountedCalls:
-        """Call a function and count; ``on_done`` is called with the number of rounds done."""
-        # A board sends as many samples as its buffer holds. The others take more requests, each
-        # with one warm-up call, since the link's work in between has cooled the caches. ``prepare``
-        # is called before each round, warm-up calls included. Each round is then a request of its
-        # own, so that all begin after the same work of the link.
+        """Call a function and count; ``on_done`` is called with the number of rounds done.
+
+        ``prepare`` is called before each round, also of a warm-up call. Each round is then its own
+        request, so that all begin after the same work of the link.
+        """
         flags = self.flags if flags is None else flags
         self.renew()
         batches: list[CountedCalls] = []
-        done = samples = 0
-        while samples < repeat:
-            if prepare is not None:
+        if prepare is None:
+            batches += self._in_batches(call, flags, warmup, repeat, number, on_done)
+        else:
+            for done in range(warmup + repeat):
                 prepare()
                 is_sample = done >= warmup
                 batch = self._request(call, flags, 0, 1, number if is_sample else 1)
-                done += 1
-            else:
-                left = warmup if not batches else min(warmup, 1)
-                batch = self._request(
-                    call, flags, left, repeat - samples, number, _after(on_done, done)
-                )
-                is_sample = True
-                done += len(batch.samples) + (left if not batches else 0)
-            if is_sample:
-                batches.append(batch)
-                samples += len(batch.samples)
-            if on_done is not None:
-                on_done(done)
+                batches += [batch] if is_sample else []
+                if on_done is not None:
+                    on_done(done + 1)
         found = replace(
             batches[-1],
             samples=tuple(sample for batch in batches for sample in batch.samples),
             totals=tuple(total for batch in batches for total in batch.totals),
         )
         return self._without_costs(found)
+
+    def _in_batches(
+        self,
+        call: PackedCall,
+        flags: MeasureFlag,
+        warmup: int,
+        repeat: int,
+        number: int,
+        on_done: Callable[[int], None] | None,
+    ) -> Iterator[CountedCalls]:
+        """Take samples: a board sends as many in a reply as its buffer holds."""
+        done = samples = 0
+        while samples < repeat:
+            # The link's work between requests has cooled the caches: one call warms them again.
+            warm = min(warmup, 1) if samples else warmup
+            batch = self._request(
+                call, flags, warm, repeat - samples, number, _after(on_done, done)
+            )
+            done += len(batch.samples) + (0 if samples else warmup)
+            samples += len(batch.samples)
+            if on_done is not None:
+                on_done(done)
+            yield batch
 
     def check_unmasked(self, call: PackedCall, taken: CountedCalls) -> None:
         """Check that masked windows as long as these unmasked ones are not too long."""
@@ -228,19 +241,22 @@ class CountedPass:
             for sample in taken.samples:
                 known.check_window(call.function.name, sample.readings)
 
-    def windows(self, taken: Sequence[CountedCalls], calibration: tuple[Sample, ...]) -> Windows:
-        """Assemble the measurement of one function from its readings."""
+    def result(
+        self, taken: Sequence[CountedCalls], calibration_samples: tuple[Sample, ...]
+    ) -> PassResult:
+        """Return what this pass has counted of one function."""
         samples = tuple(sample for each in taken for sample in each.samples)
         totals = tuple(total for each in taken for total in each.totals)
         active = {collector.name for collector in self.selection.collectors}
         events = {s.collector.name: s.events for s in self._slots if s.collector.name in active}
         costs: Mapping[str, Fraction] = self._costs or {}
-        return Windows(samples, calibration, totals, self.selection.mask, events, costs)
+        mask = self.selection.mask
+        return PassResult(samples, calibration_samples, totals, mask, events, costs)
 
     def measurement(self, call: PackedCall, taken: CountedCalls, number: int = 1) -> Measurement:
         """Return ``taken`` as a measurement of its own."""
-        windows = self.windows([taken], self.calibration(call, number))
-        return Measurement(call.function.name, self.link.device, number, 0, (windows,))
+        found = self.result([taken], self.calibration_samples(call, number))
+        return Measurement(call.function.name, self.link.device, number, 0, (found,))
 
     def _without_costs(self, taken: CountedCalls) -> CountedCalls:
         costs = self._costs
@@ -352,10 +368,6 @@ class CountedPass:
 def _after(on_done: Callable[[int], None] | None, before: int) -> Callable[[int, int], None] | None:
     """Return a callback that adds the rounds done before to those of one request."""
     return None if on_done is None else lambda done, _: on_done(before + done)
-
-
-def _nothing() -> None:
-    """Do nothing; as ``prepare``, it makes each round a separate request."""
 
 
 def _calibrated_counters(known: BoardInterrupts | None, selection: Selection) -> list[str]:

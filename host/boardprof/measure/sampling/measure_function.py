@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One function measured on a board: calibration, samples, stack use, and a call for outputs."""
+"""One function measured on a board, in as many passes as its counters need.
+
+`measure_function` places the arrays. Then `FunctionSampler.run` takes each pass from a `PassQueue`,
+which programs the counters: windows around the empty function (the calibration), in the first pass
+the cold call, then warm-up calls and samples. Last come a call on painted stack and one for the
+outputs. `counted_pass` makes the requests.
+"""
 
 from __future__ import annotations
 
+import operator
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import msgpack
 
@@ -16,7 +23,9 @@ from boardprof.base.errors import (
     DeviceTimeoutError,
     FrameError,
     RpcError,
+    UsageError,
 )
+from boardprof.measure.sampling.available_metrics import NOTHING, Pass
 from boardprof.measure.sampling.board_link import BoardLink, clock_probe
 from boardprof.measure.sampling.counted_pass import (
     CALIBRATION_SAMPLES,
@@ -24,18 +33,20 @@ from boardprof.measure.sampling.counted_pass import (
     CountedPass,
     PackedCall,
     Prepare,
+    Selection,
 )
 from boardprof.measure.sampling.heap_rounds import HeapRounds, heap_rounds
-from boardprof.measure.sampling.passes import Pass, PassQueue, Rounds
 from boardprof.measure.sampling.placement import OnTransfer, Placement
+from boardprof.measure.sampling.programmable import Slots
 from boardprof.results.record import Device, Finding, Stack
-from boardprof.results.report.measurement import Cold, Measurement, Windows
+from boardprof.results.report.measurement import Cold, Measurement, PassResult
+from boardprof.results.stats.ranks import FEWEST_SAMPLES
 from boardprof.target.arguments.passing import Passing
 from boardprof.wire.decode.samples import Sample
 from boardprof_protocol.codes import ErrorCode, MeasureFlag
 
 if TYPE_CHECKING:
-    from boardprof.measure.session.functions import RemoteFunction
+    from boardprof.measure.board.functions import RemoteFunction
     from boardprof.target.arguments.binding import Arguments
 
 Progress = Callable[[int, int], None]
@@ -51,11 +62,57 @@ _STACK_ENDED: dict[type[DeviceError], str] = {
     DeviceTimeoutError: "the call on painted stack did not end within the time limit",
 }
 
+_NEVER_RAN = "it shared a hardware counter and never got a turn"
+_TOO_MANY = (ErrorCode.NO_MEMORY, ErrorCode.REPLY_TOO_BIG)
+"""Errors of the agent if a pass has more collectors than it can run at a time."""
+
 _QUIET_S = 10.0
 """Shorter waits need no note."""
 
 _LONG_S = 0.5
 """If a call takes longer, the default number of rounds is more than a user wants to wait for."""
+
+
+def check_range(name: str, value: SupportsIndex, least: int, most: int) -> int:
+    """Return a whole number, such as numpy's, as an int; raise UsageError if out of range."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool):
+        raise UsageError(f"{name}={value!r} is not a whole number.")
+    if not least <= number <= most:
+        raise UsageError(f"{name}={number} is out of range: {least} to {most}.")
+    return number
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """How often the function is called."""
+
+    warmup: int  # calls before the first sample
+    repeat: int  # samples
+    number: int  # calls in each sample
+
+    def __post_init__(self) -> None:
+        """Check the ranges, which are those of the wire format, and convert to int."""
+        for name, least, most in (
+            ("warmup", 0, (1 << 31) - 1),
+            ("repeat", 1, (1 << 32) - 1),
+            ("number", 1, (1 << 32) - 1),
+        ):
+            object.__setattr__(self, name, check_range(name, getattr(self, name), least, most))
+
+    @property
+    def in_all(self) -> int:
+        """Number of rounds on the board, including those of the calibration."""
+        return min(self.warmup, 1) + CALIBRATION_SAMPLES + self.warmup + self.repeat
+
+    def shortened(self, *, is_exact: bool) -> Rounds:
+        """Return the fewest useful rounds, for a function that takes long."""
+        # On an emulated board, one sample is as good as many. A second one shows whether the
+        # function keeps state between calls.
+        return replace(self, warmup=1, repeat=2 if is_exact else FEWEST_SAMPLES)
 
 
 @dataclass(frozen=True)
@@ -73,21 +130,107 @@ class Sampling:
     on_note: OnNote | None = None
 
 
-class FunctionSampler:
-    """Measures a function in as many passes as it takes."""
+class PassQueue:
+    """The passes that are left of a measurement, and extra ones for what did not fit."""
 
     def __init__(
         self,
         link: BoardLink,
-        call: PackedCall,
-        sampling: Sampling,
-        prepare: Prepare | None = None,
+        passes: Sequence[Pass],
+        *,
+        may_drop: bool,
+        flags: MeasureFlag = UNMASKED,
+    ) -> None:
+        """Take the planned passes; with ``may_drop``, leave out events that the board refuses."""
+        self._link = link
+        self._left = list(passes)
+        self._may_drop = may_drop
+        self._flags = flags
+        self._refused: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        """Return how many are left, as far as is known."""
+        return len(self._left)
+
+    def next(self, begin: Callable[[CountedPass], object]) -> CountedPass | None:
+        """Program the board for the next pass, or return None if there are no more."""
+        # ``begin`` makes a request with all counters of the pass, before the user's function runs.
+        # If the agent refuses that many collectors, it is called again with one less.
+        while self._left:
+            chosen = self._left.pop(0)
+            slots = chosen.slots(self._link.programmable)
+            self._note_refused(chosen, slots)
+            # Each pass needs the number of its interrupts.
+            selection = chosen.selection(slots).with_all_of(self._link.hooks)
+            if selection.collectors:
+                return self._begun(chosen, slots, selection, begin)
+        return None
+
+    def device(self, results: Sequence[PassResult]) -> Device:
+        """Return the Report's facts about the board, with the counters that did not count."""
+        counted = {name for each in results for name in each.counters}
+        wanted = (event for each in results for names in each.events.values() for event in names)
+        idle = {event: _NEVER_RAN for event in wanted if event not in counted}
+        device = self._link.device
+        return replace(device, unsupported={**device.unsupported, **self._refused, **idle})
+
+    def _note_refused(self, chosen: Pass, slots: Sequence[Slots]) -> None:
+        """Defer events that do not fit with others; drop or refuse those that never count."""
+        for each in slots:
+            name = each.collector.name
+            if chosen.events[name] is None:
+                self._refused |= each.refused
+                continue
+            for event, why in each.refused.items():
+                if each.events:
+                    self._left.append(Pass(NOTHING, {name: (event,)}))
+                elif self._may_drop:
+                    self._refused[event] = why
+                else:
+                    raise UsageError(f"{self._link.device.name} does not count {event}: {why}.")
+
+    def _begun(
+        self,
+        chosen: Pass,
+        slots: Sequence[Slots],
+        selection: Selection,
+        begin: Callable[[CountedPass], object],
+    ) -> CountedPass:
+        while True:
+            counted = CountedPass(self._link, slots, selection, self._flags, chosen.slots)
+            try:
+                begin(counted)
+            except RpcError as error:
+                if error.code not in _TOO_MANY or len(selection.collectors) == 1:
+                    raise
+            else:
+                return counted
+            self._put_off_last(chosen, selection)
+            selection = selection.without_last()
+
+    def _put_off_last(self, chosen: Pass, selection: Selection) -> None:
+        """Give the last collector its own pass."""
+        last = selection.collectors[-1]
+        if last.name in chosen.events:
+            self._left.append(Pass(NOTHING, {last.name: chosen.events[last.name]}))
+        else:
+            names = frozenset(counter.name for counter in last.counters) & selection.counters
+            if not names:  # a clock that was added; see `Offer.passes`
+                return
+            self._left.append(Pass(Selection((last,), names)))
+
+
+class FunctionSampler:
+    """Measures a function in as many passes as it takes."""
+
+    def __init__(
+        self, link: BoardLink, call: PackedCall, sampling: Sampling, prepare: Prepare | None = None
     ) -> None:
         """Prepare; the board is not called yet."""
-        self.cold: Cold | None = None  # the first call of all, once `windows` has run
-        # fewer than asked for once `windows` has run, if calls take long
+        self.cold: Cold | None = None  # the first call of all, once `run` has
+        # fewer than asked for once `run` has, if calls take long
         self.rounds = sampling.rounds
-        self.single_calls = 0  # samples of one call that are not in `windows`
+        self.single_calls = 0  # samples of one call that are not in `run`'s passes
         self._link = link
         self._call = call
         self._sampling = sampling
@@ -98,29 +241,21 @@ class FunctionSampler:
             flags=link.flags(mask=sampling.mask_interrupts),
         )
         self._prepare = prepare
-        self._windows: list[Windows] = []
+        self._results: list[PassResult] = []
         self._done = 0
         self._elapsed_s = 0.0
 
-    def windows(self) -> tuple[Windows, ...]:
-        """Run every pass."""
+    def run(self) -> tuple[PassResult, ...]:
+        """Run every pass; return what each has counted."""
         while (counted := self._passes.next(self._calibrate)) is not None:
-            calibration = counted.calibration(self._call, self.rounds.number)
-            if self._sampling.cold and not self._windows:
+            is_first = not self._results
+            calibration = counted.calibration_samples(self._call, self.rounds.number)
+            if is_first and self._sampling.cold:
                 self.cold = self._first_call(counted)
             if counted.needs_trial:  # nothing would end a window that hangs once it is masked
-                trial = counted.take(
-                    self._call,
-                    min(self.rounds.warmup, 1),
-                    1,
-                    self.rounds.number,
-                    flags=UNMASKED,
-                    prepare=self._prepare,
-                )
-                counted.check_unmasked(self._call, trial)
-            warmup = self.rounds.warmup
-            if self._sampling.may_shorten and not self._windows:
-                warmup = self._shortened(counted)
+                self._try_unmasked(counted)
+            is_shortened = is_first and self._sampling.may_shorten
+            warmup = self._shortened(counted) if is_shortened else self.rounds.warmup
             taken = counted.take(
                 self._call,
                 warmup,
@@ -129,16 +264,16 @@ class FunctionSampler:
                 prepare=self._prepare,
                 on_done=self._on_done,
             )
-            self._windows.append(counted.windows([taken], calibration))
-        return tuple(self._windows)
+            self._results.append(counted.result([taken], calibration))
+        return tuple(self._results)
 
     def device(self) -> Device:
         """Return the Report's facts about the board, with everything that did not count."""
-        return self._passes.device(self._windows)
+        return self._passes.device(self._results)
 
     def _calibrate(self, counted: CountedPass) -> None:
         """Measure the empty function, and an empty interrupt; nothing of the user's runs."""
-        self._done = len(self._windows) * self.rounds.in_all
+        self._done = len(self._results) * self.rounds.in_all
         warmup = min(self.rounds.warmup, 1)
         counted.calibrate(
             self._call,
@@ -149,6 +284,19 @@ class FunctionSampler:
             on_done=self._on_done,
         )
         self._done += warmup + self._sampling.calibrations
+
+    def _try_unmasked(self, counted: CountedPass) -> None:
+        """Take a sample with interrupts on, which may last as long as a masked window may."""
+        rounds = self.rounds
+        trial = counted.take(
+            self._call,
+            min(rounds.warmup, 1),
+            1,
+            rounds.number,
+            flags=UNMASKED,
+            prepare=self._prepare,
+        )
+        counted.check_unmasked(self._call, trial)
 
     def _shortened(self, counted: CountedPass) -> int:
         """Time a call, take fewer rounds if it is long, and return the warm-up calls left."""
@@ -173,7 +321,7 @@ class FunctionSampler:
 
     def _first_call(self, counted: CountedPass) -> Cold:
         """Measure the first call. Only the agent is warm, from the calibration."""
-        calibration = counted.calibration(self._call)
+        calibration = counted.calibration_samples(self._call)
         sample = self._take_one(counted, UNMASKED if counted.needs_trial else counted.flags)
         overhead = {
             name: statistics.median_low(each.readings[name].uninterrupted for each in calibration)
@@ -194,7 +342,7 @@ class FunctionSampler:
         """Report the progress of a request as that of the whole measurement."""
         on_progress = self._sampling.on_progress
         if on_progress is not None:
-            in_all = (len(self._windows) + 1 + len(self._passes)) * self.rounds.in_all
+            in_all = (len(self._results) + 1 + len(self._passes)) * self.rounds.in_all
             on_progress(min(self._done + done, in_all), in_all)
 
 
@@ -222,7 +370,7 @@ def measure_function(
                 sampling.on_note(note)
         heap = heap_rounds(link.session, link.dictionary)
         clock.follow()
-        windows = sampler.windows()
+        passes = sampler.run()
         clock.follow()
         clock_fit = clock.fit()  # a call on painted stack may stop the clock
         findings = tuple(_findings(link, name, sampler, heap))
@@ -240,7 +388,7 @@ def measure_function(
         sampler.device(),
         sampler.rounds.number,
         sampler.rounds.warmup,
-        windows,
+        passes,
         arguments.text,
         clock_fit,
         stack=stack,
@@ -250,7 +398,7 @@ def measure_function(
         kept=tuple(array.name for array in arguments.arrays if array.is_kept),
         sent_again=placement.why_again,
         cold=sampler.cold,
-        interrupts=link.interrupts_during(windows, masked=masked),
+        interrupts=link.interrupts_during(passes, masked=masked),
         inputs_crc32=inputs_crc32,
         findings=findings,
     )

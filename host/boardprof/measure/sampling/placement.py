@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgpack
 
-from boardprof.base.errors import (
-    BoardprofError,
-    RpcError,
-    UsageError,
-    agent_option,
-    still_answers,
-)
+from boardprof.base.errors import BoardprofError, RpcError, UsageError, agent_option, still_answers
 from boardprof.measure.sampling.arena_layout import FENCE, Fence, Slot, fences, lay_out, slots_of
 from boardprof.measure.sampling.counted_pass import PackedCall
 from boardprof.target.arguments.binding import Arguments
-from boardprof.target.arguments.passing import Block, BoardPointer, Passing, place_text
+from boardprof.target.arguments.passing import (
+    Block,
+    BoardPointer,
+    Passing,
+    arena_reference,
+    place_text,
+)
 from boardprof_protocol.codes import ErrorCode
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from boardprof.measure.session.memory import Memory
+    from boardprof.measure.board.memory import Memory
     from boardprof.target.arguments.array_argument import Target
     from boardprof.wire.decode.dictionary import FunctionInfo
 
@@ -166,7 +166,9 @@ class Placement:
                 self._make_copies()
             began_s = time.monotonic()
             self._fill()
-            self.again_s = self._share_again() * (time.monotonic() - began_s)
+            sent = sum(slot.room for slot in self._main.slots)
+            share = self.again_bytes / sent if sent else 0.0
+            self.again_s = share * (time.monotonic() - began_s)
             self._packed = self._pack()
         except BaseException as error:
             self.__exit__(type(error), error, None)
@@ -307,7 +309,7 @@ class Placement:
         if target.array is None:
             return target.reference
         slot = self._slot_of[id(target.array)]
-        return _PLACE.pack(self._block_of(slot).handle, slot.offset + target.at)
+        return arena_reference(self._block_of(slot), slot.offset + target.at)
 
     def _block_of(self, slot: Slot) -> Block:
         block = slot.stored or (self._out if slot.is_out else self._main).block
@@ -340,10 +342,6 @@ class Placement:
     def again_bytes(self) -> int:
         """Number of bytes that the host sends again before each round."""
         return sum(slot.room for slot in self._slots if slot.is_put_back) * self.sends_again
-
-    def _share_again(self) -> float:
-        sent = sum(slot.room for slot in self._main.slots)
-        return self.again_bytes / sent if sent else 0.0
 
     def send_again(self) -> None:
         """Restore in/out arrays to the host's values, unless the board does it."""

@@ -123,10 +123,11 @@ class Programmable:
         reasons = {event: self.unsupported(event) for event in events}
         refused = {event: why for event, why in reasons.items() if why is not None}
         asked = [event for event in events if event not in refused]
-        with self._session.exclusive(
-            self.collector.name
-        ):  # so that `current` is what the board counts
-            answers = self._call("select", [self._code(event) for event in asked])
+        # Exclusive, so that `current` is what the board counts.
+        with self._session.exclusive(self.collector.name):
+            codes = self.codes
+            named = [event.encode() if codes is None else codes[event] for event in asked]
+            answers = self._call("select", named)
             if not isinstance(answers, list) or len(answers) != len(asked):
                 raise FrameError(f"{self.collector.name}.select returned {answers!r:.80}.")
             found = [_answered(event, answer) for event, answer in zip(asked, answers, strict=True)]
@@ -196,9 +197,6 @@ class Programmable:
             refused,
         )
         return self.current
-
-    def _code(self, event: str) -> int | bytes:
-        return event.encode() if self.codes is None else self.codes[event]
 
     def _call(self, operation: str, arguments: Sequence[object]) -> Any:
         function = self._dictionary.function(f"{self.collector.name}.{operation}")

@@ -20,7 +20,7 @@ from boardprof.results.probes.timeline import Passes, Timeline
 from boardprof.results.record import Device
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.calls import IN_PLACE, IN_PLACE_MEAN, IN_PLACE_SUMS
-from boardprof.results.report.measurement import Measurement, Windows
+from boardprof.results.report.measurement import Measurement, PassResult
 from boardprof.results.report.report import Report
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
 from boardprof.wire.decode.samples import Reading, Sample
@@ -128,5 +128,5 @@ def _measurement(
         collectors=(collector,),
         clock_given=True,
     )
-    windows = Windows(samples, (empty,), samples, mask=1)
+    windows = PassResult(samples, (empty,), samples, mask=1)
     return Measurement(name, device, number, 0, (windows,), flags=facts.flags, label=label)

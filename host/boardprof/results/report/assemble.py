@@ -26,7 +26,7 @@ from boardprof.results.report.emulator_detection import mark_emulators
 from boardprof.results.report.measurement import (
     Cold,
     Measurement,
-    Windows,
+    PassResult,
     busy_parts,
     computed_metrics,
     devices_of,
@@ -201,7 +201,7 @@ def _measurement_record(measurement: Measurement) -> MeasurementRecord:
         calibration={name: measurement.overhead(name) for name in measurement.counters},
         hotspots=measurement.profile,
         findings=measurement.findings,
-        passes=tuple(map(_pass_record, measurement.windows)),
+        passes=tuple(map(_pass_record, measurement.passes)),
     )
 
 
@@ -213,12 +213,12 @@ def _cold_record(cold: Cold, clock: str | None) -> ColdRecord:
     return ColdRecord(metrics, cold.overhead, _sample_record(cold.sample))
 
 
-def _pass_record(windows: Windows) -> PassRecord:
+def _pass_record(windows: PassResult) -> PassRecord:
     return PassRecord(
         collectors=tuple(i for i in range(8) if windows.mask >> i & 1),
         events=windows.events,
         samples=tuple(map(_sample_record, windows.samples)),
-        calibration_samples=tuple(map(_sample_record, windows.calibration)),
+        calibration_samples=tuple(map(_sample_record, windows.calibration_samples)),
         totals=tuple(map(_sample_record, windows.totals)),
         interrupt_costs={name: float(cost) for name, cost in windows.interrupt_costs.items()},
     )

@@ -205,11 +205,11 @@ def perturbation_text(shares: Sequence[float]) -> str:
 def _pass_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
     """List the counters that come from separate runs, and those that are estimates."""
     lines: Row = {}
-    split = [m for m in measurements if len(m.windows) > 1]
+    split = [m for m in measurements if len(m.passes) > 1]
     if split:
-        texts = dict.fromkeys(" | ".join(", ".join(w.counters) for w in m.windows) for m in split)
+        texts = dict.fromkeys(" | ".join(", ".join(w.counters) for w in m.passes) for m in split)
         lines[f"{device.name} passes"] = (
-            f"{max(len(m.windows) for m in split)} runs, since the counters do not fit into one: "
+            f"{max(len(m.passes) for m in split)} runs, since the counters do not fit into one: "
             + "; ".join(texts)
         )
     mixed = dict.fromkeys(
@@ -217,7 +217,7 @@ def _pass_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
         for m in split
         for name, (_, formula) in m.formulas.items()
         if {*formula.names} <= {*m.counters}
-        and not any({*formula.names} <= {*w.counters} for w in m.windows)
+        and not any({*formula.names} <= {*w.counters} for w in m.passes)
     )
     if mixed:
         lines[f"{device.name} of several runs"] = (
@@ -251,7 +251,7 @@ def _warnings(measurement: Measurement) -> Iterable[str]:
             "--mask-interrupts leaves them out"
         )
     costs = {
-        name: cost for each in measurement.windows for name, cost in each.interrupt_costs.items()
+        name: cost for each in measurement.passes for name, cost in each.interrupt_costs.items()
     }
     for doubt in interrupts.doubts(measurement.samples, costs):
         yield f"{measurement.function} is inexact: {doubt}"

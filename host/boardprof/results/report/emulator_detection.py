@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from boardprof.results.record import Device
-from boardprof.results.report.measurement import Measurement, Windows, devices_of
+from boardprof.results.report.measurement import Measurement, PassResult, devices_of
 from boardprof.wire.decode.samples import Sample
 
 _CYCLES, _INSTRUCTIONS = "cycles", "instructions"
@@ -59,7 +59,7 @@ def mark_emulators(measurements: Sequence[Measurement]) -> list[Measurement]:
 
 def _finding(measurements: Iterable[Measurement]) -> _Finding | None:
     both = {_CYCLES, _INSTRUCTIONS}
-    passes = [each for m in measurements for each in m.windows if both <= {*each.counters}]
+    passes = [each for m in measurements for each in m.passes if both <= {*each.counters}]
     if passes and all(map(_is_host_time, passes)):
         why = "cycles and instructions follow the host's time, as with QEMU without -icount"
         return _Finding(why, dict.fromkeys((_CYCLES, _INSTRUCTIONS), why))
@@ -77,13 +77,13 @@ def _finding(measurements: Iterable[Measurement]) -> _Finding | None:
     return _Finding(why, {_CYCLES: why, _INSTRUCTIONS: multiples})
 
 
-def _every(windows: Windows) -> tuple[Sample, ...]:
-    return (*windows.samples, *windows.calibration, *windows.totals)
+def _every(windows: PassResult) -> tuple[Sample, ...]:
+    return (*windows.samples, *windows.calibration_samples, *windows.totals)
 
 
-def _is_host_time(windows: Windows) -> bool:
+def _is_host_time(windows: PassResult) -> bool:
     """Return whether instructions do not count code: a core counts equal code equally."""
-    counts = Counter(_value(s, _INSTRUCTIONS) for s in windows.calibration)
+    counts = Counter(_value(s, _INSTRUCTIONS) for s in windows.calibration_samples)
     [(_, alike)] = counts.most_common(1)
     return 3 * alike <= 2 * counts.total() and all(
         math.isclose(_value(s, _CYCLES), _value(s, _INSTRUCTIONS), rel_tol=_SAME)
@@ -91,15 +91,15 @@ def _is_host_time(windows: Windows) -> bool:
     )
 
 
-def _own_instructions(windows: Windows) -> int:
+def _own_instructions(windows: PassResult) -> int:
     """Return the instructions of the shortest sample, minus those of the empty function."""
     shortest = min(_value(each, _INSTRUCTIONS) for each in windows.samples)
-    return shortest - max(_value(each, _INSTRUCTIONS) for each in windows.calibration)
+    return shortest - max(_value(each, _INSTRUCTIONS) for each in windows.calibration_samples)
 
 
-def _rate(windows: Windows) -> int:
+def _rate(windows: PassResult) -> int:
     """Return the cycles per instruction of a sample; 0 if that is not a power of two."""
-    sample, empty = windows.samples[0], windows.calibration[0]
+    sample, empty = windows.samples[0], windows.calibration_samples[0]
     cycles, instructions = (
         _value(sample, name) - _value(empty, name) for name in (_CYCLES, _INSTRUCTIONS)
     )
@@ -107,8 +107,8 @@ def _rate(windows: Windows) -> int:
     return rate if rate > 0 and rest == 0 and rate & (rate - 1) == 0 else 0
 
 
-def _is_constant(windows: Windows, rate: int) -> bool:
-    every = (*windows.samples, *windows.calibration)
+def _is_constant(windows: PassResult, rate: int) -> bool:
+    every = (*windows.samples, *windows.calibration_samples)
     return len({_value(s, _CYCLES) - rate * _value(s, _INSTRUCTIONS) for s in every}) == 1
 
 
@@ -123,14 +123,14 @@ def _simulated(measurement: Measurement, finding: _Finding) -> Measurement:
     return replace(
         measurement,
         device=_device(measurement.device, finding),
-        windows=tuple(
+        passes=tuple(
             replace(
                 each,
                 samples=_without(lost, each.samples),
-                calibration=_without(lost, each.calibration),
+                calibration_samples=_without(lost, each.calibration_samples),
                 totals=_without(lost, each.totals),
             )
-            for each in measurement.windows
+            for each in measurement.passes
         ),
         clock_fit=None,
         cold=None if cold is None else replace(cold, sample=_without(lost, [cold.sample])[0]),

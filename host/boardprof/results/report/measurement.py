@@ -36,11 +36,11 @@ def clock_of(readings: Mapping[str, Reading], clock_kind: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class Windows:
+class PassResult:
     """The result of one pass over all rounds, with one set of counters."""
 
     samples: tuple[Sample, ...]  # the measured windows, in order
-    calibration: tuple[Sample, ...]  # the same loop around the empty function
+    calibration_samples: tuple[Sample, ...]  # the same loop around the empty function
     totals: tuple[Sample, ...]  # from before the first to after the last sample, one for each reply
     mask: int = 0  # the collectors of the blobs: bit i is ``device.collectors[i]``
     # what the slots counted, by collector
@@ -51,7 +51,7 @@ class Windows:
     @cached_property
     def counters(self) -> tuple[str, ...]:
         """Names of the counters that were read in every window."""
-        every = (*self.samples, *self.calibration, *self.totals)
+        every = (*self.samples, *self.calibration_samples, *self.totals)
         return tuple(n for n in self.samples[0].readings if all(n in s.readings for s in every))
 
     @cached_property
@@ -59,7 +59,7 @@ class Windows:
         """The counts of the empty function's window: the median over the calibration's samples."""
         return {
             name: statistics.median_low(
-                [each.readings[name].uninterrupted for each in self.calibration]
+                [each.readings[name].uninterrupted for each in self.calibration_samples]
             )
             for name in self.counters
         }
@@ -90,7 +90,7 @@ class Measurement:
     device: Device
     number: int  # calls in each sample
     warmup: int  # calls before the first sample
-    windows: tuple[Windows, ...]  # one for each pass that was needed to count all metrics
+    passes: tuple[PassResult, ...]  # one for each pass that was needed to count all metrics
     arguments: str = ""  # such as ``n=256, gain=0.5``; "" if it takes none
     clock_fit: ClockFit | None = None  # None if the board has no clock
     flags: str | None = None  # the compiler's, for its code; None if it was not built here
@@ -119,9 +119,9 @@ class Measurement:
     @cached_property
     def samples(self) -> tuple[Sample, ...]:
         """The samples, each with the readings of all passes and the blobs of the first."""
-        if len(self.windows) == 1:
-            return self.windows[0].samples
-        rows = zip(*(each.samples for each in self.windows), strict=True)
+        if len(self.passes) == 1:
+            return self.passes[0].samples
+        rows = zip(*(each.samples for each in self.passes), strict=True)
         return tuple(
             Sample({name: r for s in row for name, r in s.readings.items()}, row[0].raw)
             for row in rows
@@ -130,7 +130,7 @@ class Measurement:
     @cached_property
     def counters(self) -> tuple[str, ...]:
         """Names of the counters that were read."""
-        return tuple(dict.fromkeys(name for each in self.windows for name in each.counters))
+        return tuple(dict.fromkeys(name for each in self.passes for name in each.counters))
 
     @cached_property
     def clock(self) -> str | None:
@@ -138,8 +138,8 @@ class Measurement:
         return clock_of(self.samples[0].readings, self.device.clock_kind)
 
     def overhead(self, counter: str) -> int:
-        """The counts of the empty function's window; see `Windows.overheads`."""
-        return self._passes[counter].overheads[counter]
+        """The counts of the empty function's window; see `PassResult.overheads`."""
+        return self._by_counter[counter].overheads[counter]
 
     def net(self, sample: Sample, counter: str) -> int:
         """The counts of the function itself, from its first instruction to its return.
@@ -153,7 +153,7 @@ class Measurement:
 
     def total(self, counter: str) -> Reading:
         """The counter over the whole run on the board, the agent's work included."""
-        readings = [sample.readings[counter] for sample in self._passes[counter].totals]
+        readings = [sample.readings[counter] for sample in self._by_counter[counter].totals]
         first = readings[0]
         return Reading(
             sum(reading.value for reading in readings),
@@ -171,9 +171,9 @@ class Measurement:
         return {name: [self.net(each, name) for each in self.samples] for name in self.counters}
 
     @cached_property
-    def _passes(self) -> dict[str, Windows]:
+    def _by_counter(self) -> dict[str, PassResult]:
         """The first pass that has read each counter."""
-        return {name: each for each in reversed(self.windows) for name in each.counters}
+        return {name: each for each in reversed(self.passes) for name in each.counters}
 
     @cached_property
     def reference(self) -> str:

@@ -7,19 +7,24 @@ Once the parameter's type is known, it becomes a value for each board.
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from boardprof.base.errors import UsageError
-from boardprof.target.arguments.array_text import ArrayText, array_text
+from boardprof.base.errors import UnknownNameError, UsageError, agent_option, option
 from boardprof.target.arguments.dtypes import element_dtype, mismatch, struct_dtype
 from boardprof.target.arguments.passing import Keep, Out
-from boardprof.target.arguments.struct_value import StructText, unquoted
+from boardprof.target.arguments.struct_value import StructText, number_of, structs_bytes, unquoted
 from boardprof.target.cfunction import CHAR, Pointer, Scalar, Struct
 
-if TYPE_CHECKING:  # numpy takes a while to import: only calls with arrays need it
+if TYPE_CHECKING:
+    import numpy as np
     import numpy.typing as npt
+
 
 _NULL = ("NULL", "nullptr")
 _SUFFIXES = ("out", "keep")
@@ -221,3 +226,326 @@ def _load_raw(name: str, path: str) -> npt.NDArray[Any]:
         return np.frombuffer(Path(path).read_bytes(), np.uint8)
     except OSError as error:
         raise UsageError(f"{name}=@{path} cannot be read: {error.strerror}.") from error
+
+
+# -- arrays and structs of a text --------------------------------------------------------------
+
+
+_CONTENT = r"zeros|ones|random(?:\((?P<seed>\d+)\))?"
+
+_FORMS = (
+    "a number, '[1, 2, 3]', @x.npy, @x.bin, int16[64]:zeros, :ones, :random, :random(7) or :out, "
+    "NULL; for structs zeros, [3]:zeros or '{NAME=NUMBER}'; for char* TEXT, or '\"TEXT\"' with "
+    "special characters"
+)
+_CONTENTS = ("zeros", "ones", "random", "out")
+_GENERATED = r"(?P<dtype>\w*)\[(?P<shape>[\d, ]*)\](?P<rest>(?::.*)?)"
+_KINDS = {"i": "int", "u": "uint", "f": "float"}
+_SHORT_NAME = r"(?P<kind>[iuf])(?P<bits>8|16|32|64)"
+_NAMES = frozenset(
+    ["bool", "float32", "float64", *(f"{k}int{b}" for k in ("", "u") for b in (8, 16, 32, 64))]
+)
+_LIKE_A_NUMBER = (
+    r"(u?int|float|complex|[iuf])\d*(_t)?|bool|double|char|short|long|unsigned|signed|void|half"
+)
+"""Matches names that look like a number type, not like a struct."""
+
+_TOKEN = r"""\s*([{}\[\],=]|"(?:[^"\\]|\\.)*"|&\w+\[\d+\]|[^\s{}\[\],="]+)\s*"""
+_BRACKETS = {"{": 1, "[": 1, "}": -1, "]": -1}
+_DEEPEST = 50
+
+Tree = dict[str, "Tree"] | list["Tree"] | str
+
+
+def _is_content(text: str) -> bool:
+    """Tell whether a text is ``zeros``, ``ones``, ``random`` or ``random(SEED)``."""
+    return re.fullmatch(_CONTENT, text) is not None
+
+
+def filled(dtype: np.dtype[Any], shape: tuple[int, ...], content: str) -> npt.NDArray[Any]:
+    """Return a new array; in structs each member has the content, and padding is zeros."""
+    import numpy as np
+
+    array = np.zeros(shape, dtype)
+    match = re.fullmatch(_CONTENT, content)
+    assert match is not None
+    if content == "ones":
+        _fill(array, lambda dtype, shape: np.ones(shape, dtype))
+    elif content != "zeros":
+        generator = np.random.Generator(np.random.PCG64(int(match["seed"] or 0)))
+        if dtype.names is None and dtype.kind != "V":
+            return _random(generator, dtype, shape)
+        _fill(array, lambda dtype, shape: _random(generator, dtype, shape))
+    return array
+
+
+def _fill(array: npt.NDArray[Any], make: Any) -> None:
+    """Set each number of an array to what ``make`` returns, in the order of the members."""
+    if array.dtype.names is None:
+        if array.dtype.kind == "V":
+            raise ValueError("the types of its members are not known.")
+        array[...] = make(array.dtype, array.shape)
+        return
+    for name in array.dtype.names:
+        _fill(array[name], make)
+
+
+def _random(
+    generator: np.random.Generator, dtype: np.dtype[Any], shape: tuple[int, ...]
+) -> npt.NDArray[Any]:
+    """Return integers of the whole range, bools, or floats in [-1, 1) that double exactly."""
+    import numpy as np
+
+    if dtype.kind == "f":
+        kind: Any = dtype.type
+        return np.asarray(generator.random(shape, dtype=kind) * kind(2) - kind(1))
+    low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    drawn = generator.integers(low, high, shape, dtype=dtype.type, endpoint=True)
+    return np.asarray(drawn, dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayText:
+    """An array that is made once the type of the parameter is known."""
+
+    type_name: str = ""  # numpy's name or a struct's; "" takes the parameter's
+    shape: tuple[int, ...] | None = None  # None for one element
+    content: str = "zeros"
+    structs: list[dict[str, Tree]] | None = None  # from a text with members
+    values: list[Tree] | None = None  # from a text with numbers
+
+    def make(
+        self, where: str, pointer: Pointer, arena_bytes: int = 0
+    ) -> npt.NDArray[Any] | StructText:
+        """Return a new array, or the members of structs that are more than numbers."""
+        if self.structs is not None:
+            if not isinstance(pointer.element, Struct):
+                raise UsageError(
+                    f"{where} is a struct; the parameter's type is {pointer.text}.",
+                    hint="a name, a shape and a content, such as int16[64]:zeros",
+                )
+            if not pointer.element.is_plain or pointer.by_value:
+                return StructText(where, self.structs)
+            return _struct_array(where, self.structs, pointer.element)
+        dtype = self._dtype(where, pointer)
+        if self.values is not None:
+            return _values_array(where, self.values, pointer)
+        if self.shape is None and not isinstance(pointer.element, Struct):
+            raise UsageError(
+                f"{where} does not say how many elements; the parameter's type is {pointer.text}.",
+                hint=f"{where.partition('=')[0]}=[64]:{self.content}",
+            )
+        shape = (1,) if self.shape is None else self.shape
+        size = dtype.itemsize * math.prod(shape)
+        if 0 < arena_bytes < size:
+            raise UsageError(
+                f"{where} takes {size:,} bytes; the board's arena has {arena_bytes:,} bytes.",
+                hint=f"pass a smaller array, or compile the agent with a larger "
+                f"{agent_option('arena')}",
+            )
+        try:
+            return filled(dtype, shape, self.content)
+        except (MemoryError, ValueError, OverflowError) as error:
+            raise _too_large(where, error) from error
+
+    def check_memory(self, where: str) -> None:
+        """Refuse an array of a known type for which this machine has no memory."""
+        import numpy as np
+
+        try:
+            np.empty(() if self.shape is None else self.shape, self.type_name)
+        except (MemoryError, ValueError, OverflowError) as error:
+            raise _too_large(where, error) from error
+
+    def _dtype(self, where: str, pointer: Pointer) -> np.dtype[Any]:
+        import numpy as np
+
+        if self.type_name in _NAMES:
+            return np.dtype(self.type_name)
+        match pointer.element:
+            case Struct(name=name) as struct if self.type_name in ("", name):
+                return element_dtype(struct)
+            case Scalar() as scalar if not self.type_name:
+                return element_dtype(scalar)
+        if self.type_name:
+            raise _no_type(where, self.type_name, pointer)
+        raise UsageError(
+            f"{where} does not say which type; the parameter's is {pointer.text}.",
+            hint="put the type before it, such as uint8[64]:zeros",
+        )
+
+
+def array_text(where: str, text: str, *, has_suffix: bool) -> ArrayText | None:
+    """Read a text without its suffix; None if it does not describe an array."""
+    if text.startswith("{") or text.startswith("[{"):
+        return ArrayText(structs=_structs(where, text))
+    if _is_content(text):
+        return ArrayText(content=text)
+    if text == "out":
+        return ArrayText()
+    if text.startswith("[") and text.endswith("]") and not has_suffix:
+        return ArrayText(values=_list(where, text))
+    match = re.fullmatch(_GENERATED, text)
+    if match is None:
+        if any(mark in text for mark in "[@:{") or has_suffix:
+            raise UsageError(f"{where} is not a known form of argument.", hint=_FORMS)
+        return None
+    words = match["rest"].split(":")[1:] or ["zeros"]
+    if len(words) > 1 and _is_content(words[0]):
+        raise UsageError(f"{where} has more than one content.", hint=_FORMS)
+    if not _is_content(words[0]):
+        near = _proposal(words[0], _CONTENTS)
+        raise UsageError(f"{where}: {words[0]!r} is not a content{near}", hint=_FORMS)
+    shape = _shape(where, match["shape"])
+    type_name = match["dtype"]
+    if short := re.fullmatch(_SHORT_NAME, type_name):
+        type_name = _KINDS[short["kind"]] + short["bits"]
+    if type_name not in _NAMES and re.fullmatch(_LIKE_A_NUMBER, type_name):
+        raise _no_type(where, type_name)
+    made = ArrayText(type_name, shape, words[0])
+    if type_name in _NAMES:  # is there memory for it? Better known before anything is built.
+        made.check_memory(where)
+    return made
+
+
+def _too_large(where: str, error: Exception) -> UsageError:
+    return UsageError(f"{where} cannot be made: {error}".rstrip(".") + ".", hint="a smaller array")
+
+
+def _no_type(where: str, name: str, pointer: Pointer | None = None) -> UsageError:
+    of = f"; the parameter's type is {pointer.text}" if pointer is not None else ""
+    return UsageError(
+        f"{where}: the element type {name!r} is not known{of}{_proposal(name, sorted(_NAMES))}",
+        hint="bool, int8 to int64, uint8 to uint64, float32, float64; or i8 to f64; or the "
+        "parameter's own, without a name: [64]:zeros",
+    )
+
+
+def _proposal(name: str, known: Iterable[str]) -> str:
+    nearest = UnknownNameError.nearest(name, known)
+    return "." if nearest is None else f"; did you mean {nearest!r}?"
+
+
+def _shape(where: str, shape: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in shape.split(","))
+    except ValueError as error:
+        raise UsageError(
+            f"{where}: [{shape}] is not a shape.", hint="e.g. int16[64] or float32[16,16]"
+        ) from error
+
+
+# -- values ------------------------------------------------------------------------------------
+
+
+def _list(where: str, text: str) -> list[Tree]:
+    """Return the numbers of ``[1, 2]`` or ``[[1, 2], [3, 4]]`` as texts."""
+    tree = _tree(where, text, "a list of numbers", "[1, 2, 3], or [64]:zeros for 64 zeros")
+    assert isinstance(tree, list), "it begins with a bracket"
+    return tree
+
+
+def _values_array(where: str, values: list[Tree], pointer: Pointer) -> npt.NDArray[Any]:
+    """Return numbers as an array."""
+    import numpy as np
+
+    shape: list[int] = []
+    level: Tree = values
+    while isinstance(level, list):
+        shape.append(len(level))
+        level = level[0] if level else ""
+    flat = list(_leaves(where, values, shape))
+    kind = pointer.element
+    if not isinstance(kind, Scalar):
+        raise UsageError(f"{where} has numbers; the parameter's type is a struct.", hint=_FORMS)
+    numbers = [number_of(where, f"[{i}]", kind, each) for i, each in enumerate(flat)]
+    return np.array(numbers, element_dtype(kind)).reshape(shape)
+
+
+def _leaves(where: str, tree: Tree, shape: list[int]) -> Iterator[str]:
+    """Yield the numbers of a list whose rows have the given lengths."""
+    if not shape:
+        if not isinstance(tree, str):
+            raise UsageError(f"{where}: its rows are not alike.", hint="[[1, 2], [3, 4]]")
+        yield tree
+        return
+    if not isinstance(tree, list) or len(tree) != shape[0] or not tree:
+        raise UsageError(f"{where}: its rows are not alike, or empty.", hint="[[1, 2], [3, 4]]")
+    for each in tree:
+        yield from _leaves(where, each, shape[1:])
+
+
+# -- structs -----------------------------------------------------------------------------------
+
+
+def _structs(where: str, text: str) -> list[dict[str, Tree]]:
+    """Return the structs of a text as their members' texts: one, or several in brackets."""
+    hint = "'{NAME=NUMBER, NAME=[NUMBER, NUMBER]}', in quotes"
+    tree = _tree(where, text, "a struct", hint)
+    structs = tree if isinstance(tree, list) else [tree]
+    if not all(isinstance(each, dict) for each in structs):
+        raise UsageError(f"{where} is not a struct.", hint=hint)
+    return structs  # type: ignore[return-value]  # just seen
+
+
+def _tree(where: str, text: str, what: str, hint: str) -> Tree:
+    tokens = re.findall(_TOKEN, text)
+    if max(accumulate(_BRACKETS.get(token, 0) for token in tokens), default=0) > _DEEPEST:
+        raise UsageError(f"{where} is nested too deeply: at most {_DEEPEST} levels are allowed.")
+    try:
+        tree = _value(tokens)
+        if tokens:
+            raise ValueError
+    except (ValueError, IndexError) as error:
+        raise UsageError(f"{where} is not {what}.", hint=hint) from error
+    return tree
+
+
+def _value(tokens: list[str]) -> Tree:
+    token = tokens.pop(0)
+    if token == "[":
+        return _items(tokens, "]", _value)
+    if token == "{":
+        members: dict[str, Tree] = {}
+        for name, value in _items(tokens, "}", _member):
+            if name in members:
+                raise ValueError(name)
+            members[name] = value
+        return members
+    if token in "}],=":
+        raise ValueError(token)
+    return token
+
+
+def _member(tokens: list[str]) -> tuple[str, Tree]:
+    name = tokens.pop(0)
+    if not name.isidentifier() or tokens.pop(0) != "=":
+        raise ValueError(name)
+    return name, _value(tokens)
+
+
+def _items(tokens: list[str], end: str, item: Any) -> list[Any]:
+    items: list[Any] = []
+    while tokens[0] != end:
+        items.append(item(tokens))
+        if tokens[0] == ",":
+            tokens.pop(0)
+        elif tokens[0] != end:
+            raise ValueError(tokens[0])
+    tokens.pop(0)
+    return items
+
+
+def _struct_array(where: str, structs: list[dict[str, Tree]], struct: Struct) -> npt.NDArray[Any]:
+    """Return structs as an array; unnamed members are zeros, as in C."""
+    import numpy as np
+
+    dtype = struct_dtype(struct)
+    if dtype.names is None:
+        raise UsageError(
+            f"{where}: the members of {struct.name} are not known, or have no names of their own.",
+            hint=f"uint8[{struct.size}]:zeros, or @FILE.bin with {struct.size} bytes each; for a "
+            f"board with firmware of its own, {option('--image')} ELF, which has the members",
+        )
+    content, _ = structs_bytes(where, structs, struct)
+    return np.frombuffer(content, dtype)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import struct as packing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -14,18 +13,25 @@ import numpy.typing as npt
 
 from boardprof.base.errors import UsageError
 from boardprof.target.arguments.dtypes import element_dtype, mismatch, struct_dtype, type_and_shape
-from boardprof.target.arguments.passing import Block, BoardPointer, Keep, Out, Passing, place_text
+from boardprof.target.arguments.passing import (
+    Block,
+    BoardPointer,
+    Keep,
+    Out,
+    Passing,
+    arena_reference,
+    place_text,
+)
 from boardprof.target.arguments.signature import scalar_packer
 from boardprof.target.arguments.struct_value import (
     Link,
-    Path,
     StructText,
     members_of,
     members_text,
     pointer_paths,
     structs_bytes,
 )
-from boardprof.target.cfunction import CHAR, Pointer, Scalar, Struct
+from boardprof.target.cfunction import CHAR, Path, Pointer, Scalar, Struct
 
 Array = npt.NDArray[Any]
 ByteOrder = Literal["little", "big"]
@@ -33,8 +39,6 @@ ByteOrder = Literal["little", "big"]
 _BUFFERS = (bytes, bytearray, memoryview)
 _MOST_SHOWN = 40
 """Characters of a text in Reports."""
-
-_PLACE = packing.Struct("<II")
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,7 +269,7 @@ class _Where:
                 f"{self} is {value}, a pointer into an array of an earlier call.",
                 hint="use a block of board.memory, which stays on the board",
             )
-        return _PLACE.pack(value.block.handle, value.offset)
+        return arena_reference(value.block, value.offset)
 
     def text(self, value: str, passing: Passing) -> ArrayArgument:
         """Return a text with the zero that ends it."""

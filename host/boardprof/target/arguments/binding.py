@@ -11,7 +11,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.target.arguments.passing import BoardPointer, Out, Passing
+from boardprof.target.arguments.passing import BoardPointer, Out, Passing, arena_reference
 from boardprof.target.arguments.signature import Signature, in_order, scalar_text
 from boardprof.target.arguments.struct_value import Link, unquoted
 from boardprof.target.cfunction import CHAR, Pointer, Struct
@@ -95,7 +95,7 @@ def bind(
             parts.append(bytes([_BIN_8, len(reference)]) + reference)
             texts.append(f"{name}={text}")
         else:
-            array = binder.array(name, pointer, value)
+            array = binder.arrays[name] = binder.array(name, pointer, value)
             parts.append(array)
             texts.append(f"{name}={array.shape_text}")
     if signature.returns is not None and signature.returns_struct:
@@ -128,7 +128,7 @@ class _Binder:
         self._signature = signature
         self._order = order
         self._function_id = function_id
-        self._arrays: dict[str, ArrayArgument] = {}
+        self.arrays: dict[str, ArrayArgument] = {}
         self._same: dict[int, ArrayArgument] = {}
         self.extras: dict[str, ArrayArgument] = {}
         known = {name for name, _ in signature.parameters}
@@ -142,7 +142,6 @@ class _Binder:
         from boardprof.target.arguments.array_argument import array_argument
 
         array = array_argument(self._function, name, self._whole(pointer), value, self._order)
-        self._arrays[name] = array
         if isinstance(value, dict):
             self._same[id(value)] = array
         return array
@@ -180,15 +179,15 @@ class _Binder:
                     continue
                 if found.passing is Passing.IN and not link.pointer.const:
                     found.passing = Passing.IN_OUT  # const for its parameter, not for this pointer
-                if found.name not in self._arrays:
-                    self._arrays[found.name] = self.extras[found.name] = found
+                if found.name not in self.arrays:
+                    self.arrays[found.name] = self.extras[found.name] = found
                     todo.append(found)
 
     def _target(self, owner: ArrayArgument, link: Link) -> Target:
         from boardprof.target.arguments.array_argument import Target
 
         value, name = link.value, f"{owner.name}.{link.name}"
-        if name in self._arrays:  # of another struct of the same array
+        if name in self.arrays:  # of another struct of the same array
             name = f"{name}@{link.offset}"
         if link.pointer.is_function:
             return Target(link.offset, reference=self.function_pointer(name, value)[0], value=value)
@@ -198,40 +197,29 @@ class _Binder:
             at = int(match["index"] or 0) * link.pointer.element_size
             if at > found.size:
                 raise UsageError(f"{name}={value} is behind the end of {match['name']}.")
-            if found.array is None:
-                reference = found.reference or b""
-                if found.block is not None:
-                    reference = found.block.handle.to_bytes(4, "little") + at.to_bytes(4, "little")
-                return Target(link.offset, reference=reference, value=value)
+        elif isinstance(value, dict) and id(value) in self._same:
+            found, at = self._same[id(value)], 0
+        else:
+            value = unquoted(value) if isinstance(value, str) else value
+            found, at = self._extra(name, link.pointer, value), 0
+        if found.array is not None:
             return Target(link.offset, found, at, value=value)
-        known = self._same.get(id(value)) if isinstance(value, dict) else None
-        if known is None:
-            if isinstance(value, str):
-                value = unquoted(value)
-            known = self._extra(name, link.pointer, value)
-        if known.array is None:
-            reference = known.reference or b""
-            if known.block is not None:
-                reference = known.block.handle.to_bytes(4, "little") + bytes(4)
-            return Target(link.offset, reference=reference, value=value)
-        return Target(link.offset, known, value=value)
+        reference = found.reference or b""
+        if found.block is not None:
+            reference = arena_reference(found.block, at)
+        return Target(link.offset, reference=reference, value=value)
 
     def _extra(self, name: str, pointer: Pointer, value: object) -> ArrayArgument:
-        from boardprof.target.arguments.array_argument import array_argument
-
         if isinstance(value, str) and pointer.element == CHAR:
             pointer = replace(pointer, const=True)  # nobody wants it back
-        array = array_argument(self._function, name, self._whole(pointer), value, self._order)
-        if isinstance(value, dict):
-            self._same[id(value)] = array
-        return array
+        return self.array(name, pointer, value)
 
     def _named(self, name: str, pointer: Pointer, by: str) -> ArrayArgument:
         """Return the array that a text names."""
-        if name in self._arrays:
-            return self._arrays[name]
+        if name in self.arrays:
+            return self.arrays[name]
         if name not in self._others:
-            known = [*self._arrays, *self._others]
+            known = [*self.arrays, *self._others]
             raise UnknownNameError(
                 f"array for {by}", name, known, hint=f"also give {name}=..., such as [64]:zeros"
             )

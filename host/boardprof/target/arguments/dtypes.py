@@ -118,7 +118,8 @@ def _misplaced_member(dtype: np.dtype[Any], struct: Struct) -> str | None:
     """
     wanted: dict[int, list[Scalar]] = defaultdict(list)
     due = bytearray(struct.size)  # 1: a byte of a member whose type is known
-    for offset, scalar in _members(struct):
+    for offset, _, kind in struct.leaves(numbers=True):
+        scalar = SCALARS[f"u{8 * kind.size}"] if isinstance(kind, Pointer) else kind
         wanted[offset].append(scalar)
         due[offset : offset + scalar.size] = b"\1" * scalar.size
     there = bytearray(struct.size)
@@ -134,19 +135,6 @@ def _misplaced_member(dtype: np.dtype[Any], struct: Struct) -> str | None:
         if not all(there[offset : offset + min(scalar.size for scalar in scalars)]):
             return f"nothing is at byte {offset}, where {struct.name} has {scalars[0].text}"
     return None
-
-
-def _members(struct: Struct, begin: int = 0) -> Iterator[tuple[int, Scalar]]:
-    """Yield the offset and type of each number; nothing if the struct is passed as bytes."""
-    for field in struct.fields:
-        for index in range(math.prod(field.shape)):
-            offset = begin + field.offset + index * field.type.size
-            if isinstance(field.type, Scalar):
-                yield offset, field.type
-            elif isinstance(field.type, Pointer):
-                yield offset, SCALARS[f"u{8 * field.type.size}"]
-            else:
-                yield from _members(field.type, offset)
 
 
 def _leaves(

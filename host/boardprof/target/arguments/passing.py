@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import copy
+import struct
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
+
+_PLACE = struct.Struct("<II")
 
 
 class Passing(Enum):
@@ -79,6 +82,11 @@ class BoardPointer:
     def __str__(self) -> str:
         """Return the text."""
         return self.text
+
+
+def arena_reference(block: Block, offset: int) -> bytes:
+    """Return a place in the arena as on the wire (SPEC.md 5.9)."""
+    return _PLACE.pack(block.handle, offset)
 
 
 def place_text(name: str, offset: int) -> str:

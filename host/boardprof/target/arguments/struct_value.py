@@ -12,12 +12,11 @@ import re
 import struct as packing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any, Literal, NamedTuple
 
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.target.arguments.signature import INFINITY_HINT, to_float, to_integer
-from boardprof.target.cfunction import CHAR, Field, Pointer, Scalar, Struct
+from boardprof.target.cfunction import CHAR, Field, Path, Pointer, Scalar, Struct
 
 ByteOrder = Literal["little", "big"]
 
@@ -102,7 +101,7 @@ class _Writer:
                 self.links.append(Link(at, kind, value, name))
         else:
             code = ("<" if self._order == "little" else ">") + _CODES[_number_text(kind)]
-            packing.pack_into(code, self.content, at, self._number(kind, value, name))
+            packing.pack_into(code, self.content, at, number_of(self._where, name, kind, value))
 
     def _array(
         self,
@@ -121,62 +120,56 @@ class _Writer:
         if hasattr(value, "tolist"):  # a numpy array
             value = value.tolist()
         if not isinstance(value, list | tuple) or len(value) > count:
-            raise not_such_an_array(self._where, name, shape)
+            raise _not_such_an_array(self._where, name, shape)
         stride = kind.size * math.prod(rest)
         for index, each in enumerate(value):
             self._value(kind, at + index * stride, rest, each, f"{name}[{index}]")
 
-    def _number(self, kind: Scalar, value: object, name: str) -> Any:
-        """Return a number that fits; enums may be given by name."""
-        values = dict(kind.names)
-        text = _number_text(kind)
-        if isinstance(value, Mapping | list | tuple):
-            raise UsageError(f"{self._where}: the member {name} does not take this value.")
-        if text[0] == "f":
-            return self._float(kind, value, name)
-        try:
-            known = isinstance(value, str) and value in values
-            number = values[str(value)] if known else to_integer(value)
-        except (TypeError, ValueError) as error:
-            raise UsageError(
-                f"{self._where}: {name}={value} is not an integer.",
-                hint=f"a number, {', '.join(values)}" if values else None,
-            ) from error
-        low, high = limits(kind)
-        self._check(number, low, high, kind, name)
-        return number
-
-    def _check(self, number: int, low: int, high: int, kind: object, name: str) -> None:
-        if not low <= number <= high:
-            what = kind.text if isinstance(kind, Scalar) else kind
-            raise UsageError(
-                f"{self._where}: {name}={number} is out of range: {what} is {low} to {high}."
-            )
-
-    def _float(self, kind: Scalar, value: object, name: str) -> float:
-        try:
-            number = to_float(value)
-            packing.pack(_CODES[kind.text], number)
-        except (TypeError, ValueError) as error:
-            raise UsageError(f"{self._where}: {name}={value} is not a number.") from error
-        except OverflowError as error:
-            raise UsageError(
-                f"{self._where}: {name}={value} is out of range of its type {kind.text}.",
-                hint=INFINITY_HINT,
-            ) from error
-        return number
-
     def _bits(self, field: Field, at: int, value: object, name: str) -> None:
         kind = field.type
         assert isinstance(kind, Scalar)
-        number = self._number(kind, value, name)
-        low, high = bit_limits(kind, field.bits)
-        self._check(number, low, high, f"a field of {field.bits} bits", name)
+        number = number_of(self._where, name, kind, value)
+        limits = bit_limits(kind, field.bits)
+        _check_limits(self._where, name, number, f"a field of {field.bits} bits", limits)
         begin, end, shift = _bit_place(field, self._order)
         whole = int.from_bytes(self.content[at + begin : at + end], self._order)
         mask = (1 << field.bits) - 1
         whole = whole & ~(mask << shift) | (int(number) & mask) << shift
         self.content[at + begin : at + end] = whole.to_bytes(end - begin, self._order)
+
+
+def number_of(where: str, name: str, kind: Scalar, value: object) -> Any:
+    """Return a number that fits a type; enums may be given by name."""
+    values = dict(kind.names)
+    if isinstance(value, Mapping | list | tuple):
+        raise UsageError(f"{where}: the member {name} does not take this value.")
+    is_float = kind.text[0] == "f"
+    try:
+        if is_float:
+            number: Any = to_float(value)
+            packing.pack(_CODES[kind.text], number)
+        else:
+            known = isinstance(value, str) and value in values
+            number = values[str(value)] if known else to_integer(value)
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"{where}: {name}={value} is not {'a number' if is_float else 'an integer'}.",
+            hint=f"a number, {', '.join(values)}" if values else None,
+        ) from error
+    except OverflowError as error:
+        raise UsageError(
+            f"{where}: {name}={value} is out of range of its type {kind.text}.", hint=INFINITY_HINT
+        ) from error
+    if not is_float:
+        bits = 1 if kind.text == "bool" else 8 * kind.size
+        _check_limits(where, name, number, kind.text, bit_limits(kind, bits))
+    return number
+
+
+def _check_limits(where: str, name: str, number: int, what: str, limits: tuple[int, int]) -> None:
+    low, high = limits
+    if not low <= number <= high:
+        raise UsageError(f"{where}: {name}={number} is out of range: {what} is {low} to {high}.")
 
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
@@ -240,7 +233,7 @@ def _read(
     return packing.unpack_from(code, content, at)[0]
 
 
-def not_such_an_array(where: str, name: str, shape: tuple[int, ...]) -> UsageError:
+def _not_such_an_array(where: str, name: str, shape: tuple[int, ...]) -> UsageError:
     """Return the error of a value that is not an array of a member's shape."""
     if shape[0] == 0:
         return UsageError(
@@ -254,12 +247,6 @@ def not_such_an_array(where: str, name: str, shape: tuple[int, ...]) -> UsageErr
 
 def _number_text(kind: Scalar) -> str:
     return "u8" if kind.text == CHAR.text else kind.text
-
-
-def limits(kind: Scalar) -> tuple[int, int]:
-    """Return the smallest and the largest value of an integer type."""
-    text = _number_text(kind)
-    return (0, 1) if text == "bool" else bit_limits(kind, 8 * kind.size)
 
 
 def bit_limits(kind: object, bits: int) -> tuple[int, int]:
@@ -277,22 +264,9 @@ def _bit_place(field: Field, order: ByteOrder) -> tuple[int, int, int]:
     return begin, end, 8 * end - field.first_bit - field.bits
 
 
-Path = tuple[str | int, ...]
-"""How to reach a member: names of members and indices of arrays."""
-
-
 def pointer_paths(struct: Struct) -> dict[int, Path]:
     """Return the path of each pointer in a struct, at any depth, by its offset in bytes."""
     paths: dict[int, Path] = {}
-
-    def add(kind: Scalar | Struct | Pointer, at: int, path: Path) -> None:
-        if isinstance(kind, Pointer):
-            paths.setdefault(at, path)
-        elif isinstance(kind, Struct):
-            for field in kind.named_fields:
-                for i, indices in enumerate(product(*map(range, field.shape))):
-                    own = (*path, field.name, *indices)
-                    add(field.type, at + field.offset + i * field.type.size, own)
-
-    add(struct, 0, ())
+    for offset, path, _ in struct.leaves():
+        paths.setdefault(offset, path)
     return paths

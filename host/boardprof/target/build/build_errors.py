@@ -13,7 +13,6 @@ from boardprof.base.errors import BuildError, MissingToolError, option
 from boardprof.target.build.build_options import UserFlags, linker_files
 from boardprof.target.build.sources import Libc
 from boardprof.target.descriptions.board import BoardSpec
-from boardprof.target.descriptions.tables import agent_options
 from boardprof.target.elf.object_file import is_library
 from boardprof.target.toolchain.compiler import LinkFailure, Object
 
@@ -135,7 +134,7 @@ def _smaller(said: str, spec: BoardSpec) -> str | None:
         return None
     if re.search(_OTHER_MEMORY, said):
         return _SMALLER
-    arena = {**agent_options(), **spec.build.config}["arena"]
+    arena = spec.build.options["arena"]
     agents = f" (the agent's arena takes {arena:,} bytes of the RAM)" if arena else ""
     return f"use smaller arrays, or build fewer of the files{agents}"
 
@@ -204,15 +203,10 @@ def _uses(output: str) -> Iterator[tuple[str, str, str]]:
             function = match[2]
         elif match := re.search(_UNDEFINED, line):
             file, number, symbol = match.groups()
-            place = _shown(file) + (f":{number}" if number else "")
+            place = os.path.basename(file) + (f":{number}" if number else "")
             yield symbol, function, place
         elif match := re.search(_BARE_UNDEFINED, line):
-            yield match[2], "", _shown(match[1])
-
-
-def _shown(path: str) -> str:
-    """Return a file's name, or ``library(member)``."""
-    return os.path.basename(path)
+            yield match[2], "", os.path.basename(match[1])
 
 
 def _sizes(output: str, spec: BoardSpec) -> Iterator[str]:

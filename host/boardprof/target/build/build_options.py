@@ -13,7 +13,6 @@ from pathlib import Path
 
 from boardprof.base.errors import UsageError, option
 from boardprof.target.elf.object_file import ELF_MAGIC, MAGIC, THIN_MAGIC, outside
-from boardprof.target.toolchain.cache import FileHashes
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _MACRO = re.compile(r"[A-Za-z_]\w*(=.*)?", re.ASCII | re.DOTALL)
@@ -287,12 +286,6 @@ def with_copies(flags: Sequence[str], copies: Mapping[Path, Path]) -> tuple[str,
             flag = re.sub(rf"(?<![^,=]){re.escape(str(path))}(?![^,])", str(copy), flag)
         changed.append(flag)
     return (*(f"-L{copy.parent}" for copy in copies.values()), *changed)
-
-
-def digests(files: Sequence[Path]) -> dict[str, str | None]:
-    """Return the digests of files' contents."""
-    hashes = FileHashes()
-    return {str(path): hashes.of(path) for path in files}
 
 
 def _linker_words(flags: Sequence[str]) -> tuple[list[str], list[Path]]:

@@ -11,7 +11,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,6 @@ from boardprof.base.resources import runtime_dir
 from boardprof.target.build.build_errors import missing_header
 from boardprof.target.build.build_options import (
     BuildOptions,
-    digests,
     effective_flags,
     linked_libraries,
     linker_files,
@@ -29,37 +28,39 @@ from boardprof.target.build.build_options import (
     with_copies,
 )
 from boardprof.target.build.firmware import BuiltFirmware
-from boardprof.target.build.functions import agent_mtu, check_kept, read_functions
 from boardprof.target.build.glue import table_source
-from boardprof.target.build.linking import Linker, check_constructors, link_without_missing
-from boardprof.target.build.sources import (
-    RUNTIME,
-    agent_flags,
-    agent_includes,
-    agent_units,
-    find_libc,
-    find_sources,
-    keeps_functions,
-    language,
-    link_inputs,
-    user_unit,
-    with_heap,
-)
-from boardprof.target.build.symbol_renaming import (
+from boardprof.target.build.linking import (
+    Linker,
+    check_constructors,
     edited,
     fallback_library,
+    link_without_missing,
     names_to_change,
     renamed,
     renamed_libraries,
     thin_members,
     with_own_memcpy,
 )
+from boardprof.target.build.sources import (
+    RUNTIME,
+    agent_flags,
+    agent_includes,
+    agent_units,
+    check_kept,
+    find_libc,
+    find_sources,
+    keeps_functions,
+    language,
+    link_inputs,
+    read_functions,
+    user_unit,
+    with_heap,
+)
 from boardprof.target.cfunction import CFunction, HiddenFunction
 from boardprof.target.descriptions.board import BoardSpec
-from boardprof.target.elf.identity import check_machine, compilers_of
-from boardprof.target.toolchain.cache import Cache, digest, prune
-from boardprof.target.toolchain.compile_unit import Unit
-from boardprof.target.toolchain.compiler import Compiler, Object, compiling_in_pool
+from boardprof.target.elf.object_file import check_machine, compilers_of
+from boardprof.target.toolchain.cache import Cache, FileHashes, digest, prune
+from boardprof.target.toolchain.compiler import Compiler, Object, Unit, compiling_in_pool
 from boardprof.wire.transport.keyed import read_key
 
 _DEFAULT = BuildOptions()
@@ -80,32 +81,8 @@ def build(
     Further sources in ``options`` come after ``sources``. With ``-flto`` the build id depends on
     the folder.
     """
-    with begin_build(spec, sources, options, verbose=verbose) as (_, finish):
+    with Build(spec, sources, options, verbose).begin() as (_, finish):
         return finish()
-
-
-def begin_build(
-    spec: BoardSpec,
-    sources: Sequence[str | Path],
-    options: BuildOptions,
-    *,
-    verbose: Callable[[str], None] | None = None,
-) -> AbstractContextManager[tuple[list[CFunction], Callable[[], BuiltFirmware]]]:
-    """Begin a build; give the user's functions once compiled, and what finishes the build.
-
-    An error in the ``with`` block ends the build.
-    """
-    return _Build(spec, sources, options, verbose).begin()
-
-
-def source_functions(
-    spec: BoardSpec,
-    sources: Sequence[str | Path],
-    options: BuildOptions = _DEFAULT,
-    verbose: Callable[[str], None] | None = None,
-) -> tuple[list[CFunction], list[HiddenFunction]]:
-    """Compile sources as `build` does, and link nothing."""
-    return _Build(spec, sources, options, verbose).functions()
 
 
 def link_objects(
@@ -124,7 +101,7 @@ def link_objects(
     """
     libraries = [path for path in options.sources if Path(path).suffix == ".a"]
     options = replace(options, sources=())
-    linking = _Build(spec, libraries, options, verbose, needs_libc=True, cplusplus=cplusplus)
+    linking = Build(spec, libraries, options, verbose, needs_libc=True, cplusplus=cplusplus)
     return linking.link(objects, functions)
 
 
@@ -153,8 +130,8 @@ def serve_agent(
     os.execv(image, [image, *line])
 
 
-class _Build:
-    """One build; its methods are its steps, in order."""
+class Build:
+    """One build, or a part of one."""
 
     def __init__(
         self,
@@ -166,6 +143,7 @@ class _Build:
         needs_libc: bool = False,
         cplusplus: bool = False,
     ) -> None:
+        """Find the sources and the tools; ``cplusplus``: objects that are linked are in C++."""
         self._spec = with_heap(spec) if options.heap else spec
         self._sources = find_sources([*sources, *options.sources])
         self._flags = user_flags(options)
@@ -186,7 +164,7 @@ class _Build:
         self._linked_libc = self._libc if options.libc == "board" else None
 
     def functions(self) -> tuple[list[CFunction], list[HiddenFunction]]:
-        """Return the functions of the sources, and those that are hidden."""
+        """Return the functions of the sources, and those that are hidden; nothing is linked."""
         user = self._user_units()
         with self._compiling(user, []) as (of_user, _):
             objects = edited(self._cc, of_user(), self._flags, self._kept(user))
@@ -206,6 +184,10 @@ class _Build:
 
     @contextmanager
     def begin(self) -> Iterator[tuple[list[CFunction], Callable[[], BuiltFirmware]]]:
+        """Give the user's functions once compiled, and what finishes the build.
+
+        An error in the ``with`` block ends the build.
+        """
         runtime, user = agent_units(self._spec), self._user_units()
         given = self._sources
         with ExitStack() as compiling:
@@ -261,7 +243,9 @@ class _Build:
         fallback = fallback_library(self._cc, agent)
         if fallback is not None:
             agent = with_own_memcpy(self._cc, agent)
-        inputs = {**link_inputs(self._spec), **digests(linker_files(self._flags.linker))}
+        hashes = FileHashes()
+        linked = {str(path): hashes.of(path) for path in linker_files(self._flags.linker)}
+        inputs = {**link_inputs(self._spec), **linked}
         theirs = [*objects, *archives]
         build_id = self._build_id(units, [*agent, *theirs], inputs)
         taken = linked_libraries(self._flags.linker)
@@ -351,10 +335,7 @@ class _Build:
         return read_functions(self._spec, self._cache, objects, self._flags, sources)
 
     def _build_id(
-        self,
-        units: Sequence[Unit],
-        objects: Sequence[Object],
-        inputs: Mapping[str, str | None],
+        self, units: Sequence[Unit], objects: Sequence[Object], inputs: Mapping[str, str | None]
     ) -> bytes:
         """Return 8 bytes that identify everything that the image depends on.
 
@@ -374,7 +355,9 @@ class _Build:
     def _table(self, functions: Sequence[CFunction], build_id: bytes) -> Unit:
         """Write ``bp_table.c`` to the cache, where users can read it, and return its unit."""
         spec = self._spec
-        text = table_source(spec.name, functions, spec.build.collectors, build_id, agent_mtu(spec))
+        board = spec.build
+        mtu = board.options["mtu"]
+        text = table_source(spec.name, functions, board.collectors, build_id, mtu)
 
         def written(path: Path) -> None:
             path.write_text(text, encoding="utf-8")

@@ -1,20 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An image for a board: what it offers, its file, and its sizes."""
+"""An image for a board: what it offers, its file, its sizes, and how it is flashed."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shlex
 import shutil
+import signal
+import subprocess
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from boardprof.base.errors import BuildError
-from boardprof.base.writing import check_is_file, unwritable
+from boardprof.base.errors import (
+    BoardError,
+    BoardTimeoutError,
+    BuildError,
+    BuildMismatchError,
+    BusyError,
+    MissingToolError,
+    UsageError,
+)
+from boardprof.base.progress import activity
+from boardprof.base.writing import check_is_file, write_bytes
 from boardprof.target.cfunction import CFunction
 from boardprof.target.descriptions.board import BoardSpec
-from boardprof.target.toolchain.tools import Tools
+from boardprof.target.descriptions.tables import DEFAULT_BAUD, FlashSpec, filled
+from boardprof.target.toolchain.cache import Cache
+from boardprof.target.toolchain.compiler import Compiler
+from boardprof.target.toolchain.tools import Tools, ended
+from boardprof.wire.transport.keyed import KEY_VARIABLE
+from boardprof.wire.transport.serial import connect_serial
 
 
 @dataclass(frozen=True)
@@ -36,22 +55,12 @@ class BuiltFirmware:
 
 def write_image(firmware: BuiltFirmware, output: str | Path | None = None) -> Path:
     """Copy an image to ``output`` or the current folder, whole or not at all."""
-    if output is not None:
-        check_is_file(os.fspath(output))
-    target = Path(firmware.image.name if output is None else output)
-    try:
-        if target.exists() and not target.is_file():  # a pipe or a device must not be replaced
-            with firmware.image.open("rb") as image, target.open("wb") as device:
-                shutil.copyfileobj(image, device)
-            return target
-        file = target.resolve()  # a link stays a link
-        with tempfile.TemporaryDirectory(dir=file.parent, prefix=".boardprof-") as folder:
-            copy = Path(folder) / file.name
-            shutil.copy(firmware.image, copy)
-            os.replace(copy, file)
-    except OSError as error:
-        raise unwritable(target, error) from error
-    return target
+    target = firmware.image.name if output is None else os.fspath(output)
+    check_is_file(target)
+    write_bytes(firmware.image.read_bytes(), target)
+    if os.path.isfile(target):
+        shutil.copymode(firmware.image, target)  # some are programs
+    return Path(target)
 
 
 def image_sizes(firmware: BuiltFirmware) -> dict[str, int] | None:
@@ -72,3 +81,153 @@ def sizes_of(spec: BoardSpec, files: Sequence[Path]) -> list[dict[str, int]] | N
     found = [dict(zip(names, values, strict=False)) for values in rows]
     kinds = ("text", "data", "bss")
     return [{name: int(sizes[name]) for name in kinds if name in sizes} for sizes in found]
+
+
+# -- flashing ----------------------------------------------------------------------------------
+
+
+_FORMATS = {"bin": "binary", "hex": "ihex"}  # placeholder -> what objcopy calls it
+_PORT_S = 10.0
+"""How long a port may be missing after a reset: a board's own USB device is found anew."""
+
+_POLL_S = 0.05
+
+
+def check_flashable(spec: BoardSpec, port: str | None = None) -> FlashSpec:
+    """Return how the board is flashed."""
+    if spec.at_port().launch.kind != "serial":
+        raise UsageError(
+            f"{spec.name} needs no flashing: boardprof starts it with its firmware.",
+            hint=f"boardprof run -b {spec.name} PATH:FUNCTION",
+        )
+    if spec.flash is None:
+        raise UsageError(
+            f"{spec.folder / 'board.toml'} does not say how to flash {spec.name}.",
+            hint="add [flash] command = [...] (boards/README.md), or flash the output of "
+            "`boardprof build` with your own tool",
+        )
+    named = "".join([*spec.flash.command, *spec.flash.reset])
+    if port is None and "{port}" in named:
+        raise UsageError(f"{spec.name} is flashed through its port.", hint="give -p PORT")
+    return spec.flash
+
+
+def flash(
+    spec: BoardSpec,
+    image: Path,
+    port: str | None = None,
+    *,
+    output: int | None = None,
+    on_command: Callable[[str], None] | None = None,
+) -> None:
+    """Write ``image`` to a board, reset it, and wait until its port is there again.
+
+    ``output``: file descriptor for the tool's output, so that its progress is visible.
+    """
+    how = check_flashable(spec, port)
+    if not image.is_file():
+        raise UsageError(f"The image {image} does not exist.")
+    _check_free(spec, port)
+    with tempfile.TemporaryDirectory(prefix="boardprof-flash-") as folder:
+        values = _values(spec, how, image.resolve(), port, Path(folder))
+        for command in filter(None, (how.command, how.reset)):
+            whole = filled(command, values)
+            if on_command is not None:
+                on_command(shlex.join(whole))
+            _run(spec, how, whole, output)
+    with activity(f"waiting for {spec.name} to start"):
+        _settle(how, port)
+
+
+@contextlib.contextmanager
+def after_flash() -> Iterator[None]:
+    """Let the error of a board that still runs another image say why flashing may not help."""
+    try:
+        yield
+    except BuildMismatchError as error:
+        error.hint = (
+            "check that the board boots from what was flashed, that the tool or [flash] reset in "
+            "board.toml restarts it, and that the port belongs to this board"
+        )
+        raise
+
+
+def _check_free(spec: BoardSpec, port: str | None) -> None:
+    """Check that no other host uses the board: a reset would end its session."""
+    if port is None or "://" in port or not os.path.exists(port):
+        return
+    try:
+        connect_serial(port, spec.at_port().launch.baud or DEFAULT_BAUD).close()
+    except BusyError:
+        raise
+    except BoardError:
+        return  # connecting will report it; the tool may not need the port
+
+
+def _values(
+    spec: BoardSpec, how: FlashSpec, image: Path, port: str | None, folder: Path
+) -> dict[str, str]:
+    """Return the values of the placeholders; the image is converted only if one needs it."""
+    values = {"image": os.fspath(image), "port": port or ""}
+    text = "".join([*how.command, *how.reset])
+    for name, output_format in _FORMATS.items():
+        if f"{{{name}}}" in text:
+            converted = folder / f"{image.stem}.{name}"
+            _convert(spec, image, converted, output_format)
+            values[name] = os.fspath(converted)
+    return values
+
+
+def _convert(spec: BoardSpec, image: Path, converted: Path, output_format: str) -> None:
+    compiler = Compiler(spec.build.cc, spec.build.package, Cache())
+    try:
+        compiler.convert(image, output_format, converted)
+    except BuildError as error:
+        error.hint = (
+            f"check that {image.name} is a complete ELF file for {spec.name}, or use a tool that "
+            "flashes ELF files: {image} replaces the other placeholders of [flash] in board.toml"
+        )
+        raise
+
+
+def _run(spec: BoardSpec, how: FlashSpec, command: list[str], output: int | None) -> None:
+    """Run a tool in the board's folder, with a deadline."""
+    tool = command[0]
+    place = os.fspath(spec.folder / tool) if os.sep in tool else tool
+    if shutil.which(place) is None:
+        raise MissingToolError(tool, how.package or tool)
+    # The key is for agents, not for the tool.
+    environment = {name: value for name, value in os.environ.items() if name != KEY_VARIABLE}
+    with tempfile.TemporaryFile() as kept:
+        code: int | None = None
+        try:
+            whole, to = [place, *command[1:]], kept.fileno() if output is None else output
+            code = ended(whole, spec.folder, environment, how.timeout_s, output=to).returncode
+        except subprocess.TimeoutExpired:
+            pass
+        except OSError as error:
+            raise BoardError(f"{tool} cannot be started: {error.strerror}.") from error
+        kept.seek(0)
+        written = kept.read().decode(errors="replace").rstrip()
+    shown = f"\n{written}" if written else ""
+    hint = f"the command in {spec.folder} was: {shlex.join(command)}"
+    if code is None:
+        raise BoardTimeoutError(
+            f"{tool} did not flash {spec.name} within {how.timeout_s:g} s and was ended.{shown}",
+            hint=hint,
+        )
+    if code != 0:
+        how_ended = f"with exit code {code}" if code > 0 else f"by {signal.Signals(-code).name}"
+        raise BoardError(
+            f"{spec.name} was not flashed: {tool} ended {how_ended}.{shown}", hint=hint
+        )
+
+
+def _settle(how: FlashSpec, port: str | None) -> None:
+    """Wait for the board's ``settle_s``, and until the device of its port exists."""
+    time.sleep(how.settle_s)
+    deadline = time.monotonic() + _PORT_S
+    while port is not None and "://" not in port and not os.path.exists(port):
+        if time.monotonic() >= deadline:
+            return  # connecting will report it
+        time.sleep(_POLL_S)

@@ -58,10 +58,11 @@ _RETURNS = {
 }
 
 
-def fit(fn: CFunction, *, slot_bytes: int, mtu: int, arena: int) -> CFunction:
-    """Return the function, with a reason if an agent with ``arena`` bytes cannot call it."""
+def fit(fn: CFunction, options: Mapping[str, int]) -> CFunction:
+    """Return the function, with a reason if an agent with these options cannot call it."""
     if fn.reason is not None:
         return fn
+    slot_bytes, mtu, arena = (options[name] for name in ("slot_bytes", "mtu", "arena"))
     count = _items(fn)
     needed = _slot_size(fn)
     if count > _MOST_PARAMETERS:
@@ -124,7 +125,7 @@ def table_source(
     """Return the text of ``bp_table.c`` with at most 8 collectors."""
     callable_ = [fn for fn in functions if fn.reason is None]
     has_pointers = any(map(_needs_pointers, callable_))
-    packed = _POINTER_FUNCTIONS if has_pointers else {}
+    packed = dict(_POINTER_FUNCTIONS if has_pointers else {})
     packed |= _CONSTANT_FUNCTIONS if any(map(_takes_constants, callable_)) else {}
     structs = _structs(callable_)
     parts = [_HEAD, *_size_checks(callable_), *structs.values()]

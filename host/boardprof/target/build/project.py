@@ -50,12 +50,7 @@ def registered(objects: Sequence[Path], config: Mapping[str, int] | None = None)
         named = [defined[name]] if name in defined else in_scope
         if len(named) != 1:
             raise _missing(name, objects)
-        fn = fit(
-            named[0],
-            slot_bytes=options["slot_bytes"],
-            mtu=options["mtu"],
-            arena=options["arena"],
-        )
+        fn = fit(named[0], options)
         if fn.reason is not None:
             raise _not_callable(fn)
         found.append(fn)

@@ -1,22 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sources of a build and how each is compiled: the user's, the agent's, and the board's."""
+"""The sources of a build, how each is compiled, and the functions that the user's offer."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from boardprof.base.errors import UnknownNameError, UsageError
+import elftools
+
+from boardprof.base.errors import BuildError, UnknownNameError, UsageError
 from boardprof.base.resources import runtime_dir
-from boardprof.target.build.build_options import UserFlags
+from boardprof.target import cfunction
+from boardprof.target.build.build_options import BuildOptions, UserFlags, user_flags
+from boardprof.target.build.glue import fit
+from boardprof.target.cfunction import (
+    CFunction,
+    HiddenFunction,
+    function_from_json,
+    function_to_json,
+)
 from boardprof.target.descriptions.board import BOARD_FILE, BoardSpec
-from boardprof.target.toolchain.cache import FileHashes
-from boardprof.target.toolchain.compile_unit import Unit, is_tracked
-from boardprof.target.toolchain.compiler import Compiler
+from boardprof.target.elf.object_file import global_functions, images, local_functions, read_image
+from boardprof.target.toolchain.cache import Cache, FileHashes, digest
+from boardprof.target.toolchain.compiler import Compiler, Object, Unit, is_tracked
 from boardprof.wire.decode.schemas import packages_collectors
+
+if TYPE_CHECKING:  # pyelftools takes a while to import
+    from elftools.elf.elffile import ELFFile
+
 
 RUNTIME = "device_runtime_c"
 """Stands for the runtime's folder in debug information."""
@@ -24,14 +40,19 @@ RUNTIME = "device_runtime_c"
 DEBUG = ("-g", "-gdwarf-4", "-ffunction-sections", "-fdata-sections")
 """For every compilation."""
 
-_C = {".c"}
-_CPP = {".cc", ".cpp", ".cxx", ".C"}
-_ASSEMBLER = {".S", ".s"}
-_SOURCES = _C | _CPP | _ASSEMBLER
+_LANGUAGES = {
+    ".c": "c",
+    **dict.fromkeys((".cc", ".cpp", ".cxx", ".C"), "c++"),
+    **dict.fromkeys((".S", ".s"), "assembler"),
+    ".o": "object",
+    ".a": "archive",
+}
+_COMPILED = ("c", "c++", "assembler")
 # A bare board does not unwind stacks, ask for types at run time, or run the handlers of `exit`.
 _BARE_CPP = ("-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-use-cxa-atexit")
 _KEEP = ("-fkeep-static-functions", "-fkeep-inline-functions")
 _MAIN = "bp_main.c"
+_USER_MAIN = "bp_user_main_"  # what a main of the user is called, with a digest after it
 _FREESTANDING_ONLY = "bp_mem.c"
 _HEAP = "libc/bp_heap.c"
 _NO_LINK_INPUT = {".c", ".h", ".S", ".md", ".py", ".pyc", ".toml"}
@@ -62,14 +83,7 @@ class Sources:
 
 def language(path: Path) -> str:
     """Return "c", "c++", "assembler", "object", "archive", or "" for any other file."""
-    suffix = path.suffix
-    if suffix in _C:
-        return "c"
-    if suffix in _CPP:
-        return "c++"
-    if suffix in _ASSEMBLER:
-        return "assembler"
-    return {".o": "object", ".a": "archive"}.get(suffix, "")
+    return _LANGUAGES.get(path.suffix, "")
 
 
 def find_sources(named: Sequence[str | Path]) -> Sources:
@@ -87,21 +101,23 @@ def find_sources(named: Sequence[str | Path]) -> Sources:
                     hint="known are .c, .cc, .cpp, .cxx, .S, .s, .o and .a",
                 )
             path = file.parent.resolve() / file.name
-            if kind not in ("object", "archive") and "\n" in str(path):  # not for depfiles
+            if kind in _COMPILED and "\n" in str(path):  # not for depfiles
                 raise UsageError(
                     f"{str(path)!r} cannot be compiled: its path contains a line break.",
                     hint="rename the file or its folder",
                 )
             found[path] = kind
     return Sources(
-        tuple(f for f, kind in found.items() if kind in ("c", "c++", "assembler")),
+        tuple(f for f, kind in found.items() if kind in _COMPILED),
         tuple(f for f, kind in found.items() if kind == "object"),
         tuple(f for f, kind in found.items() if kind == "archive"),
     )
 
 
 def _in_folder(folder: Path) -> list[Path]:
-    files = sorted(path for path in folder.iterdir() if path.suffix in _SOURCES and path.is_file())
+    files = sorted(
+        path for path in folder.iterdir() if language(path) in _COMPILED and path.is_file()
+    )
     if not files:
         raise UsageError(f"The folder {folder} has no C, C++ or assembler files.")
     return files
@@ -130,7 +146,7 @@ def user_unit(spec: BoardSpec, file: Path, flags: UserFlags, libc: Sequence[str]
         content = file.read_bytes()
         # Each file gets another name, so that several programs can be built together. In other
         # languages main is more than a name; there it is renamed in the object.
-        words += [f"-Dmain=bp_user_main_{hashlib.sha256(content).hexdigest()[:16]}"]
+        words += [f"-Dmain={_USER_MAIN}{hashlib.sha256(content).hexdigest()[:16]}"]
         words += _KEEP if names_one_of(content, flags.kept_in(file)) else ()
     folders = (*flags.includes, *flags.quoted, *flags.system, *flags.last)
     roots = [(f"include{i}", folder) for i, folder in enumerate(folders)]
@@ -305,3 +321,139 @@ def find_libc(spec: BoardSpec, compiler: Compiler) -> Libc | None:
         ("-Wl,--start-group", "-lm", "-lc", "-lgcc", "-Wl,--end-group"),
         f"{header.parent.name} {status.st_size} {int(status.st_mtime)}",
     )
+
+
+# -- the functions of the user's code ----------------------------------------------------------
+#
+# A static function that nothing calls is not in the object: the compiler drops it silently. So
+# `discarded_functions` compiles the sources once more, as ``--no-inline`` would, when an error is
+# to be explained or somebody asks for all. pyelftools is imported only when objects are read: that
+# takes longer than a build from the cache.
+
+_READERS = ("elf/*.py", "cfunction.py")
+"""The modules that read functions: a change of them invalidates the cached results."""
+
+
+def read_functions(
+    spec: BoardSpec,
+    cache: Cache,
+    objects: Sequence[Object],
+    flags: UserFlags,
+    sources: Sequence[Path],
+) -> tuple[list[CFunction], list[HiddenFunction]]:
+    """Return the functions, with a reason if the board's agent cannot call them, and the hidden."""
+    names = [[made.path.name, made.sha256] for made in objects]
+    place = ("functions", digest(2, _readers(), names, flags.keep) + ".json")
+    known = cache.read(*place)
+    if known is None:
+        from boardprof.target.elf.functions import functions, hidden_functions
+
+        paths = [made.path for made in objects]
+        found = functions(paths, flags.kept_names, sources)
+        offered = {fn.name for fn in found}
+        hidden = [each for each in hidden_functions(paths) if each.name not in offered]
+        data = {"functions": [function_to_json(fn) for fn in found], "hidden": hidden}
+        cache.write(json.dumps(data), *place)
+    else:
+        data = json.loads(known)
+        found = [function_from_json(each) for each in data["functions"]]
+        hidden = [HiddenFunction(*each) for each in data["hidden"]]
+    return [fit(fn, spec.build.options) for fn in found], hidden
+
+
+def _readers() -> list[str | None]:
+    package = Path(cfunction.__file__).parent
+    files = sorted(path for pattern in _READERS for path in package.glob(pattern))
+    return [elftools.__version__, *(FileHashes().of(path) for path in files)]
+
+
+@dataclass(frozen=True)
+class Discarded:
+    """The functions that no firmware offers."""
+
+    static: tuple[HiddenFunction, ...] = ()
+    mains: tuple[Path, ...] = ()
+
+
+def discarded_functions(
+    spec: BoardSpec,
+    sources: Sequence[str | Path],
+    options: BuildOptions,
+    name: str | None = None,
+    verbose: Callable[[str], None] | None = None,
+) -> Discarded:
+    """Compile C sources so that nothing is discarded; a source that fails is left out.
+
+    ``name``: the only function of interest, which may be inline; None for all that are not inline.
+    """
+    flags = user_flags(options)
+    files = [
+        file
+        for file in find_sources([*sources, *options.sources]).files
+        if language(file) == "c" and (name is None or names_one_of(file.read_bytes(), [name]))
+    ]
+    if not files or flags.lto:
+        return Discarded()
+    compiler = Compiler(spec.build.cc, spec.build.package, Cache(), verbose)
+    libc = find_libc(spec, compiler)
+    cflags = None if libc is None else libc.cflags
+    static: list[HiddenFunction] = []
+    mains: list[Path] = []
+    for file in files:
+        unit = user_unit(spec, file, flags, cflags)
+        keep = _KEEP[:1] if name is None else _KEEP  # inline: each of each header
+        try:
+            made = compiler.compile(replace(unit, flags=(*unit.flags, *keep)))
+        except BuildError:  # the compiler does not know the flag
+            continue
+        found, has_main = _read(made.path)
+        static += [each for each in found if name is None or each.name == name]
+        mains += [file] if has_main else []
+    return Discarded(tuple(static), tuple(mains))
+
+
+def _read(path: Path) -> tuple[list[HiddenFunction], bool]:
+    from boardprof.target.elf.functions import hidden_functions
+
+    def facts(elf: ELFFile) -> tuple[set[str], bool]:
+        has_main = any(name.startswith(_USER_MAIN) for name, _ in global_functions(elf))
+        return local_functions(elf), has_main
+
+    found = [read_image(image, facts) for image in images(path)]
+    local = {name for names, _ in found for name in names}
+    # A function that still has no code is always inlined: nothing can keep it.
+    hidden = [each for each in hidden_functions([path]) if each.name in local]
+    return hidden, any(has_main for _, has_main in found)
+
+
+def check_kept(
+    flags: UserFlags,
+    files: Sequence[Path],
+    offered: Collection[str],
+    hidden: Mapping[str, str],
+    brought: Sequence[Path] = (),
+) -> None:
+    """Check that each function that the user wants to keep is there."""
+    for each in flags.keep:
+        at, _, name = each.rpartition(":")
+        if at and not any(flags.is_of(each, file) for file in files):
+            raise UsageError(
+                f"{name} of {at} cannot be kept: {at} is not among the sources.",
+                hint=f"the sources are {', '.join(map(str, files))}",
+            )
+        if name in hidden:
+            for path in brought:
+                if name.encode() + b"\0" in path.read_bytes():
+                    raise BuildError(
+                        f"{name} cannot be kept: {path.name} was compiled elsewhere, and its "
+                        "static functions may be specialised for their callers.",
+                        hint=f"give the source {hidden[name]} instead, or call {name} from a "
+                        "function of your own in that file",
+                    )
+            raise BuildError(
+                f"{name} in {hidden[name]} cannot be compiled out of line.",
+                hint="it is always_inline, in C++, or defined by a macro: change that, or call it "
+                "from a function of your own",
+            )
+        if name not in offered:
+            raise UnknownNameError("function to keep", name, [*offered, *hidden])

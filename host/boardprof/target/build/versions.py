@@ -19,7 +19,8 @@ from boardprof.target.build.build_errors import missing_header
 from boardprof.target.build.build_options import BuildOptions, user_flags
 from boardprof.target.build.builder import build, cxx_of, link_objects
 from boardprof.target.build.firmware import BuiltFirmware, sizes_of
-from boardprof.target.build.functions import fitted
+from boardprof.target.build.glue import fit
+from boardprof.target.build.linking import edited
 from boardprof.target.build.sources import (
     agent_units,
     find_libc,
@@ -28,11 +29,10 @@ from boardprof.target.build.sources import (
     language,
     user_unit,
 )
-from boardprof.target.build.symbol_renaming import edited
 from boardprof.target.cfunction import CFunction
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.elf.functions import functions
-from boardprof.target.elf.identity import check_machine
+from boardprof.target.elf.object_file import check_machine
 from boardprof.target.toolchain.cache import Cache, digest
 from boardprof.target.toolchain.compiler import Compiler, Object
 
@@ -194,7 +194,7 @@ class VersionBuilder:
         name = names[0] if self._function is None else self._function
         if name not in names:
             raise UnknownNameError("function", name, names)
-        chosen = fitted(self.spec, offered[names.index(name)])
+        chosen = fit(offered[names.index(name)], self.spec.build.options)
         if chosen.reason is not None:
             raise BuildError(f"{name} cannot be called: {chosen.reason}.")
         return chosen

@@ -20,20 +20,15 @@ from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.packages import load_plugins
 from boardprof.base.resources import boards_dir
 from boardprof.base.toml_table import TomlTable
-from boardprof.target.descriptions.launch import (
-    DEFAULT_BAUD,
-    FlashSpec,
-    LaunchSpec,
-    PortSpec,
-    read_flash,
-    read_launch,
-    read_port,
-)
 from boardprof.target.descriptions.tables import (
+    DEFAULT_BAUD,
     BuildSpec,
     DerivedSpec,
     DoctorSpec,
+    FlashSpec,
     GuardSpec,
+    LaunchSpec,
+    PortSpec,
     check_formula,
     check_names,
     counted_names,
@@ -41,7 +36,10 @@ from boardprof.target.descriptions.tables import (
     read_derived,
     read_doctor,
     read_events,
+    read_flash,
     read_guard,
+    read_launch,
+    read_port,
 )
 
 BOARD_FILE = "board.toml"

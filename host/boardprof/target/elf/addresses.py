@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from boardprof.base.errors import BuildError, Location, MissingToolError, UsageError, option
-from boardprof.target.elf.identity import build_id_of
 from boardprof.target.elf.object_file import (
     GLOBAL,
     LOCAL,
     OBJECT,
     Symbol,
+    build_id_of,
     code_address,
     functions_in,
     read_if_possible,
@@ -75,12 +75,7 @@ def _lines(command: Sequence[str], text: str = "", timeout_s: float = _TIMEOUT_S
     """Return what a program prints; [] if it cannot be run, since its output is only additional."""
     try:
         done = subprocess.run(
-            command,
-            input=text,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout_s,
+            command, input=text, capture_output=True, text=True, errors="replace", timeout=timeout_s
         )
     except (OSError, subprocess.TimeoutExpired):
         return []

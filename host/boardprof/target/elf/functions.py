@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -126,8 +126,11 @@ def _symbols(image: Image, kept: Collection[str], elf: ELFFile) -> list[_Symbol]
         )
     wanted = [name for name in names if name != "main" and not name.startswith("bp_")]
     # Reading takes seconds if there is a lot of it, as in Rust's standard library.
-    info = debug_info(elf) if any(map(_may_be_named, wanted)) else None
-    known = _by_symbol(subprograms(info)) if info else {}
+    is_needed = any(_is_c_name(name) or name.startswith("_Z") for name in wanted)
+    info = debug_info(elf) if is_needed else None
+    known: dict[str, list[Subprogram]] = {}
+    for each in subprograms(info) if info else ():
+        known.setdefault(each.symbol, []).append(each)
     aliases = cache(lambda: all_names(elf) if known else {})  # few functions need them
     elsewhere = info is not None and is_elsewhere(info)
     source = image.label if image.in_library else main_source(elf) or image.label
@@ -140,13 +143,6 @@ def _symbols(image: Image, kept: Collection[str], elf: ELFFile) -> list[_Symbol]
         rank = _IN_LIBRARY if image.in_library else _WEAK if names[name] else _STRONG
         symbols.append(_Symbol(fn, rank, fn.result is not None and fn.result.text == int_type))
     return symbols
-
-
-def _by_symbol(known: Iterable[Subprogram]) -> dict[str, list[Subprogram]]:
-    found: dict[str, list[Subprogram]] = {}
-    for each in known:
-        found.setdefault(each.symbol, []).append(each)
-    return found
 
 
 def _own(
@@ -250,10 +246,6 @@ def _prototype(name: str, found: Subprogram | NotCallable | str | None) -> Proto
 
 def _is_c_name(name: str) -> bool:
     return bool(_IDENTIFIER.fullmatch(name)) and not name.startswith(_MANGLED)
-
-
-def _may_be_named(name: str) -> bool:
-    return _is_c_name(name) or name.startswith("_Z")
 
 
 def _hidden(elf: ELFFile) -> list[HiddenFunction]:

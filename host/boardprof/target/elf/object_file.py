@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ELF images in a file that a user names, and the functions in their symbol tables.
+"""The ELF images in a file that a user names: their symbols, machine, compilers and build id.
 
-The file may be a static library: the ar format, with the long names of GNU and of BSD. Layout, see
-ar(5): the magic, then members at even offsets. A header of 60 bytes of text has the name in bytes 0
-to 15 and the size in bytes 48 to 57, and ends in a grave accent and a newline. ``/`` and
-``/SYM64/`` are tables of symbols, ``//`` is the table of names of more than 15 bytes, ``/N`` a name
-at offset N in it, ``#1/N`` a name in the first N bytes of the content.
+The file may be a static library.
 """
 
 from __future__ import annotations
 
 import io
+import platform
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from boardprof.base.errors import BoardprofError, UsageError
+from boardprof.base.errors import BoardprofError, BuildError, UsageError
+from boardprof.target.descriptions.board import BoardSpec
 
 if TYPE_CHECKING:  # pyelftools takes a while to import
     from elftools.elf.elffile import ELFFile
     from elftools.elf.sections import Section
+
 
 ELF_MAGIC = b"\x7fELF"
 _BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # LLVM's, bare and wrapped
@@ -48,10 +48,15 @@ class Image:
 
 def images(path: Path) -> Iterator[Image]:
     """Yield the ELF images in a file."""
-    with path.open("rb") as file:
-        magic = file.read(8)
+    magic = _magic(path)
     if magic in (MAGIC, THIN_MAGIC):
-        yield from _library(path)
+        is_empty = True
+        for member in members(path):
+            if member.content.startswith(ELF_MAGIC):
+                is_empty = False
+                yield member
+        if is_empty:
+            raise UsageError(f"{path} is a library that contains no ELF object.")
     elif magic.startswith(ELF_MAGIC):
         yield Image(path.name, path, path.read_bytes(), in_library=False)
     elif magic.startswith(_BITCODE):
@@ -64,16 +69,6 @@ def images(path: Path) -> Iterator[Image]:
             f"{path} cannot be read as an ELF file or a library of ELF files.",
             hint="give an object (.o), a static library (.a), a shared library or a program",
         )
-
-
-def _library(path: Path) -> Iterator[Image]:
-    found = False
-    for member in members(path):
-        if member.content.startswith(ELF_MAGIC):
-            found = True
-            yield Image(f"{path.name}({member.name})", path, member.content, in_library=True)
-    if not found:
-        raise UsageError(f"{path} is a library that contains no ELF object.")
 
 
 def read_image(image: Image, reader: Callable[[ELFFile], _T]) -> _T:
@@ -228,59 +223,64 @@ def symbol_entries(
 
 
 # -- static libraries --------------------------------------------------------------------------
+#
+# They have the ar format, with the long names of GNU and of BSD. Layout, see ar(5): the magic, then
+# members at even offsets. A header of 60 bytes of text has the name in bytes 0 to 15 and the size
+# in bytes 48 to 57, and ends in a grave accent and a newline. ``/`` and ``/SYM64/`` are tables of
+# symbols, ``//`` is the table of names of more than 15 bytes, ``/N`` a name at offset N in it,
+# ``#1/N`` a name in the first N bytes of the content.
 
 
-@dataclass(frozen=True)
-class Member:
-    """A file in a library."""
-
-    name: str
-    content: bytes
+def _magic(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(len(MAGIC))
 
 
 def is_library(path: Path) -> bool:
     """Tell whether a file is a static library, thin or not."""
-    with path.open("rb") as file:
-        return file.read(len(MAGIC)) in (MAGIC, THIN_MAGIC)
+    return _magic(path) in (MAGIC, THIN_MAGIC)
 
 
-def members(path: Path) -> Iterator[Member]:
+def members(path: Path) -> Iterator[Image]:
     """Yield the files of a library, in its order, without its tables."""
-    if path.read_bytes().startswith(THIN_MAGIC):
+    if _magic(path) == THIN_MAGIC:
         raise UsageError(
             f"{path} is a thin archive: it contains the names of objects, not the objects.",
             hint="give the objects themselves, or make the library without T: ar rcs",
         )
-    return (member for _, member in _placed(path) if member.name not in _INDICES)
+    return (_member(path, n, content) for _, n, content in _placed(path) if n not in _INDICES)
+
+
+def _member(path: Path, name: str, content: bytes) -> Image:
+    return Image(f"{path.name}({name})", path, content, in_library=True)
 
 
 def outside(path: Path) -> list[Path]:
     """Return the files that a thin archive names; empty for any other library."""
-    with path.open("rb") as file:
-        if file.read(len(THIN_MAGIC)) != THIN_MAGIC:
-            return []
-    return [path.parent / each.name for _, each in _placed(path) if each.name not in _INDICES]
+    if _magic(path) != THIN_MAGIC:
+        return []
+    return [path.parent / name for _, name, _ in _placed(path) if name not in _INDICES]
 
 
-def defining(path: Path) -> dict[str, Member]:
+def defining(path: Path) -> dict[str, Image]:
     """Return the member that defines each symbol, from a library's table; {} without a table."""
-    placed = dict(_placed(path))
-    table = next((each.content for each in placed.values() if each.name == "/"), None)
+    placed = {place: (name, content) for place, name, content in _placed(path)}
+    table = next((content for name, content in placed.values() if name == "/"), None)
     if table is None:
         return {}
     # Big-endian: the number of symbols, the offset of each one's file, and the names.
     count = int.from_bytes(table[:4], "big")
     begins = [int.from_bytes(table[4 + 4 * i : 8 + 4 * i], "big") for i in range(count)]
     names = table[4 + 4 * count :].split(b"\0")
-    found: dict[str, Member] = {}
-    for name, begin in zip(names, begins, strict=False):
-        if begin in placed and placed[begin].content:
-            found.setdefault(name.decode(errors="replace"), placed[begin])
+    found: dict[str, Image] = {}
+    for symbol, begin in zip(names, begins, strict=False):
+        if begin in placed and placed[begin][1]:
+            found.setdefault(symbol.decode(errors="replace"), _member(path, *placed[begin]))
     return found
 
 
-def _placed(path: Path) -> Iterator[tuple[int, Member]]:
-    """Yield the files and the tables of symbols with the offsets of their headers."""
+def _placed(path: Path) -> Iterator[tuple[int, str, bytes]]:
+    """Yield the offset of the header, name and content of each file and table of symbols."""
     data = path.read_bytes()
     thin = data.startswith(THIN_MAGIC)
     names, at = b"", len(MAGIC)
@@ -297,29 +297,221 @@ def _placed(path: Path) -> Iterator[tuple[int, Member]]:
             continue
         if name.startswith("#1/"):
             length = _decimal(path, name[3:])
-            name, content = (
-                content[:length].rstrip(b"\0").decode(errors="replace"),
-                content[length:],
-            )
+            name = content[:length].rstrip(b"\0").decode(errors="replace")
+            content = content[length:]
         elif name[:1] == "/" and name[1:].isdecimal():
             name = names[int(name[1:]) :].partition(b"\n")[0].decode(errors="replace")
         name = name if name in _INDICES else name.removesuffix("/")
         if elsewhere:
             file = path.parent / name
             content = file.read_bytes() if file.is_file() else b""
-        yield place, Member(name, content)
+        yield place, name, content
 
 
 def _header(path: Path, header: bytes) -> tuple[str, int]:
     """Return name and size of a member."""
     if header[58:60] != b"`\n":
         raise UsageError(f"{path} is damaged: a member does not begin with a header.")
-    return header[:16].decode(errors="replace").rstrip(), _decimal(
-        path, header[48:58].decode(errors="replace")
-    )
+    size = _decimal(path, header[48:58].decode(errors="replace"))
+    return header[:16].decode(errors="replace").rstrip(), size
 
 
 def _decimal(path: Path, text: str) -> int:
     if not text.strip().isdecimal():
         raise UsageError(f"{path} is damaged: {text!r} is not the size of a member.")
     return int(text)
+
+
+# -- machine, compilers, build id --------------------------------------------------------------
+#
+# Headers are read here and not by pyelftools, which takes longer to import than a build from the
+# cache takes. Offsets are those of the System V ABI, "ELF Header" and "Sections".
+
+
+_ELF_HEADER = 20  # bytes, to the end of e_machine
+_RELOCATABLE, _EXECUTABLE, _SHARED = 1, 2, 3  # e_type
+
+# e_machine, as the registry of the System V ABI has it.
+_MACHINES = {
+    3: "x86",
+    8: "MIPS",
+    20: "PowerPC",
+    40: "Arm",
+    62: "x86-64",
+    83: "AVR",
+    94: "Xtensa",
+    105: "MSP430",
+    183: "AArch64",
+    243: "RISC-V",
+}
+_BY_PREFIX = {
+    "aarch64": 183,
+    "arm": 40,
+    "avr": 83,
+    "i686": 3,
+    "mips": 8,
+    "msp430": 105,
+    "powerpc": 20,
+    "riscv32": 243,
+    "riscv64": 243,
+    "x86_64": 62,
+    "xtensa": 94,
+}
+_OF_THIS_HOST = ("cc", "c99", "clang", "gcc")
+
+# By e_ident[EI_CLASS], 32 and 64 bits: e_shoff and its place, the place of e_shentsize, e_shnum and
+# e_shstrndx, and sh_name, sh_offset and sh_size of a section.
+_SECTIONS = {1: ("I", 32, 46, "I12xII"), 2: ("Q", 40, 58, "I20xQQ")}
+
+_FIRMWARE = "bp_firmware"
+_BUILD_ID_BYTES = 8
+# Before build_id come three pointers, a uint16_t and a uint8_t (bp.h, bp_firmware_t).
+_POINTERS, _REST = 3, 3
+_POINTER_BYTES_AVR = 2
+
+
+class _Header(NamedTuple):
+    """The first fields of an ELF file; ``order`` is struct's mark of its byte order."""
+
+    bits: int
+    order: str
+    kind: int
+    machine: int
+
+    @classmethod
+    def of(cls, content: bytes) -> _Header | None:
+        """Read a file's first 20 bytes; None if it is not an ELF file."""
+        if len(content) < _ELF_HEADER or not content.startswith(ELF_MAGIC):
+            return None
+        order = ">" if content[5] == 2 else "<"
+        bits = {1: 32, 2: 64}.get(content[4], 0)
+        return cls(bits, order, *struct.unpack_from(order + "HH", content, 16))
+
+    @property
+    def machine_name(self) -> str:
+        return _MACHINES.get(self.machine, f"machine {self.machine}")
+
+
+def check_machine(spec: BoardSpec, files: list[Path], own: Path) -> None:
+    """Check that objects and static libraries are for the board's machine."""
+    wanted = _object_machine(_beginning(own), str(own))
+    for where, content in _objects(files):
+        machine = _object_machine(content, where)
+        if machine != wanted:
+            raise BuildError(
+                f"{where} is for {machine}; {spec.name} is {wanted}.",
+                hint=f"compile it with {spec.build.cc}, or name another board with -b",
+            )
+
+
+def _object_machine(content: bytes, where: str) -> str:
+    """Return the machine that an object file is for, such as ``32-bit RISC-V``."""
+    header = _Header.of(content)
+    if header is None:
+        raise BuildError(
+            f"{where} is not an object file in the ELF format.",
+            hint="compile it with the board's own compiler; with clang, without -flto",
+        )
+    if header.kind != _RELOCATABLE:
+        raise BuildError(
+            f"{where} is already linked.", hint="give the object files that it was linked from"
+        )
+    bits = f"{header.bits}-bit " if header.bits else ""
+    return f"{bits}{header.machine_name}{', big-endian' if header.order == '>' else ''}"
+
+
+def _objects(files: list[Path]) -> Iterator[tuple[str, bytes]]:
+    for path in files:
+        if is_library(path):
+            yield from ((str(path.with_name(each.label)), each.content) for each in images(path))
+        else:
+            yield str(path), _beginning(path)
+
+
+def _beginning(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_ELF_HEADER)
+
+
+def is_program(path: Path) -> bool:
+    """Tell whether a file is a linked ELF program or shared library, and not an object file."""
+    try:
+        header = _Header.of(_beginning(path))
+    except OSError:
+        return False
+    return header is not None and header.kind in (_EXECUTABLE, _SHARED)
+
+
+def check_image(image: Path, spec: BoardSpec, others: Iterable[BoardSpec] = ()) -> None:
+    """Check that a file is an ELF image for the board's machine, before anything is started."""
+    if not image.is_file():
+        raise UsageError(f"The firmware image {image} does not exist.")
+    header = _Header.of(_beginning(image))
+    if header is None:
+        raise UsageError(
+            f"{image} is not a firmware image in the ELF format.",
+            hint="give the linker's output, not the .bin or .hex that objcopy made from it",
+        )
+    wanted = _board_machine(spec)
+    if wanted is None or header.machine == wanted:
+        return
+    fitting = [other.name for other in others if _board_machine(other) == header.machine]
+    raise UsageError(
+        f"{image} is for {header.machine_name}; {spec.name} is {_MACHINES[wanted]}.",
+        hint="give the board that it was built for with -b"
+        + (f", such as {' or '.join(fitting)}" if fitting else ""),
+    )
+
+
+def _board_machine(spec: BoardSpec) -> int | None:
+    """Return ``e_machine`` of a board, from its compiler's name. None if unknown."""
+    name = Path(spec.build.cc).name
+    if name.partition("-")[0] in _OF_THIS_HOST:
+        is_cross = any("target" in flag for flag in spec.build.cflags)
+        return None if is_cross else _BY_PREFIX.get(platform.machine())
+    return _BY_PREFIX.get(name.partition("-")[0])
+
+
+def compilers_of(files: Iterable[Path]) -> tuple[str, ...]:
+    """Return the compilers of images, objects and libraries, in byte order, from ``.comment``."""
+    found: set[str] = set()
+    for file in files:
+        with suppress(OSError, UsageError):
+            for image in images(file):
+                with suppress(struct.error, KeyError, IndexError):
+                    texts = _comment(image.content).decode(errors="replace").split("\0")
+                    found.update(map(str.strip, texts))
+    return tuple(sorted(found - {""}))
+
+
+def _comment(data: bytes) -> bytes:
+    """Return the content of ``.comment``, empty if absent."""
+    header = _Header.of(data)
+    if header is None:
+        return b""
+    word, table_at, counts_at, section = _SECTIONS[data[4]]
+    (table,) = struct.unpack_from(header.order + word, data, table_at)
+    size, count, names = struct.unpack_from(header.order + "HHH", data, counts_at)
+    places = range(table, table + count * size, size)
+    sections = [struct.unpack_from(header.order + section, data, place) for place in places]
+    _, names_at, names_size = sections[names]
+    for name, begin, length in sections:
+        if name < names_size and data.startswith(b".comment\0", names_at + name):
+            return data[begin : begin + length]
+    return b""
+
+
+def build_id_of(image: Path) -> bytes | None:
+    """Return the 8 bytes that an agent with this image reports; None without agent or symbols."""
+    return read_if_possible(image, _build_id)
+
+
+def _build_id(elf: ELFFile) -> bytes | None:
+    symbol = next((each for each in symbols(elf) if each.name == _FIRMWARE), None)
+    if symbol is None:
+        return None
+    section = elf.get_section(symbol.section)
+    pointer = _POINTER_BYTES_AVR if elf["e_machine"] == "EM_AVR" else elf.elfclass // 8
+    begin = symbol.value - section["sh_addr"] + _POINTERS * pointer + _REST
+    found: bytes = section.data()[begin : begin + _BUILD_ID_BYTES]
+    return found if len(found) == _BUILD_ID_BYTES else None

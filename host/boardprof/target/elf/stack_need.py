@@ -13,20 +13,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from boardprof.target.elf.instructions import (
+from boardprof.target.elf.machine_code import (
     FRAME_POINTERS,
     below_frame_pointer,
+    calls_through_pointer,
     masks_interrupts,
+    moves_stack_by_variable,
     targets,
 )
 from boardprof.target.elf.object_file import (
     GLOBAL,
+    Symbol,
     code_address,
     functions_in,
     read_if_possible,
     symbols,
 )
-from boardprof.target.elf.unknown_stack import calls_through_pointer, moves_stack_by_variable
 
 if TYPE_CHECKING:  # pyelftools takes a while to import
     from elftools.elf.elffile import ELFFile
@@ -77,19 +79,12 @@ def image_stack(image: Path, names: Iterable[str]) -> ImageStack:
     return found or ImageStack({})  # the functions can be measured all the same
 
 
-@dataclass(frozen=True)
-class _Function:
-    name: str
-    begin: int
-    size: int
-
-
 class _Reader:
     def __init__(self, elf: ELFFile) -> None:
         self._machine = elf["e_machine"]
         self._bits = elf.elfclass
         self._addresses: dict[str, int] = {}
-        self._functions: dict[int, _Function] = {}
+        self._functions: dict[int, Symbol] = {}
         self._by_name: dict[str, int] = {}
         self._read_symbols(elf)
         sections = (s for s in elf.iter_sections() if s["sh_flags"] & 4 and s["sh_size"])
@@ -138,7 +133,7 @@ class _Reader:
                 self._addresses[symbol.name] = symbol.value
         for symbol in functions_in(elf):
             name, begin = symbol.name, code_address(elf, symbol)
-            self._functions[begin] = _Function(name, begin, symbol.size)
+            self._functions[begin] = symbol
             # If several functions share a name, the global one is meant and not a static one.
             if name not in self._by_name or symbol.bind == GLOBAL:
                 self._by_name[name] = begin
@@ -172,20 +167,20 @@ class _Reader:
             elif above is None and register == FRAME_POINTERS.get(self._machine):
                 above = deepest
         if above is not None:  # the epilogue's rules may give the whole frame, or only this part
-            function = self._functions.get(entry["initial_location"])
-            code = self._code_of(function.begin, function.size) if function is not None else b""
+            code = self._code_of(entry["initial_location"])
             deepest = max(deepest, above + below_frame_pointer(self._machine, code))
         return int(deepest - first)
 
     def _find_variable(self, entry: Any, pointer: int) -> None:
         """Keep the function if its frame is of variable size: only a frame pointer allows that."""
-        function = self._functions.get(entry["initial_location"])
-        if function is not None and _uses_frame_pointer(entry.instructions, pointer):
-            code = self._code_of(function.begin, function.size)
-            if moves_stack_by_variable(self._machine, code):
-                self._variable.add(function.begin)
+        begin = entry["initial_location"]
+        has_frame_pointer = _uses_frame_pointer(entry.instructions, pointer)
+        if has_frame_pointer and moves_stack_by_variable(self._machine, self._code_of(begin)):
+            self._variable.add(begin)
 
-    def _code_of(self, begin: int, size: int) -> bytes:
+    def _code_of(self, begin: int) -> bytes:
+        """Return the code of the function that begins there; empty if there is none."""
+        size = self._functions[begin].size if begin in self._functions else 0
         index = bisect.bisect_right(self._code, begin, key=lambda each: each[0]) - 1
         if index < 0:
             return b""
@@ -201,10 +196,10 @@ class _Reader:
         """
         place = first = len(self._open)
         self._open[begin] = place, None
-        function, own = self._functions[begin], self._frames.get(begin, 0)
+        own = self._frames.get(begin, 0)
         largest, largest_of, deepest = own, self._name(begin), 0
         variable_of = largest_of if begin in self._variable else None
-        code = self._code_of(begin, function.size)
+        code = self._code_of(begin)
         masks = masks_interrupts(self._machine, code)
         called = set(targets(self._machine, code, begin, self._bits))
         calls_unknown = calls_through_pointer(self._machine, code) or any(
@@ -228,14 +223,7 @@ class _Reader:
                 if callee.largest > largest:
                     largest, largest_of = callee.largest, callee.largest_of
         need = StackNeed(
-            own,
-            largest,
-            largest_of,
-            own + deepest,
-            masks,
-            variable_of,
-            calls_unknown,
-            is_recursive,
+            own, largest, largest_of, own + deepest, masks, variable_of, calls_unknown, is_recursive
         )
         self._open[begin] = place, need
         if first == place:

@@ -105,20 +105,18 @@ def _library() -> Path:
         sys.maxsize,
         [[file.name, file.read_text(encoding="utf-8")] for file in files],
     )
-    cache = Cache()
-    kept = cache.find("codec.so", "codec", key)
-    if kept is not None:
-        return kept
-    with cache.scratch() as scratch:
-        (scratch / "codec.c").write_text(_SOURCE, encoding="ascii")
+
+    def compiled(target: Path) -> None:
+        (target.parent / "codec.c").write_text(_SOURCE, encoding="ascii")
         places = [f"-I{runtime / folder}" for folder in ("include", "src")]
-        command = [compiler, *_FLAGS, *places, "codec.c", "-o", "codec.so"]
+        command = [compiler, *_FLAGS, *places, "codec.c", "-o", target.name]
         done = subprocess.run(
-            command, cwd=scratch, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+            command, cwd=target.parent, capture_output=True, text=True, timeout=_TIMEOUT_S
         )
         if done.returncode != 0:
             raise OSError(f"the agent's codec does not compile: {done.stderr.strip()}")
-        return cache.store(scratch / "codec.so", "codec", key)
+
+    return Cache().made("codec.so", compiled, "codec", key)
 
 
 def _cobs(library: ctypes.CDLL) -> Cobs:

@@ -22,7 +22,7 @@ from boardprof.base.processes import lock_within
 from boardprof.base.progress import activity
 from boardprof.base.resources import runtime_dir
 from boardprof.target.descriptions.board import BoardSpec
-from boardprof.target.descriptions.launch import SimulatorSpec, filled, simulator_sources
+from boardprof.target.descriptions.tables import SimulatorSpec, filled, simulator_sources
 from boardprof.target.toolchain.cache import Cache, FileHashes, digest, unwritable_cache
 from boardprof.target.toolchain.tools import check_room, ended, python_package_version
 from boardprof.wire.transport.keyed import KEY_VARIABLE

@@ -20,7 +20,6 @@ from boardprof.base.errors import BuildError, MissingToolError, StorageError
 from boardprof.base.writing import no_room
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.toolchain.cache import Cache, digest, file_state
-from boardprof.target.toolchain.compile_unit import parse_depfile
 
 _TIMEOUT_S = 300.0
 _SHOW = "--verbose shows the command"
@@ -70,12 +69,7 @@ class Tools:
             end_with_children(process)
 
     def run(
-        self,
-        program: str,
-        arguments: Sequence[str],
-        folder: Path,
-        failure: str,
-        **variables: str,
+        self, program: str, arguments: Sequence[str], folder: Path, failure: str, **variables: str
     ) -> str:
         """Run a program in ``folder``; return what it prints on stdout."""
         command = (program, *arguments)
@@ -214,6 +208,13 @@ def errors_first(text: str) -> str:
     return "\n".join([*head, *errors, *warnings, *above]) if errors or warnings else text
 
 
+def parse_depfile(text: str) -> list[str]:
+    """Return the prerequisites in a depfile of GCC; only spaces and line breaks separate names."""
+    _, _, rest = text.replace("\\\n", " ").partition(":")
+    words: list[str] = re.findall(r"(?:\\.|\$\$|[^ \n\\]|\\)+", rest)
+    return [re.sub(r"\\([ \t#])", r"\1", word).replace("$$", "$") for word in words]
+
+
 def missing_tools(spec: BoardSpec) -> list[dict[str, str]]:
     """Return each as ``tool`` and the ``package`` or ``python_package`` that has it."""
     needed = {spec.build.cc: spec.build.package}
@@ -288,16 +289,13 @@ class Driver:
     def program(self, name: str) -> str:
         """Return the path of a program that belongs to the compiler, such as ``objcopy``."""
         if name not in self._programs:
-            self._programs[name] = self._program(name)
+            place = ("compilers", digest(self._identity, self._cc, name))
+            known = self._cache.read(*place)
+            if known is None or not shutil.which(known):
+                known = self._ask(f"-print-prog-name={name}")
+                self._cache.write(known, *place)
+            self._programs[name] = known
         return self._programs[name]
-
-    def _program(self, name: str) -> str:
-        place = ("compilers", digest(self._identity, self._cc, name))
-        known = self._cache.read(*place)
-        if known is None or not shutil.which(known):
-            known = self._ask(f"-print-prog-name={name}")
-            self._cache.write(known, *place)
-        return known
 
     def has_library(self, name: str) -> bool:
         """Return whether ``-lNAME`` is a library that comes with the compiler."""

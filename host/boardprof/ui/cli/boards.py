@@ -31,7 +31,7 @@ from boardprof.ui.cli.output import (
 if TYPE_CHECKING:
     from serial.tools.list_ports_common import ListPortInfo
 
-    from boardprof.measure.session.board import Board
+    from boardprof.measure.board.board import Board
     from boardprof.target.descriptions.board import BoardSpec
 
 

@@ -152,7 +152,7 @@ def _port_text(port: Mapping[str, Any]) -> str:
 
 def _doctor_board(as_json: bool, **options: Any) -> int:
     from boardprof.measure.doctor.check_board import connect_and_check, finding_text, proof_facts
-    from boardprof.measure.doctor.known_work import FAILED, Finding
+    from boardprof.measure.doctor.counters import FAILED, Finding
 
     began_s = time.monotonic()
     key_file = options["key_file"] if options["port"] else None

@@ -105,8 +105,8 @@ def flash(
     objects (.o) and libraries (.a). The tool's output goes to stderr. With -p, the port is used to
     check that the board runs the new build.
     """
-    from boardprof.target.build.flash import check_flashable
-    from boardprof.target.build.flash import flash as write
+    from boardprof.target.build.firmware import check_flashable
+    from boardprof.target.build.firmware import flash as write
     from boardprof.target.descriptions.board import board_spec
 
     if board is None:
@@ -140,7 +140,7 @@ def _image(
 ) -> tuple[Path, bytes | None]:
     """Return the image and its build id. None if the file does not contain one."""
     from boardprof.target.build.builder import build
-    from boardprof.target.elf.identity import build_id_of, is_program
+    from boardprof.target.elf.object_file import build_id_of, is_program
 
     first = Path(paths[0])
     if len(paths) == 1 and is_program(first):
@@ -153,7 +153,7 @@ def _image(
 def _checked(spec: BoardSpec, image: Path, options: Mapping[str, Any]) -> bytes:
     """Return the build that the board runs; raise if it is not the one that was flashed."""
     from boardprof.measure.connect import connect_by
-    from boardprof.target.build.flash import after_flash
+    from boardprof.target.build.firmware import after_flash
 
     with after_flash(), connect_by(parse_connection(options), spec, image) as connected:
         return connected.welcome.build_id

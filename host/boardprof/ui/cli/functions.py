@@ -97,8 +97,8 @@ def _found(paths: list[Path], board: str | None, complete: bool, **options: Any)
 
 
 def _compiled(sources: list[Path], board: str | None, complete: bool, **options: Any) -> _Functions:
-    from boardprof.target.build.builder import source_functions
-    from boardprof.target.build.functions import discarded_functions
+    from boardprof.target.build.builder import Build
+    from boardprof.target.build.sources import discarded_functions
     from boardprof.target.descriptions.board import board_spec, default_board
 
     spec = board_spec(board) if board else default_board()
@@ -106,7 +106,7 @@ def _compiled(sources: list[Path], board: str | None, complete: bool, **options:
         return _Functions((), ())
     how = parse_build_options(options)
     verbose = echo_command if options["verbose"] else None
-    found, hidden = source_functions(spec, sources, how, verbose)
+    found, hidden = Build(spec, sources, how, verbose).functions()
     if complete or not (found or hidden):
         known = {*(fn.name for fn in found), *(name for name, _, _ in hidden)}
         unused = discarded_functions(spec, sources, how, verbose=verbose).static

@@ -170,11 +170,11 @@ def _function_names(file: str, start: str) -> list[str]:
     """Return the functions of a source with this prefix; none if it does not compile."""
     from boardprof.base.errors import BoardprofError
     from boardprof.target.build.build_options import BuildOptions
-    from boardprof.target.build.builder import source_functions
+    from boardprof.target.build.builder import Build
     from boardprof.target.descriptions.board import default_board
 
     try:
-        found, _ = source_functions(default_board(), [file], BuildOptions(), None)
+        found, _ = Build(default_board(), [file], BuildOptions(), None).functions()
     except (BoardprofError, OSError):
         return []
     names = [*(fn.name for fn in found), "all"]

@@ -46,7 +46,7 @@ from boardprof.ui.pytest_plugin.options import (
 from boardprof.ui.pytest_plugin.session import Session
 
 if TYPE_CHECKING:
-    from boardprof.measure.session.board import Board
+    from boardprof.measure.board.board import Board
     from boardprof.results.report.measurement import Measurement
     from boardprof.ui.pytest_plugin.profiler import Profiler
 

@@ -17,8 +17,8 @@ from boardprof.base.metrics import metric_called
 from boardprof.base.processes import leased
 from boardprof.jobs.run.alternating import Worktree, sessions_on, turns, two_settings, worktree_of
 from boardprof.jobs.run.target import split_target
+from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect_by, open_firmware
-from boardprof.measure.session.board import Board
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.stats.groups import summaries

@@ -6,10 +6,10 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from boardprof.base.errors import FrameError, RpcError, UsageError, agent_option
-from boardprof.target.arguments.passing import Block, BoardPointer
+from boardprof.target.arguments.passing import Block, BoardPointer, arena_reference
 from boardprof.wire.decode.dictionary import Dictionary
 from boardprof.wire.link.channels import Channels
 from boardprof.wire.link.handshake import Welcome
@@ -20,7 +20,7 @@ from boardprof_protocol.frame import body_capacity
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["Memory"]
+_T = TypeVar("_T", int, bytes)
 
 _FEW_FRAMES = 3
 """Up to this number of frames, bp.read and bp.write are faster than a channel (three calls)."""
@@ -92,10 +92,7 @@ class Memory:
         """Reserve a block that is not counted as held; raises as `alloc`."""
         self._free_released()
         # A KeyboardInterrupt between the reply and the next line loses the block for this session.
-        handle = self._call("bp.alloc", size)
-        if not isinstance(handle, int):
-            raise FrameError(f"bp.alloc returned {handle!r}, not a handle.")
-        return Block(handle, size)
+        return Block(self._ask(int, "bp.alloc", size), size)
 
     def free(self, block: Block) -> None:
         """Free a block; its handle is invalid from now on."""
@@ -114,10 +111,7 @@ class Memory:
 
     def crc(self, block: Block, offset: int, length: int) -> int:
         """Return the CRC-32 of ``length`` bytes of a block, as the board computes it."""
-        crc = self._call("bp.crc", block.handle, offset, length)
-        if not isinstance(crc, int):
-            raise FrameError(f"bp.crc returned {crc!r:.60}, not a CRC.")
-        return crc
+        return self._ask(int, "bp.crc", block.handle, offset, length)
 
     def point(self, block: Block, offset: int, reference: bytes) -> None:
         """Let the board write a pointer into a block."""
@@ -125,10 +119,7 @@ class Memory:
 
     def unpoint(self, block: Block, offset: int) -> bytes:
         """Return a pointer in a block as a reference (SPEC.md 5.9); it becomes NULL."""
-        reference = self._call("bp.unpoint", block.handle, offset)
-        if not isinstance(reference, bytes):
-            raise FrameError(f"bp.unpoint returned {reference!r:.60}, not a pointer.")
-        return reference
+        return self._ask(bytes, "bp.unpoint", block.handle, offset)
 
     def pointer(self, reference: bytes) -> BoardPointer | None:
         """Return a pointer to memory outside of the arena; None for NULL."""
@@ -156,14 +147,11 @@ class Memory:
         if pointer.token is not None:
             reference = pointer.token.to_bytes(4, "little")
         elif pointer.block is not None:
-            reference = pointer.block.handle.to_bytes(4, "little")
-            reference += pointer.offset.to_bytes(4, "little")
+            reference = arena_reference(pointer.block, pointer.offset)
         else:
             raise UsageError(f"{pointer} is not on the board any more.", hint="read the array")
         most = min(most, self._read_chunk)
-        text = self._call("bp.text_at", reference, most)
-        if not isinstance(text, bytes):
-            raise FrameError(f"bp.text_at returned {text!r:.60}, not bytes.")
+        text = self._ask(bytes, "bp.text_at", reference, most)
         return text.decode(errors="backslashreplace")
 
     @property
@@ -252,13 +240,20 @@ class Memory:
             chunks = []
             for begin in range(0, size, self._read_chunk):
                 length = min(self._read_chunk, size - begin)
-                chunk = self._call("bp.read", block.handle, offset + begin, length)
-                if not isinstance(chunk, bytes) or len(chunk) != length:
+                chunk = self._ask(bytes, "bp.read", block.handle, offset + begin, length)
+                if len(chunk) != length:
                     raise FrameError(f"bp.read returned {chunk!r:.60}, not {length} bytes.")
                 chunks.append(chunk)
                 if on_progress is not None:
                     on_progress(begin + length, size)
             return b"".join(chunks)
+
+    def _ask(self, kind: type[_T], name: str, *values: int | bytes) -> _T:
+        """Make a call that returns a value of a type."""
+        value = self._call(name, *values)
+        if not isinstance(value, kind):
+            raise FrameError(f"{name} returned {value!r:.60}, not {kind.__name__}.")
+        return value
 
     def _call(self, name: str, *values: int | bytes) -> object:
         function = self._dictionary.function(name)
@@ -302,11 +297,8 @@ def _check_range(block: Block, offset: int, size: int) -> None:
 # -- constants ----------------------------------------------------------------------------------
 
 
-class Place(NamedTuple):
-    """Where content is: an offset in a block, in bytes."""
-
-    block: Block
-    offset: int
+Place = tuple[Block, int]
+"""Where content is: a block, and an offset in it, in bytes."""
 
 
 class StoredConstants:
@@ -395,7 +387,7 @@ class StoredConstants:
                 self._offsets.setdefault(content, []).append(offset)
             elif self._memory.crc(block, offset, len(content)) != zlib.crc32(content):
                 self._memory.write(block, content, offset)
-            places.append(Place(block, offset))
+            places.append((block, offset))
         return places
 
     def _known(self, contents: Sequence[bytes]) -> list[int | None]:

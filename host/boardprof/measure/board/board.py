@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Protocol, Self
 from weakref import WeakSet
 
 from boardprof.base.errors import LinkError, UnknownNameError, UsageError, option
+from boardprof.measure.board.functions import Functions, RemoteFunction
+from boardprof.measure.board.image import BoardImage, StackCheck, check_build
+from boardprof.measure.board.memory import Memory
 from boardprof.measure.sampling.available_metrics import (
     ALL,
     ListedMetric,
@@ -21,15 +24,22 @@ from boardprof.measure.sampling.available_metrics import (
     metric_names,
     offer_of,
 )
-from boardprof.measure.sampling.board_link import BoardInterrupts, BoardLink, clock_probe
+from boardprof.measure.sampling.board_link import (
+    BoardInterrupts,
+    BoardLink,
+    Collectors,
+    clock_probe,
+)
 from boardprof.measure.sampling.counted_pass import Value
-from boardprof.measure.sampling.measure_function import OnNote, Progress, Sampling, measure_function
-from boardprof.measure.sampling.passes import Rounds, check_range
+from boardprof.measure.sampling.measure_function import (
+    OnNote,
+    Progress,
+    Rounds,
+    Sampling,
+    check_range,
+    measure_function,
+)
 from boardprof.measure.sampling.placement import OnTransfer
-from boardprof.measure.sampling.window import Collectors
-from boardprof.measure.session.functions import Functions, RemoteFunction
-from boardprof.measure.session.image import BoardImage, StackCheck, check_build
-from boardprof.measure.session.memory import Memory
 from boardprof.results.record import Device
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
@@ -38,7 +48,7 @@ from boardprof.target.arguments.dtypes import Dtypes
 from boardprof.target.cfunction import CFunction
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.elf.addresses import anchored_symbols, locate
-from boardprof.target.elf.identity import compilers_of
+from boardprof.target.elf.object_file import compilers_of
 from boardprof.target.toolchain.cobs_in_c import load_codec
 from boardprof.wire.decode.clock import ClockFit
 from boardprof.wire.decode.dictionary import Dictionary
@@ -355,7 +365,7 @@ class Board:
         """
         remote = self.measurable(function)
         if sampled:
-            from boardprof.measure.hotspots.sampling import sampled_profile
+            from boardprof.measure.hotspots.sampled_call import sampled_profile
 
             arguments = remote.bind(args, named or {})
             check_range("samples", samples, 1, 2**31 - 1)
@@ -532,14 +542,7 @@ class Board:
             flags=self.flags,
             order=">" if self.welcome.big_endian else "<",
         )
-        return ProbeRecorder(
-            facts,
-            self.session,
-            self.dictionary,
-            self.stream,
-            what,
-            mode,
-        )
+        return ProbeRecorder(facts, self.session, self.dictionary, self.stream, what, mode)
 
     @property
     def console(self) -> str:

@@ -17,7 +17,7 @@ from boardprof.results.record import Device, SourcePlace, Stack
 from boardprof.results.report.source_place import place_of_line, source_place
 from boardprof.target.cfunction import CFunction
 from boardprof.target.elf.addresses import definition
-from boardprof.target.elf.identity import build_id_of
+from boardprof.target.elf.object_file import build_id_of
 from boardprof.target.elf.stack_need import ImageStack, StackNeed, image_stack
 from boardprof.target.toolchain.cache import Cache, FileHashes, digest
 from boardprof_protocol.codes import ErrorCode, FaultCause
@@ -229,25 +229,18 @@ class StackCheck:
         if content is None:
             return ImageStack({})
         symbols = tuple(map(self._image.symbol_of, self._image.functions))
-        place = ("functions", digest("stack", _VERSION, content, symbols) + ".json")
-        known = _kept(place)
-        if known is not None:
-            return known
-        found = image_stack(file, symbols)
-        with contextlib.suppress(*_CACHE_ERRORS):
-            Cache().write(json.dumps(asdict(found)), *place)
-        return found
 
+        def read() -> str:
+            return json.dumps(asdict(image_stack(file, symbols)))
 
-def _kept(place: tuple[str, ...]) -> ImageStack | None:
-    """Return the cached data; None if it is absent or cannot be read."""
-    with contextlib.suppress(*_CACHE_ERRORS, ValueError, LookupError, TypeError, AttributeError):
-        text = Cache().read(*place)
-        if text is not None:
-            data = json.loads(text)
-            needs = {name: StackNeed(**need) for name, need in data["needs"].items()}
-            return ImageStack(**{**data, "needs": needs})
-    return None
+        try:
+            name = digest("stack", _VERSION, content, symbols)
+            text = Cache().recall(read, "functions", f"{name}.json")
+        except _CACHE_ERRORS:
+            text = read()
+        data = json.loads(text)
+        needs = {name: StackNeed(**need) for name, need in data["needs"].items()}
+        return ImageStack(**{**data, "needs": needs})
 
 
 def _host_room() -> int | None:

@@ -24,6 +24,7 @@ from boardprof.base.errors import (
     agent_option,
     option,
 )
+from boardprof.measure.board.memory import Memory
 from boardprof.measure.hotspots.call_tree import (
     LONGEST_S,
     UNNAMED,
@@ -34,9 +35,8 @@ from boardprof.measure.hotspots.call_tree import (
 )
 from boardprof.measure.sampling.board_link import BoardLink
 from boardprof.measure.sampling.counted_pass import PackedCall
-from boardprof.measure.sampling.passes import Rounds
+from boardprof.measure.sampling.measure_function import Rounds
 from boardprof.measure.sampling.placement import Placement
-from boardprof.measure.session.memory import Memory
 from boardprof.results.report.profile import Profile, SampledCalls
 from boardprof.target.arguments.binding import Arguments
 from boardprof.target.arguments.passing import Block
@@ -185,7 +185,9 @@ def _take_samples(
             taken = np.frombuffer(content, record)
             on_stack = taken["sp"].ravel() <= top
             places = taken["pc"].ravel()[on_stack].tolist()
-            found.hits.update(pc for pc in places if not _is_agents(table, pc))
+            codes = {pc: table.at(pc) for pc in {*places}}
+            agents = {pc for pc, code in codes.items() if code and code.name.startswith(_AGENT)}
+            found.hits.update(pc for pc in places if pc not in agents)
             taken_so_far += count
             found.outside = taken_so_far - found.count
             found.calls += done
@@ -226,8 +228,3 @@ def _request(
         case [int(done), int(samples), int(half), int(top), *_] if half > 0:
             return done, samples, half, top
     raise FrameError(f"{_SAMPLE} returned {value!r:.60}, not [calls, samples, delay, stack].")
-
-
-def _is_agents(table: SymbolTable, pc: int) -> bool:
-    code = table.at(pc)
-    return code is not None and code.name.startswith(_AGENT)

@@ -1,0 +1,526 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What machine code shows without a disassembler: calls, masked interrupts, and stack use.
+
+Wherever bytes look like a call or jump, the target counts if it is the beginning of a function.
+Calls through pointers are not seen.
+
+Call-frame rules omit what a function takes below its frame pointer (``-O0``, variable arrays, every
+array on AVR). It is taken by further instructions, in the forms that GCC and clang give them.
+
+Section numbers of RISC-V refer to the unprivileged manual.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+
+def signed(value: int, bits: int) -> int:
+    """Return the lowest ``bits`` of ``value`` as a two's complement number."""
+    return value - ((value & 1 << (bits - 1)) << 1)
+
+
+def targets(machine: str, code: bytes, address: int, bits: int = 32) -> Iterator[int]:
+    """Yield the targets of calls and jumps in code, and some addresses that are not targets."""
+    if (machine, bits) == ("EM_RISCV", 64):  # C.J; where rv32 has C.JAL, rv64 has C.ADDIW
+        yield from _riscv_targets(code, address, jumps=(0b101,))
+    elif machine in _READERS:
+        yield from _READERS[machine](code, address)
+
+
+def masks_interrupts(machine: str, code: bytes) -> bool:
+    """Tell whether a function's own instructions mask interrupts, for AVR and ARM's M profile.
+
+    A prologue of AVR that moves the stack pointer masks them for two instructions; it does not
+    count.
+    """
+    halves = list(_halves(code))
+    for at, half in enumerate(halves):
+        after = halves[at + 1 : at + 3]
+        # CLI; OUT SREG, Rr (AVR Instruction Set Manual)
+        is_cli = half == 0x94F8 and not any(each & 0xFE0F == 0xBE0F for each in after)
+        # CPSID i; MSR PRIMASK, BASEPRI or BASEPRI_MAX (DDI 0403, B5.2.1 and B5.2.3)
+        is_msr = half & 0xFFF0 == 0xF380 and after[:1] in ([0x8810], [0x8811], [0x8812])
+        if (machine == "EM_AVR" and is_cli) or (machine == "EM_ARM" and (half == 0xB672 or is_msr)):
+            return True
+    return False
+
+
+def _halves(code: bytes) -> Iterator[int]:
+    for at in range(0, len(code) - 1, 2):
+        yield int.from_bytes(code[at : at + 2], "little")
+
+
+def _words(code: bytes) -> list[int]:
+    return [int.from_bytes(code[at : at + 4], "little") for at in range(0, len(code) - 3, 4)]
+
+
+def _windows_at(code: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the offset and value of the 32 bits at each multiple of two, the first half low."""
+    for at in range(0, len(code) - 3, 2):
+        yield at, int.from_bytes(code[at : at + 4], "little")
+
+
+def _x86_targets(code: bytes, address: int) -> Iterator[int]:
+    for at in range(len(code) - 4):
+        if code[at] in (0xE8, 0xE9):  # CALL and JMP rel32 (Intel SDM, volume 2)
+            distance = int.from_bytes(code[at + 1 : at + 5], "little", signed=True)
+            yield address + at + 5 + distance
+
+
+def _thumb_targets(code: bytes, address: int) -> Iterator[int]:
+    for at, word in _windows_at(code):
+        low, high = word & 0xFFFF, word >> 16
+        if low >> 11 == 0b11110 and high & 0x9000 == 0x9000:  # BL T1, B T4 (DDI 0403, A7.7)
+            sign = low >> 10 & 1
+            i1, i2 = (~(high >> bit ^ sign) & 1 for bit in (13, 11))
+            far = sign << 24 | i1 << 23 | i2 << 22 | (low & 0x3FF) << 12 | (high & 0x7FF) << 1
+            yield address + at + 4 + signed(far, 25)
+
+
+def _riscv_targets(
+    code: bytes, address: int, jumps: tuple[int, ...] = (0b001, 0b101)
+) -> Iterator[int]:
+    for at, word in _windows_at(code):
+        if word & 0x7F == 0x6F:  # JAL (unprivileged manual, 2.5)
+            far = (word >> 31) << 20 | (word >> 12 & 0xFF) << 12 | (word >> 20 & 1) << 11
+            yield address + at + signed(far | (word >> 21 & 0x3FF) << 1, 21)
+        elif word & 0x7F == 0x17:  # AUIPC, and a JALR by its register after it
+            next_ = int.from_bytes(code[at + 4 : at + 8], "little")
+            if next_ & 0x707F == 0x67 and next_ >> 15 & 31 == word >> 7 & 31:
+                yield address + at + signed(word & 0xFFFFF000, 32) + signed(next_ >> 20, 12)
+        elif word & 3 == 1 and word >> 13 & 7 in jumps:  # C.JAL, C.J (manual, 16.4)
+            far = sum((word >> 2 + bit & 1) << place for bit, place in enumerate(_C_J))
+            yield address + at + signed(far, 12)
+
+
+_C_J = (5, 1, 2, 3, 7, 6, 10, 8, 9, 4, 11)
+"""The place in the distance of each bit of a C.J or C.JAL, from bit 2 on."""
+
+
+def _aarch64_targets(code: bytes, address: int) -> Iterator[int]:
+    for at, word in enumerate(_words(code)):
+        if word >> 26 & 0x1F == 0b00101:  # B, and BL with bit 31
+            yield address + 4 * (at + signed(word & 0x3FFFFFF, 26))
+
+
+def _avr_targets(code: bytes, address: int) -> Iterator[int]:
+    for at, word in _windows_at(code + b"\0\0"):
+        low, high = word & 0xFFFF, word >> 16
+        if low & 0xFE0C == 0x940C:  # JMP, CALL (AVR Instruction Set Manual, DS40002198)
+            yield ((low >> 4 & 0x1F) << 17 | (low & 1) << 16 | high) * 2
+        elif low >> 13 == 0b110:  # RJMP, RCALL
+            yield address + at + 2 + 2 * signed(low & 0xFFF, 12)
+
+
+_READERS: dict[str, Callable[[bytes, int], Iterator[int]]] = {
+    "EM_X86_64": _x86_targets,
+    "EM_386": _x86_targets,
+    "EM_ARM": _thumb_targets,
+    "EM_RISCV": _riscv_targets,
+    "EM_AARCH64": _aarch64_targets,
+    "EM_AVR": _avr_targets,
+}
+
+FRAME_POINTERS = {"EM_X86_64": 6, "EM_RISCV": 8, "EM_AVR": 28}
+"""By machine, its number in DWARF. The rules of other machines have the whole frame."""
+
+_SMALL_X86_64 = (
+    rb"(?s)\x55\x48\x89\xe5"  # PUSH RBP; MOV RBP, RSP
+    rb"(?:\x41[\x54-\x57]|\x53)*"  # PUSH R12 to R15, RBX
+    rb"\x48\x83(?:\xec(?P<bytes>[\x00-\x7f])|\xc4\x80)"
+)
+
+_LENGTH = 48
+"""Bytes at the beginning of a function in which its frame is made."""
+
+
+def below_frame_pointer(machine: str, code: bytes) -> int:
+    """Return the bytes that a function with a frame pointer takes by a constant; 0 if unknown."""
+    prologue = code[:_LENGTH]
+    if machine == "EM_X86_64":
+        return _x86_64_frame(prologue)
+    if machine == "EM_AVR":
+        return _avr_frame(prologue)
+    return below_s0(code) if machine == "EM_RISCV" else 0
+
+
+def _x86_64_frame(prologue: bytes) -> int:
+    """Return the operand of SUB from RSP: an imm32, or an imm8 right after PUSH RBP; MOV RBP, RSP.
+
+    Registers may be pushed in between. The three bytes alone are too often something else.
+    """
+    at = prologue.find(b"\x48\x81\xec")
+    if at >= 0:
+        return int.from_bytes(prologue[at + 3 : at + 7], "little")
+    small = re.search(_SMALL_X86_64, prologue)
+    return 0 if small is None else small["bytes"][0] if small["bytes"] else 128
+
+
+def _avr_frame(prologue: bytes) -> int:
+    """Return what SBIW, or SUBI and SBCI, take from Y after the reads of SPL and SPH."""
+    read = prologue.find(b"\xcd\xb7\xde\xb7")
+    low, high = (int.from_bytes(prologue[read + at : read + at + 2], "little") for at in (4, 6))
+    if read < 0:
+        return 0
+    if low & 0xFF30 == 0x9720:  # SBIW r28 (AVR Instruction Set Manual, DS40002198)
+        return low >> 2 & 0x30 | low & 15
+    if low & 0xF0F0 == 0x50C0 and high & 0xF0F0 == 0x40D0:  # SUBI r28, SBCI r29
+        return _byte(high) << 8 | _byte(low)
+    return 0
+
+
+def _byte(word: int) -> int:
+    return word >> 4 & 0xF0 | word & 15
+
+
+_RISCV_LENGTH = 160
+"""Bytes at the beginning of a function in which its frame is made and 24 registers are saved."""
+
+SP, S0 = 2, 8
+ADDI, ADD, SUB, LUI, OTHER = range(5)
+_Step = tuple[int, int, int, int]
+"""One of these, the registers that it writes and reads, and a number or the other register; for
+OTHER, a register that it may write."""
+
+
+def below_s0(code: bytes) -> int:
+    """Return the bytes that constants take from SP after the instruction that sets S0 from it."""
+    taken, has_frame_pointer = 0, False
+    values: dict[int, int] = {0: 0}
+    for what, target, source, operand in riscv_steps(code[:_RISCV_LENGTH]):
+        if (target, source) == (SP, SP):
+            moved = operand if what == ADDI else values.get(operand, 0)
+            if has_frame_pointer:  # the call-frame rules have what comes before
+                taken += max(moved if what == SUB else -moved, 0)  # upwards is the way back
+            continue
+        has_frame_pointer |= (what, target, source) == (ADDI, S0, SP)
+        _follow(values, what, target, source, operand)
+    return taken
+
+
+def _follow(values: dict[int, int], what: int, target: int, source: int, operand: int) -> None:
+    """Note the constant that a step leaves in a register, or that it is none any more."""
+    if what == LUI:
+        values[target] = operand
+    elif what == ADDI and source in values:
+        values[target] = values[source] + operand
+    elif target:
+        values.pop(target, None)
+
+
+def riscv_steps(code: bytes) -> Iterator[_Step]:
+    """Yield what each instruction of RISC-V does to registers, as far as frames need it."""
+    at = 0
+    while at + 2 <= len(code):
+        word = int.from_bytes(code[at : at + 4], "little")
+        is_long = word & 3 == 3  # 1.5
+        if is_long:
+            yield _long(word)
+        elif (step := _short(word & 0xFFFF)) is not None:
+            yield step
+        else:
+            for register in (word >> 7 & 31, S0 + (word >> 7 & 7), S0 + (word >> 2 & 7)):
+                yield OTHER, register, 0, 0
+        at += 4 if is_long else 2
+
+
+def _long(word: int) -> _Step:
+    target, source, other = word >> 7 & 31, word >> 15 & 31, word >> 20 & 31
+    if word & 0x7F == 0x37:  # LUI (2.4)
+        return LUI, target, 0, signed(word & 0xFFFFF000, 32)
+    if word & 0x707F in (0x13, 0x1B):  # ADDI (2.4), ADDIW (4.2)
+        return ADDI, target, source, signed(word >> 20, 12)
+    if word & 0x707F == 0x33 and word >> 25 in (0, 0x20):  # ADD, SUB (2.4)
+        return (SUB if word >> 25 else ADD), target, source, other
+    return OTHER, target, 0, 0
+
+
+def _short(half: int) -> _Step | None:
+    """Read a compressed instruction (16.3 to 16.5)."""
+    register, low = half >> 7 & 31, half >> 2 & 31
+    small = signed((half >> 12 & 1) << 5 | low, 6)
+    match half & 3, half >> 13:
+        case 0, 0:  # C.ADDI4SPN, upwards
+            return ADDI, S0 + (low & 7), SP, 0
+        case 1, 0:  # C.ADDI
+            return ADDI, register, register, small
+        case 1, 2:  # C.LI
+            return ADDI, register, 0, small
+        case 1, 3 if register == SP:  # C.ADDI16SP
+            fields = (half >> 12 & 1) << 9 | (half >> 6 & 1) << 4
+            fields |= (half >> 5 & 1) << 6 | (half >> 3 & 3) << 7 | (half >> 2 & 1) << 5
+            return ADDI, SP, SP, signed(fields, 10)
+        case 1, 3:  # C.LUI
+            return LUI, register, 0, small << 12
+        case 2, 4 if half >> 12 & 1 and low:  # C.ADD
+            return ADD, register, register, low
+        case 2, 4 if low:  # C.MV
+            return ADDI, register, low, 0
+    return None
+
+
+# -- what makes a stack unknown ----------------------------------------------------------------
+#
+# These are steps of the stack pointer by a variable (arrays of variable length, ``alloca``), and
+# calls through pointers. When in doubt, code counts as such: then there is a reason instead of a
+# number.
+
+_X86_VARIABLE = (
+    rb"(?s)"
+    rb"[\x48\x4c]\x29[\xc4\xcc\xd4\xdc\xe4\xec\xf4\xfc]"  # SUB RSP, reg (29 /r)
+    rb"|[\x48\x49]\x2b[\x20-\x27\x60-\x67\xa0-\xa7\xe0-\xe7]"  # SUB RSP, r/m (2B /r)
+    rb"|\x48\x89[\xc4\xcc\xd4\xdc\xf4\xfc]"  # MOV RSP, reg (89 /r), except from RBP
+    rb"|\x4c\x89[\xc4\xcc\xd4\xdc\xe4\xec\xf4\xfc]"
+    rb"|\x49\x8b[\xe0-\xe7]|\x48\x8b[\xe0-\xe4\xe6\xe7]"  # the same as 8B /r
+    rb"|[\x48-\x4b]\x8d(?:\x24|\x64|\xa4)"  # LEA RSP, [base + index]
+    rb"|\x48\x8d(?:[\x20-\x23\x26\x27]|[\x60-\x63\x66\x67]|[\xa0-\xa3\xa6\xa7])"  # [base]
+)
+_X86_CONSTANT = (  # SUB RSP, imm, and ADD RSP of a negative one
+    rb"(?s)\x48\x83(?:\xec.|\xc4[\x80-\xff])|\x48\x81(?:\xec....|\xc4...[\x80-\xff])"
+)
+_X86_FILLER = (  # PUSH; MOV and XOR of registers; MOV of an imm32; AND RSP, imm8
+    rb"(?:\x41?[\x50-\x57]|[\x40-\x4f]?[\x31\x89\x8b][\xc0-\xff]|\x41?[\xb8-\xbf]....|\x48\x83\xe4.)*"
+)
+_X86_FRAME = rb"(?s)\x48\x89\xe5" + _X86_FILLER + rb"$"
+"""What a prologue has before it moves RSP: MOV RBP, RSP and fillers."""
+
+_X86_ALIGNED = rb"(?s)\x08" + _X86_FILLER + rb"(?:\x68|\x6a|\x41?[\x50-\x57]|\x41?\xff[\x30-\xb7])"
+"""The 8 bytes that align the stack before an argument is pushed, from the number on."""
+
+_X86_PROLOGUE = 48
+"""Bytes between MOV RBP, RSP and the step that makes the frame, at most."""
+
+_X86_INDIRECT = (
+    rb"(?s)\xff[\x10-\x17\x20-\x27\x50-\x57\x60-\x67\x90-\x97\xa0-\xa7\xd0-\xd7\xe0-\xe7]"
+)
+"""CALL and JMP of a register or of memory (FF /2, FF /4)."""
+
+
+def moves_stack_by_variable(machine: str, code: bytes) -> bool:
+    """Tell whether a function with a frame pointer moves its stack pointer by a variable.
+
+    A constant step after the frame was made counts, too: it may be in a loop (``alloca``).
+    """
+    match machine:
+        case "EM_X86_64":
+            return _x86_64_moves(code)
+        case "EM_ARM":
+            return _thumb_moves(list(_thumb(code)))
+        case "EM_AARCH64":
+            return _aarch64_moves(_words(code))
+        case "EM_RISCV":
+            return _riscv_moves(code)
+        case "EM_AVR":
+            # OUT SPL, Rr (AVR Instruction Set Manual); a frame's end is in Y, r28.
+            return any(half & 0xFE0F == 0xBE0D and half >> 4 & 31 != 28 for half in _halves(code))
+    return False
+
+
+def calls_through_pointer(machine: str, code: bytes) -> bool:
+    """Tell whether a function may call through a pointer; a switch may count as such."""
+    match machine:
+        case "EM_X86_64" | "EM_386":
+            return re.search(_X86_INDIRECT, code) is not None
+        case "EM_ARM":
+            return any(map(_is_thumb_indirect, _thumb(code)))
+        case "EM_AARCH64":  # BLR, BR
+            return any(word & 0xFFDFFC1F == 0xD61F0000 for word in _words(code))
+        case "EM_RISCV":
+            return _riscv_calls(code)
+        case "EM_AVR":  # IJMP, EIJMP, ICALL, EICALL
+            return any(half in (0x9409, 0x9419, 0x9509, 0x9519) for half in _halves(code))
+    return False
+
+
+def _x86_64_moves(code: bytes) -> bool:
+    if re.search(_X86_VARIABLE, code):
+        return True
+    for step in re.finditer(_X86_CONSTANT, code):
+        begin = max(step.start() - _X86_PROLOGUE, 0)
+        frame = re.search(_X86_FRAME, code[begin : step.start()])
+        if frame is not None:
+            if _x86_branches_to(code, range(begin + frame.start() + 3, step.start() + 1)):
+                return True
+        elif not re.match(_X86_ALIGNED, code[step.start() + 3 :]):
+            return True
+    return False
+
+
+def _x86_branches_to(code: bytes, targets: range) -> bool:
+    """Tell whether code after the targets branches to one of them: Jcc, JMP of rel8 and rel32."""
+    for at in range(targets.stop, len(code) - 1):
+        if code[at] & 0xF0 == 0x70 or code[at] == 0xEB:
+            # After the opcode of a MOV or LEA it is an operand.
+            if (
+                code[at - 1] not in b"\x88\x89\x8b\x8d\xc7"
+                and at + 2 + signed(code[at + 1], 8) in targets
+            ):
+                return True
+        elif code[at] == 0xE9 or (code[at - 1] == 0x0F and code[at] & 0xF0 == 0x80):
+            distance = int.from_bytes(code[at + 1 : at + 5], "little", signed=True)
+            if at + 5 + distance in targets:
+                return True
+    return False
+
+
+def _thumb(code: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the two halves of each instruction; the second is 0 if it has only one."""
+    halves = _halves(code)
+    for low in halves:
+        yield low, next(halves, 0) if low >> 11 in (0b11101, 0b11110, 0b11111) else 0
+
+
+def _thumb_moves(instructions: list[tuple[int, int]]) -> bool:
+    has_frame_pointer = False
+    for at, (low, high) in enumerate(instructions):
+        before = instructions[max(at - 3, 0) : at]
+        register = low >> 3 & 15
+        if low & 0xFF00 == 0xAF00 or low == 0x466F:  # ADD r7, SP, #imm; MOV r7, SP (A7.7)
+            has_frame_pointer = True
+        elif low & 0xFF87 == 0x4685 and register != 7:  # MOV SP, Rm
+            if not any(_is_thumb_way_back(each, register) for each in before):
+                return True
+        elif low & 0xFF87 == 0x4485:  # ADD SP, Rm
+            # LDR Rm, [PC, #imm]; MOVS Rm, #imm
+            if not any(each >> 8 in (0x48 | register, 0x20 | register) for each, _ in before):
+                return True
+        elif (
+            (  # SUB, ADD SP, SP, Rm
+                low & 0xFFEF in (0xEBAD, 0xEB0D) and high & 0xF00 == 0xD00
+            )
+            or (
+                has_frame_pointer
+                and _is_thumb_step((low, high))
+                and not _is_in_prologue(instructions[:at])
+            )
+        ):
+            return True
+    return False
+
+
+def _is_thumb_step(instruction: tuple[int, int]) -> bool:
+    """Tell whether it is SUB SP, SP, #imm."""
+    low, high = instruction
+    return low & 0xFF80 == 0xB080 or (low & 0xFBFF in (0xF1AD, 0xF2AD) and high & 0xF00 == 0xD00)
+
+
+def _is_thumb_way_back(instruction: tuple[int, int], register: int) -> bool:
+    """Tell whether it is SUB of a constant from r7, the frame pointer, to a register."""
+    low, high = instruction
+    is_wide = low & 0xFBFF in (0xF1A7, 0xF2A7) and high >> 8 & 15 == register
+    return is_wide or low & 0xFE3F == 0x1E38 | register
+
+
+def _is_in_prologue(before: list[tuple[int, int]]) -> bool:
+    """Tell whether all that came before saves registers, moves SP, or makes the frame pointer."""
+    return all(
+        low & 0xFE00 == 0xB400  # PUSH
+        or low & 0xFF80 == 0xB080
+        or low & 0xFBEF in (0xF1AD, 0xF2AD, 0xE92D)  # SUB.W, PUSH.W
+        or low & 0xFFBF == 0xED2D  # VPUSH
+        or low == 0x466F
+        or (low & 0xFF00 == 0xAF00 and low != 0xAF00)  # clang's; GCC's comes after the frame
+        for low, _ in before
+    )
+
+
+def _is_thumb_indirect(instruction: tuple[int, int]) -> bool:
+    low, high = instruction
+    if low & 0xFF00 == 0x4700:  # BX, BLX; BX LR is a return
+        return low != 0x4770
+    # MOV PC, Rm; LDR PC, [Rn, ...], except POP {PC}
+    return low & 0xFF87 == 0x4687 or (
+        low & 0xFF70 == 0xF850 and high >> 12 == 15 and (low, high) != (0xF85D, 0xFB04)
+    )
+
+
+def _aarch64_moves(words: list[int]) -> bool:
+    has_frame_pointer = False
+    constants: set[int] = set()
+    for at, word in enumerate(words):
+        target, source, other = word & 31, word >> 5 & 31, word >> 16 & 31
+        kind = word >> 23 & 0x3F
+        if kind == 0b100101:  # MOVN, MOVZ, MOVK (DDI 0487, C4.1)
+            constants.add(target)
+        elif kind >> 1 == 0b10001:  # ADD, SUB (immediate)
+            if (target, source) == (29, 31):
+                has_frame_pointer = True
+            elif target == 31 and word >> 29 & 1 == 0:
+                is_down = word >> 30 & 1 == 1 and has_frame_pointer
+                is_frame = not is_down or (
+                    _is_aarch64_frame(words[:at]) and not _is_aarch64_loop(words[at:])
+                )
+                if source not in (29, 31) or (source == 31 and not is_frame):
+                    return True
+            constants.discard(target)
+        elif word & 0x3FE00000 == 0x0B200000 and target == 31:  # ADD, SUB (extended register)
+            if other not in constants:
+                return True
+        else:
+            constants.discard(target)
+    return False
+
+
+def _is_aarch64_frame(before: list[int]) -> bool:
+    """Tell whether the instructions since the frame pointer was set only move SP down."""
+    since = max(at for at, word in enumerate(before) if word & 0xFF8003FF == 0x910003FD)
+    return all(word & 0xFF8003FF == 0xD10003FF for word in before[since + 1 :])
+
+
+def _is_aarch64_loop(words: list[int]) -> bool:
+    """Tell whether an instruction branches back to the first one, or to one before it."""
+    return any(
+        (word & 0xFE000000 in (0x54000000, 0x34000000, 0xB4000000) and at <= -_far(word, 19))
+        or (word & 0x7E000000 == 0x36000000 and at <= -_far(word, 14))
+        or (word & 0xFC000000 == 0x14000000 and at <= -signed(word & 0x3FFFFFF, 26))
+        for at, word in enumerate(words)
+    )
+
+
+def _far(word: int, bits: int) -> int:
+    return signed(word >> 5 & (1 << bits) - 1, bits)
+
+
+def _riscv_moves(code: bytes) -> bool:
+    values: dict[int, int] = {0: 0}
+    is_made = has_frame_pointer = False
+    for what, target, source, operand in riscv_steps(code):
+        if target == SP and what != OTHER:
+            if source == SP:
+                moved = operand if what == ADDI else values.get(operand)
+                if moved is None:
+                    return True
+                if has_frame_pointer and is_made and (moved > 0) == (what == SUB) and moved:
+                    return True
+            elif source != S0:
+                return True
+            continue
+        if (what, target, source) == (ADDI, S0, SP):
+            has_frame_pointer = True
+        elif has_frame_pointer and not (what in (LUI, ADDI) and source in values):
+            is_made = True
+        _follow(values, what, target, source, operand)
+    return False
+
+
+def _riscv_calls(code: bytes) -> bool:
+    at, before = 0, 0
+    while at + 2 <= len(code):
+        word = int.from_bytes(code[at : at + 4], "little")
+        if word & 3 != 3:
+            half = word & 0xFFFF
+            # C.JR, C.JALR (16.4); JR of ra and t0 are returns
+            register = half >> 7 & 31
+            if half & 0xE07F == 0x8002 and register and (half & 0x1000 or register not in (1, 5)):
+                return True
+        elif word & 0x707F == 0x67:  # JALR (2.5), except after AUIPC of its register
+            source = word >> 15 & 31
+            is_direct = before & 0x7F == 0x17 and before >> 7 & 31 == source
+            is_return = not word >> 7 & 31 and source in (1, 5)
+            if not is_direct and not is_return:
+                return True
+        before = word
+        at += 4 if word & 3 == 3 else 2
+    return False
