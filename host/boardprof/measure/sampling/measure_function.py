@@ -42,6 +42,7 @@ from boardprof.results.record import Device, Finding, Stack
 from boardprof.results.report.measurement import Cold, Measurement, PassResult
 from boardprof.results.stats.ranks import FEWEST_SAMPLES
 from boardprof.target.arguments.passing import Passing
+from boardprof.target.elf.hazards import MASKS, SETS_CLOCK, SLEEPS
 from boardprof.wire.decode.samples import Sample
 from boardprof_protocol.codes import ErrorCode, MeasureFlag
 
@@ -413,6 +414,23 @@ def _findings(
         rounds = sampler.rounds
         calls = rounds.repeat * rounds.number + sampler.single_calls
         yield from now.since(heap).findings(name, rounds.repeat, calls)
+    found, device = link.stack_check.hazards(name), link.device
+    longest_us = link.interrupts.longest_us if link.interrupts is not None else 0
+    if longest_us and found & {MASKS, SETS_CLOCK}:
+        does = "masks interrupts" if MASKS in found else "sets a timer"
+        yield Finding(
+            "masked",
+            f"{name} {does}. If it stops the clock of {device.name} or its interrupt for more than "
+            f"{longest_us:,} us, wraps are missed, and the numbers are too small",
+            spoils=True,
+        )
+    if SLEEPS in found and device.clock_kind == "simulated":
+        yield Finding(
+            "sleep",
+            f"{name} waits in a sleep instruction: the emulator counts the time asleep as "
+            "instructions and ticks",
+            spoils=True,
+        )
 
 
 def paint_stack(link: BoardLink, call: PackedCall) -> Stack | str:
@@ -466,10 +484,4 @@ def _notes(
             f"{what}: its in/out arrays ({placement.again_bytes:,} bytes) are sent again before "
             f"each of {rounds} rounds, in about {minutes} min {seconds} s: {placement.why_again}. "
             "To save time: lower --repeat and --warmup, use :keep or :out, or use smaller arrays"
-        )
-    longest_us = known.longest_us if known is not None else 0
-    if longest_us and link.stack_check.masks_interrupts(name):
-        yield (
-            f"{name} masks interrupts. If it does so for more than {longest_us:,} us, the "
-            f"clock of {link.device.name} misses wraps, and the numbers are too small"
         )
