@@ -33,6 +33,8 @@
 
 #define BP_SYSTICK_PERIOD (1u << 24)
 
+const bool bp_arch_owns_systick = true;
+
 static const char bp_clock_source[] BP_ROM = "SysTick";
 
 const bp_port_clock_t bp_port_clock BP_ROM = {

@@ -9,6 +9,17 @@
 
 #if BP_CFG_INTERRUPTS
 
+/* The bits of mie, without that of the timer if it ends guarded calls. */
+uint32_t bp_port_enabled_interrupts(void) {
+    uintptr_t bits;
+    uint32_t enabled = 0;
+    __asm__ volatile("csrr %0, mie" : "=r"(bits));
+    for (bits &= ~(uintptr_t)(BP_CFG_GUARD ? 0x80u : 0u); bits != 0; bits &= bits - 1) {
+        enabled++;
+    }
+    return enabled;
+}
+
 #if BP_CFG_GUARD
 
 /* Clear all bits of mie except that of the timer, whose interrupt only ends guarded calls. */

@@ -175,6 +175,11 @@ bool bp_port_heap(bp_port_heap_t *out);
 uintptr_t bp_port_mask(void);
 void bp_port_unmask(uintptr_t before);
 
+/* How many sources of interrupts are enabled now, besides those of the port itself.
+ * Optional: bp_arch_mask.h of Cortex-M and RISC-V defines it; the agent has a weak definition that
+ * returns 0.  Context: bp_poll. */
+uint32_t bp_port_enabled_interrupts(void);
+
 /* Describes the board's interrupts to the host. */
 typedef struct {
     uint32_t timer_us;   /* period of a timer interrupt that windows count; 0 if not known */

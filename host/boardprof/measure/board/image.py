@@ -174,10 +174,14 @@ class StackCheck:
         # A frame that the call has reached: what is not written at its lower end is not seen.
         for begin, size, name in need.frames if need is not None else ():
             if begin <= stack.used + _PADDING and stack.used < begin + size - SMALL:
-                which = name if name == function else f"{name}, which {function} may call,"
+                if name == function:
+                    return (
+                        f"{function} reserves {size:,} bytes, but wrote only the upper "
+                        f"{stack.used:,}, as far as painting shows"
+                    )
                 return (
-                    f"{which} reserves {size:,} bytes, but not all of them were written, if any: "
-                    f"a call takes {stack.used:,} to {begin + size:,} bytes or more"
+                    f"{name}, which {function} may call, reserves {size:,} bytes, and paint does "
+                    f"not show whether it ran: a call took {stack.used:,} to {begin + size:,} bytes"
                 )
         return stack
 

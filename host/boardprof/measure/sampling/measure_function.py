@@ -39,6 +39,7 @@ from boardprof.measure.sampling.heap_rounds import HeapRounds, heap_rounds
 from boardprof.measure.sampling.placement import OnTransfer, Placement
 from boardprof.measure.sampling.programmable import Slots
 from boardprof.results.record import Device, Finding, Stack
+from boardprof.results.report.interrupts import HOOKED
 from boardprof.results.report.measurement import Cold, Measurement, PassResult
 from boardprof.results.stats.ranks import FEWEST_SAMPLES
 from boardprof.target.arguments.passing import Passing
@@ -374,7 +375,7 @@ def measure_function(
         passes = sampler.run()
         clock.follow()
         clock_fit = clock.fit()  # a call on painted stack may stop the clock
-        findings = tuple(_findings(link, name, sampler, heap))
+        findings = tuple(_findings(link, name, sampler, heap, passes, masked=masked))
         placement.check()  # before sending again overwrites the evidence
         placement.send_again()
         stack = paint_stack(link, placement.call(info))
@@ -406,7 +407,13 @@ def measure_function(
 
 
 def _findings(
-    link: BoardLink, name: str, sampler: FunctionSampler, heap: HeapRounds | None
+    link: BoardLink,
+    name: str,
+    sampler: FunctionSampler,
+    heap: HeapRounds | None,
+    passes: Sequence[PassResult],
+    *,
+    masked: bool,
 ) -> Iterator[Finding]:
     """Yield what was noticed about a function while it was sampled; ``heap``: before that."""
     now = heap_rounds(link.session, link.dictionary) if heap is not None else None
@@ -424,6 +431,18 @@ def _findings(
             f"{longest_us:,} us, wraps are missed, and the numbers are too small",
             spoils=True,
         )
+    is_left_out = masked or any(HOOKED in each.counters for each in passes)
+    known = link.interrupts
+    if not is_left_out and known is not None and not known.timer_us:
+        enabled = link.enabled_interrupts()
+        if enabled:
+            sources = "1 interrupt source" if enabled == 1 else f"{enabled} interrupt sources"
+            was = "was" if enabled == 1 else "were"
+            yield Finding(
+                "interrupts",
+                f"{name} was measured while {sources} of the firmware {was} enabled: the time of "
+                "interrupts that came is in its numbers. --mask-interrupts leaves them out",
+            )
     if SLEEPS in found and device.clock_kind == "simulated":
         yield Finding(
             "sleep",
