@@ -41,12 +41,20 @@ static void bp_cycles_instret_init(void) {
         probe.instructions_stop != probe.instructions_start ? BP_COUNTER_OK : BP_COUNTER_STUCK;
 }
 
-/* Counters of 64 bits never wrap, so they cannot be lower at the end of a window. */
+/* Counters of 64 bits never wrap, so they cannot be lower at the end of a window. A narrower one
+ * that has gone back looks like one with far more instructions than cycles. */
 static bool bp_cycles_instret_intact(const void *state) {
     const bp_cycles_instret_t *s = state;
-    bool back = s != NULL && (s->cycles_stop < s->cycles_start ||
-                              (bp_instructions_bits == 64 &&
-                               s->instructions_stop < s->instructions_start));
+    bool back = false;
+    if (s != NULL) {
+        uint64_t cycles = s->cycles_stop - s->cycles_start;
+        uint64_t instructions = s->instructions_stop - s->instructions_start;
+        if (bp_instructions_bits < 64) {
+            instructions &= ((uint64_t)1 << bp_instructions_bits) - 1;
+        }
+        back = s->cycles_stop < s->cycles_start ||
+               (bp_cycles_status == BP_COUNTER_OK && instructions / 16 > cycles);
+    }
     return bp_arch_cycles_intact() && !back;
 }
 

@@ -75,14 +75,6 @@ void *BP_LIBC_NAME(sbrk)(ptrdiff_t change) {
     return heap + bp_libc_taken - change;
 }
 
-#if BP_CFG_HEAP
-bool bp_port_heap(bp_port_heap_t *out) {
-    *out = (bp_port_heap_t){
-        .taken = (uint32_t)bp_libc_taken, .refused = bp_libc_refused, .room = UINT32_MAX};
-    return true;
-}
-#endif
-
 #endif
 
 static void bp_libc_print(const char *text) {

@@ -12,7 +12,7 @@
 typedef struct {
     uint32_t refused; /* rounds in which memory was refused */
     uint32_t keeping; /* rounds after which more was taken than before */
-    uint32_t bytes;   /* that these rounds have kept */
+    uint32_t bytes;   /* that the last of these has kept */
 } bp_heap_sum_t;
 
 static bp_heap_sum_t bp_heap_sums[2]; /* of warm-ups, of samples */
@@ -21,7 +21,7 @@ static bp_port_heap_t bp_heap_before;
 
 /* Where refusals are not counted, they are inferred: a function that has kept memory no longer does,
  * and less is left than one of its rounds has kept. */
-static const void *bp_heap_function;
+static void (*bp_heap_function)(void);
 static uint32_t bp_heap_most; /* bytes that one of its rounds has kept */
 
 __attribute__((weak)) bool bp_port_heap(bp_port_heap_t *out) {
@@ -29,7 +29,7 @@ __attribute__((weak)) bool bp_port_heap(bp_port_heap_t *out) {
     return false;
 }
 
-void bp_heap_round_begin(const void *function) {
+void bp_heap_round_begin(void (*function)(void)) {
     (void)bp_port_heap(&bp_heap_before);
     if (function != bp_heap_function) {
         bp_heap_function = function;
@@ -46,7 +46,7 @@ void bp_heap_round_end(bool measured) {
     uint32_t kept = now.taken > bp_heap_before.taken ? now.taken - bp_heap_before.taken : 0;
     if (kept != 0) {
         sum->keeping++;
-        sum->bytes += kept;
+        sum->bytes = kept;
         bp_heap_most = kept > bp_heap_most ? kept : bp_heap_most;
     }
     if (now.refused != bp_heap_before.refused || (kept == 0 && now.room < bp_heap_most)) {

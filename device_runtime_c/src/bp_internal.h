@@ -264,10 +264,10 @@ bp_packed_t bp_stack;
 bp_packed_t bp_heap;
 
 /* Around each round of a measurement of `function`; `measured`: it was a sample. */
-void bp_heap_round_begin(const void *function);
+void bp_heap_round_begin(void (*function)(void));
 void bp_heap_round_end(bool measured);
 #else
-static inline void bp_heap_round_begin(const void *function) {
+static inline void bp_heap_round_begin(void (*function)(void)) {
     (void)function;
 }
 static inline void bp_heap_round_end(bool measured) {

@@ -213,7 +213,7 @@ static void bp_measure_loop(bp_call_t *call, const bp_plan_t *plan, const bp_act
             bp_start_all(active, &total);
         }
         bp_spans_put_back();
-        bp_heap_round_begin((const void *)plan->target.fn);
+        bp_heap_round_begin(plan->target.fn);
         if (!bp_guarded(call, bp_round, &round)) {
             bp_watch_forget();
             return;

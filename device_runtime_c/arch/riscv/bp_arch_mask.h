@@ -9,14 +9,16 @@
 
 #if BP_CFG_INTERRUPTS
 
-/* The bits of mie, without that of the timer if it ends guarded calls. */
+/* The bits of mie, if mstatus.MIE is set. A guarded call enables its timer alone. */
 uint32_t bp_port_enabled_interrupts(void) {
-    uintptr_t bits;
     uint32_t enabled = 0;
-    __asm__ volatile("csrr %0, mie" : "=r"(bits));
-    for (bits &= ~(uintptr_t)(BP_CFG_GUARD ? 0x80u : 0u); bits != 0; bits &= bits - 1) {
+#if !BP_CFG_GUARD
+    uintptr_t bits, mstatus;
+    __asm__ volatile("csrr %0, mie\n\tcsrr %1, mstatus" : "=r"(bits), "=r"(mstatus));
+    for (bits &= (mstatus & 8u) != 0 ? UINTPTR_MAX : 0; bits != 0; bits &= bits - 1) {
         enabled++;
     }
+#endif
     return enabled;
 }
 

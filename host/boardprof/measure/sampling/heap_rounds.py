@@ -12,7 +12,7 @@ from boardprof.wire.decode.dictionary import Dictionary
 from boardprof.wire.link.session import Session
 
 _HEAP = "bp.heap"
-_PAGE = 4096  # newlib takes whole pages from the system
+_MODULUS = 1 << 32
 
 
 class HeapRounds(NamedTuple):
@@ -20,18 +20,24 @@ class HeapRounds(NamedTuple):
 
     refused_warmups: int
     keeping_warmups: int
-    warmup_bytes: int  # that these have kept
+    warmup_bytes: int  # that the last of these has kept
     refused: int  # samples in which a request for memory was refused
     keeping: int  # samples after which the heap held more
-    kept_bytes: int  # in all of these
+    kept_bytes: int  # after the last of these
 
     def since(self, earlier: HeapRounds) -> HeapRounds:
         """Return what was counted after ``earlier``."""
-        pairs = zip(self, earlier, strict=True)
-        return HeapRounds(*((now - then) % (1 << 32) for now, then in pairs))
+        return HeapRounds(
+            (self.refused_warmups - earlier.refused_warmups) % _MODULUS,
+            (self.keeping_warmups - earlier.keeping_warmups) % _MODULUS,
+            self.warmup_bytes,
+            (self.refused - earlier.refused) % _MODULUS,
+            (self.keeping - earlier.keeping) % _MODULUS,
+            self.kept_bytes,
+        )
 
-    def findings(self, name: str, samples: int, calls: int) -> Iterator[Finding]:
-        """Yield what they say about a function that was called ``calls`` times in its samples."""
+    def findings(self, name: str, samples: int, number: int) -> Iterator[Finding]:
+        """Yield what they say about a function with ``number`` calls in each sample."""
         if self.refused or self.refused_warmups:
             when = f"{self.refused:,} of {samples:,} samples"
             if not self.refused:
@@ -43,15 +49,14 @@ class HeapRounds(NamedTuple):
                 "--repeat",
                 spoils=True,
             )
-        kept_bytes = self.kept_bytes
-        if self.refused:  # each warm-up is one call
-            kept_bytes, calls = self.warmup_bytes, self.keeping_warmups
-        elif self.keeping < 2:  # only the first call keeps something
+        if self.keeping > 1:
+            each, rest = divmod(self.kept_bytes, number)
+        elif self.refused and self.keeping_warmups:
+            each, rest = self.warmup_bytes, 0
+        else:  # nothing, or only in the first calls
             return
-        if kept_bytes and calls:
-            each, rest = divmod(kept_bytes, calls)
-            about = "about " if rest or each % _PAGE == 0 else ""
-            yield Finding("heap-kept", f"{name} keeps {about}{each:,} bytes of the heap per call")
+        about = "about " if rest else ""
+        yield Finding("heap-kept", f"{name} keeps {about}{each:,} bytes of the heap per call")
 
 
 def heap_rounds(session: Session, dictionary: Dictionary) -> HeapRounds | None:

@@ -68,6 +68,9 @@ _NEVER_RAN = "it shared a hardware counter and never got a turn"
 _TOO_MANY = (ErrorCode.NO_MEMORY, ErrorCode.REPLY_TOO_BIG)
 """Errors of the agent if a pass has more collectors than it can run at a time."""
 
+_LONG_MASK_US = 60_000_000
+"""No function masks interrupts for that long and ends within the usual limits."""
+
 _QUIET_S = 10.0
 """Shorter waits need no note."""
 
@@ -232,7 +235,6 @@ class FunctionSampler:
         self.cold: Cold | None = None  # the first call of all, once `run` has
         # fewer than asked for once `run` has, if calls take long
         self.rounds = sampling.rounds
-        self.single_calls = 0  # samples of one call that are not in `run`'s passes
         self._link = link
         self._call = call
         self._sampling = sampling
@@ -336,7 +338,6 @@ class FunctionSampler:
         """Measure one call without a warm-up call, and note how long it takes."""
         taken = counted.take(self._call, 0, 1, flags=flags, prepare=self._prepare)
         self._done += 1
-        self.single_calls += 1
         self._elapsed_s = taken.elapsed_s
         return taken.samples[0]
 
@@ -419,11 +420,10 @@ def _findings(
     now = heap_rounds(link.session, link.dictionary) if heap is not None else None
     if now is not None and heap is not None:
         rounds = sampler.rounds
-        calls = rounds.repeat * rounds.number + sampler.single_calls
-        yield from now.since(heap).findings(name, rounds.repeat, calls)
+        yield from now.since(heap).findings(name, rounds.repeat, rounds.number)
     found, device = link.stack_check.hazards(name), link.device
     longest_us = link.interrupts.longest_us if link.interrupts is not None else 0
-    if longest_us and found & {MASKS, SETS_CLOCK}:
+    if 0 < longest_us < _LONG_MASK_US and found & {MASKS, SETS_CLOCK}:
         does = "masks interrupts" if MASKS in found else "sets a timer"
         yield Finding(
             "masked",
