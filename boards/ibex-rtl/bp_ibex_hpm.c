@@ -128,7 +128,7 @@ const bp_collector_t bp_collector_ibex_hpm BP_ROM = {
     .init = bp_ibex_hpm_init,
     .start = bp_ibex_hpm_start,
     .stop = bp_ibex_hpm_stop,
-    .intact = bp_ibex_hpm_intact,
+    .intact = BP_CFG_GUARD ? bp_ibex_hpm_intact : NULL,
     .encode = bp_ibex_hpm_encode,
     .counter = bp_ibex_hpm_counter,
 #if BP_CFG_INTERRUPTS > 1

@@ -65,7 +65,7 @@ const bp_collector_t bp_collector_cycles32 BP_ROM = {
     .init = bp_cycles32_init,
     .start = bp_cycles32_start,
     .stop = bp_cycles32_stop,
-    .intact = bp_cycles32_intact,
+    .intact = BP_CFG_GUARD ? bp_cycles32_intact : NULL,
     .encode = bp_cycles32_encode,
     .counter = bp_cycles32_counter,
 #if BP_CFG_INTERRUPTS > 1

@@ -49,8 +49,8 @@ static bool bp_cycles_instret_intact(const void *state) {
     if (s != NULL) {
         uint64_t cycles = s->cycles_stop - s->cycles_start;
         uint64_t instructions = s->instructions_stop - s->instructions_start;
-        if (bp_instructions_bits < 64) {
-            instructions &= ((uint64_t)1 << bp_instructions_bits) - 1;
+        if (bp_instructions_bits == 32) {
+            instructions = (uint32_t)instructions;
         }
         back = s->cycles_stop < s->cycles_start ||
                (bp_cycles_status == BP_COUNTER_OK && instructions / 16 > cycles);
@@ -74,7 +74,7 @@ const bp_collector_t bp_collector_cycles_instret BP_ROM = {
     .init = bp_cycles_instret_init,
     .start = bp_cycles_instret_start,
     .stop = bp_cycles_instret_stop,
-    .intact = bp_cycles_instret_intact,
+    .intact = BP_CFG_GUARD ? bp_cycles_instret_intact : NULL,
     .encode = bp_cycles_instret_encode,
     .counter = bp_cycles_instret_counter,
 #if BP_CFG_INTERRUPTS > 1

@@ -105,7 +105,7 @@ const bp_collector_t bp_collector_dwt BP_ROM = {
     .init = bp_dwt_init,
     .start = bp_dwt_start,
     .stop = bp_dwt_stop,
-    .intact = bp_dwt_intact,
+    .intact = BP_CFG_GUARD ? bp_dwt_intact : NULL,
     .encode = bp_dwt_encode,
     .counter = bp_dwt_counter,
 #if BP_CFG_INTERRUPTS > 1

@@ -181,7 +181,7 @@ const bp_collector_t bp_collector_pmuv3 BP_ROM = {
     .init = bp_pmuv3_init,
     .start = bp_pmuv3_start,
     .stop = bp_pmuv3_stop,
-    .intact = bp_pmuv3_intact,
+    .intact = BP_CFG_GUARD ? bp_pmuv3_intact : NULL,
     .encode = bp_pmuv3_encode,
     .counter = bp_pmuv3_counter,
 #if BP_CFG_OPEN_WINDOWS

@@ -208,7 +208,7 @@ const bp_collector_t bp_collector_riscv_hpm BP_ROM = {
     .init = bp_riscv_hpm_init,
     .start = bp_riscv_hpm_start,
     .stop = bp_riscv_hpm_stop,
-    .intact = bp_riscv_hpm_intact,
+    .intact = BP_CFG_GUARD ? bp_riscv_hpm_intact : NULL,
     .encode = bp_riscv_hpm_encode,
     .counter = bp_riscv_hpm_counter,
 #if BP_CFG_OPEN_WINDOWS

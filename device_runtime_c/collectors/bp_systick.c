@@ -87,7 +87,7 @@ const bp_collector_t bp_collector_systick BP_ROM = {
     .init = bp_systick_init,
     .start = bp_systick_start,
     .stop = bp_systick_stop,
-    .intact = bp_systick_intact,
+    .intact = BP_CFG_GUARD ? bp_systick_intact : NULL,
     .encode = bp_systick_encode,
     .counter = bp_systick_counter,
 #if BP_CFG_INTERRUPTS > 1

@@ -69,7 +69,7 @@ const bp_collector_t bp_collector_ticks BP_ROM = {
     .init = bp_ticks_init,
     .start = bp_ticks_start,
     .stop = bp_ticks_stop,
-    .intact = bp_ticks_intact,
+    .intact = BP_CFG_GUARD ? bp_ticks_intact : NULL,
     .encode = bp_ticks_encode,
     .counter = bp_ticks_counter,
 #if BP_CFG_INTERRUPTS > 1

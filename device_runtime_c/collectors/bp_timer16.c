@@ -97,7 +97,7 @@ const bp_collector_t bp_collector_timer16 BP_ROM = {
     .init = bp_timer16_init,
     .start = bp_timer16_start,
     .stop = bp_timer16_stop,
-    .intact = bp_timer16_intact,
+    .intact = BP_CFG_GUARD ? bp_timer16_intact : NULL,
     .encode = bp_timer16_encode,
 #if BP_CFG_INTERRUPTS > 1
     .skip = bp_timer16_skip,

@@ -136,6 +136,8 @@ BP_PROGRESS void bp_progress_at_times(uint32_t *last, uint32_t done, uint32_t to
     }
 }
 
+#if BP_CFG_GUARD
+
 /* The schema of a collector whose counters a function has stopped, set or reprogrammed, 0 if there
  * is none. Its settings are restored. `state` is of the window before, NULL if there was none. */
 static uint16_t bp_changed(const bp_active_t *active, const bp_state_t *state) {
@@ -149,6 +151,17 @@ static uint16_t bp_changed(const bp_active_t *active, const bp_state_t *state) {
     }
     return changed;
 }
+
+/* Whether the counters are as before the window. If not, the call has failed. */
+static bool bp_intact(bp_call_t *call, const bp_active_t *active, const bp_state_t *state) {
+    uint16_t changed = bp_changed(active, state);
+    if (changed != 0) {
+        bp_fail(call, BP_ERR_COUNTER_CHANGED, changed);
+    }
+    return changed == 0;
+}
+
+#endif
 
 /* A round: set-up, window and check, guarded as one. */
 typedef struct {
@@ -196,7 +209,9 @@ static void bp_measure_loop(bp_call_t *call, const bp_plan_t *plan, const bp_act
                         .number = plan->number};
     uint32_t last = 0;
     uint32_t rounds = plan->warmup + plan->repeat;
+#if BP_CFG_GUARD
     (void)bp_changed(active, NULL); /* by a call before this one */
+#endif
     for (uint32_t i = 0; i < rounds; i++) {
         round.measured = i >= plan->warmup;
 #if BP_CFG_INTERRUPTS
@@ -223,11 +238,11 @@ static void bp_measure_loop(bp_call_t *call, const bp_plan_t *plan, const bp_act
             return;
         }
         bp_heap_round_end(round.measured);
-        uint16_t changed = bp_changed(active, round.measured ? &sample : NULL);
-        if (changed != 0) {
-            bp_fail(call, BP_ERR_COUNTER_CHANGED, changed);
+#if BP_CFG_GUARD
+        if (!bp_intact(call, active, round.measured ? &sample : NULL)) {
             return;
         }
+#endif
         if (round.measured) {
             out = bp_put_all(out, active, &sample);
         }

@@ -188,7 +188,7 @@ typedef struct {
     void (*stop)(void *state);
     /* Whether the counters run as `init` or `select` left them, and none has gone back within the
      * window `state` (NULL: no window). If not, restores their settings. Runs outside of windows.
-     * NULL: nobody can change these counters. */
+     * NULL: nobody can change these counters. Unused without BP_CFG_GUARD. */
     bool (*intact)(const void *state);
     /* Write the body of the blob, `body_length` bytes, from a stopped state. */
     void (*encode)(uint8_t *out, const void *state);
