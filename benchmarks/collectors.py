@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.executed import BenchmarkError, counted
 from boardprof.base.errors import BoardprofError
-from boardprof.base.resources import runtime_dir
+from boardprof.base.files import runtime_dir
 from tests.tools.insn_count import InsnCountError
 
 __all__ = ["BUDGETS", "Pair", "count_hooks", "count_pairs", "main"]

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from boardprof.results.probes.probe_names import read_names
+from boardprof.results.probes.events import read_names
 from boardprof.results.probes.run import ProbeRun, RunFacts, TraceClock
 from boardprof.results.probes.timeline import ProbeCosts
 from boardprof.show.ctf import render_ctf

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.executed import END, BenchmarkError, counted, masked
 from boardprof.base.errors import BoardprofError
-from boardprof.base.resources import runtime_dir
+from boardprof.base.files import runtime_dir
 from boardprof.target.elf.object_file import images, read_image, symbols
 from tests.tools.insn_count import InsnCountError
 

@@ -25,9 +25,8 @@ from boardprof.results.record import Device
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement, PassResult
 from boardprof.results.report.report_file import write_report
-from boardprof.wire.decode.batch import decode_batch, records_of
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
-from boardprof.wire.decode.samples import Sample, decode_samples
+from boardprof.wire.decode.samples import Sample, decode_batch, decode_samples, records_of
 from boardprof_protocol.blob import encode_blob
 from boardprof_protocol.codes import CounterStatus
 from boardprof_protocol.collectors import linux_clock, linux_faults

@@ -42,7 +42,7 @@ EQUIVALENT = {  # identity: why no test can notice the mutant
     "bp_channel.c:bp_data_due:lt:0": "the smaller one of two equal values",
     "bp_frame.c:bp_frame_take_some:lt:2": "the smaller one of two equal values",
     "bp_sample.c:bp_possible:lt:0": "the smaller one of two equal values",
-    "comparison.judgement:_verdict:compare:6": "the step is not 0 there",
+    "comparison.difference:_verdict:compare:6": "the step is not 0 there",
     "comparison.profile_difference:AlignedLine:integer:1": "every line's costs are set later",
     "measure.available_metrics:Offer._close:return:0": "the caller treats None like an empty list",
     "measure.measure_function:_notes:compare:3": "a measured time is never exactly 10 s",

@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from boardprof.base.errors import BoardprofError
-from boardprof.base.resources import runtime_dir
+from boardprof.base.files import runtime_dir
 from scripts.size_budget import Budget, BudgetError, exceeded, load_budgets
 from scripts.size_build import OPTIONS, TARGETS, Figures, StackRules, Target, measure
 from scripts.stack_depth import StackDepthError

@@ -7,9 +7,8 @@ import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
-from boardprof.base.resources import runtime_dir
+from boardprof.base.files import runtime_dir
 from boardprof.target.toolchain.cache import Cache
 from boardprof.target.toolchain.compiler import Compiler, Unit
 from scripts.size_build import OPTIONS
@@ -83,11 +82,11 @@ def _units(target: Portable, config: Mapping[str, int]) -> Iterator[Unit]:
     runtime = runtime_dir()
     files = sorted(runtime.glob("src/*.c"))
     files += [runtime / "collectors" / f"bp_{name}.c" for name in target.collectors]
-    includes: tuple[Path, ...] = (runtime / "include",)
+    folders = [("-I", runtime / "include")]
     if target.arch is not None:
         folder = runtime / "arch" / target.arch
         files += sorted([*folder.glob("*.c"), *folder.glob("*.S")])
-        includes += (folder,)
+        folders.append(("-I", folder))
     options = tuple(f"-DBP_CFG_{key.upper()}={value}" for key, value in config.items())
     for file in files:
         flags = (
@@ -96,4 +95,4 @@ def _units(target: Portable, config: Mapping[str, int]) -> Iterator[Unit]:
             *options,
             *(("-std=c11", *STRICT) if file.suffix == ".c" else ()),
         )
-        yield Unit(runtime, str(file.relative_to(runtime)), flags, includes)
+        yield Unit(runtime, str(file.relative_to(runtime)), flags, tuple(folders))

@@ -24,9 +24,9 @@ def test_the_contract_knows_construct_and_nothing_else() -> None:
 
 
 def test_the_state_machine_has_no_input_output_or_clock() -> None:
-    reached = reaches("boardprof.wire.link.rpc")
+    reached = reaches("boardprof.wire.link.requests")
     ours_reached = {name for name in reached if name.startswith("boardprof.")}
-    assert ours_reached == {"boardprof.wire.link.rpc"}
+    assert ours_reached == {"boardprof.wire.link.requests"}
     used = {name.partition(".")[0] for module in reached for name in imports(module)}
     assert used & {"asyncio", "datetime", "os", "select", "socket", "threading", "time"} == set()
 

@@ -80,7 +80,7 @@ _GIVEN = """
     clock:ClockFit calls:Calls columns:Column row_origins:GroupKey groups:GroupSummary
     groups:LeftOut summary:Summary warnings:Warning_ change_points:Change comparison:Comparison
     comparison:Difference comparison:Unjudged rule:Rule rule:Usual results:EventList
-    results:EventAverages events:FunctionEvent board_activity:MemoryChange
+    table:EventAverages events:FunctionEvent board_activity:MemoryChange
     events:FunctionEventAvg profiler:Profiler profiler:Measured record:Record
     record:MeasurementRecord record:Device
 """.split()  # noqa: SIM905

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from boardprof.results.probes.heap import heap_of
     from boardprof.results.probes.run import read_run
     from boardprof.results.report.report import Report
-    from boardprof.results.stats.change_points import change_points
     from boardprof.results.stats.groups import left_out, summaries
+    from boardprof.results.stats.ranks import change_points
     from boardprof.results.stats.summary import summarize
     from boardprof.results.stats.warnings import warnings
     from boardprof.show.comparison_files import comparison_json as comparison_json
@@ -149,7 +149,7 @@ _MODULES = {
     "Report": "results.report.report",
     "Transport": "wire.transport.base",
     "build": "measure.connect",
-    "change_points": "results.stats.change_points",
+    "change_points": "results.stats.ranks",
     "compare": "results.history.run_comparison",
     "connect": "measure.connect",
     "exporter_names": "show.exporters",

@@ -168,7 +168,7 @@ def firmware() -> Callable[[str], Firmware]:
 @pytest.fixture(scope="module")
 def board(request: pytest.FixtureRequest, firmware: Callable[[str], Firmware]) -> Iterator[Board]:
     with connect(board_spec(request.param), image=firmware(request.param).image) as connected:
-        connected.session.locate = None
+        connected.session.line.locate = None
         guard = connected.dictionary.function("bp.guard")
         connected.session.call(guard.id, msgpack.packb(LIMIT_MS), 1)
         yield connected

@@ -107,7 +107,7 @@ def firmware() -> Callable[[str], Firmware]:
 def board(request: pytest.FixtureRequest, firmware: Callable[[str], Firmware]) -> Iterator[Board]:
     """One start of a board, which survives all that is done to it."""
     with connect(board_spec(request.param), image=firmware(request.param).image) as connected:
-        connected.session.locate = None  # to look each time for the line would take minutes
+        connected.session.line.locate = None  # to look each time for the line would take minutes
         limit(connected)
         yield connected
 

@@ -175,7 +175,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
 def ends() -> Iterator[Board]:
     spec = spec_of_board()
     with connect(spec, image=build(spec, [FIXTURES / "ends.c"]).image) as board:
-        board.session.locate = None
+        board.session.line.locate = None
         limit(board, 20)
         yield board
 

@@ -185,7 +185,7 @@ def test_two_boards_in_one_process_catch_their_own_faults_at_the_same_time(image
     def hammer() -> None:
         try:
             with connect(board_spec("native"), image=image) as board:
-                board.session.locate = None  # which takes longer than all the rest
+                board.session.line.locate = None  # which takes longer than all the rest
                 for turn in range(150):
                     with pytest.raises(DeviceFaultError):
                         board.functions.traps()

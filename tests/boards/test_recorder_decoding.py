@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.base.resources import runtime_dir
+from boardprof.base.files import runtime_dir
 from boardprof.target.build.build_options import BuildOptions
 from tests.boards.conftest import WORKLOADS, available
 from tests.firmware import build

@@ -8,7 +8,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 from boardprof.results.probes.run import ProbeRun
-from boardprof.show.probe_page import render_probe_page
+from boardprof.show.probe_files import render_probe_page
 from tests.browser.conftest import HOSTILE, Page
 from tests.unit.recordings import COUNT, STEP, block, event, recording, two_tasks
 from tests.unit.test_heap import TASK, leaking

@@ -15,7 +15,7 @@ import msgpack
 
 from boardprof.measure import connect
 from boardprof.wire.link.session import Session
-from boardprof.wire.transport.tcp import connect_tcp
+from boardprof.wire.transport.sockets import connect_tcp
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
 from boardprof_protocol.messages import WELCOME

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.results.probes.probe_names import read_names
+from boardprof.results.probes.events import read_names
 from boardprof.results.probes.run import Slot, read_run, write_run
 from boardprof.ui.cli import main
 from tests.cli.command import FIXTURES, Outcome, boardprof

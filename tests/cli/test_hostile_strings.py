@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.base.resources import runtime_dir
+from boardprof.base.files import runtime_dir
 from boardprof.results.report.profile import Frame
 from boardprof.ui.cli.commands import cli
 from boardprof_protocol.codes import FrameKind

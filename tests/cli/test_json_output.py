@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from boardprof.base.resources import runtime_dir
+from boardprof.base.files import runtime_dir
 from tests.cli.command import FIXTURES, boardprof
 
 SCALARS = FIXTURES / "scalars.c"

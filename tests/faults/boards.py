@@ -23,8 +23,7 @@ from boardprof.wire.link.session import Session
 from boardprof.wire.transport.base import Transport
 from boardprof.wire.transport.child import ANNOUNCEMENT, ChildProcess, EmulatorLine
 from boardprof.wire.transport.faults import Faults, FaultyTransport
-from boardprof.wire.transport.inprocess import connect_library
-from boardprof.wire.transport.tcp import SCHEME, connect_socket, stream_of
+from boardprof.wire.transport.sockets import SCHEME, connect_library, connect_socket, stream_of
 from tests.firmware import build
 
 __all__ = ["FUNCTIONS", "SILENCE_S", "Line", "Rig", "Target", "hurried"]
@@ -239,8 +238,8 @@ class Rig:
         """Return a session on the line that is not yet open, and has another id than the last."""
         while True:
             session = Session(self.transport, timeout_s=SILENCE_S, clock=self.clock)
-            if session.client.session != self._last_id:
-                self._last_id = session.client.session
+            if session.requests.session != self._last_id:
+                self._last_id = session.requests.session
                 return session
 
     def begin(self) -> Board:

@@ -71,7 +71,7 @@ def _complained(rig: Rig) -> tuple[str, str]:
 def _displaced(rig: Rig) -> tuple[str, str]:
     """Another host's HELLO ends our session; the board runs nothing of it any more."""
     hello = {"magic": HELLO_MAGIC, "version_min": 1, "version_max": 1, "mtu": 65535, "nonce": 9}
-    other = 1 + rig.board.session.client.session % 0xFFFF  # any id but ours, which changes nothing
+    other = 1 + rig.board.session.requests.session % 0xFFFF  # any id but ours
     rig.line.inner.write(
         encode_frame(Frame(FrameKind.HELLO, other, 0, HELLO.struct.build(hello))), 10.0
     )

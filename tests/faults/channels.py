@@ -10,7 +10,7 @@ import msgpack
 from boardprof.base.errors import BoardprofError, BusyError, LinkError, RpcError
 from boardprof.wire.link.session import Session
 from boardprof.wire.transport.faults import FaultyTransport, Way
-from boardprof.wire.transport.tcp import connect_tcp
+from boardprof.wire.transport.sockets import connect_tcp
 from boardprof_protocol.codes import BuiltIn, ErrorCode, FrameKind, MeasureFlag
 from tests.faults.boards import SILENCE_S, Line, Rig, Target, differs
 from tests.faults.step import Step

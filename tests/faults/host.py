@@ -8,7 +8,7 @@ from multiprocessing.connection import Connection
 from socket import socket
 
 from boardprof.wire.link.session import Session
-from boardprof.wire.transport.tcp import stream_of
+from boardprof.wire.transport.sockets import stream_of
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame, encode_frame
 

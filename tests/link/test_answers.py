@@ -22,7 +22,7 @@ from boardprof.base.errors import (
     UsageError,
 )
 from boardprof.wire.link.session import Session
-from boardprof.wire.transport.tcp import connect_tcp
+from boardprof.wire.transport.sockets import connect_tcp
 from boardprof_protocol.codes import FrameKind, ResetCause
 from tests.link.fake_agent import Answer, fake_agent, welcome
 

@@ -20,7 +20,7 @@ from boardprof.base.errors import BoardprofError, BoardTimeoutError, LinkError
 from boardprof.measure.connect import attach, connect
 from boardprof.target.descriptions.board import board_spec
 from boardprof.wire.link.no_answer import no_welcome
-from boardprof.wire.transport.tcp import connect_socket, connect_tcp, stream_of
+from boardprof.wire.transport.sockets import connect_socket, connect_tcp, stream_of
 from tests.cli.command import FIXTURES, boardprof
 from tests.link.peers import FaultyLine, peer, running_agent
 

@@ -28,7 +28,7 @@ def board(request: pytest.FixtureRequest) -> Iterator[Board]:
     requires_tool("gcc", package="gcc")
     with connect(request.param) as connected:
         # What is sent again is no exchange, and on a busy machine any may take as long as that.
-        connected.session.client.rtt.floor_s = 60.0
+        connected.session.requests.rtt.floor_s = 60.0
         yield connected
 
 

@@ -25,9 +25,9 @@ from boardprof.wire.decode.dictionary import (
     FunctionInfo,
     parse_dictionary,
 )
-from boardprof.wire.link.handshake import Welcome
+from boardprof.wire.link.replies import Welcome
 from boardprof.wire.link.session import Session
-from boardprof.wire.transport.tcp import connect_tcp
+from boardprof.wire.transport.sockets import connect_tcp
 from boardprof_protocol.codes import CounterStatus, FrameKind
 from tests.cli.command import FIXTURES
 from tests.link.fake_agent import Answer, fake_agent, welcome
@@ -135,7 +135,7 @@ def line() -> Iterator[FaultyLine]:
 def session(line: FaultyLine) -> Iterator[tuple[Session, Welcome]]:
     opened = Session(connect_tcp(line.port, 1.0), timeout_s=20.0)
     welcome = opened.open()
-    opened.client.rtt.floor_s = 20.0  # what is asked is counted: nothing is asked a second time
+    opened.requests.rtt.floor_s = 20.0  # what is asked is counted: nothing is asked a second time
     yield opened, welcome
     opened.close()
 
@@ -265,7 +265,7 @@ def progress_for_ever(body: bytes) -> Iterator[Answer]:
 def test_a_dictionary_that_comes_slowly_for_ever_is_given_up(
     monkeypatch: pytest.MonkeyPatch, answer: Callable[[bytes], Iterable[Answer]]
 ) -> None:
-    monkeypatch.setattr("boardprof.measure.connect._WHOLE_S", 0.5)
+    monkeypatch.setattr("boardprof.measure.board.line._WHOLE_S", 0.5)
     began_s = time.monotonic()
     # Both limits are 0.5 s: of the whole, and of a request that does not advance.
     message = r"did not (send its dictionary within|answer bp\.describe for) 0\.5 s"

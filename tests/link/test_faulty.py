@@ -33,7 +33,7 @@ from boardprof.wire.transport.faults import (
     Truncate,
     Way,
 )
-from boardprof.wire.transport.tcp import connect_tcp, stream_of
+from boardprof.wire.transport.sockets import connect_tcp, stream_of
 from boardprof_protocol.codes import HELLO_MAGIC, FrameKind
 from boardprof_protocol.frame import Frame, encode_frame
 from boardprof_protocol.messages import HELLO
@@ -261,7 +261,7 @@ def test_why_a_session_is_lost_is_told_also_by_an_answer_that_is_late() -> None:
     with running_agent(FIXTURES / "scalars.c") as (_, port):
         faults, inner = Faults(), connect_tcp(port, 5.0)
         with attach(board_spec("linux"), FaultyTransport(inner, faults)) as board:
-            other = 1 + board.session.client.session % 0xFFFF
+            other = 1 + board.session.requests.session % 0xFFFF
             for number in range(10):  # behind that of the other host, all that we ask again for
                 faults.add(Way.TO_HOST, Delay(0.5), kind=FrameKind.WELCOME, later=1 + number)
             begin = encode_frame(Frame(FrameKind.HELLO, other, 0, HELLO.struct.build(hello)))
@@ -276,7 +276,7 @@ def test_a_slow_line_brings_a_stream_to_its_end() -> None:
     with running_agent(STREAM) as (_, port):
         line = FaultyTransport(connect_tcp(port, 5.0), faults)
         with attach(board_spec("linux"), line) as board:
-            board.session.client.rtt.floor_s = 1.0
+            board.session.requests.rtt.floor_s = 1.0
             faults.add(Way.TO_HOST, Delay(0.5), kind=FrameKind.DATA)
             with board.stream() as stream:
                 assert board.functions.emit(3) == 3

@@ -14,13 +14,13 @@ import pytest
 
 from boardprof.base.errors import BoardprofError
 from boardprof.measure.probe_recorder import ProbeRecorder
-from boardprof.results.probes.probe_names import read_names
+from boardprof.results.probes.events import read_names
 from boardprof.results.probes.run import ProbeRun, RunFacts
 from boardprof.results.probes.timeline import ProbeCosts
 from boardprof.wire.decode.dictionary import Dictionary, FunctionInfo
 from boardprof.wire.link.channels import Stream
 from boardprof.wire.link.session import Session
-from boardprof.wire.transport.tcp import connect_tcp
+from boardprof.wire.transport.sockets import connect_tcp
 from boardprof_protocol.codes import FrameKind, TraceFlag, TraceMode
 from tests.link.fake_agent import Answer, fake_agent
 

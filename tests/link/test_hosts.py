@@ -27,9 +27,9 @@ from boardprof.base.errors import (
 )
 from boardprof.measure.connect import connect
 from boardprof.target.descriptions.board import board_spec
-from boardprof.wire.link.handshake import make_claim, owner_name
+from boardprof.wire.link.replies import make_claim, owner_name
 from boardprof.wire.link.session import Session
-from boardprof.wire.transport.tcp import parse_socket_url
+from boardprof.wire.transport.sockets import parse_socket_url
 from boardprof_protocol.codes import HELLO_MAGIC, FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
 from boardprof_protocol.messages import HELLO, WELCOME
@@ -538,7 +538,7 @@ def test_on_a_line_without_connections_the_host_that_was_ousted_is_told_so() -> 
     with agent("-b", "linux", HOSTS, "--pty") as port, connect("linux", port) as board:
         assert board.functions.rest(0) == 0
         other = os.open(port, os.O_RDWR | os.O_NOCTTY)  # a program that heeds no lock
-        os.write(other, hello(session=1 + board.session.client.session % 0xFFFF))
+        os.write(other, hello(session=1 + board.session.requests.session % 0xFFFF))
         os.close(other)
         with pytest.raises(BusyError, match=rf"Another host took over the board at {port}\.\n"):
             board.functions.rest(0)
@@ -551,7 +551,7 @@ def test_a_board_that_was_reset_is_asked_why() -> None:
         FaultyLine(port) as line,
         connect("linux", line.port) as board,
     ):
-        board.session.client.rtt.floor_s = 5.0  # nothing is asked twice because it took its time
+        board.session.requests.rtt.floor_s = 5.0  # nothing is asked twice because it took its time
         first.kill()
         line.reconnect(other)  # whose process has just begun
         with pytest.raises(DeviceResetError, match=r"was reset during rest \(power on\), so this"):

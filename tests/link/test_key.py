@@ -30,7 +30,7 @@ from boardprof.base.errors import (
 from boardprof.measure.connect import connect
 from boardprof.target.descriptions.board import BoardSpec, board_spec
 from boardprof.wire.transport.keyed import Opener, SealedTransport, Sealer, derive, read_key, seal
-from boardprof.wire.transport.tcp import connect_socket, stream_of
+from boardprof.wire.transport.sockets import connect_socket, stream_of
 from boardprof_protocol.codes import HELLO_MAGIC, FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
 from boardprof_protocol.messages import HELLO, WELCOME

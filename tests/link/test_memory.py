@@ -89,15 +89,15 @@ def test_boards_with_small_frames_take_and_give_large_blocks(tmp_path: Path, mtu
         assert board.memory.read(block) == content
         board.memory.write(block, b"in the middle" * 1000, offset=1)
         assert board.memory.read(block) == content[:1] + b"in the middle" * 1000 + content[13_001:]
-        assert board.session.client.naks == 0, "no byte was lost"
+        assert board.session.requests.naks == 0, "no byte was lost"
 
 
 def test_the_first_transfer_of_a_session_brings_the_frames_codec_in_c() -> None:
     with connect("native") as board:
-        assert board.session.client.decoder.cobs.encode is cobs_encode
+        assert board.session.requests.decoder.cobs.encode is cobs_encode
         block = board.memory.alloc(MIB)
         board.memory.write(block, bytes(MIB))
-        assert board.session.client.decoder.cobs.encode is not cobs_encode
+        assert board.session.requests.decoder.cobs.encode is not cobs_encode
 
 
 def test_progress_is_told_in_bytes_and_ends_with_all(linux: Board) -> None:

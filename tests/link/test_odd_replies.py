@@ -17,7 +17,7 @@ from boardprof.base.errors import FrameError, RpcError
 from boardprof.compat.tvm_profiler.program import Program, ProgramError
 from boardprof.measure.connect import connect
 from boardprof.wire.link.session import Session
-from boardprof.wire.transport.tcp import connect_tcp
+from boardprof.wire.transport.sockets import connect_tcp
 from boardprof_protocol.codes import ErrorCode, FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
 from tests.cli.command import FIXTURES, boardprof
@@ -92,7 +92,7 @@ def test_lines_are_given_out_as_they_come_and_cost_no_time() -> None:
                     line.change_reply(lambda frame: b"before\r\n" + frame + b"heat: 2\xb0\nand so ")
                     assert board.functions.count_calls() == number + 1
                 assert elapsed_s() < 1.0, "no call waited for its time-out"
-            assert board.session.client.naks == 0
+            assert board.session.requests.naks == 0
             text = board.console
         assert text.count("before\r\n") == 20
         assert lines.count("before") + lines.count("and so before") == 20

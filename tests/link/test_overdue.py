@@ -100,7 +100,7 @@ def hung(line: EmulatedLine, *, surely_s: float, location: Location | None = Non
     session = Session(line, timeout_s=100.0, clock=lambda: line.now_s)
     session.open()
     session.limit(3.0, limit_s=10.0, surely_s=surely_s, wall_s=3.0)
-    session.locate = lambda pc: location
+    session.line.locate = lambda pc: location
     return session
 
 

@@ -27,7 +27,7 @@ from boardprof.measure.connect import attach, connect
 from boardprof.target.descriptions.board import board_spec
 from boardprof.wire.transport import serial as serial_ports
 from boardprof.wire.transport.base import DescriptorTransport
-from boardprof.wire.transport.ssh import connect_ssh, parse_ssh_url
+from boardprof.wire.transport.sockets import connect_ssh, parse_ssh_url
 from tests.cli.command import boardprof
 from tests.firmware import build
 from tests.link.peers import running_agent

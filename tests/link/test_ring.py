@@ -42,7 +42,7 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Board]:
     spec = load_board(folder)
     with running_agent(RING, spec=spec) as (_, port), connect(spec, port) as connected:
         # What a busy machine is late to take is not lost: nothing is sent again without credit.
-        connected.session.client.rtt.floor_s = 5.0
+        connected.session.requests.rtt.floor_s = 5.0
         yield connected
 
 

@@ -28,7 +28,7 @@ from boardprof.base.errors import (
 from boardprof.measure.board.board import Board
 from boardprof.measure.connect import build, connect
 from boardprof.wire.transport import base
-from boardprof.wire.transport.tcp import connect_tcp
+from boardprof.wire.transport.sockets import connect_tcp
 from boardprof_protocol.c_header import c_header
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.collectors import collector_layouts
@@ -237,7 +237,7 @@ def test_a_damaged_request_is_answered_by_nak_and_sent_again(
     faulty: tuple[FaultyLine, Board],
 ) -> None:
     line, board = faulty
-    board.session.client.rtt.floor_s = 5.0  # so that only the NAK has it sent again
+    board.session.requests.rtt.floor_s = 5.0  # so that only the NAK has it sent again
     line.change_request(flip_a_bit)
     assert board.functions.count_calls() == 1
     assert [frame.kind for frame in line.replies[-2:]] == [FrameKind.NAK, FrameKind.RESULT]

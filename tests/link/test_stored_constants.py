@@ -83,8 +83,8 @@ def test_a_function_that_writes_to_the_array_of_an_earlier_call_changes_no_later
 def test_memory_that_is_overwritten_on_the_board_is_sent_again(board: Board) -> None:
     w = weights(5)
     board.functions.sum(w, 4096)
-    (place,) = board.memory.constants.take([w.tobytes()], besides=0)
-    board.memory.write(place.block, bytes(4096), place.offset)
+    ((block, offset),) = board.memory.constants.take([w.tobytes()], besides=0)
+    board.memory.write(block, bytes(4096), offset)
     board.memory.constants.give_back()
     assert board.functions.sum(w, 4096) == int(w.sum())
 

@@ -16,7 +16,7 @@ import pytest
 
 from boardprof.measure.connect import connect
 from boardprof.target.descriptions.board import board_spec
-from boardprof.wire.transport.tcp import parse_socket_url
+from boardprof.wire.transport.sockets import parse_socket_url
 from boardprof_protocol.codes import HELLO_MAGIC, FrameKind
 from boardprof_protocol.frame import Frame, encode_frame
 from boardprof_protocol.messages import HELLO

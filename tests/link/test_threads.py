@@ -19,8 +19,8 @@ import pytest
 import boardprof
 from boardprof.base.errors import DeviceFaultError, LinkError, RpcError, UsageError
 from boardprof.measure.board.board import Board
-from boardprof.wire.link import thread_lock
-from boardprof.wire.link.thread_lock import ThreadLock
+from boardprof.wire.link import line
+from boardprof.wire.link.line import ThreadLock
 from boardprof_protocol.codes import ErrorCode
 from tests.support import awake
 
@@ -62,7 +62,7 @@ def together(*works: Callable[[], object]) -> list[object]:
 def under_way(board: Board, call: Future[object]) -> None:
     """Wait until the board works on a call of another thread."""
     deadline_s = time.monotonic() + 30
-    while not board.session.client.waits:
+    while not board.session.requests.waits:
         assert not call.done()
         assert time.monotonic() < deadline_s
         time.sleep(0.001)
@@ -344,7 +344,7 @@ def test_ctrl_c_ends_the_wait_for_another_thread_and_leaves_the_board_to_it() ->
 @pytest.fixture
 def holder(monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadLock]:
     """A lock that thread ``first`` holds, without a word from the board, until the test ends."""
-    monkeypatch.setattr(thread_lock, "_GRACE_S", 0.1)
+    monkeypatch.setattr(line, "_GRACE_S", 0.1)
     lock, held, done = ThreadLock("/dev/ttyACM0"), threading.Event(), threading.Event()
 
     def hold() -> None:

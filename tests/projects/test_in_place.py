@@ -229,7 +229,7 @@ def test_an_empty_function_in_place_counts_its_two_instructions_and_the_call(
 def test_the_report_has_the_ranges_as_rows_with_these_counts(
     rv32: Traced, called: dict[str, int], around: int
 ) -> None:
-    from boardprof.results.probes.in_place import report_of
+    from boardprof.results.probes.figures import report_of
 
     rows = [row for row in report_of(rv32.recording).calls if row["Name"] == "filter"]
     counts = {v.value for row in rows if isinstance(v := row["instructions"], Count)}

@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 
 from boardprof.base.errors import BoardprofError
 from boardprof.wire.decode.dictionary import CollectorInfo, parse_dictionary
-from boardprof.wire.decode.samples import check_layouts, decode_samples
-from boardprof.wire.decode.schemas import layouts_for
-from boardprof.wire.link.rpc import RpcClient
+from boardprof.wire.decode.samples import decode_samples
+from boardprof.wire.decode.schemas import check_layouts, layouts_for
+from boardprof.wire.link.requests import Requests
 from boardprof.wire.link.session import Session
 from boardprof.wire.link.transfer import Receiver
 from boardprof_protocol.blob import encode_blob
@@ -191,14 +191,14 @@ def test_what_never_ends_is_not_kept() -> None:
 # -- a request --------------------------------------------------------------------------------
 
 
-def waiting_client() -> RpcClient:
-    client = RpcClient(SESSION)
+def waiting_client() -> Requests:
+    client = Requests(SESSION)
     encoded = client.encode(FrameKind.CALL, SEQUENCE, b"\x91\x02")
     client.request(FrameKind.CALL, SEQUENCE, encoded, 0.0)
     return client
 
 
-def heard(client: RpcClient, parts: Sequence[bytes]) -> list[Frame]:
+def heard(client: Requests, parts: Sequence[bytes]) -> list[Frame]:
     events: list[Frame] = []
     for part in parts:
         events += client.receive(part, 0.01)
@@ -245,7 +245,7 @@ blocks = st.tuples(st.integers(-9, 9) | st.integers(200, (1 << 32) - 1), st.inte
 def test_a_channel_takes_the_content_in_order_and_nothing_else(
     sent: list[tuple[int, int]],
 ) -> None:
-    client = RpcClient(SESSION)
+    client = Requests(SESSION)
     receiver = Receiver(client, SEQUENCE, 1 << 16, len(CONTENT))
     client.channel = receiver
     receiver.begin(0.0)
@@ -267,7 +267,7 @@ def test_a_channel_takes_the_content_in_order_and_nothing_else(
 @FUZZ
 @given(lines)
 def test_a_channel_survives_any_line(line: bytes) -> None:
-    client = RpcClient(SESSION)
+    client = Requests(SESSION)
     receiver = Receiver(client, SEQUENCE, 1 << 16, 1 << 12)
     client.channel = receiver
     receiver.begin(0.0)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pytest
 from cffi import FFI
 
-from boardprof.results.probes.probe_names import NAMES_SECTION, ProbeNames, read_names
+from boardprof.results.probes.events import NAMES_SECTION, ProbeNames, read_names
 from boardprof.results.probes.run import ProbeRun, RunFacts, TraceClock
 from boardprof.results.probes.timeline import ProbeCosts, Timeline
 from boardprof.target.elf.object_file import images, read_image

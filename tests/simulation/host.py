@@ -102,7 +102,7 @@ class Host:
         self.session = session(
             SimTransport(world), timeout_s=timeout_s, clock=world.clock, random_bits=drawn
         )
-        self.id = self.session.client.session
+        self.id = self.session.requests.session
         self._rng = rng
         self._books = books
         self._ids = ids

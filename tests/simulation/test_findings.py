@@ -160,7 +160,7 @@ def test_a_late_welcome_of_the_own_session_does_not_answer_why_it_is_lost(bench:
     with pytest.raises(DeviceResetError, match="was reset during note"):
         bench.call(host, "note", 0xAAAA)
     assert bench.world.faults.pending == 0
-    assert host.client.session == 7
+    assert host.requests.session == 7
 
 
 # -- a download's last ACK ----------------------------------------------------------------

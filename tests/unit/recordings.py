@@ -7,7 +7,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from boardprof.results.probes.probe_names import read_names
+from boardprof.results.probes.events import read_names
 from boardprof.results.probes.run import ProbeRun, RunFacts, TraceClock
 from boardprof.results.probes.timeline import ProbeCosts
 

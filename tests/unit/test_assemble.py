@@ -12,9 +12,8 @@ import pytest
 
 from boardprof.base.formula import parse_formula
 from boardprof.base.metrics import Count, Duration, Percent, Ratio
-from boardprof.results.record import Device
+from boardprof.results.record import Device, Interrupts
 from boardprof.results.report.assemble import assemble
-from boardprof.results.report.interrupts import Interrupts
 from boardprof.results.report.measurement import Measurement, PassResult
 from boardprof.wire.decode.clock import ClockFit
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo

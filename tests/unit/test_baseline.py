@@ -17,8 +17,12 @@ import pytest
 from boardprof.base.errors import BusyError, ReportFileError, UsageError
 from boardprof.base.metrics import Count, Duration, Percent, Ratio
 from boardprof.jobs.run.saving import check_baseline_file, write_baseline
-from boardprof.results.baseline import baseline_content, render_baseline, report_of_baseline
-from boardprof.results.baseline_update import updated_baseline
+from boardprof.results.baseline import (
+    baseline_content,
+    render_baseline,
+    report_of_baseline,
+    updated_baseline,
+)
 from boardprof.results.comparison.compare import compare
 from boardprof.results.report.report import Report
 from boardprof.results.report.report_file import read_report
@@ -410,3 +414,19 @@ def test_it_keeps_what_tells_the_contents_of_arrays() -> None:
     earlier = json.loads(written)
     updated = updated_baseline(with_inputs(1200, "0000000b"), earlier, lambda label: False)
     assert '   "inputs": "0000000b",\n' in updated.text
+
+
+def test_the_flags_of_each_labelled_call_are_compared() -> None:
+    def labelled(one: str, two: str) -> Report:
+        flags = {"one": one, "two": two}
+        return both(
+            *(
+                report_of({"instructions": [5]}, flags=text, measurement={"label": label})
+                for label, text in flags.items()
+            )
+        )
+
+    with pytest.raises(UsageError) as raised:
+        compare(labelled("-O2", "-O3"), labelled("-O3", "-O3"))
+    told = "board: fir [one] is compiled with -O2 before, -O3 after."
+    assert raised.value.message == told

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.base import resources
+from boardprof.base import files as resources
 from boardprof.target.descriptions.board import BoardSpec, board_spec
 from boardprof.target.toolchain.tools import parse_depfile
 from tests.unit.building import FIR, build, changed, folder_of, runs, shown

@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import random
-from fractions import Fraction
 
 import pytest
 
-from boardprof.results.stats.change_points import Change, change_points
+from boardprof.results.stats.ranks import Change, change_points
 
 STEP = [101, 105, 98, 104, 99, 103, 97, 102, 96, 100, 111, 114, 109, 113, 110, 112]
 """Ten values around 100, then six around 111."""
@@ -56,7 +55,7 @@ def test_exact_values_change_wherever_they_differ() -> None:
         Change(5, 507, 505, None),
     ]
     assert change_points([large, large + 1], is_exact=True) == [Change(1, large, large + 1, None)]
-    assert change_points([Fraction(1, 3)] * 9, is_exact=True) == []
+    assert change_points([0.1] * 9, is_exact=True) == []
 
 
 DRAWS = {

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from boardprof.wire.link.console import Console
-from boardprof.wire.link.rpc import RpcClient
+from boardprof.wire.link.requests import Console, Requests
 from boardprof_protocol.codes import FrameKind
-from boardprof_protocol.frame import Frame, encode_frame
+from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
 
 REPLY = encode_frame(Frame(FrameKind.RESULT, 7, 1, b"\xc0"))
 
@@ -16,7 +15,7 @@ REPLY = encode_frame(Frame(FrameKind.RESULT, 7, 1, b"\xc0"))
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
 def test_lines_are_given_out_whole_in_whatever_pieces_they_come(size: int) -> None:
     lines: list[str] = []
-    console = Console(lines.append)
+    console = Console(FrameDecoder(), lines.append)
     text = "boot: 48 MHz\r\n\nheat 21 °C\nprompt> ".encode()
     for at in range(0, len(text), size):
         console.feed(text[at : at + size], 0.0)
@@ -29,7 +28,7 @@ def test_lines_are_given_out_whole_in_whatever_pieces_they_come(size: int) -> No
 
 
 def test_a_line_that_was_begun_waits_a_tenth_of_a_second() -> None:
-    console = Console(lambda line: None)
+    console = Console(FrameDecoder(), lambda line: None)
     assert console.quiet_at_s == float("inf")
     console.feed(b"so far", 5.0)
     assert console.quiet_at_s == 5.1
@@ -39,7 +38,7 @@ def test_a_line_that_was_begun_waits_a_tenth_of_a_second() -> None:
 
 def test_bytes_that_are_no_text_are_replaced_and_endless_lines_cut() -> None:
     lines: list[str] = []
-    console = Console(lines.append)
+    console = Console(FrameDecoder(), lines.append)
     console.feed(b"a\xff\xfeb\n", 0.0)
     assert lines == ["a\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}b"]
     console.feed(b"x" * 10_000, 0.0)
@@ -47,7 +46,7 @@ def test_bytes_that_are_no_text_are_replaced_and_endless_lines_cut() -> None:
 
 
 def test_the_end_of_the_text_is_kept() -> None:
-    console = Console()
+    console = Console(FrameDecoder())
     for _ in range(3):
         console.feed(b"0123456789abcdef" * 2048, 0.0)
     assert len(console.text) == 65536
@@ -57,21 +56,21 @@ def test_the_end_of_the_text_is_kept() -> None:
 
 
 def test_a_line_is_there_before_any_frame_follows_it() -> None:
-    client = RpcClient(7)
-    client.receive(b"boot: 48 MHz\r\nwaiting", 0.0)
-    assert client.decoder.take_console(lines=True) == b"boot: 48 MHz\r\n"
-    client.receive(b" for the host\n" + REPLY, 0.0)
-    assert client.decoder.take_console(lines=True) == b"waiting for the host\n"
+    requests = Requests(7)
+    requests.receive(b"boot: 48 MHz\r\nwaiting", 0.0)
+    assert requests.decoder.take_console(lines=True) == b"boot: 48 MHz\r\n"
+    requests.receive(b" for the host\n" + REPLY, 0.0)
+    assert requests.decoder.take_console(lines=True) == b"waiting for the host\n"
 
 
 @pytest.mark.parametrize("length", range(1, len(REPLY)))
 def test_the_beginning_of_a_frame_is_never_text(length: int) -> None:
     body = b"\n\n\n"
     frame = encode_frame(Frame(FrameKind.RESULT, 0x0A0A, 0x0A0A0A0A, body))
-    client = RpcClient(0x0A0A)
-    encoded = client.encode(FrameKind.CALL, 0x0A0A0A0A, b"\x91\x05")
-    client.request(FrameKind.CALL, 0x0A0A0A0A, encoded, 0.0)
-    assert client.receive(frame[:length], 0.0) == []
-    assert client.decoder.take_console(lines=True) == b""
-    (reply,) = client.receive(frame[length:], 0.0)
+    requests = Requests(0x0A0A)
+    encoded = requests.encode(FrameKind.CALL, 0x0A0A0A0A, b"\x91\x05")
+    requests.request(FrameKind.CALL, 0x0A0A0A0A, encoded, 0.0)
+    assert requests.receive(frame[:length], 0.0) == []
+    assert requests.decoder.take_console(lines=True) == b""
+    (reply,) = requests.receive(frame[length:], 0.0)
     assert reply.body == body

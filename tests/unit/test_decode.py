@@ -12,7 +12,8 @@ from construct import Int32ul, Int64ul, Struct
 
 from boardprof.base.errors import DecodeError, LayoutMismatchError
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
-from boardprof.wire.decode.samples import Reading, check_layouts, decode_samples
+from boardprof.wire.decode.samples import Reading, decode_samples
+from boardprof.wire.decode.schemas import check_layouts
 from boardprof_protocol.codes import CounterStatus
 from boardprof_protocol.collectors.dwt import LAYOUT as DWT
 from boardprof_protocol.layout import Counter, Layout

@@ -29,6 +29,7 @@ from boardprof.base.errors import (
     LayoutMismatchError,
     LinkError,
     Location,
+    MissingExtraError,
     MissingToolError,
     ProtocolMismatchError,
     ReportFileError,
@@ -45,6 +46,7 @@ from boardprof.base.errors import (
 TREE: list[tuple[type[BoardprofError], type[BoardprofError], int]] = [
     (UsageError, BoardprofError, 2),
     (ReportFileError, UsageError, 2),
+    (MissingExtraError, UsageError, 7),
     (UnknownNameError, UsageError, 2),
     (BoardError, BoardprofError, 3),
     (BusyError, BoardError, 3),

@@ -22,10 +22,22 @@ from boardprof.base.metrics import Count, Duration
 from boardprof.measure.probe_recorder import image_names
 from boardprof.results.comparison.compare import compare
 from boardprof.results.probes import is_probe_run
-from boardprof.results.probes.events import Events, count_records, decode_words, kept_blocks
-from boardprof.results.probes.figures import Interval, Intervals, RangeShare
-from boardprof.results.probes.in_place import report_of, report_of_file
-from boardprof.results.probes.probe_names import ProbeName, ProbeNames, read_names
+from boardprof.results.probes.events import (
+    Events,
+    ProbeName,
+    ProbeNames,
+    count_records,
+    decode_words,
+    kept_blocks,
+    read_names,
+)
+from boardprof.results.probes.figures import (
+    Interval,
+    Intervals,
+    RangeShare,
+    report_of,
+    report_of_file,
+)
 from boardprof.results.probes.run import ProbeRun, RunFacts, Slot, TraceClock, read_run, write_run
 from boardprof.results.probes.timeline import UNKNOWN_TASK, Diagnostics, ProbeCosts, Timeline
 from boardprof.results.report.report import Report

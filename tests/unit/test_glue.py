@@ -14,7 +14,7 @@ import cffi
 import msgpack
 import pytest
 
-from boardprof.base.resources import runtime_dir
+from boardprof.base.files import runtime_dir
 from boardprof.measure.connect import Firmware
 from boardprof.target.build.builder import build
 from boardprof.target.build.glue import fit, table_source

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from boardprof.base.errors import DecodeError, UsageError
-from boardprof.results.probes.in_place import report_of
+from boardprof.results.probes.figures import report_of
 from boardprof.results.probes.run import ProbeRun
 from boardprof.show.exporters import find_probe_exporter
 from boardprof.show.probe_tables import probe_run_page

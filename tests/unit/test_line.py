@@ -106,7 +106,7 @@ def test_a_reply_that_comes_after_its_call_was_given_up_answers_no_other() -> No
     session.open()
     with pytest.raises(BoardTimeoutError):
         session.call(5)
-    late = encode_frame(Frame(FrameKind.RESULT, session.client.session, 71, b"\x07"))
+    late = encode_frame(Frame(FrameKind.RESULT, session.requests.session, 71, b"\x07"))
     line.deaf.clear()
     line.waiting = late
     assert session.call(5).value == 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from boardprof.results.report.measure_result import MeasureError, MeasureResult
+from boardprof.jobs.tune.candidate import MeasureError, MeasureResult
 
 
 def test_the_numbers_of_errors_are_those_that_tvm_has_for_them() -> None:

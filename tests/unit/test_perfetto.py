@@ -13,7 +13,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
     TrackEvent,
 )
 
-from boardprof.show.probe_traces import render_perfetto
+from boardprof.show.probe_files import render_perfetto
 from tests.unit.recordings import (
     ALLOC,
     CALLER,

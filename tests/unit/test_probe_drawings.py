@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from boardprof.base.errors import UsageError
-from boardprof.show.probe_traces import (
+from boardprof.show.probe_files import (
     render_probe_chrome,
     render_probe_collapsed,
     render_probe_speedscope,

@@ -11,8 +11,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from boardprof.show.ctf import render_ctf
-from boardprof.show.probe_page import render_probe_page
-from boardprof.show.probe_traces import render_perfetto, render_probe_chrome, render_probe_collapsed
+from boardprof.show.probe_files import (
+    render_perfetto,
+    render_probe_chrome,
+    render_probe_collapsed,
+    render_probe_page,
+)
 from boardprof.show.probe_tracks import ProbeTracks, TrackKind, lanes_of
 from tests.unit.recordings import (
     CONTROL,

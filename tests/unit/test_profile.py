@@ -135,7 +135,7 @@ def test_what_others_have_named_does_nothing_to_a_terminal() -> None:
     profile = dataclasses.replace(
         small,
         function=hostile,
-        symbols=tuple(dataclasses.replace(s, name=hostile) for s in small.symbols),
+        symbols=tuple(s._replace(name=hostile) for s in small.symbols),
         instructions=tuple(
             dataclasses.replace(i, frames=(Frame(hostile, "f.c", 7),), text=hostile)
             for i in small.instructions

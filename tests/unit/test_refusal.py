@@ -13,7 +13,7 @@ from boardprof.base.errors import (
     Location,
     RpcError,
 )
-from boardprof.wire.link.error_replies import Locate, refusal, unpack_reply
+from boardprof.wire.link.replies import Locate, refusal, unpack_reply
 from boardprof_protocol.codes import ErrorCode
 
 PLACE = Location("/src/crash.c", 12, "crash")

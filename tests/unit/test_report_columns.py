@@ -18,8 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio
-from boardprof.results.report.calls import Calls
-from boardprof.results.report.columns import Column
+from boardprof.results.report.calls import Calls, Column
 from boardprof.results.report.report import Report
 
 ROWS: list[dict[str, Metric]] = [

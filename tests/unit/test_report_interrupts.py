@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from boardprof.results.report.interrupts import Interrupts
+from boardprof.results.record import Interrupts
+from boardprof.results.report.measurement import missed_interrupts
 from boardprof.wire.decode.samples import Reading, Sample
 
 
@@ -29,9 +30,9 @@ def sample(microseconds: int, **counts: int) -> Sample:
 def test_a_window_has_the_timers_interrupts_that_nobody_counted(
     window: Sample, missed: int
 ) -> None:
-    assert Interrupts(timer_us=1000).missed_in(window) == missed
+    assert missed_interrupts(Interrupts(timer_us=1000), window) == missed
 
 
 def test_without_a_timer_and_with_interrupts_masked_none_is_missed() -> None:
-    assert Interrupts().missed_in(sample(3500)) == 0
-    assert Interrupts(masked=True, timer_us=1000).missed_in(sample(3500)) == 0
+    assert missed_interrupts(Interrupts(), sample(3500)) == 0
+    assert missed_interrupts(Interrupts(masked=True, timer_us=1000), sample(3500)) == 0

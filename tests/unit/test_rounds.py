@@ -14,8 +14,7 @@ from boardprof.base.errors import DeviceTimeoutError, FrameError, RpcError, Usag
 from boardprof.base.metrics import Count
 from boardprof.measure.sampling.board_link import BoardInterrupts
 from boardprof.measure.sampling.measure_function import Rounds
-from boardprof.results.record import Stack
-from boardprof.results.report.interrupts import Interrupts
+from boardprof.results.record import Interrupts, Stack
 from boardprof.show.board_facts import info_text
 from boardprof.ui.cli.boards import board_info
 from boardprof.wire.decode.samples import Reading

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import pytest
 
 from boardprof.results.comparison.rule import Rule, RuleError, Usual, parse_rule, statistic
-from boardprof.results.stats.summary import Number, summarize
+from boardprof.results.stats.summary import summarize
 
 
 @pytest.mark.parametrize(
@@ -170,13 +168,13 @@ def test_a_name_that_looks_like_a_glob_is_itself_where_it_exists() -> None:
         ("x>0", 1 << 53, (1 << 53) + 1, True),
         ("x>9007199254740993", 0, (1 << 53) + 1, False),
         ("x>9007199254740993", 0, (1 << 53) + 2, True),
-        ("x>1%", 10**400, 10**400 + 10**398, False),
-        ("x>1%", 10**400, 10**400 + 10**398 + 1, True),
-        ("x>0", Fraction(1, 3), Fraction(1, 3) + Fraction(1, 10**40), True),
+        ("x>1%", 10**15, 10**15 + 10**13, False),
+        ("x>1%", 10**15, 10**15 + 10**13 + 1, True),
+        ("x>0", 10 / 3, 10 / 3, False),
     ],
 )
 def test_a_change_beyond_the_limit_breaks_a_rule_and_one_of_just_the_limit_does_not(
-    text: str, before: Number, after: Number, broken: bool
+    text: str, before: float, after: float, broken: bool
 ) -> None:
     assert parse_rule(text).is_broken(before, after) is broken
 
@@ -184,7 +182,7 @@ def test_a_change_beyond_the_limit_breaks_a_rule_and_one_of_just_the_limit_does_
 def test_each_statistic_is_that_of_the_summary() -> None:
     summary = summarize([1, 2, 4, 8, 16], first=99)
     found = {name: statistic(summary, name) for name in ("min", "median", "mean", "max", "cold")}
-    assert found == {"min": 1, "median": 4, "mean": Fraction(31, 5), "max": 16, "cold": 99}
+    assert found == {"min": 1, "median": 4, "mean": 6.2, "max": 16, "cold": 99}
     assert statistic(summary, "p25") == 2
     assert statistic(summarize([3]), "stddev") is None
     assert statistic(summarize([3]), "cold") is None
@@ -207,12 +205,12 @@ def test_a_rule_can_be_made_without_text() -> None:
 def test_a_limit_in_spreads_is_a_distance_from_the_usual_value_and_not_from_the_old_one(
     text: str, after: int, is_broken: bool
 ) -> None:
-    usual = Usual(100, Fraction(2), 20)
+    usual = Usual(100, 2.0, 20)
     assert parse_rule(text).is_broken(50, after, usual) is is_broken
     assert parse_rule(text).is_broken(50, after) is False  # nothing is known
 
 
 def test_exact_counts_have_no_spread_and_any_growth_breaks_a_rule() -> None:
-    usual = Usual(10**30, Fraction(0), 20)
+    usual = Usual(10**30, 0.0, 20)
     assert parse_rule("instructions>4spread").is_broken(1, 10**30 + 1, usual) is True
     assert parse_rule("instructions>4spread").is_broken(1, 10**30, usual) is False

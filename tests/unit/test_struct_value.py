@@ -97,6 +97,12 @@ def test_a_number_that_does_not_fit_its_member_is_refused(
         structs_bytes("s", [members], NUMBERS)
 
 
+def test_a_number_beyond_the_floats_of_its_member_is_refused() -> None:
+    gain = Struct("gain", 4, (Field("gain", 0, Scalar("f32", "float", 4)),))
+    with pytest.raises(UsageError, match=r"^s: gain=1e\+39 is out of range of its type f32"):
+        structs_bytes("s", [{"gain": 1e39}], gain)
+
+
 def test_more_elements_than_an_array_has_are_refused() -> None:
     with pytest.raises(UsageError, match="n is an array of 2 elements"):
         structs_bytes("s", [{"n": [1, 2, 3]}], BITS)

@@ -19,7 +19,7 @@ from boardprof.compat.torch.export import chrome_trace_text, stacks_text
 from boardprof.compat.torch.host_events import Kind, Thread
 from boardprof.compat.torch.host_trace import HostTrace, nest
 from boardprof.compat.torch.results import EventAverages, EventList, average
-from boardprof.compat.torch.settings import ProfilerActivity
+from boardprof.compat.torch.settings import ProfilerActivity, Settings
 
 MAIN, OTHER = Thread(1, "MainThread"), Thread(2, "worker")
 
@@ -567,8 +567,8 @@ def test_spans_without_a_place_on_the_hosts_time_go_on_where_their_counter_wraps
         for begin in ((1 << 24) - 10, 6, (1 << 24) - 4, 5)
     ]
     f = event("f", 0, 9, kind="call", board="m0", device_spans=tuple(spans))
-    boards = frozenset({ProfilerActivity.BOARD})
-    text = chrome_trace_text(HostTrace((f,), (), 0, 0, ()), {}, boards, with_modules=False)
+    settings = Settings(frozenset({ProfilerActivity.BOARD}))
+    text = chrome_trace_text(HostTrace((f,), (), 0, 0, ()), {}, settings)
     trace = json.loads(text)
     begins_us = [each["ts"] for each in trace["traceEvents"] if each.get("cat") == "sample"]
     assert begins_us == [0.0, 6.0, 15.0, 16.0]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from boardprof.wire.link.rpc import RpcClient
+from boardprof.wire.link.requests import Requests
 from boardprof.wire.link.transfer import Receiver, Upload
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
@@ -42,22 +42,22 @@ def pieces(wire: bytes) -> list[tuple[int, int]]:
     return [(int.from_bytes(f.body[:4], "little"), len(f.body) - 4) for f in frames]
 
 
-def receiver(credit: int = 1000, length: int | None = 1000) -> tuple[RpcClient, Receiver]:
-    client = RpcClient(SESSION)
+def receiver(credit: int = 1000, length: int | None = 1000) -> tuple[Requests, Receiver]:
+    client = Requests(SESSION)
     channel = Receiver(client, CHANNEL, credit, length)
     client.channel = channel
     return client, channel
 
 
-def upload(frame: int = 200, window: int = 1000) -> tuple[RpcClient, Upload]:
-    client = RpcClient(SESSION)
+def upload(frame: int = 200, window: int = 1000) -> tuple[Requests, Upload]:
+    client = Requests(SESSION)
     channel = Upload(client, CHANNEL, CONTENT, frame_bytes=frame, window=window)
     client.channel = channel
     channel.begin(0.0)
     return client, channel
 
 
-def feed(client: RpcClient, *frames: Frame, now: float = 0.0) -> bytes:
+def feed(client: Requests, *frames: Frame, now: float = 0.0) -> bytes:
     """Let the frames arrive and return what is sent in answer."""
     client.receive(b"".join(map(encode_frame, frames)), now)
     return client.outgoing(now)
@@ -348,7 +348,7 @@ Fate = Callable[[int], int]
 """How often the frame of this number arrives."""
 
 
-def drive(client: RpcClient, board: Sender | Taker, first: list[Frame], fate: Fate) -> float:
+def drive(client: Requests, board: Sender | Taker, first: list[Frame], fate: Fate) -> float:
     """Carry frames both ways until the channel is done; return how long that took."""
     now, count = 0.0, 0
     to_host, decoder = list(first), FrameDecoder()

@@ -64,10 +64,12 @@ def test_folders_for_headers_are_taken_out_of_the_flags_with_their_kind(folder: 
     text = "-Iinc -isystem sys -iquote q -idirafter last -I=root -D -Ic -O1"
     flags = user_flags(BuildOptions(optimize="", cflags=text))
     assert flags.compiler == ("-I=root", "-D", "-Ic", "-O1")
-    assert flags.includes == (folder / "inc",)
-    assert flags.system == (folder / "sys",)
-    assert flags.quoted == (folder / "q",)
-    assert flags.last == (folder / "last",)
+    assert flags.folders == (
+        ("-I", folder / "inc"),
+        ("-isystem", folder / "sys"),
+        ("-iquote", folder / "q"),
+        ("-idirafter", folder / "last"),
+    )
 
 
 def test_response_files_are_read(folder: Path) -> None:

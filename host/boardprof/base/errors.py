@@ -6,6 +6,7 @@
     BoardprofError              70  never raised itself; catch it to catch all others
     ├── UsageError               2  the caller asked for something that cannot be done
     │   ├── ReportFileError         a file does not hold a Report
+    │   ├── MissingExtraError    7  a Python package is not installed
     │   └── UnknownNameError        no function, counter, board ... has that name
     ├── BoardError               3  the board cannot be reached
     │   ├── BusyError               another host has it
@@ -66,6 +67,7 @@ __all__ = [
     "FrameError",
     "LayoutMismatchError",
     "LinkError",
+    "MissingExtraError",
     "MissingToolError",
     "ProtocolMismatchError",
     "ReportFileError",
@@ -171,6 +173,19 @@ class UsageError(BoardprofError):
     """The caller asked for something that cannot be done as asked."""
 
     exit_code = 2
+
+
+class MissingExtraError(UsageError):
+    """The Python package ``package`` is not installed; the extra ``extra`` installs it."""
+
+    exit_code = 7  # like a missing tool
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        """Say what needs the package, and how to install it."""
+        hint = f"pip install 'boardprof[{extra}]', or pip install {package}"
+        super().__init__(f"{what} needs {package}, which is not installed.", hint=hint)
+        self.package = package
+        self.extra = extra
 
 
 class ReportFileError(UsageError):

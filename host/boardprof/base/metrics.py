@@ -239,18 +239,8 @@ def metric_from_json(value: object) -> Metric:
     Raises:
         ValueError: the value is not a metric; the message says why.
     """
-    kind, raw = raw_from_json(value)
-    return cast(Callable[[Raw], Metric], kind)(raw)
-
-
-def raw_from_json(value: object) -> tuple[Kind, Raw]:
-    """Read a metric as ``metric_from_json`` does; return its kind and its value.
-
-    Raises:
-        ValueError: the value is not a metric; the message says why.
-    """
     if isinstance(value, str):
-        return str, value
+        return value
     if not isinstance(value, dict) or len(value) != 1:
         raise ValueError(f"a metric is an object with one tag, not {_shown(value)}")
     [(tag, content)] = value.items()
@@ -258,25 +248,7 @@ def raw_from_json(value: object) -> tuple[Kind, Raw]:
     if found is None:
         raise ValueError(f"unknown metric tag {tag!r}; valid tags are {', '.join(_FROM_JSON)}")
     kind, read = found
-    return kind, read(content)
-
-
-def raws_from_json(cells: Sequence[Any]) -> tuple[Kind, Sequence[Raw]] | None:
-    """Read one or more metrics like `raw_from_json`, if all are ordinary and of one kind.
-
-    Returns:
-        None if they are not, or if any of them is not a metric.
-    """
-    tag = next(iter(cells[0]), None) if isinstance(cells[0], dict) else None
-    try:
-        kind, needed = _PLAIN[tag]
-        raws = [cell[tag] for cell in cells]
-    except (KeyError, TypeError):  # another tag, or not an object
-        return None
-    is_plain = set(map(type, raws)) == {needed} and sum(map(len, cells)) == len(cells)
-    if is_plain and (needed is not float or all(map(math.isfinite, raws))):
-        return kind, raws
-    return None
+    return cast(Callable[[Raw], Metric], kind)(read(content))
 
 
 def _integer(value: SupportsIndex) -> int:
@@ -341,11 +313,6 @@ _RAW: dict[Kind, Callable[[Any], Raw]] = {
     Ratio: operator.attrgetter("ratio"),
     str: str,
 }
-
-_PLAIN: dict[str | None, tuple[Kind, type]] = {
-    tag: (kind, {Count: int, str: str}.get(kind, float)) for kind, tag in TAGS.items()
-}
-"""The value that follows each tag, unless it is written in another way."""
 
 _FROM_JSON: dict[str, tuple[Kind, Callable[[object], Raw]]] = {
     "count": (Count, _count_from_json),

@@ -114,18 +114,7 @@ def _lease_text(content: bytes) -> tuple[str, str]:
 def openers(device: str) -> list[int]:
     """Return the processes that have ``device`` open, without this one; by number."""
     wanted = os.path.realpath(device)
-    found = [
-        int(entry) for entry in os.listdir("/proc") if entry.isdecimal() and _has(entry, wanted)
-    ]
-    return sorted(pid for pid in found if pid != os.getpid())
-
-
-def _has(process: str, wanted: str) -> bool:
-    folder = f"/proc/{process}/fd"
-    try:
-        return any(os.readlink(f"{folder}/{number}") == wanted for number in os.listdir(folder))
-    except OSError:  # it has just ended, or belongs to another user
-        return False
+    return sorted(int(folder.name) for folder in _others_with(lambda link, _: link == wanted))
 
 
 def lock_holders(*files: str | Path) -> list[int]:
@@ -155,12 +144,20 @@ def _name(pid: int) -> str:
     if pid == os.getpid():
         return "this program"
     try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         name = Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
     except OSError:
         return "a program"
-    programs = {os.path.basename(word) for word in words[:3]}  # python, -m, boardprof
-    return "another boardprof" if b"boardprof" in programs else name
+    programs = {os.path.basename(word) for word in command_of(pid)[:3]}  # python, -m, boardprof
+    return "another boardprof" if "boardprof" in programs else name
+
+
+def command_of(pid: int) -> list[str]:
+    """Return the words of a process's command line; [] if it has ended, or is another user's."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return []
+    return [os.fsdecode(word) for word in words[:-1]]
 
 
 # -- the other end of a line -------------------------------------------------------------------
@@ -182,17 +179,19 @@ def commands_behind(port: str) -> list[tuple[str, ...]]:
         host, number = url.hostname or "", url.port or 0
         if not (host in _LOOPBACK or host.startswith("127.")):
             return []
-        links = {f"socket:[{inode}]" for inode in _inodes(number)}
-        return list(_commands(lambda link, _: link in links)) if links else []
-    found = re.fullmatch(_PTY, os.path.realpath(port))
-    if found is None:
-        return []
-    return list(_commands(lambda link, info: _is_master(link, info, found[1])))
+        links = _sockets_at(number)
+        others = _others_with(lambda link, _: link in links) if links else ()
+    else:
+        found = re.fullmatch(_PTY, os.path.realpath(port))
+        if found is None:
+            return []
+        others = _others_with(lambda link, info: _is_master(link, info, found[1]))
+    return [tuple(command_of(int(folder.name))) for folder in others]
 
 
 def is_at_other_end(process: int, number: int) -> bool:
     """Tell whether a process or a descendant has the socket at a local port; True if unknown."""
-    links = {f"socket:[{inode}]" for inode in _inodes(number)}
+    links = _sockets_at(number)
     folders = [Path(f"/proc/{process}"), *Path("/proc").glob("[0-9]*")] if links else []
     is_elsewhere = False
     for folder in folders:  # mostly the first has it
@@ -211,8 +210,9 @@ def _descends(folder: Path, ancestor: int) -> bool:
     return folder.name == str(ancestor)
 
 
-def _inodes(number: int) -> Iterator[str]:
-    """Yield the sockets of this machine that are at a TCP port (proc_net_tcp(5))."""
+def _sockets_at(number: int) -> set[str]:
+    """Return the sockets of this machine that are at a TCP port (proc_net_tcp(5))."""
+    found = set()
     for table in ("tcp", "tcp6"):
         try:
             lines = Path("/proc/net", table).read_text(encoding="ascii").splitlines()[1:]
@@ -220,7 +220,8 @@ def _inodes(number: int) -> Iterator[str]:
             continue
         for fields in map(str.split, lines):
             if fields[1].endswith(f":{number:04X}") and fields[9] != "0":
-                yield fields[9]
+                found.add(f"socket:[{fields[9]}]")
+    return found
 
 
 def _is_master(link: str, info: Path, terminal: str) -> bool:
@@ -230,15 +231,12 @@ def _is_master(link: str, info: Path, terminal: str) -> bool:
     return f"tty-index:\t{terminal}\n" in info.read_text(encoding="ascii", errors="replace")
 
 
-def _commands(wanted: Callable[[str, Path], bool]) -> Iterator[tuple[str, ...]]:
-    """Yield the command lines of other processes that have such a descriptor."""
+def _others_with(wanted: Callable[[str, Path], bool]) -> Iterator[Path]:
+    """Yield the folders of other processes that have such a descriptor."""
     for folder in Path("/proc").glob("[0-9]*"):
-        try:
+        with contextlib.suppress(OSError):  # it has just ended, or belongs to another user
             if folder.name != str(os.getpid()) and _has_such(folder, wanted):
-                words = (folder / "cmdline").read_bytes().split(b"\0")[:-1]
-                yield tuple(os.fsdecode(word) for word in words)
-        except OSError:  # it has just ended, or belongs to another user
-            continue
+                yield folder
 
 
 def _has_such(process: Path, wanted: Callable[[str, Path], bool]) -> bool:

@@ -62,9 +62,10 @@ def activity(
         if total is not None:
             show(what, 0, total)
             yield lambda done: show(what, done, total)
-        else:
-            with _ticking(show, what, None if seconds is None else max(1, round(seconds))):
-                yield lambda done: None
+            return
+        end = None if seconds is None else max(1, round(seconds))
+        with _each_second(lambda passed: show(what, min(passed, end or passed), end)):
+            yield lambda done: None
     finally:
         show("", 0, None)
 
@@ -76,45 +77,32 @@ def waiting(what: str) -> Iterator[Callable[[], None]]:
     if show is None:
         yield lambda: None
         return
-    heard_s = time.monotonic()
 
-    def heard() -> None:
-        nonlocal heard_s
-        heard_s = time.monotonic()
-
-    def tick() -> None:
-        passed = int(time.monotonic() - heard_s)
+    def tick(passed: int) -> None:
         if passed >= _QUIET_S:
             show(what, passed, None)
 
-    with _each_second(tick):
+    with _each_second(tick) as heard:
         yield heard
 
 
 @contextlib.contextmanager
-def _ticking(show: Show, what: str, seconds: int | None) -> Iterator[None]:
-    began_s = time.monotonic()
+def _each_second(tick: Callable[[int], None]) -> Iterator[Callable[[], None]]:
+    """Call ``tick`` with the seconds since the beginning, or since the yielded function's call."""
+    ended, began_s = threading.Event(), time.monotonic()
 
-    def tick() -> None:
-        passed = int(time.monotonic() - began_s)
-        show(what, passed if seconds is None else min(passed, seconds), seconds)
-
-    with _each_second(tick):
-        yield
-
-
-@contextlib.contextmanager
-def _each_second(tick: Callable[[], None]) -> Iterator[None]:
-    ended = threading.Event()
+    def restart() -> None:
+        nonlocal began_s
+        began_s = time.monotonic()
 
     def run() -> None:
         while not ended.wait(_TICK_S):
-            tick()
+            tick(int(time.monotonic() - began_s))
 
     thread = threading.Thread(target=run, name="boardprof-progress", daemon=True)
     thread.start()
     try:
-        yield
+        yield restart
     finally:
         ended.set()
         thread.join()

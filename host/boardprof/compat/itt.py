@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import NamedTuple, Self
+from typing import Self
 
 from boardprof.base.errors import UsageError
 from boardprof.compat.torch.host_events import (
@@ -90,21 +90,15 @@ class range(record_function):
         _pop(error)
 
 
-class _Pusher(NamedTuple):
-    """The owner of pushed ranges: an asyncio task, or a thread outside of tasks."""
-
-    thread: int
-    task: object
-
-
-def _pusher() -> _Pusher:
+def _pusher() -> tuple[int, object]:
+    """Return the owner of pushed ranges: the thread, and its asyncio task or None."""
     # If asyncio is not imported, no task runs.
     asyncio = sys.modules.get("asyncio")
     try:
         task = None if asyncio is None else asyncio.current_task()
     except RuntimeError:  # no loop runs on this thread
         task = None
-    return _Pusher(threading.get_ident(), task)
+    return threading.get_ident(), task
 
 
 def _pushed() -> list[Open]:

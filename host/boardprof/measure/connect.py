@@ -36,8 +36,8 @@ from boardprof.target.elf.object_file import check_image
 from boardprof.target.toolchain.cache import cache_root
 from boardprof.wire.decode.dictionary import Dictionary
 from boardprof.wire.decode.schemas import layouts_for
-from boardprof.wire.link.handshake import make_claim
 from boardprof.wire.link.no_answer import DEFAULT_LIMIT_S
+from boardprof.wire.link.replies import make_claim
 from boardprof.wire.link.session import Session
 from boardprof.wire.transport.base import Transport
 
@@ -217,7 +217,7 @@ def attach(
     session = Session(transport, timeout_s=hello_s, claim=claim, on_console=connection.on_console)
     try:
         if image is not None and is_started:  # it may hang before it answers
-            session.locate = cache(partial(locate, Path(image)))
+            session.line.locate = cache(partial(locate, Path(image)))
         try:
             welcome = session.open()
         except BoardTimeoutError as error:

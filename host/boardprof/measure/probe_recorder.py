@@ -27,16 +27,14 @@ from boardprof.base.errors import (
 )
 from boardprof.results.probes.core_events import WRAP
 from boardprof.results.probes.events import (
+    CHECK_SECTION,
+    NAMES_SECTION,
+    ProbeNames,
     blocks,
     count_records,
     decode_words,
     empty_block,
     kept_blocks,
-)
-from boardprof.results.probes.probe_names import (
-    CHECK_SECTION,
-    NAMES_SECTION,
-    ProbeNames,
     read_names,
 )
 from boardprof.results.probes.run import ProbeRun, RunFacts, Slot, Task, TraceClock

@@ -31,11 +31,11 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
 
-from boardprof.base.errors import ReportFileError
+from boardprof.base.errors import ReportFileError, UsageError, option
 from boardprof.base.metrics import (
     TAGS,
     Count,
@@ -46,37 +46,34 @@ from boardprof.base.metrics import (
     metric_from_json,
     raw_of,
 )
-from boardprof.results.comparison.compatibility import BoardFacts, comparable_flags, facts_of
-from boardprof.results.record import (
-    NO_SAMPLE,
-    ColdRecord,
-    Device,
-    MeasurementRecord,
-    PassRecord,
-    Record,
-    SampleRecord,
+from boardprof.results.comparison.compare import compare
+from boardprof.results.comparison.comparison import ComparisonError
+from boardprof.results.comparison.compatibility import (
+    BoardFacts,
+    check_same,
+    comparable_flags,
+    facts_of,
+    is_same_rate,
 )
-from boardprof.results.report.calls import LABEL, LEVELS, SHARES, Row
-from boardprof.results.report.interrupts import NOT_MASKED, Interrupts
+from boardprof.results.record_json import SCHEMA_VERSION, read_record
+from boardprof.results.report.calls import DURATION, LABEL, LEVELS, SHARES, Row
 from boardprof.results.report.report import Report
-from boardprof.results.row_origins import GroupKey, Origin, RowOrigins
+from boardprof.results.row_origins import GroupKey, Origin, RowOrigins, clock_of_column, titled
 from boardprof.results.stats.groups import GroupSummary, summaries
-from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
-from boardprof_protocol.codes import CounterStatus
 
-BASELINE_KIND: Final = "boardprof.baseline"
-BASELINE_VERSION: Final = 1
+_KIND: Final = "boardprof.baseline"
+_VERSION: Final = 1
 """Version of the layout; it grows if an old reader would misread new files."""
 
-_BEGINNING: Final = rf'\s*{{\s*"kind":\s*"{re.escape(BASELINE_KIND)}"'
+_BEGINNING: Final = rf'\s*{{\s*"kind":\s*"{re.escape(_KIND)}"'
 
-VALUES: Final = tuple(TAGS[kind] for kind in (Count, Duration, Percent, Ratio))
+_VALUES: Final = tuple(TAGS[kind] for kind in (Count, Duration, Percent, Ratio))
 """Keys of a measurement's values, by kind of metric."""
 
-COLD: Final = "cold "
+_COLD: Final = "cold "
 """Prefix of such a key for the very first call."""
 
-COLUMNS: Final = {
+_COLUMNS: Final = {
     "arguments": "Argument Shapes",
     "sweep": "Flags",
     "hash": "Hash",
@@ -90,47 +87,55 @@ _MOST_SAMPLES: Final = 10_000_000
 
 T = TypeVar("T", dict[str, Any], list[Any], str, int)
 
+Content: TypeAlias = dict[str, Any]
+"""A file's JSON."""
+
+Entry: TypeAlias = dict[str, Any]
+"""One of its measurements: rows of a function."""
+
 # -- reading ---------------------------------------------------------------------------
 
 
 def is_baseline(text: str) -> bool:
     """Tell whether a text is a baseline file, even if reformatted, rather than a Report."""
-    if re.match(_BEGINNING, text) or f'"{BASELINE_KIND}"' not in text:
+    if re.match(_BEGINNING, text) or f'"{_KIND}"' not in text:
         return re.match(_BEGINNING, text) is not None
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
         return False
-    return isinstance(content, dict) and content.get("kind") == BASELINE_KIND
+    return isinstance(content, dict) and content.get("kind") == _KIND
 
 
-def baseline_content(text: str) -> dict[str, Any]:
+def baseline_content(text: str) -> Content:
     """Parse a baseline file; raise a ReportFileError if this package cannot read its version."""
     try:
         content = _need(json.loads(text), dict, "the file")
     except (ValueError, RecursionError) as error:
         raise ReportFileError(f"this is not JSON: {error}.", hint=_WROTE) from error
-    if content.get("kind") != BASELINE_KIND or content.get("version") != BASELINE_VERSION:
+    if content.get("kind") != _KIND or content.get("version") != _VERSION:
         raise ReportFileError(
             f"this is a baseline of version {content.get('version')!r:.20}, and this boardprof "
-            f"reads version {BASELINE_VERSION}.",
+            f"reads version {_VERSION}.",
             hint="write it again with --baseline FILE",
         )
     return content
 
 
-def report_of_baseline(content: Mapping[str, Any]) -> Report:
+def report_of_baseline(content: Content) -> Report:
     """Return the Report that a baseline represents: its rows, and what comparing needs."""
     boards = _need(content.get("boards"), dict, "boards")
-    rows: list[Row] = []
-    measurements = []
-    for place, entry in enumerate(_need(content.get("measurements"), list, "measurements")):
-        at = f"measurements[{place}]"
-        rows += _rows(_need(entry, dict, at), at)
-        facts = _need(boards.get(entry.get("board"), {}), dict, "boards")
-        measurements.append(_measurement(entry, facts, at))
-    devices = {name: _device(name, facts, f"boards.{name}") for name, facts in boards.items()}
-    return Report(rows, {}, {}, record=Record(devices, tuple(measurements)))
+    entries = _need(content.get("measurements"), list, "measurements")
+    rows = [row for place, entry in enumerate(entries) for row in _rows(entry, place)]
+    record = {
+        "schema_version": SCHEMA_VERSION,
+        "devices": {name: _device(facts, f"boards.{name}") for name, facts in boards.items()},
+        "measurements": [_measurement(each, boards.get(each.get("board"), {})) for each in entries],
+    }
+    try:
+        return Report(rows, {}, {}, record=read_record(record))
+    except ReportFileError as error:
+        raise ReportFileError(error.message, hint=_WROTE) from error
 
 
 def _need(value: object, kind: type[T], at: str) -> T:
@@ -139,26 +144,25 @@ def _need(value: object, kind: type[T], at: str) -> T:
     return value
 
 
-def _device(name: str, facts: object, at: str) -> Device:
+def _device(facts: object, at: str) -> dict[str, Any]:
+    """Return a board as the record's JSON has it."""
     known = _need(facts, dict, at)
     counters = _need(known.get("counters", {}), dict, f"{at}.counters")
-    infos = tuple(
-        CounterInfo(counter, "", 0, _need(hz, int, f"{at}.counters"), 0, False, CounterStatus.OK, 0)
-        for counter, hz in counters.items()
-    )
-    return Device(
-        name,
-        clock_kind=_need(known.get("clock", ""), str, f"{at}.clock"),
-        emulated=known.get("emulated") is True,
-        collectors=(CollectorInfo(0, "", 0, 0, 0, infos),),
-        cflags=tuple(shlex.split(_need(known.get("cflags", ""), str, f"{at}.cflags"))),
-    )
+    infos = [{"name": name, "hz": hz} for name, hz in counters.items()]
+    return {
+        "clock_kind": known.get("clock"),
+        "emulated": known.get("emulated"),
+        "cflags": shlex.split(_need(known.get("cflags", ""), str, f"{at}.cflags")),
+        "collectors": [{"index": 0, "counters": infos}],
+    }
 
 
-def _rows(entry: Mapping[str, Any], at: str) -> Iterator[Row]:
+def _rows(found: object, place: int) -> Iterator[Row]:
     """Yield a row for each sample of a measurement."""
+    at = f"measurements[{place}]"
+    entry = _need(found, dict, at)
     same: Row = {"Name": _need(entry.get("function"), str, f"{at}.function")}
-    for key, column in COLUMNS.items():
+    for key, column in _COLUMNS.items():
         if key in entry:
             same[column] = _need(entry[key], str, f"{at}.{key}")
     device = _need(entry.get("device", entry.get("board", "")), str, f"{at}.board")
@@ -167,7 +171,7 @@ def _rows(entry: Mapping[str, Any], at: str) -> Iterator[Row]:
     if not 0 < samples <= _MOST_SAMPLES:
         raise ReportFileError(f"{samples} is out of range.", where=f"{at}.samples", hint=_WROTE)
     columns = {"Count": (TAGS[Count], _each(entry.get("calls"), samples, f"{at}.calls"))}
-    for tag in VALUES:
+    for tag in _VALUES:
         for metric, value in _need(entry.get(tag, {}), dict, f"{at}.{tag}").items():
             columns[metric] = (tag, _each(value, samples, f"{at}.{tag}.{metric}"))
     for n in range(samples):
@@ -187,55 +191,47 @@ def _each(value: object, samples: int, at: str) -> list[Any]:
     return value
 
 
-def _measurement(entry: Mapping[str, Any], facts: Mapping[str, Any], at: str) -> MeasurementRecord:
-    """Return a record's measurement, as far as comparing uses it."""
+def _measurement(entry: Entry, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a measurement as the record's JSON has it, as far as comparing uses it."""
 
-    def text(key: str, default: str = "") -> str:
-        return _need(entry.get(key, default), str, f"{at}.{key}")
+    def numbers(key: str) -> dict[str, int]:
+        found = _need(entry.get(key, {}), dict, key)
+        return {name: _need(value, int, key) for name, value in found.items()}
 
-    def number(key: str) -> int | None:
-        return _need(entry[key], int, f"{at}.{key}") if key in entry else None
-
-    overheads = _need(entry.get("overhead", {}), dict, f"{at}.overhead")
-    doubts = _need(entry.get("doubt", {}), dict, f"{at}.doubt")
-    replies = _need(entry.get("replies", []), list, f"{at}.replies") or [0]
-    first, *further = (
-        PassRecord(totals=(NO_SAMPLE,) * _need(each, int, f"{at}.replies")) for each in replies
-    )
+    taken, doubts = numbers("overhead"), numbers("doubt")
+    apart = {name: value + doubts.get(name, 0) for name, value in taken.items()}
+    replies = _need(entry.get("replies", []), list, "replies")
+    totals, *further = ([_window({})] * _need(n, int, "replies") for n in replies or [0])
+    course = entry if replies else {}
     cold = {
-        metric: _metric(tag, value, f"{at}.{COLD}{tag}.{metric}")
-        for tag in VALUES
-        for metric, value in _need(entry.get(COLD + tag, {}), dict, f"{at}.{COLD}{tag}").items()
+        metric: {tag: value}
+        for tag in _VALUES
+        for metric, value in _need(entry.get(_COLD + tag, {}), dict, _COLD + tag).items()
     }
-    has_course = "replies" in entry
-    return MeasurementRecord(
-        name=entry["function"],
-        device=text("board"),
-        arguments=text("arguments"),
-        label=text("label"),
-        inputs_crc32=text("inputs"),
-        flags=text("sweep") if "sweep" in entry else entry.get("flags") and text("flags"),
-        compilers=tuple(_need(entry.get("compilers", []), list, f"{at}.compilers")),
-        libc=text("C library"),
-        interrupts=Interrupts(masked=True) if entry.get("interrupts") == "masked" else NOT_MASKED,
-        calibration={n: overheads.get(n, 0) for n in facts.get("counters", {})}
-        if overheads
-        else None,
-        number=number("calls") if has_course else None,
-        warmup=number("warm-up") if has_course else None,
-        calls_before=number("calls before") if has_course else None,
-        cold=ColdRecord(cold) if cold else None,
-        passes=(replace(first, calibration_samples=_windows(overheads, doubts, at)), *further),
-    )
+    return {
+        "name": entry["function"],
+        "device": entry.get("board"),
+        "arguments": entry.get("arguments"),
+        "label": entry.get("label"),
+        "inputs_crc32": entry.get("inputs"),
+        "flags": entry.get("sweep", entry.get("flags")),
+        "compilers": entry.get("compilers", []),
+        "libc": entry.get("C library"),
+        "interrupts": {"masked": entry.get("interrupts") == "masked"},
+        "calibration": {n: taken.get(n, 0) for n in facts.get("counters", {})} if taken else None,
+        "number": course.get("calls"),
+        "warmup": course.get("warm-up"),
+        "calls_before": course.get("calls before"),
+        "cold": {"metrics": cold} if cold else None,
+        # Two windows around the empty function have the original spread.
+        "calibration_samples": [_window(taken), _window(apart)] if taken else [],
+        "totals": totals,
+        "further_passes": [{"totals": each} for each in further],
+    }
 
 
-def _windows(
-    overheads: Mapping[str, Any], doubts: Mapping[str, Any], at: str
-) -> tuple[SampleRecord, ...]:
-    """Return windows around the empty function with the original spread."""
-    taken = {name: _need(value, int, f"{at}.overhead") for name, value in overheads.items()}
-    apart = {n: value + _need(doubts.get(n, 0), int, f"{at}.doubt") for n, value in taken.items()}
-    return (SampleRecord(taken), SampleRecord(apart)) if taken else ()
+def _window(raw: Mapping[str, int]) -> dict[str, Any]:
+    return {"raw": raw, "blobs": ""}
 
 
 def _metric(tag: str, value: object, at: str) -> Metric:
@@ -248,35 +244,33 @@ def _metric(tag: str, value: object, at: str) -> Metric:
 # -- writing ------------------------------------------------------------------------------------
 
 
-Entry: TypeAlias = dict[str, Any]
-
 _IDENTITY: Final = ("function", "arguments", "label", "board", "device", "sweep", "hash")
 
 
 def render_baseline(report: Report) -> str:
     """Return a Report as the text of a baseline file."""
-    return baseline_text(baseline_of(report))
+    return _text(baseline_of(report))
 
 
-def baseline_text(content: dict[str, Any]) -> str:
+def _text(content: Content) -> str:
     """Return the text of a baseline file with this content."""
     content["boards"] = dict(sorted(content["boards"].items()))
-    content["measurements"] = sorted(content["measurements"], key=identity_of)
+    content["measurements"] = sorted(content["measurements"], key=_identity)
     return json.dumps(content, indent=1) + "\n"
 
 
-def identity_of(entry: Entry) -> tuple[str, ...]:
+def _identity(entry: Entry) -> tuple[str, ...]:
     """Return what tells a row of a baseline from all others."""
     return tuple(str(entry.get(key, "")) for key in _IDENTITY)
 
 
-def baseline_of(report: Report) -> dict[str, Any]:
+def baseline_of(report: Report) -> Content:
     """Return the content of a baseline file."""
     origins = RowOrigins(report)
     groups: dict[GroupKey, list[GroupSummary]] = {}
     for each in _chosen(summaries(report)):
         groups.setdefault(each.key, []).append(each)
-    columns = _Columns(report)
+    values = _values(report)
     entries = []
     counters: dict[str, dict[str, int]] = {}
     for key, found in groups.items():
@@ -286,11 +280,11 @@ def baseline_of(report: Report) -> dict[str, Any]:
         names = [name for name in (*origin.rates, *sorted(used)) if name in used]
         rates = {name: origin.rates.get(name, 0) for name in names}
         counters[origin.board] = {**counters.get(origin.board, {}), **rates}
-        entries.append(_entry(columns, found, origin))
+        entries.append(_entry(values[key], found, origin))
     facts = facts_of(report)
     return {
-        "kind": BASELINE_KIND,
-        "version": BASELINE_VERSION,
+        "kind": _KIND,
+        "version": _VERSION,
         "boards": {
             name: _board(facts.get(name, BoardFacts()), used) for name, used in counters.items()
         },
@@ -323,9 +317,9 @@ def _board(facts: BoardFacts, counters: Mapping[str, int]) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value not in (None, "", {})}
 
 
-def _entry(columns: _Columns, found: Sequence[GroupSummary], origin: Origin) -> Entry:
+def _entry(values: Entry, found: Sequence[GroupSummary], origin: Origin) -> Entry:
     key, kept = found[0].key, origin.measurement
-    texts = {
+    facts = {
         "function": key.name,
         "arguments": key.shapes,
         "label": key.label,
@@ -334,17 +328,13 @@ def _entry(columns: _Columns, found: Sequence[GroupSummary], origin: Origin) -> 
         "device": "" if key.device in ("", origin.board) else key.device,
         "sweep": key.flags,
         "flags": comparable_flags(kept.flags) if kept.flags and not key.flags else "",
+        "compilers": sorted(kept.compilers),
+        "C library": kept.libc,
+        "interrupts": "masked" if kept.interrupts.masked else "",
+        "inputs": origin.inputs,
     }
-    entry: Entry = {name: text for name, text in texts.items() if text}
-    if kept.compilers:
-        entry["compilers"] = sorted(kept.compilers)
-    if kept.libc:
-        entry["C library"] = kept.libc
-    if kept.interrupts.masked:
-        entry["interrupts"] = "masked"
-    if origin.inputs:
-        entry["inputs"] = origin.inputs
-    entry |= {"samples": columns.samples(key), "calls": columns.value(key, "Count")}
+    entry: Entry = {name: each for name, each in facts.items() if each}
+    entry |= {"samples": values[""], "calls": values.get("Count")}
     entry |= _course(found)
     for name in sorted({origin.clock(each.metric) for each in found if each.overhead.taken}):
         overhead = origin.overheads[name]
@@ -353,9 +343,9 @@ def _entry(columns: _Columns, found: Sequence[GroupSummary], origin: Origin) -> 
             entry.setdefault("doubt", {})[name] = int(overhead.doubt)
     for each in sorted(found, key=lambda each: each.metric):
         tag = TAGS[each.kind]
-        entry.setdefault(tag, {})[each.metric] = columns.value(key, each.metric)
+        entry.setdefault(tag, {})[each.metric] = values[each.metric]
         if each.metric in origin.cold:
-            entry.setdefault(COLD + tag, {})[each.metric] = origin.cold[each.metric]
+            entry.setdefault(_COLD + tag, {})[each.metric] = origin.cold[each.metric]
     return entry
 
 
@@ -368,31 +358,156 @@ def _course(found: Sequence[GroupSummary]) -> Entry:
     return {}
 
 
-class _Columns:
-    """The values of a Report's columns by groups of rows."""
-
-    def __init__(self, report: Report) -> None:
-        names = ("Name", "Argument Shapes", "Flags", "Device", "Hash", "Label")
-        groups = report.calls.group_by(*names)
-        keys = (GroupKey(*map(str, key)) for key in groups.keys)
-        self._rows = dict(zip(keys, groups.rows, strict=True))
-        self._calls = report.calls
-        self._columns: dict[str, list[Metric | None]] = {}
-
-    def samples(self, key: GroupKey) -> int:
-        """Return the number of a group's samples."""
-        return len(self._rows[key])
-
-    def value(self, key: GroupKey, name: str) -> Any:
-        """Return the value of a group's samples in a column; a list of all if they differ."""
-        if name not in self._columns:
-            self._columns[name] = [*self._calls.column(name).filled(None)]
-        column = self._columns[name]
-        values = [_raw(column[row]) for row in self._rows[key]]
-        return values[0] if all(value == values[0] for value in values) else values
+def _values(report: Report) -> dict[GroupKey, Entry]:
+    """Return what each group has by column: a value of all samples, or a list if they differ."""
+    groups = report.calls.group_by("Name", "Argument Shapes", "Flags", "Device", "Hash", LABEL)
+    found: list[Entry] = [{"": len(rows)} for rows in groups.rows]  # "": how many samples
+    for name in report.calls.names:
+        column = [*map(_raw, report.calls.column(name).filled(None))]
+        for group, rows in zip(found, groups.rows, strict=True):
+            values = [column[row] for row in rows]
+            group[name] = values if any(value != values[0] for value in values) else values[0]
+    keys = (GroupKey(*map(str, key)) for key in groups.keys)
+    return dict(zip(keys, found, strict=True))
 
 
 def _raw(metric: Metric | None) -> Any:
     """Return the number in a metric; None if JSON cannot hold it."""
     raw = None if metric is None else raw_of(metric)
     return raw if isinstance(raw, int | float) and math.isfinite(raw) else None
+
+
+# -- joining with an earlier file --------------------------------------------------------------
+
+_UNCHANGED: Final = ("same", "noise", "within overhead")
+
+
+@dataclass(frozen=True)
+class BaselineUpdate:
+    """A baseline file to be written, and what happened to the rows of the earlier one."""
+
+    text: str  # of the file
+    added: int  # number of rows that are new
+    replaced: int = 0  # rows that were measured again and have changed
+    unchanged: int = 0  # rows that were measured again and keep their old samples
+    kept: int = 0  # rows that were not measured again
+    removed: int = 0  # rows that are gone
+
+    def __str__(self) -> str:
+        """Return the numbers, such as ``1 row added, 2 kept``."""
+        names = ("added", "replaced", "unchanged", "kept", "removed")
+        counts = [(getattr(self, name), name) for name in names if getattr(self, name)]
+        (first, name), *others = counts
+        rows = "row" if first == 1 else "rows"
+        return ", ".join([f"{first} {rows} {name}", *(f"{n} {name}" for n, name in others)])
+
+
+def updated_baseline(
+    report: Report, earlier: Content | None, keeps: Callable[[str], bool]
+) -> BaselineUpdate:
+    """Return a file that replaces the earlier one; ``keeps`` decides by labels of old measurements.
+
+    An unchanged measurement keeps its old samples: noise is not a change.
+    """
+    content = baseline_of(report)
+    after = {_identity(each): each for each in content["measurements"]}
+    if earlier is None:
+        return BaselineUpdate(_text(content), len(after))
+    before = {_identity(each): each for each in earlier["measurements"]}
+    same = _unchanged(report_of_baseline(earlier), report_of_baseline(content))
+    kept = {
+        k: each for k, each in before.items() if k not in after and keeps(each.get("label", ""))
+    }
+    _join_boards(content, {**earlier, "measurements": [*kept.values()]})
+    repeated = after.keys() & before.keys()
+    for key in repeated:
+        _check_metrics(before[key], after[key])
+    unchanged = {key for key in repeated if _is_same(before[key], after[key], same)}
+    content["measurements"] = [
+        *(before[key] if key in unchanged else each for key, each in after.items()),
+        *kept.values(),
+    ]
+    return BaselineUpdate(
+        _text(content),
+        added=len(after) - len(repeated),
+        replaced=len(repeated) - len(unchanged),
+        unchanged=len(unchanged),
+        kept=len(kept),
+        removed=len(before) - len(repeated) - len(kept),
+    )
+
+
+def _join_boards(content: Content, kept: Content) -> None:
+    """Add the boards of kept measurements, each described once, if they are comparable."""
+    old, new = (facts_of(report_of_baseline(each)) for each in (kept, content))
+    boards, earlier = content["boards"], kept["boards"]
+    for board in sorted({str(each.get("board", "")) for each in kept["measurements"]} & {*earlier}):
+        if board in boards:
+            check_same({board: board}, old, new, ())
+            counters = _joined_counters(board, kept, content)
+            boards[board] = {**boards[board], **({"counters": counters} if counters else {})}
+        else:
+            boards[board] = earlier[board]
+
+
+def _joined_counters(board: str, *sides: Content) -> dict[str, int]:
+    """Return the counters of both sides, with the rate of each; the first clock gives durations."""
+    old, new = (side["boards"][board].get("counters", {}) for side in sides)
+    for name in old.keys() & new.keys():
+        if not is_same_rate(old[name], new[name]):
+            raise ComparisonError(
+                f"{board}: {name} has {old[name]:,} Hz before, {new[name]:,} Hz after."
+            )
+    # The same order whichever of two runs with other metrics was the last one.
+    found = {**old, **new} if new.keys() <= old.keys() else {**new, **old, **new}
+    clock = _clock_of_time(found)
+    for counters, side in zip((old, new), sides, strict=True):
+        entries = (each for each in side["measurements"] if each.get("board", "") == board)
+        own = _clock_of_time(counters)
+        if own != clock and any(DURATION in each.get(TAGS[Duration], {}) for each in entries):
+            raise ComparisonError(
+                f"{board}: some durations are from the clock {own}, others from {clock}."
+            )
+    return found
+
+
+def _clock_of_time(counters: Mapping[str, int]) -> str:
+    return clock_of_column(DURATION, [name for name, hz in counters.items() if hz])
+
+
+def _unchanged(before: Report, after: Report) -> set[tuple[str, ...]]:
+    """Return the places of the rows without a change, see `MetricRow.place`."""
+    try:
+        rows = compare(before, after).rows
+    except ComparisonError:
+        return set()
+    return {
+        row.place
+        for row in rows
+        if row.verdict in _UNCHANGED and not (row.is_emulated and row.is_cold_apart)
+    }
+
+
+def _check_metrics(old: Entry, new: Entry) -> None:
+    """Check that no metric of a row is lost: a gate on it would then pass, whatever it costs."""
+    if lost := sorted({n for tag in _VALUES for n in old.get(tag, {}).keys() - new.get(tag, {})}):
+        row = titled(new["function"], new.get("label", ""))
+        raise UsageError(
+            f"The baseline has {', '.join(lost)} of {row}, which this run did not measure.",
+            hint=f"measure them, too ({option('--metrics')}), or remove the row from the file "
+            "first",
+        )
+
+
+def _is_same(old: Entry, new: Entry, same: set[tuple[str, ...]]) -> bool:
+    """Tell whether two measurements differ only by noise; ``same`` as `_unchanged` returns it."""
+    facts = ("samples", "calls", "flags", "compilers", "inputs")
+    if old.keys() != new.keys() or any(old.get(key) != new.get(key) for key in facts):
+        return False
+    names = (new.get(key, "") for key in ("function", "label", "arguments"))
+    group = (*names, new.get("device", new.get("board", "")), new.get("sweep", ""))
+    return all(
+        old.get(tag, {}).keys() == new.get(tag, {}).keys()
+        and all((*group, metric) in same for metric in new.get(tag, {}))
+        for tag in _VALUES
+    )

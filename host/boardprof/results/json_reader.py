@@ -10,9 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-import sys
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import Any, Final
 
 from boardprof.base.errors import ReportFileError
@@ -86,8 +84,6 @@ class JsonReader:
         except json.JSONDecodeError as error:
             if not _is_bare_member(error):
                 raise
-        except ValueError:  # an integer of thousands of digits
-            return self._slow_decoder.raw_decode(self._text, self._pos)
         self._text = self._text[: self._pos] + _with_quotes(self._text[self._pos :])
         return self._decoded()
 
@@ -147,17 +143,6 @@ class JsonReader:
     def _error(self, message: str) -> json.JSONDecodeError:
         return json.JSONDecodeError(message, self._text, self._pos)
 
-    @cached_property
-    def _slow_decoder(self) -> json.JSONDecoder:
-        """A decoder that checks the length of each integer."""
-        return json.JSONDecoder(
-            object_pairs_hook=self._object,
-            parse_constant=self._constant,
-            parse_float=self._number,
-            parse_int=self._integer,
-            strict=True,
-        )
-
     def _object(self, members: list[tuple[str, Any]]) -> object:
         found = dict(members)
         if len(found) == len(members):
@@ -166,17 +151,6 @@ class JsonReader:
         repeated = next(key for key in keys if keys.count(key) > 1)
         self._faults.append((_twice(repeated), _DAMAGED_HINT))
         return _FAULT
-
-    def _integer(self, digits: str) -> object:
-        try:
-            return int(digits)
-        except ValueError:
-            most = sys.get_int_max_str_digits()
-            number = len(digits.lstrip("-"))
-            self._faults.append(
-                (f"an integer of {number:,} digits: at most {most:,} are read", None)
-            )
-            return _FAULT
 
     def _constant(self, name: str) -> object:
         self._faults.append((f"{name} is not JSON", _NON_FINITE_HINT))
@@ -231,13 +205,6 @@ def need_object(value: object, root: str, *keys: str | int) -> dict[str, Any]:
     if not isinstance(value, dict):
         message = f"a JSON object is needed, not {json_kind(value)}"
         raise ReportFileError(message, where=place_text(root, *keys))
-    return value
-
-
-def need_list(value: object, root: str) -> list[Any]:
-    """Return ``value`` if it is an array; raise ReportFileError otherwise."""
-    if not isinstance(value, list):
-        raise ReportFileError(f"a JSON array is needed, not {json_kind(value)}", where=root)
     return value
 
 

@@ -10,11 +10,10 @@ Texts that are not known are "", numbers None or 0, and everything else is empty
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple
 
 from boardprof.base.metrics import Metric
-from boardprof.results.report.interrupts import NOT_MASKED, Interrupts
 from boardprof.results.report.profile import Profile
 from boardprof.wire.decode.clock import ClockFit
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
@@ -127,6 +126,29 @@ class Finding:
     spoils: bool = False
 
 
+@dataclass(frozen=True)
+class Interrupts:
+    """Whether interrupts ran within a measurement's windows.
+
+    Attributes:
+        masked: each sample's window ran with interrupts masked.
+        timer_us: time between two interrupts of the board's timer, microseconds; 0 if no timer is
+            known.
+        bound_ns: upper bound of what an interrupt takes outside of its hooks, from the board's
+            port; 0 if not known.
+        kept_by: counters that cannot leave out interrupts with hooks.
+    """
+
+    masked: bool = False
+    timer_us: int = 0
+    bound_ns: int = 0
+    kept_by: tuple[str, ...] = ()
+
+
+NOT_MASKED: Final = Interrupts()
+"""Interrupts were not masked, and no timer is known."""
+
+
 class SampleRecord(NamedTuple):
     """One measured window.
 
@@ -188,8 +210,29 @@ class ColdRecord:
     sample: SampleRecord = NO_SAMPLE
 
 
+@dataclass(frozen=True, kw_only=True)
+class CallFacts:
+    """What a measurement and its record have alike; `MeasurementRecord` explains it."""
+
+    arguments: str = ""
+    inputs_crc32: str = ""
+    label: str = ""
+    flags: str | None = None
+    clock_fit: ClockFit | None = None
+    calls_before: int | None = None
+    compilers: tuple[str, ...] = ()
+    source: SourcePlace | None = None
+    interrupts: Interrupts = NOT_MASKED
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """These facts by their names."""
+        return {each.name: getattr(self, each.name) for each in fields(CallFacts)}
+
+
 @dataclass(frozen=True)
-class MeasurementRecord:
+class MeasurementRecord(CallFacts):
     """One function on one board.
 
     Attributes:
@@ -224,28 +267,18 @@ class MeasurementRecord:
 
     name: str = ""
     device: str = ""
-    arguments: str = ""
-    inputs_crc32: str = ""
-    label: str = ""
     stack: Stack | None = None
     stack_unknown: str = ""
     result: object = None
     outputs: Mapping[str, Output] = field(default_factory=dict)
-    flags: str | None = None
     build_id: str = ""
-    clock_fit: ClockFit | None = None
     number: int | None = None
     warmup: int | None = None
-    calls_before: int | None = None
     formulas: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    compilers: tuple[str, ...] = ()
     libc: str = ""
-    source: SourcePlace | None = None
-    interrupts: Interrupts = NOT_MASKED
     cold: ColdRecord | None = None
     calibration: Mapping[str, int] | None = None
     hotspots: Profile | None = None
-    findings: tuple[Finding, ...] = ()
     passes: tuple[PassRecord, ...] = (NO_PASS,)
 
 

@@ -10,9 +10,7 @@ or a number may be null if it is not known.
 
 from __future__ import annotations
 
-import inspect
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from enum import IntEnum
@@ -31,13 +29,16 @@ from boardprof.results.record import (
     PassRecord,
     Record,
     SampleRecord,
-    SourcePlace,
 )
 from boardprof.results.report.calls import place_text
-from boardprof.results.report.profile import Profile, SampledCalls
-from boardprof.results.report.profile_json import ProfileTables, profile_of, tables_of
-from boardprof.wire.decode.clock import ClockFit
-from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
+from boardprof.results.report.profile import (
+    Profile,
+    ProfileTables,
+    SampledCalls,
+    profile_of,
+    tables_of,
+)
+from boardprof.wire.decode.dictionary import CollectorInfo
 
 SCHEMA_VERSION: Final = 1
 """Version of the layout that this package writes and reads."""
@@ -52,17 +53,20 @@ _KEYS: Final[Mapping[type, str]] = {
     MeasurementRecord: (
         "name device arguments inputs_crc32? label? stack stack_unknown? result outputs flags "
         "build_id clock_fit number warmup calls_before formulas compilers? libc? source? "
-        "interrupts? cold? calibration hotspots? findings? passes"
+        "interrupts? cold? calibration hotspots? findings? passes*"
     ),
     PassRecord: "collectors events samples calibration_samples totals interrupt_costs?",
-    ColdRecord: "metrics calibration sample",
+    ColdRecord: "metrics calibration sample*",
     SampleRecord: "raw wraps? estimated? ambiguous? blobs",
     ProfileTables: (
         "function board columns exact state failure recorder total counted symbols totals paths "
         "calls frames instructions counts sources newer? sampled?"
     ),
 }
-"""The keys of a type, if not all of its attributes; ``?``: absent if it has its default."""
+"""The keys of a type, if not all of its attributes.
+
+``?``: absent if it has its default; ``*``: the keys of the value are among the type's own.
+"""
 
 _BLANKS: Final[Mapping[type, dict[str, Any]]] = {CollectorInfo: {"index": -1}}
 """What a missing value is, if it is not the usual one of its type: an index of 0 is valid."""
@@ -76,22 +80,6 @@ _NEEDED: Final = {
     bool: "true or false",
     float: "a number",
 }
-_NAMES: Final[Mapping[type, str]] = {
-    Record: "boardprof",
-    CollectorInfo: "collector",
-    CounterInfo: "counter",
-    ClockFit: "clock_fit",
-    SampledCalls: "sampled",
-    ProfileTables: "hotspots",
-    SourcePlace: "source",
-}
-"""Names of types in the JSON Schema, if they are not those of the type."""
-
-_TYPES: Final = {str: "string", int: "integer", bool: "boolean", float: "number"}
-_VERSION_TEXT: Final = (
-    "Of this object. Raised when a reader of the version before would misread it; new keys alone "
-    "do not raise it."
-)
 
 
 # -- the record -----------------------------------------------------------------------------------
@@ -122,19 +110,8 @@ def read_record(value: object) -> Record:
 def record_text(record: Record) -> str:
     """Return a record as JSON."""
     members = [f'"schema_version":{SCHEMA_VERSION}', form_of(Record).text(record)[1:-1]]
-    members += [f"{_dumped(key)}:{_dumped(value)}" for key, value in record.others.items()]
+    members += [f"{dumped(key)}:{dumped(value)}" for key, value in record.others.items()]
     return "{" + ",".join(members) + "}"
-
-
-def record_definitions() -> dict[str, Any]:
-    """Return the JSON Schemas of a record's types by name; ``boardprof`` is the record itself."""
-    definitions: dict[str, Any] = {}
-    form_of(Record).schema(definitions)
-    record = definitions["boardprof"]
-    version = {"description": _VERSION_TEXT, "const": SCHEMA_VERSION}
-    record["properties"] = {"schema_version": version, **record["properties"]}
-    record["required"] = ["schema_version"]
-    return definitions
 
 
 # -- forms ----------------------------------------------------------------------------------------
@@ -151,65 +128,41 @@ class Form:
 
     def text(self, value: Any) -> str:
         """Return a value as JSON."""
-        return _dumped(value)
-
-    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
-        """Return the JSON Schema; add those of the types that it refers to."""
-        return {}
-
-
-class ObjectForm(Form):
-    """An object, whose keys another object may have among its own."""
-
-    def members(self, value: Any) -> Iterator[str]:
-        """Yield the keys and values of an object's JSON."""
-        raise NotImplementedError
-
-    def properties(self, definitions: dict[str, Any]) -> dict[str, Any]:
-        """Return the schemas of the keys."""
-        raise NotImplementedError
+        return dumped(value)
 
 
 class _Scalar(Form):
     """Values of some plain types; or null, which means that they are not known."""
 
     def __init__(self, *kinds: type, blank: object = None) -> None:
-        self._kinds = frozenset(kinds) | ({int} if float in kinds else set())
-        self._names = kinds
+        self._types = frozenset(kinds) | ({int} if float in kinds else set())
+        self.kinds = kinds
         self.blank = blank
 
     def read(self, value: Any, place: Place) -> Any:
-        if type(value) in self._kinds:
+        if type(value) in self._types:
             return value
         if value is None:
             return self.blank
-        needed = " or ".join(_NEEDED[kind] for kind in self._names)
+        needed = " or ".join(_NEEDED[kind] for kind in self.kinds)
         raise _refusal(f"{needed} is needed, not {json_kind(value)}", place)
 
     def are_right(self, values: Iterable[object]) -> bool:
         """Tell whether none of many values is null or of another type."""
-        return {*map(type, values)} <= self._kinds
-
-    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
-        names = [_TYPES[kind] for kind in self._names]
-        names += ["null"] if self.blank is None else []
-        return {"type": names[0] if len(names) == 1 else names}
+        return {*map(type, values)} <= self._types
 
 
 class _OrNull(Form):
     """A value that may be null."""
 
     def __init__(self, form: Form) -> None:
-        self._form = form
+        self.form = form
 
     def read(self, value: Any, place: Place) -> Any:
-        return None if value is None else self._form.read(value, place)
+        return None if value is None else self.form.read(value, place)
 
     def text(self, value: Any) -> str:
-        return "null" if value is None else self._form.text(value)
-
-    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
-        return {"anyOf": [self._form.schema(definitions), {"type": "null"}]}
+        return "null" if value is None else self.form.text(value)
 
 
 class _Array(Form):
@@ -218,21 +171,18 @@ class _Array(Form):
     blank = ()
 
     def __init__(self, form: Form) -> None:
-        self._form = form
+        self.form = form
 
     def read(self, value: Any, place: Place) -> tuple[Any, ...]:
         found = _list(value, place)
-        if isinstance(self._form, _Scalar) and self._form.are_right(found):
+        if isinstance(self.form, _Scalar) and self.form.are_right(found):
             return tuple(found)
-        return tuple([self._form.read(each, (*place, i)) for i, each in enumerate(found)])
+        return tuple([self.form.read(each, (*place, i)) for i, each in enumerate(found)])
 
     def text(self, value: Any) -> str:
-        if isinstance(self._form, _Scalar):
-            return _dumped(value)
-        return "[" + ",".join(map(self._form.text, value)) + "]"
-
-    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
-        return {"type": "array", "items": self._form.schema(definitions)}
+        if isinstance(self.form, _Scalar):
+            return dumped(value)
+        return "[" + ",".join(map(self.form.text, value)) + "]"
 
 
 class _Samples(_Array):
@@ -245,26 +195,21 @@ class _Samples(_Array):
             return super().read(value, place)
 
     def text(self, value: Sequence[SampleRecord]) -> str:
-        return "[" + ",".join(_sample_texts(value, self._form)) + "]"
+        return "[" + ",".join(_sample_texts(value, self.form)) + "]"
 
 
 class _Pair(Form):
     """An array with a type for each place."""
 
     def __init__(self, *forms: Form) -> None:
-        self._forms = forms
+        self.forms = forms
 
     def read(self, value: Any, place: Place) -> tuple[Any, ...]:
         found = _list(value, place)
-        if len(found) != len(self._forms):
-            raise _refusal(f"{len(self._forms)} values are needed, not {len(found)}", place)
-        pairs = enumerate(zip(self._forms, found, strict=True))
+        if len(found) != len(self.forms):
+            raise _refusal(f"{len(self.forms)} values are needed, not {len(found)}", place)
+        pairs = enumerate(zip(self.forms, found, strict=True))
         return tuple([form.read(each, (*place, i)) for i, (form, each) in pairs])
-
-    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
-        parts = [form.schema(definitions) for form in self._forms]
-        size = len(parts)
-        return {"type": "array", "prefixItems": parts, "minItems": size, "maxItems": size}
 
 
 class _ByName(Form):
@@ -273,42 +218,35 @@ class _ByName(Form):
     blank: Mapping[str, Any] = {}  # nothing changes it
 
     def __init__(self, form: Form) -> None:
-        self._form = form
+        self.form = form
 
     def read(self, value: Any, place: Place) -> dict[str, Any]:
         found = _object(value, place)
-        if isinstance(self._form, _Scalar) and self._form.are_right(found.values()):
+        if isinstance(self.form, _Scalar) and self.form.are_right(found.values()):
             return found
-        return {key: self._form.read(each, (*place, key)) for key, each in found.items()}
+        return {key: self.form.read(each, (*place, key)) for key, each in found.items()}
 
     def text(self, value: Mapping[str, Any]) -> str:
-        parts = (f"{_dumped(key)}:{self._form.text(each)}" for key, each in value.items())
+        parts = (f"{dumped(key)}:{self.form.text(each)}" for key, each in value.items())
         return "{" + ",".join(parts) + "}"
-
-    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
-        return {"type": "object", "additionalProperties": self._form.schema(definitions)}
 
 
 class _Number(Form):
     """A member of an enumeration, by its number."""
 
     def __init__(self, kind: type[IntEnum]) -> None:
-        self._kind = kind
+        self.kind = kind
         self.blank = kind(0)
 
     def read(self, value: Any, place: Place) -> IntEnum:
         try:
-            return self._kind(form_of(int).read(value, place))
+            return self.kind(form_of(int).read(value, place))
         except ValueError:
-            raise _refusal(f"{value} is not a {self._kind.__name__}", place) from None
-
-    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
-        names = ", ".join(f"{each.value} {each.name.lower()}" for each in self._kind)
-        return {"enum": [each.value for each in self._kind], "description": names}
+            raise _refusal(f"{value} is not a {self.kind.__name__}", place) from None
 
 
 class _Bytes(Form):
-    """Bytes as text: two hexadecimal digits each."""
+    """_Bytes as text: two hexadecimal digits each."""
 
     blank = b""
 
@@ -326,9 +264,6 @@ class _Bytes(Form):
     def text(self, value: bytes) -> str:
         return f'"{value.hex()}"'
 
-    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
-        return {"type": "string", "pattern": "^([0-9a-f]{2})*$"}
-
 
 class _Metric(Form):
     """A value as in rows."""
@@ -340,10 +275,7 @@ class _Metric(Form):
             raise _refusal(str(error), place) from None
 
     def text(self, value: Metric) -> str:
-        return _dumped(metric_to_json(value))
-
-    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
-        return {"$ref": "#/$defs/metric"}
+        return dumped(metric_to_json(value))
 
 
 @dataclass(frozen=True)
@@ -357,28 +289,27 @@ class _Key:
     is_inline: bool  # the keys of the value are among the object's own
 
 
-class _Object(ObjectForm):
+class _Object(Form):
     """An object with a key for each attribute of a type."""
 
     def __init__(self, kind: type[Any]) -> None:
-        self._kind = kind
+        self.kind = kind
 
     @cached_property
-    def _keys(self) -> list[_Key]:
-        hints, defaults = get_type_hints(self._kind), _defaults(self._kind)
-        text = _KEYS.get(self._kind, " ".join(hints))
+    def keys(self) -> list[_Key]:
+        hints, defaults = get_type_hints(self.kind), _defaults(self.kind)
+        text = _KEYS.get(self.kind, " ".join(hints))
         found = []
         for key in text.split():
-            name = key.removesuffix("?")
+            name = key.rstrip("?*")
             form = form_of(hints[name])
-            default = defaults.get(name, MISSING if self._kind in _WHOLE else form.blank)
-            is_inline = (self._kind, name) in _INLINE
-            found.append(_Key(name, form, default, key == name, is_inline))
+            default = defaults.get(name, MISSING if self.kind in _WHOLE else form.blank)
+            found.append(_Key(name, form, default, key == name, key.endswith("*")))
         return found
 
     def read(self, value: Any, place: Place) -> Any:
         found = _object(value, place)
-        return self._kind(**{key.name: self._value(key, found, place) for key in self._keys})
+        return self.kind(**{key.name: self._value(key, found, place) for key in self.keys})
 
     def _value(self, key: _Key, found: dict[str, Any], place: Place) -> Any:
         if key.is_inline:
@@ -391,9 +322,9 @@ class _Object(ObjectForm):
         return key.default
 
     def members(self, value: Any) -> Iterator[str]:
-        for key in self._keys:
+        for key in self.keys:
             each = getattr(value, key.name)
-            if isinstance(key.form, ObjectForm) and key.is_inline:
+            if isinstance(key.form, _Object) and key.is_inline:
                 yield from key.form.members(each)
             elif key.is_written or each != key.default:
                 yield f'"{key.name}":{key.form.text(each)}'
@@ -401,72 +332,38 @@ class _Object(ObjectForm):
     def text(self, value: Any) -> str:
         return "{" + ",".join(self.members(value)) + "}"
 
-    def properties(self, definitions: dict[str, Any]) -> dict[str, Any]:
-        texts = _attribute_texts(self._kind)
-        found: dict[str, Any] = {}
-        for key in self._keys:
-            if isinstance(key.form, ObjectForm) and key.is_inline:
-                found |= key.form.properties(definitions)
-            else:
-                text = texts.get(key.name)
-                found[key.name] = {
-                    **({"description": text} if text else {}),
-                    **key.form.schema(definitions),
-                }
-        return found
 
-    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
-        name = _NAMES.get(self._kind) or self._kind.__name__.removesuffix("Record").lower()
-        if name not in definitions:
-            definitions[name] = {"type": "object"}  # before those that it refers to
-            definitions[name]["properties"] = self.properties(definitions)
-        return {"$ref": f"#/$defs/{name}"}
-
-
-class _Passes(ObjectForm):
+class _Passes(_Object):
     """The passes of a measurement: the first one's keys are among the measurement's own."""
 
-    _pass = _Object(PassRecord)
-    _further = _Array(_pass)
+    def __init__(self) -> None:
+        super().__init__(PassRecord)
+        self.further = _Array(_Object(PassRecord))
 
     def read(self, value: Any, place: Place) -> tuple[PassRecord, ...]:
         further = value.get("further_passes", [])
-        return (
-            self._pass.read(value, place),
-            *self._further.read(further, (*place, "further_passes")),
-        )
+        further_place = (*place, "further_passes")
+        return (super().read(value, place), *self.further.read(further, further_place))
 
     def members(self, value: Sequence[PassRecord]) -> Iterator[str]:
-        yield from self._pass.members(value[0])
-        yield f'"further_passes":{self._further.text(value[1:])}'
-
-    def properties(self, definitions: dict[str, Any]) -> dict[str, Any]:
-        return {
-            **self._pass.properties(definitions),
-            "further_passes": self._further.schema(definitions),
-        }
+        yield from super().members(value[0])
+        yield f'"further_passes":{self.further.text(value[1:])}'
 
 
 class _Profile(Form):
     """A profile, as tables whose rows name rows of others by number."""
 
-    _tables = _Object(ProfileTables)
+    tables = _Object(ProfileTables)
 
     def read(self, value: Any, place: Place) -> Profile:
-        tables = self._tables.read(value, place)
+        tables = self.tables.read(value, place)
         try:
             return profile_of(tables)
         except DecodeError as error:
             raise _refusal(error.message, place) from error
 
     def text(self, value: Profile) -> str:
-        return self._tables.text(tables_of(value))
-
-    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
-        return self._tables.schema(definitions)
-
-
-_INLINE: Final = {(MeasurementRecord, "passes"), (ColdRecord, "sample")}
+        return self.tables.text(tables_of(value))
 
 
 @cache
@@ -515,14 +412,6 @@ def _defaults(kind: type[Any]) -> dict[str, Any]:
     return found | _BLANKS.get(kind, {})
 
 
-def _attribute_texts(kind: type[Any]) -> dict[str, str]:
-    """Return what a docstring says of attributes, as whole sentences."""
-    _, _, attributes = (inspect.getdoc(kind) or "").partition("Attributes:\n")
-    found = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", attributes, re.MULTILINE)
-    lines = {name: re.sub(r"\s+", " ", text).replace("``", "") for name, text in found}
-    return {name: text[:1].upper() + text[1:] for name, text in lines.items()}
-
-
 # -- samples --------------------------------------------------------------------------------------
 
 
@@ -553,7 +442,7 @@ def _sample_texts(samples: Sequence[SampleRecord], form: Form) -> Iterator[str]:
             continue
         names = tuple(raw)
         if names not in templates:
-            members = ",".join(_dumped(name).replace("%", "%%") + ":%d" for name in names)
+            members = ",".join(dumped(name).replace("%", "%%") + ":%d" for name in names)
             templates[names] = f'{{"raw":{{{members}}},"blobs":"%s"}}'
         yield templates[names] % (*raw.values(), blobs.hex())
 
@@ -561,7 +450,8 @@ def _sample_texts(samples: Sequence[SampleRecord], form: Form) -> Iterator[str]:
 # -- parts ----------------------------------------------------------------------------------------
 
 
-def _dumped(value: object) -> str:
+def dumped(value: object) -> str:
+    """Return a value as JSON without blanks."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 

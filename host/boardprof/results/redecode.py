@@ -9,20 +9,30 @@ Values that do not come from blobs, such as those of a collector on the host, ne
 from __future__ import annotations
 
 import importlib.util
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from boardprof.base.errors import DecodeError, LayoutMismatchError, UsageError
-from boardprof.results.record import Device, MeasurementRecord, Record
+from boardprof.base.formula import parse_formula
+from boardprof.results.record import (
+    ColdRecord,
+    Device,
+    MeasurementRecord,
+    PassRecord,
+    Record,
+    SampleRecord,
+)
 from boardprof.results.report.assemble import assemble, record_of, rows_of, totals_of
 from boardprof.results.report.calls import DURATION, PERTURBATION, SHARE, Row
-from boardprof.results.report.measurement import Measurement
+from boardprof.results.report.measurement import Cold, Measurement, PassResult, without_costs
 from boardprof.results.report.report import Report
-from boardprof.results.stored_blobs import DeviceBlobs, check_collectors
+from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
+from boardprof.wire.decode.samples import Reading, Sample, decode_samples
 from boardprof.wire.decode.schemas import layouts_for
-from boardprof_protocol.layout import Layout
+from boardprof_protocol.layout import Counter, Layout
 
 _AGAIN = "Decoded again"
 _LINES = (
@@ -60,10 +70,7 @@ def decode_again(
     try:
         return _decoded(report, record, schemas, folders or {})
     except (LookupError, TypeError, ValueError, ArithmeticError) as error:
-        raise DecodeError(
-            f"The stored measurements of the Report cannot be read: {_why(error)}.",
-            hint="give an unchanged Report that this or an older boardprof wrote",
-        ) from error
+        raise unreadable(_why(error)) from error
 
 
 def _why(error: Exception) -> str:
@@ -87,20 +94,18 @@ def _decoded(
         _Decoded(each, blobs[each.device].measurement(each, f"boardprof.measurements[{place}]"))
         for place, each in enumerate(record.measurements)
     ]
-    rows, changed = _rows(report, decoded)
-    totals = _totals(report, decoded, changed)
-    again = Record(
-        {name: each.renamed for name, each in blobs.items()},
-        tuple(each.record for each in decoded),
-        record.missing,
-        record.others,
+    rows = _rows(report, decoded)
+    again = replace(
+        record,
+        devices={name: each.renamed for name, each in blobs.items()},
+        measurements=tuple(each.record for each in decoded),
     )
     configuration = report.configuration
     if rows != report.calls or again != record:
         names = ", ".join(f"{s.name} version {s.version}" for s in schemas) or "installed layouts"
-        lines = _configuration(report.configuration, decoded, {*changed})
+        lines = _configuration(report.configuration, decoded)
         configuration = {**lines, _AGAIN: f"with {names}"}
-    return Report(rows, totals, configuration, record=again)
+    return Report(rows, _totals(report, decoded), configuration, record=again)
 
 
 @dataclass(frozen=True)
@@ -126,34 +131,24 @@ class _Decoded:
         return replace(self.stored, calibration=fresh.calibration, cold=fresh.cold, passes=passes)
 
     @cached_property
-    def counters(self) -> set[str]:
-        """The names of all counters before and now, without those of programmed slots."""
-        before = {name for each in self.stored.passes for name in each.samples[0].raw}
-        events = {
-            event
-            for each in self.stored.passes
-            for slots in each.events.values()
-            for event in slots
-        }
-        return (before | {*self.now.counters}) - events
+    def is_changed(self) -> bool:
+        """Whether it is no longer what was stored."""
+        return self.record != self.stored
 
-    def derived(self, has_shares: bool) -> set[str]:
-        """Return the columns that are computed from counters; joined Reports have no shares."""
-        return {PERTURBATION, *self.now.formulas} | ({SHARE} if has_shares else set())
-
-    @cached_property
-    def has_other_readings(self) -> bool:
-        """Whether a reading differs from the stored one."""
-        return any(
-            [each.raw for each in old.samples] != [each.raw for each in new.samples]
-            for old, new in zip(self.stored.passes, self.record.passes, strict=True)
-        )
+    def updated(self, row: Row, new: Row, has_share: bool) -> Row:
+        """Return a row with the new values of counters, and of what is computed from others."""
+        passes = self.stored.passes
+        before = {name for each in passes for name in each.samples[0].raw}
+        events = {name for each in passes for slots in each.events.values() for name in slots}
+        columns = _columns({*before, *self.now.counters} - events) | ({DURATION} & new.keys())
+        if self.is_changed:
+            columns |= {PERTURBATION, *self.now.formulas, *([SHARE] if has_share else [])}
+        return _replaced(row, new, columns)
 
 
-def _rows(report: Report, decoded: Sequence[_Decoded]) -> tuple[list[Row], list[str]]:
-    """Return the rows, and the devices with other readings or columns than before."""
+def _rows(report: Report, decoded: Sequence[_Decoded]) -> list[Row]:
     totals = totals_of([each.now for each in decoded])
-    swept = "Flags" in report.calls.names
+    swept, has_share = ("Flags" in report.calls.names), (SHARE in report.calls.names)
     news = [
         (each, row)
         for each in decoded
@@ -168,55 +163,38 @@ def _rows(report: Report, decoded: Sequence[_Decoded]) -> tuple[list[Row], list[
             f"give {len(news)}.",
             hint="decode the Report of the board's own run",
         )
-    changed: dict[int, bool] = {}
-    for row, (each, new) in zip(report.calls, news, strict=True):
-        if id(each) not in changed:
-            columns = _columns(each.counters)
-            is_other = {*row} & columns != {*new} & columns
-            changed[id(each)] = is_other or each.has_other_readings
-    has_shares = SHARE in report.calls.names
-    rows = [
-        _with_new(row, new, each, each.derived(has_shares) if changed[id(each)] else set())
-        for row, (each, new) in zip(report.calls, news, strict=True)
-    ]
-    return rows, [each.now.device.name for each in decoded if changed[id(each)]]
+    pairs = zip(report.calls, news, strict=True)
+    return [each.updated(row, new, has_share) for row, (each, new) in pairs]
 
 
 def _columns(counters: Iterable[str]) -> set[str]:
     return {column for name in counters for column in (name, f"{name} (us)")}
 
 
-def _with_new(row: Row, new: Row, decoded: _Decoded, derived: set[str]) -> Row:
-    """Return a row with the new values of its counters, and of some derived columns."""
-    replaced = _columns(decoded.counters) | derived | ({DURATION} & {*new})
-    changed = {name for name in replaced if row.get(name) != new.get(name)}
-    if not changed:
-        return row
-    kept = {name: value for name, value in row.items() if name not in changed}
-    return {**kept, **{name: value for name, value in new.items() if name in changed}}
-
-
-def _totals(report: Report, decoded: Sequence[_Decoded], changed: Sequence[str]) -> dict[str, Row]:
-    """Return the totals, with new ones of devices with other readings."""
+def _totals(report: Report, decoded: Sequence[_Decoded]) -> dict[str, Row]:
     news = totals_of([each.now for each in decoded])
     totals = dict(report.device_metrics)
     for each in decoded:
         name = each.now.device.name
-        if name in changed:
-            parts = {name, *(f"{name} {part}" for part in each.now.parts.values())}
-            for part in parts & (totals.keys() | news.keys()):
-                row, new = totals.get(part, {}), news.get(part, {})
-                totals[part] = _with_new(row, new, each, each.derived(has_shares=False))
+        parts = {name, *(f"{name} {part}" for part in each.now.parts.values())}
+        for part in parts & news.keys() if each.is_changed else ():
+            totals[part] = each.updated(totals.get(part, {}), news[part], has_share=False)
     return totals
 
 
-def _configuration(before: Row, decoded: Sequence[_Decoded], changed: set[str]) -> Row:
+def _configuration(before: Row, decoded: Sequence[_Decoded]) -> Row:
     """Return the configuration with the new lines of devices with other readings."""
     now = assemble([each.now for each in decoded]).configuration
+    changed = {each.now.device.name for each in decoded if each.is_changed}
     names = {f"{device} {line}" for device in changed for line in _LINES}
+    return _replaced(before, now, names)
+
+
+def _replaced(before: Row, now: Row, names: Iterable[str]) -> Row:
+    """Return a row with the values that some columns have now; those that differ go to the end."""
     differing = {name for name in names if before.get(name) != now.get(name)}
     kept = {name: value for name, value in before.items() if name not in differing}
-    return {**kept, **{name: value for name, value in now.items() if name in differing}}
+    return kept | {name: value for name, value in now.items() if name in differing}
 
 
 def load_schemas(file: str) -> tuple[Layout, ...]:
@@ -289,3 +267,205 @@ def _checked_layouts(
                 hint=hint,
             )
     return {info.schema_id: chosen[info.schema_id] for info in device.collectors}
+
+
+def unreadable(what: str, path: str = "") -> DecodeError:
+    """Return the error for a record that does not fit its blobs."""
+    return DecodeError(
+        f"The stored measurements of the Report cannot be read: {what}.",
+        path=path,
+        hint="give an unchanged Report that this or an older boardprof wrote",
+    )
+
+
+def check_collectors(device: Device) -> None:
+    """Check that a device has collectors, each with an index of its own."""
+    at = f"boardprof.devices.{device.name}.collectors"
+    if not device.collectors:
+        raise unreadable("the collectors are missing", at)
+    seen: set[int] = set()
+    for place, collector in enumerate(device.collectors):
+        if collector.index < 0 or collector.index in seen:
+            what = f"{collector.index} is not a unique index"
+            raise unreadable(what, f"{at}[{place}].index")
+        seen.add(collector.index)
+
+
+@dataclass(frozen=True)
+class DeviceBlobs:
+    """How a device's blobs are read, with layouts by schema id."""
+
+    device: Device
+    layouts: Mapping[int, Layout]
+
+    @cached_property
+    def renamed(self) -> Device:
+        """The device with the layouts' names of its counters."""
+        collectors = tuple(
+            replace(c, counters=tuple(_renamed(c, *pair) for pair in self._pairs[c.index]))
+            for c in self.device.collectors
+        )
+        reasons = self.device.unsupported.items()
+        unsupported = {self.names.get(name, name): why for name, why in reasons}
+        return replace(self.device, collectors=collectors, unsupported=unsupported)
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """The counters' names in the record, and their names now."""
+        return {
+            info.name: _renamed(collector, info, meaning).name
+            for collector in self.device.collectors
+            for info, meaning in self._pairs[collector.index]
+        }
+
+    @cached_property
+    def _pairs(self) -> dict[int, list[tuple[CounterInfo, Counter]]]:
+        return {c.index: _paired(c, self.layouts[c.schema_id]) for c in self.device.collectors}
+
+    def measurement(self, stored: MeasurementRecord, at: str) -> Measurement:
+        """Return the measurement that the blobs give; ``at`` is its path in the Report."""
+        places = (at, *(f"{at}.further_passes[{n}]" for n in range(len(stored.passes) - 1)))
+        runs = [self._pass(each, place) for each, place in zip(stored.passes, places, strict=True)]
+        windows = tuple(run.windows(each) for run, each in zip(runs, stored.passes, strict=True))
+        for each, place in zip(windows, places, strict=True):
+            for key, samples in (
+                ("samples", each.samples),
+                ("calibration_samples", each.calibration_samples),
+                ("totals", each.totals),
+            ):
+                if not samples:
+                    raise unreadable(f"there are no {key}", f"{place}.{key}")
+        return Measurement(
+            **stored.facts,
+            function=stored.name,
+            device=replace(self.renamed, build_id=stored.build_id),
+            number=stored.number or 1,
+            warmup=stored.warmup or 0,
+            passes=windows,
+            stack=stored.stack or stored.stack_unknown or None,
+            result=stored.result,
+            parts={name: part for run in runs for name, part in run.parts.items()},
+            formulas={
+                name: (kind, parse_formula(text)) for name, (kind, text) in stored.formulas.items()
+            },
+            cold=None if stored.cold is None else runs[0].cold(stored.cold),
+        )
+
+    def _pass(self, stored: PassRecord, at: str) -> _PassBlobs:
+        """Return how one pass's blobs are read: those of the collectors that ran."""
+        if not stored.collectors:
+            raise unreadable("no collector ran", f"{at}.collectors")
+        for place, index in enumerate(stored.collectors):
+            if index not in self._pairs:
+                what = f"the device has no collector with index {index!r}"
+                raise unreadable(what, f"{at}.collectors[{place}]")
+        collectors: list[CollectorInfo] = []
+        layouts: dict[int, Layout] = {}
+        for before, collector in zip(self.device.collectors, self.renamed.collectors, strict=True):
+            if collector.index not in stored.collectors:
+                continue
+            meanings = (meaning for _, meaning in self._pairs[before.index])
+            counters = zip(meanings, collector.counters, strict=True)
+            collectors.append(collector)
+            layouts[collector.schema_id] = replace(
+                self.layouts[collector.schema_id],
+                version=collector.version,
+                counters=tuple(replace(meaning, name=info.name) for meaning, info in counters),
+                programmable=False,
+            )
+        events = frozenset(itertools.chain.from_iterable(stored.events.values()))
+        return _PassBlobs(collectors, layouts, self.names, events)
+
+
+@dataclass(frozen=True)
+class _PassBlobs:
+    """How the blobs of one pass are read."""
+
+    collectors: Sequence[CollectorInfo]  # those that ran, with their counters' names of now
+    layouts: Mapping[int, Layout]  # by schema id, with these names
+    names: Mapping[str, str]  # the counters' names in the Report -> those of now
+    events: frozenset[str]  # what slots counted that were programmed
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """Counters of a part of the board other than its CPU -> that part."""
+        return {
+            counter.name: device
+            for collector in self.collectors
+            if (device := self.layouts[collector.schema_id].device) is not None
+            for counter in collector.counters
+        }
+
+    def windows(self, stored: PassRecord) -> PassResult:
+        costs = stored.interrupt_costs
+        samples, calibration, totals = (
+            tuple(map(self._sample, each))
+            for each in (stored.samples, stored.calibration_samples, stored.totals)
+        )
+        return PassResult(
+            tuple(without_costs(each, costs) for each in samples),
+            tuple(without_costs(each, costs) for each in calibration),
+            totals,
+            mask=sum(1 << index for index in stored.collectors),
+            events=stored.events,
+            interrupt_costs=costs,
+        )
+
+    def cold(self, stored: ColdRecord) -> Cold:
+        """Return the first call, with the calibration of counters whose reading is the same."""
+        sample = self._sample(stored.sample)
+        read = {name: reading.value for name, reading in sample.readings.items()}
+        same = {
+            new: stored.calibration[name]
+            for name, value in stored.sample.raw.items()
+            if read.get(new := self.names.get(name, name)) == value and name in stored.calibration
+        }
+        return Cold(sample, same)
+
+    def _sample(self, stored: SampleRecord) -> Sample:
+        """Decode a window, and return those of its readings that the Report has.
+
+        Whether a reading is ambiguous is taken from the Report, because a blob does not say how
+        long the window took on the host. Counts of programmed slots are taken as well, because a
+        blob does not say which event a slot counted.
+        """
+        (sample,) = decode_samples(stored.blobs, self.collectors, self.layouts)
+        readings: dict[str, Reading] = {}
+        for name, value in stored.raw.items():
+            new = self.names.get(name)
+            if name in self.events:
+                readings[name] = Reading(
+                    value,
+                    "count",
+                    wrapped=stored.wraps.get(name, 0),
+                    ambiguous=name in stored.ambiguous,
+                    estimated=name in stored.estimated,
+                )
+            elif new in sample.readings:
+                reading = sample.readings[new]
+                readings[new] = replace(reading, ambiguous=name in stored.ambiguous)
+        return Sample(readings, sample.raw)
+
+
+def _paired(collector: CollectorInfo, layout: Layout) -> list[tuple[CounterInfo, Counter]]:
+    """Pair the board's and the layout's description of each counter, by name, else by position."""
+    by_name = {info.name.removeprefix(f"{collector.name}."): info for info in collector.counters}
+    if len(layout.counters) == len(collector.counters):
+        pairs = zip(layout.counters, collector.counters, strict=True)
+        return [(by_name.get(meaning.name, info), meaning) for meaning, info in pairs]
+    unknown = [meaning.name for meaning in layout.counters if meaning.name not in by_name]
+    if unknown:
+        raise UsageError(
+            f"{layout.name} has {len(layout.counters)} counters, but the Report's collector "
+            f"{collector.name} has {len(collector.counters)}. The width of {', '.join(unknown)} is "
+            "unknown.",
+            hint=f"give a counter for each of {', '.join(by_name)}, or only for some of them",
+        )
+    return [(by_name[meaning.name], meaning) for meaning in layout.counters]
+
+
+def _renamed(collector: CollectorInfo, info: CounterInfo, meaning: Counter) -> CounterInfo:
+    """Return a counter with the layout's name; a prefix with its collector's name stays."""
+    prefix = f"{collector.name}."
+    is_prefixed = info.name.startswith(prefix) and not meaning.name.startswith(prefix)
+    return replace(info, name=f"{prefix}{meaning.name}" if is_prefixed else meaning.name)

@@ -24,15 +24,13 @@ import gc
 import json
 import math
 import re
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from json.encoder import encode_basestring_ascii as quoted
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
-from boardprof.base.errors import ReportFileError, UnknownNameError, UsageError
+from boardprof.base.errors import ReportFileError, UnknownNameError
 from boardprof.base.metrics import (
     TAGS,
     Count,
@@ -40,45 +38,23 @@ from boardprof.base.metrics import (
     MetricJson,
     metric_from_json,
     metric_to_json,
-    raw_from_json,
-    raws_from_json,
 )
-from boardprof.results.json_reader import JsonReader, need_list, need_object, syntax_error
+from boardprof.results.json_reader import JsonReader, json_kind, need_object, syntax_error
 from boardprof.results.record import Record
-from boardprof.results.record_json import read_record, record_text
-from boardprof.results.report.calls import Calls, CallsBuilder, Row, place_text
-from boardprof.results.report.columns import Cells, Column
+from boardprof.results.record_json import dumped, read_record, record_text
+from boardprof.results.report.calls import Calls, CallsBuilder, Column, Row, place_text
 
 Compat: TypeAlias = Literal["tvm"] | None
 
 
-class Contents(Protocol):
-    """A Report: rows, totals, configuration and record."""
+@dataclass(frozen=True)
+class Contents:
+    """What a Report consists of."""
 
-    @property
-    def calls(self) -> Calls:
-        """Rows."""
-
-    @property
-    def device_metrics(self) -> Mapping[str, Row]:
-        """Totals by device."""
-
-    @property
-    def configuration(self) -> Row:
-        """Facts about the run."""
-
-    @property
-    def record(self) -> Record | None:
-        """What the board sent."""
-
-
-class Parsed(NamedTuple):
-    """The contents of a Report that was read."""
-
-    calls: Calls
-    device_metrics: dict[str, Row]
-    configuration: Row
-    record: Record | None
+    calls: Calls  # rows
+    device_metrics: dict[str, Row]  # totals by device
+    configuration: Row  # facts about the run
+    record: Record | None  # what the board sent
 
 
 _KEYS: Final = ("calls", "device_metrics", "configuration", "boardprof")
@@ -92,44 +68,28 @@ def render_json(report: Contents, *, compat: Compat = None) -> str:
         raise UnknownNameError("compat mode", compat, ["tvm"])
     if compat is None:
         return "".join(json_pieces(report))  # in one step: each step copies many megabytes
-    with _told_digits():
-        return tvm_json(report)
+    return tvm_json(report)
 
 
 def json_pieces(report: Contents) -> Iterator[str]:
     """Yield the text of `render_json` in pieces, for those who need not have it at once."""
-    with _told_digits():
-        yield '{"calls":['
-        separator = ""
-        for row in _rows(report.calls):
-            yield separator + row
-            separator = ","
-        yield '],"device_metrics":'
-        totals = report.device_metrics.items()
-        yield _dumped({device: _row_to_json(row) for device, row in totals})
-        yield ',"configuration":'
-        yield _dumped(_row_to_json(report.configuration))
-        if report.record is not None:
-            yield ',"boardprof":'
-            yield record_text(report.record)
-        yield "}"
+    yield '{"calls":['
+    separator = ""
+    for row in _rows(report.calls):
+        yield separator + row
+        separator = ","
+    yield '],"device_metrics":'
+    totals = report.device_metrics.items()
+    yield dumped({device: _row_to_json(row) for device, row in totals})
+    yield ',"configuration":'
+    yield dumped(_row_to_json(report.configuration))
+    if report.record is not None:
+        yield ',"boardprof":'
+        yield record_text(report.record)
+    yield "}"
 
 
-@contextmanager
-def _told_digits() -> Iterator[None]:
-    """Say in plain words that a count is too long for Python's readers."""
-    try:
-        yield
-    except ValueError as error:
-        if "digits" not in str(error):
-            raise
-        most = sys.get_int_max_str_digits()
-        raise UsageError(
-            f"The Report cannot be written as JSON: a count has more than {most:,} digits."
-        ) from None
-
-
-def parse_json(text: str | bytes) -> Parsed:
+def parse_json(text: str | bytes) -> Contents:
     """Read a Report from JSON, as text or as bytes in UTF-8.
 
     It also reads TVM's output (17 decimals; bare infinities and NaN) and the form in TVM's
@@ -166,10 +126,6 @@ def _no_garbage() -> Iterator[None]:
 # -- writing ----------------------------------------------------------------------------------
 
 
-def _dumped(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)
-
-
 def _row_to_json(row: Row) -> dict[str, MetricJson]:
     return {name: metric_to_json(metric) for name, metric in row.items()}
 
@@ -197,7 +153,7 @@ def _member(name: str, column: Column) -> str:
 def _texts(column: Column) -> Iterator[str]:
     """Yield the values as JSON, with their tags if the column has mixed kinds."""
     if column.kind is None:
-        return (_dumped(metric_to_json(metric)) for metric in column.metrics())
+        return (dumped(metric_to_json(metric)) for metric in column.metrics())
     if column.kind is str:
         return map(quoted, column.given)
     is_plain = column.kind is Count or all(map(math.isfinite, column.given))
@@ -211,7 +167,7 @@ def _float_text(number: float) -> str:
 # -- reading ----------------------------------------------------------------------------------
 
 
-def _report(reader: JsonReader) -> Parsed:
+def _report(reader: JsonReader) -> Contents:
     if reader.next() != "{":
         need_object(reader.value(), "")
     found: dict[str, Any] = {}
@@ -223,32 +179,30 @@ def _report(reader: JsonReader) -> Parsed:
             )
         if key not in _KEYS:
             raise ReportFileError(f"not a key of a Report; these are {', '.join(_KEYS)}", where=key)
-        is_rows = key == "calls" and reader.next() == "["
-        found[key] = _calls(reader) if is_rows else reader.value(key)
+        if key != "calls":
+            found[key] = need_object(reader.value(key), key)
+        elif reader.next() == "[":
+            found[key] = _calls(reader)
+        else:
+            kind = json_kind(reader.value(key))
+            raise ReportFileError(f"a JSON array is needed, not {kind}", where=key)
     reader.end()
     if "calls" not in found:
         raise ReportFileError('this is not a Report: the key "calls" is missing')
-    totals = need_object(found.get("device_metrics", {}), "device_metrics")
-    return Parsed(
-        found["calls"]
-        if isinstance(found["calls"], Calls)
-        else Calls(need_list(found["calls"], "calls")),
+    totals = found.get("device_metrics", {})
+    return Contents(
+        found["calls"],
         {device: _row(row, "device_metrics", device) for device, row in totals.items()},
         _row(found.get("configuration", {}), "configuration"),
         read_record(found["boardprof"]) if "boardprof" in found else None,
     )
 
 
-_CELLS: Final = Cells(
-    raw_from_json, raws_from_json, lambda place, error: ReportFileError(str(error), where=place)
-)
-
-
 def _calls(reader: JsonReader) -> Calls:
-    builder, patterns = CallsBuilder(_CELLS), RowPatterns()
+    builder, patterns = CallsBuilder(), RowPatterns()
     for _ in reader.elements():
         number = len(builder.layout_of)
-        row = need_object(reader.value("calls", number), "calls", number)
+        row = _row(reader.value("calls", number), "calls", number)
         builder.add(row)
         patterns.learn(row)
         patterns.take(reader, builder)
@@ -313,12 +267,10 @@ class RowPatterns:
         """Begin without patterns."""
         self._patterns: dict[tuple[tuple[str, Kind], ...], _RowPattern] = {}
 
-    def learn(self, row: Mapping[str, Any]) -> None:
-        """Add a pattern for rows like this one, unless a value is written in an unusual way."""
-        cells = [(name, raws_from_json([value])) for name, value in row.items()]
-        columns = tuple((name, found[0]) for name, found in cells if found is not None)
-        is_usual = 0 < len(columns) == len(cells)
-        if is_usual and len(self._patterns) < _MOST_PATTERNS and columns not in self._patterns:
+    def learn(self, row: Row) -> None:
+        """Add a pattern for rows like this one."""
+        columns = tuple((name, type(metric)) for name, metric in row.items())
+        if columns and len(self._patterns) < _MOST_PATTERNS and columns not in self._patterns:
             self._patterns[columns] = _RowPattern.of(columns)
 
     def take(self, reader: JsonReader, builder: CallsBuilder) -> None:

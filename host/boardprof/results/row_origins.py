@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Final
 
 from boardprof.base.metrics import raw_of
@@ -54,10 +53,10 @@ def titled(name: str, label: str) -> str:
 class Overhead:
     """The measurement overhead, from windows around the empty function."""
 
-    taken: Fraction = Fraction(0)  # their median, which is subtracted
-    doubt: Fraction = Fraction(0)  # how far off that may be; 0 if all are equal
+    taken: float = 0.0  # their median, which is subtracted
+    doubt: float = 0.0  # how far off that may be; 0 if all are equal
 
-    def __mul__(self, factor: Fraction) -> Overhead:
+    def __mul__(self, factor: float) -> Overhead:
         """Return it in another unit."""
         return Overhead(self.taken * factor, self.doubt * factor)
 
@@ -87,19 +86,19 @@ class Origin:
         """Tell whether a column was counted on the board alone, not on the host."""
         return self.clock(column) in self.counters
 
-    def grain(self, column: str) -> Fraction:
+    def grain(self, column: str) -> float:
         """Return one step of a column's clock in its unit; 0 for cycles and what is not a clock."""
         clock = self.clock(column)
         if clock != column:
             return self._step_us(clock)
-        return Fraction(clock in self.rates and clock != _CPU_CLOCK)
+        return float(clock in self.rates and clock != _CPU_CLOCK)
 
     def overhead(self, column: str) -> Overhead:
         """Return the overhead of a window in a column of time; zero for others and on emulators."""
         clock = self.clock(column)
         if self.is_emulated or clock not in {*self.rates, _CPU_CLOCK}:
             return NOTHING
-        step = Fraction(1) if clock == column else self._step_us(clock)
+        step = 1.0 if clock == column else self._step_us(clock)
         return self.overheads.get(clock, NOTHING) * step
 
     def hz(self, column: str) -> int | None:
@@ -110,9 +109,9 @@ class Origin:
         """Return the counter that a column is read from."""
         return clock_of_column(column, self.rates)
 
-    def _step_us(self, clock: str) -> Fraction:
+    def _step_us(self, clock: str) -> float:
         hz = self.rates.get(clock, 0)
-        return Fraction(10**6, hz) if hz and clock != _CPU_CLOCK else Fraction(0)
+        return 1e6 / hz if hz and clock != _CPU_CLOCK else 0.0
 
 
 def clock_of_column(column: str, rates: Collection[str]) -> str:
@@ -193,7 +192,7 @@ def _overheads(measurement: MeasurementRecord) -> Iterator[tuple[str, Overhead]]
         if taken := seen.get(name):
             spread = max(taken) - min(taken)
             doubt = min(abs(value), spread) if name == _CPU_CLOCK or not spread else abs(value)
-            yield name, Overhead(Fraction(abs(value)), Fraction(doubt))
+            yield name, Overhead(abs(value), doubt)
 
 
 def _course(measurement: MeasurementRecord) -> tuple[int, ...]:

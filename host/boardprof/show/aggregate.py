@@ -11,21 +11,29 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from fractions import Fraction
+from decimal import Decimal
 from functools import cached_property, reduce
 from operator import add, truediv
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from boardprof.base.metrics import Count, Duration, Kind, Metric, Percent, Ratio, raw_of
-from boardprof.results.report.calls import DURATION, LEVELS, SHARE, Calls, Row
-from boardprof.results.report.columns import Column, Groups, metric_of_kind
+from boardprof.results.report.calls import (
+    DURATION,
+    LEVELS,
+    SHARE,
+    Calls,
+    Column,
+    Groups,
+    Row,
+    metric_of_kind,
+)
 from boardprof.results.report_json import Compat
 
 SORT_COLUMNS: Final = (DURATION, "instructions", "ticks")
 """Columns for the size of a row: rows are sorted by the first of these that is available."""
 
-PerCall: TypeAlias = int | Fraction | Duration | None
-"""A value per call, exact for Counts; None if absent."""
+PerCall: TypeAlias = int | Decimal | Duration | None
+"""A value per call, of Counts to 28 digits; None if absent."""
 
 M = TypeVar("M")
 
@@ -160,7 +168,7 @@ def per_call_medians(calls: Calls, groups: Groups[Any], name: str) -> list[PerCa
             if numbers and kind is Duration:
                 found[i] = Duration(_float_median(values, numbers))
             elif numbers:
-                found[i] = _exact_median(values, [1] if name in LEVELS else numbers)
+                found[i] = _count_median(values, [1] if name in LEVELS else numbers)
     return found
 
 
@@ -179,29 +187,22 @@ def _with_calls(values: list[Any], numbers: list[int]) -> tuple[list[Any], list[
     return [value for value, _ in pairs], [n for _, n in pairs]
 
 
-def _exact_median(values: list[int], numbers: list[int]) -> int | Fraction:
-    """Return the median of value / number without rounding."""
+def _count_median(values: list[int], numbers: list[int]) -> int | Decimal:
+    """Return the median of value / number; an int if it is a whole number."""
     if min(numbers) == max(numbers):
-        median = Fraction(sum(_middle(sorted(values))), 2 * numbers[0])
-    else:
-        median = sum(_middle(sorted(map(Fraction, values, numbers)))) / Fraction(2)
-    return median if median.denominator > 1 else median.numerator
+        total, calls = sum(_middle(sorted(values))), 2 * numbers[0]
+        return Decimal(total) / calls if total % calls else total // calls
+    lower, upper = _middle(sorted(map(truediv, map(Decimal, values), numbers)))
+    median: Decimal = (lower + upper) / 2
+    return median if median % 1 else int(median)
 
 
 def _float_median(values: list[float], numbers: list[int]) -> float:
-    quotients: list[float]
-    try:
-        quotients = list(map(truediv, values, numbers))
-    except OverflowError:  # a number is beyond the largest float
-        quotients = list(map(_over, values, numbers))
+    quotients: list[float] = list(map(truediv, values, numbers))
     if any(map(math.isnan, quotients)):
         return math.nan
     lower, upper = _middle(sorted(quotients))
     return upper if lower == upper else (lower + upper) / 2
-
-
-def _over(value: float, number: int) -> float:
-    return float(Fraction(value) / number) if math.isfinite(value) else value
 
 
 def _middle(ordered: Sequence[M]) -> tuple[M, M]:

@@ -5,17 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
 from typing import Final, NamedTuple
 
 from boardprof.base.metrics import Count, Duration, Metric
-from boardprof.results.comparison.comparison import Comparison, Difference, place_in, place_of
+from boardprof.results.comparison.comparison import Comparison, Difference, place_in
 from boardprof.results.report.calls import DURATION, LEVELS, SHARES, STACK, one_of
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import GroupKey, stack_reasons
 from boardprof.results.stats.groups import GroupSummary, summaries
-from boardprof.results.stats.summary import Number
 from boardprof.show.cells import cell, number_text, plural
 from boardprof.show.comparison_table import change_text
 from boardprof.show.layout import Column, Page, Table
@@ -33,13 +31,12 @@ class Relative(NamedTuple):
         return f"{self.ratio:.2f}{' best' if self.is_best else ''}"
 
 
-def relatives(medians: Sequence[Number]) -> list[Relative] | None:
+def relatives(medians: Sequence[int | float]) -> list[Relative] | None:
     """Return a multiple for each setting; None for a single setting or a first median of 0."""
-    exact = [Fraction(median) for median in medians]
-    if len(exact) < 2 or not exact[0]:
+    if len(medians) < 2 or not medians[0]:
         return None
-    best = min(exact) if len(set(exact)) > 1 else None
-    return [Relative(float(each / exact[0]), each == best) for each in exact]
+    best = min(medians) if len(set(medians)) > 1 else None
+    return [Relative(each / medians[0], each == best) for each in medians]
 
 
 def settings_of(keys: Iterable[GroupKey]) -> dict[GroupKey, list[int]]:
@@ -107,7 +104,7 @@ class _Row:
 
     @property
     def place(self) -> tuple[str, ...]:
-        """The place of the judged metric; see `place_of`."""
+        """The place of the judged metric; see `MetricRow.place`."""
         return place_in(self.key, self.judged.metric)
 
     @property
@@ -155,7 +152,7 @@ def answer_page(
     shows_others: bool = False,
 ) -> Page:
     """Return the answer of a Report, the run ``name``; empty if no sample has a call's cost."""
-    changes = {} if since is None else {place_of(row): row for row in since.rows}
+    changes = {} if since is None else {row.place: row for row in since.rows}
     rows = [replace(row, change=changes.get(row.place)) for row in _rows(report, shows_others)]
     if not rows:
         return []
@@ -288,7 +285,7 @@ def _relative(rows: Sequence[_Row]) -> Column:
     """Return each setting's multiple of its function's and board's first; empty for one setting."""
     cells, tones = [""] * len(rows), [""] * len(rows)
     for numbers in settings_of(row.key for row in rows).values():
-        found = relatives([rows[i].judged.summary.exactly("median") for i in numbers])
+        found = relatives([rows[i].judged.summary.median for i in numbers])
         for number, each in zip(numbers, found or (), strict=False):
             cells[number], tones[number] = each.text, "good" if each.is_best else ""
     return Column("Relative", cells, tones=tones)

@@ -5,14 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from fractions import Fraction
 from typing import Final
 
 from boardprof.base.metrics import Count, Duration, Kind, Metric, Percent, Ratio, digits, raw_of
 from boardprof.base.printable import bounded
 from boardprof.results.report.calls import DURATION, LABEL, SHARE, Calls, Row, one_of
 from boardprof.results.report.report import Report
-from boardprof.results.stats.summary import Number, plain
 
 KEY_COLUMNS: Final = ("Name", "Argument Shapes", "Flags", "Device")
 """The columns that identify what a sample is of."""
@@ -47,7 +45,7 @@ def cell(metric: Metric, column: str, separator: str) -> str:
     return _ratio(metric.ratio).replace(",", separator)
 
 
-def per_call_cell(value: int | Fraction | Duration | None, separator: str) -> str:
+def per_call_cell(value: int | Decimal | Duration | None, separator: str) -> str:
     """Return a value per call, with up to two decimals; only 0 is written as 0."""
     if value is None:
         return ""
@@ -55,32 +53,29 @@ def per_call_cell(value: int | Fraction | Duration | None, separator: str) -> st
         return tvm_cell(value, separator)
     if isinstance(value, int):
         return digits(value, separator)
-    positive = value.numerator > 0
-    hundredths = _round_half_even(100 * abs(value.numerator), value.denominator)
-    if hundredths == 0:
-        return _nearly_zero(positive)
-    decimals = f"{hundredths % 100:02d}"
-    decimals = decimals if decimals == "00" else decimals.removesuffix("0")
-    return ("" if positive else "-") + f"{digits(hundredths // 100, separator)}.{decimals}"
+    rounded = f"{value:,.2f}"
+    if rounded in ("0.00", "-0.00"):
+        return _nearly_zero(value > 0)
+    shown = rounded if rounded.endswith("00") else rounded.removesuffix("0")
+    return shown.replace(",", separator)
 
 
-def value_cell(value: Metric | int | Fraction | None, column: str, separator: str) -> str:
+def value_cell(value: Metric | int | Decimal | None, column: str, separator: str) -> str:
     """Return a metric as `cell` does, or a value per call as `per_call_cell` does."""
-    if value is None or isinstance(value, int | Fraction):
+    if value is None or isinstance(value, int | Decimal):
         return per_call_cell(value, separator)
     return cell(value, column, separator)
 
 
-def number_text(value: Number | None, kind: Kind) -> str:
+def number_text(value: int | float | None, kind: Kind) -> str:
     """Return a value per call: whole as it is, else with four digits or two decimals."""
     if value is None:
         return ""
     unit = " %" if kind is Percent else ""
-    number = plain(value)
-    if number == int(number):
-        whole = int(number)
+    if value == int(value):
+        whole = int(value)
         return (digits(whole, ",") if abs(whole) < _LONG else f"{Decimal(whole):.12e}") + unit
-    return (f"{number:.4g}" if abs(number) < _PRECISE_BELOW else f"{number:,.2f}") + unit
+    return (f"{value:.4g}" if abs(value) < _PRECISE_BELOW else f"{value:,.2f}") + unit
 
 
 def plural(number: int, one: str) -> str:
@@ -180,13 +175,6 @@ def incomplete_row_notes(report: Report) -> Iterator[str]:
 
 def _rows(number: int) -> str:
     return "1 row has" if number == 1 else f"{number:,} rows have"
-
-
-def _round_half_even(numerator: int, denominator: int) -> int:
-    """Divide integers and round to nearest, like round(Fraction) but ten times as fast."""
-    quotient, rest = divmod(numerator, denominator)
-    up = 2 * rest > denominator or (2 * rest == denominator and quotient % 2 == 1)
-    return quotient + up
 
 
 def _ratio(ratio: float) -> str:

@@ -16,9 +16,8 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from boardprof import __version__
 from boardprof.base.errors import UsageError
@@ -39,9 +38,6 @@ _MOST = (1 << 63) - 1
 
 _ORDER = "samples in run order, end to end; when each began was not recorded"
 _PROFILE_ORDER = "a call path once, as long as all calls on it together; not in the order of time"
-_DRAWN_NS = 1000
-"""What a count of one in a profile is drawn as, in ns."""
-
 _TEXTS = ("Argument Shapes", "Flags")
 _MOST_NS = (1 << 53) - 1
 """Largest time in ns that is exact as a float, as which readers parse it."""
@@ -54,21 +50,20 @@ class Track(NamedTuple):
     thread: str = ""
 
 
-@dataclass(frozen=True)
-class TraceEvent:
+class TraceEvent(NamedTuple):
     """One event of a trace."""
 
     name: str
     start_us: float  # from the beginning of the trace; finite
     duration_us: float | None  # None for an instant
     track: Track
-    args: Mapping[str, object] = field(default_factory=dict)  # what JSON cannot hold is text
+    args: Mapping[str, object] = {}  # nothing changes it; what JSON cannot hold is text
     category: str = ""
 
 
 def chrome_trace(events: Iterable[TraceEvent], *, metadata: Mapping[str, object]) -> str:
     """Return events in any order as the text of a trace file, with further ``metadata``."""
-    return trace_text(map(_ENCODE, _entries(events)), metadata=metadata)
+    return trace_text(_entries(events), metadata=metadata)
 
 
 def trace_text(entries: Iterable[str], *, metadata: Mapping[str, object]) -> str:
@@ -95,42 +90,40 @@ def json_text(value: object) -> str:
 def track_names(process_id: int, process: str, threads: Mapping[int, str]) -> list[str]:
     """Return the entries that name a process, and its threads by their numbers."""
     names = [_name("process_name", process_id, 0, process)]
-    names += [_name("thread_name", process_id, number, name) for number, name in threads.items()]
-    return list(map(_ENCODE, names))
+    return names + [_name("thread_name", process_id, n, name) for n, name in threads.items()]
 
 
 def _members(content: Mapping[str, object]) -> str:
     return _ENCODE(content)[1:-1]
 
 
-def _entries(events: Iterable[TraceEvent]) -> list[dict[str, object]]:
-    """Return the names of all lanes, then the events in the order of time."""
-    processes: dict[str, int] = {}
-    tracks: dict[Track, list[_Slice]] = {}
+def _entries(events: Iterable[TraceEvent]) -> Iterator[str]:
+    """Yield the names of all lanes, then the events in the order of time."""
+    tracks: dict[str, dict[str, list[_Slice]]] = {}
     for event in events:
-        processes.setdefault(event.track.process, len(processes) + 1)
-        tracks.setdefault(event.track, []).append(_slice(event))
-    names: dict[tuple[int, int], dict[str, object]] = {}
-    entries: list[tuple[tuple[int, int], dict[str, object]]] = []
-    threads = 0
-    for track, slices in sorted(tracks.items(), key=lambda each: processes[each[0].process]):
-        process = processes[track.process]
-        names.setdefault((process, 0), _name("process_name", process, 0, track.process))
-        slices.sort(key=lambda each: each.order)
-        lanes, _ = nesting([each.start_ns for each in slices], [each.end_ns for each in slices])
-        for lane in range(max(lanes) + 1):
-            text = f"{track.thread} ({lane + 1})" if lane else track.thread
-            thread = threads + lane + 1
-            names[process, thread] = _name("thread_name", process, thread, text)
-        for each, lane in zip(slices, lanes, strict=True):
-            entries.append((each.order, each.entry(process, threads + lane + 1)))
-        threads += max(lanes) + 1
-    entries.sort(key=lambda entry: entry[0])
-    return [*names.values(), *(entry for _, entry in entries)]
+        threads = tracks.setdefault(event.track.process, {})
+        threads.setdefault(event.track.thread, []).append(_slice(event))
+    entries: list[tuple[tuple[int, int], str]] = []
+    number = 0
+    for process_id, (process, threads) in enumerate(tracks.items(), 1):
+        names: dict[int, str] = {}
+        for thread, slices in threads.items():
+            slices.sort(key=lambda each: each.order)
+            lanes, _ = nesting([each.start_ns for each in slices], [each.end_ns for each in slices])
+            first = number + 1
+            for lane in range(max(lanes) + 1):
+                number += 1
+                names[number] = f"{thread} ({lane + 1})" if lane else thread
+            for each, lane in zip(slices, lanes, strict=True):
+                entries.append((each.order, _ENCODE(each.entry(process_id, first + lane))))
+        yield from track_names(process_id, process, names)
+    entries.sort(key=itemgetter(0))
+    yield from map(itemgetter(1), entries)
 
 
-def _name(what: str, process_id: int, thread_id: int, text: str) -> dict[str, object]:
-    return {"ph": "M", "name": what, "pid": process_id, "tid": thread_id, "args": {"name": text}}
+def _name(what: str, process_id: int, thread_id: int, text: str) -> str:
+    entry = {"ph": "M", "name": what, "pid": process_id, "tid": thread_id, "args": {"name": text}}
+    return _ENCODE(entry)
 
 
 class _Slice(NamedTuple):
@@ -223,30 +216,20 @@ def _plain(value: Any) -> object:
 
 # -- a Report ----------------------------------------------------------------------------------
 
-_Entry: TypeAlias = tuple[int, int, str]
-"""Begin and negated end of a slice, in ns, and its entry in JSON."""
-
 
 def render_chrome(report: Report) -> str:
     """Return ``report`` in the Chrome trace format, for Perfetto and similar programs."""
     stacks = Stacks(report.calls)
     bases = [_base(report.calls, stacks, device) for device in range(len(stacks.devices))]
-    numbers: dict[int, int] = {}
-    entries = list(_samples(report.calls, stacks, [each.column for each in bases], numbers))
-    if not entries:
+    events = list(_samples(report.calls, stacks, bases))
+    if not events:
         raise UsageError("The Report has no Counts and no Durations: there is nothing to draw.")
-    names = []
-    for device, number in numbers.items():
-        note = "" if bases[device].is_time else f" ({bases[device].column}, not time)"
-        names += track_names(number, stacks.devices[device] + note, {number: "samples"})
     told = {name: base.text for name, base in zip(stacks.devices, bases, strict=True)}
-    profiles = dict(enumerate(profiles_of(report), len(told) + 1))
-    for number, row in profiles.items():
+    profiles = list(profiles_of(report))
+    for row in profiles:
         title, counted = f"{row.title} on {row.device}", _counted(row.profile)
         told[title] = f"{counted}, not time: one is drawn as 1 us"
-        names += track_names(number, f"{title} ({counted}, not time)", {number: "call paths"})
-        entries += _call_paths(row.profile, number)
-    entries.sort(key=itemgetter(0, 1))
+        events += _call_paths(row.profile, Track(f"{title} ({counted}, not time)", "call paths"))
     metadata = {
         "boardprof": __version__,
         "boardprof_time_base": told,
@@ -254,7 +237,7 @@ def render_chrome(report: Report) -> str:
         "boardprof_configuration": {k: raw_of(v) for k, v in report.configuration.items()},
         **({"boardprof_profiles": _PROFILE_ORDER} if profiles else {}),
     }
-    return trace_text(chain(names, map(itemgetter(2), entries)), metadata=metadata)
+    return chrome_trace(events, metadata=metadata)
 
 
 class _Base(NamedTuple):
@@ -276,16 +259,18 @@ def _base(calls: Calls, stacks: Stacks, device: int) -> _Base:
     return _Base(column, device in times)
 
 
-def _samples(
-    calls: Calls, stacks: Stacks, bases: Sequence[str | None], numbers: dict[int, int]
-) -> Iterator[_Entry]:
-    """Yield the samples that have a length, each device's in order; number the devices."""
-    weights = {base: weights_of(calls.column(base)) for base in bases if base is not None}
-    names = [json_text(frames[0]) for frames in stacks.frames]
-    at_ns = [0] * len(stacks.devices)
+def _samples(calls: Calls, stacks: Stacks, bases: Sequence[_Base]) -> Iterator[TraceEvent]:
+    """Yield the samples that have a length, each device's in order."""
+    columns = {base.column for base in bases if base.column is not None}
+    weights = {name: weights_of(calls.column(name)) for name in columns}
+    notes = ["" if base.is_time else f" ({base.column}, not time)" for base in bases]
+    tracks = [
+        Track(name + note, "samples") for name, note in zip(stacks.devices, notes, strict=True)
+    ]
+    at_ns = [0] * len(bases)
     rows = zip(stacks.device_of, stacks.stack_of, calls, strict=True)
     for row, (device, stack, values) in enumerate(rows):
-        base = bases[device]
+        base = bases[device].column
         weight = None if base is None else weights[base][row]
         if weight is None:
             continue
@@ -299,20 +284,8 @@ def _samples(
             )
         args = {name: raw_of(each) for name, each in values.items() if name not in KEY_COLUMNS}
         args |= {name: raw_of(values[name]) for name in _TEXTS if name in values}
-        number = numbers.setdefault(device, len(numbers) + 1)
-        yield _slice_entry(names[stack], number, begin_ns, end_ns, "sample", args)
-
-
-def _slice_entry(
-    name: str, number: int, begin_ns: int, end_ns: int, category: str, args: dict[str, Any]
-) -> _Entry:
-    """Return a slice of the process with a number, on its only thread; the name is JSON."""
-    text = (
-        f'{{"ph": "X", "name": {name}, "pid": {number}, "tid": {number}, '
-        f'"ts": {microseconds(begin_ns)}, "dur": {microseconds(end_ns - begin_ns)}, '
-        f'"cat": "{category}", "args": {json_text(args)}}}'
-    )
-    return begin_ns, -end_ns, text
+        name, length_us = stacks.frames[stack][0], (end_ns - begin_ns) / 1000
+        yield TraceEvent(name, begin_ns / 1000, length_us, tracks[device], args, "sample")
 
 
 # A profile does not say in which order things happened. So each function stands once on a call
@@ -330,7 +303,7 @@ class _Path:
     children: dict[str, _Path] = field(default_factory=dict)
 
 
-def _call_paths(profile: Profile, number: int) -> Iterator[_Entry]:
+def _call_paths(profile: Profile, track: Track) -> Iterator[TraceEvent]:
     """Yield the functions of a profile on their call paths, parents first."""
     root, metric = _Path(""), profile.metric
     for stack, cost in stacks_of(profile).items():
@@ -345,11 +318,10 @@ def _call_paths(profile: Profile, number: int) -> Iterator[_Entry]:
         path, at = left.pop()
         if path is not root:
             args = {metric: path.total, f"{metric} of its own": path.own, "file": path.file}
-            end = at + path.total * _DRAWN_NS
-            yield _slice_entry(json_text(path.name), number, at, end, "profile", args)
+            yield TraceEvent(path.name, at, path.total, track, args, "profile")
         for child in sorted(path.children.values(), key=lambda each: (-each.total, each.name)):
             left.append((child, at))
-            at += child.total * _DRAWN_NS
+            at += child.total
 
 
 def _counted(profile: Profile) -> str:

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as xml
 
 from boardprof.base.metrics import TAGS
 from boardprof.base.printable import bounded
-from boardprof.results.comparison.comparison import Comparison, Difference, Gap, Unjudged, place_of
+from boardprof.results.comparison.comparison import Comparison, Difference, Gap, Unjudged, row_title
 from boardprof.results.stats.summary import Summary
 from boardprof.show.comparison_table import (
     certainty,
@@ -20,7 +20,6 @@ from boardprof.show.comparison_table import (
     headline,
     judged_text,
     median_text,
-    row_title,
     unjudged_at,
     unjudged_lines,
     what_of,
@@ -125,7 +124,7 @@ def _cases(comparison: Comparison) -> Iterator[xml.Element]:
     unjudged = unjudged_at(comparison)
     for row in comparison.rows:
         case = _case(comparison, row)
-        missing = unjudged.pop(place_of(row), [])
+        missing = unjudged.pop(row.place, [])
         if row.broken:
             _regression(case, row)
         elif missing:
@@ -135,7 +134,7 @@ def _cases(comparison: Comparison) -> Iterator[xml.Element]:
             xml.SubElement(case, "skipped", message=why)
         yield case
     for missing in unjudged.values():
-        case = _case(comparison, missing[0].gap)
+        case = _case(comparison, missing[0])
         _not_judged(case, missing, comparison.fails_if_missing)
         yield case
 
@@ -219,7 +218,7 @@ def _findings(comparison: Comparison) -> Iterator[_Finding]:
         text = f"{what_of(row)} {_numbers(row)}, limit {_broken(row)}"
         yield _Finding(row, f"Regression: {row.what}", text, True)
     for missing in unjudged_at(comparison).values():
-        gap = missing[0].gap
+        gap = missing[0]
         text = "; ".join(f"not checked against {each.rule}: {each.why}" for each in missing)
         named = f"{row_title(gap)}: {text}" if gap.name else text
         yield _Finding(gap, f"Not checked: {gap.what}", named, comparison.fails_if_missing)
@@ -261,7 +260,7 @@ def render_gitlab(comparison: Comparison) -> str:
 def _issue(comparison: Comparison, found: _Finding) -> dict[str, Any]:
     row = found.row
     place = comparison.sources.get(row.name)
-    key = "\0".join([found.title.partition(":")[0], *place_of(row)])
+    key = "\0".join([found.title.partition(":")[0], *row.place])
     return {
         "type": "issue",
         "categories": ["Performance"],

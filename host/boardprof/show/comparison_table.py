@@ -6,7 +6,6 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from fractions import Fraction
 from typing import Final, TypeAlias
 
 from boardprof.base.metrics import Kind, Percent
@@ -17,7 +16,7 @@ from boardprof.results.comparison.comparison import (
     Unjudged,
     first_of,
     mean_ratios,
-    place_of,
+    row_title,
 )
 from boardprof.results.comparison.profile_difference import (
     FunctionChange,
@@ -25,7 +24,7 @@ from boardprof.results.comparison.profile_difference import (
     ProfileDifference,
 )
 from boardprof.results.comparison.rule import Rule, statistic
-from boardprof.results.stats.summary import Summary, magnitude
+from boardprof.results.stats.summary import Summary
 from boardprof.show.cells import number_text, plural
 from boardprof.show.layout import Page, plain, record_table
 
@@ -58,17 +57,14 @@ def change_text(row: Difference) -> str:
     """Return the change in percent; of percentages in points; from 0 as a difference."""
     if row.before is None or row.after is None:
         return ""
-    step = Fraction(row.after.exactly("median")) - Fraction(row.before.exactly("median"))
+    step = row.after.median - row.before.median
     if step == 0:
         return "0"
     if row.kind is Percent:
-        return f"{Decimal(step.numerator) / step.denominator:+.3g} pp"
+        return f"{Decimal(step):+.3g} pp"
     if not row.change:  # from 0, or less than any float
-        return f"{'+' if step > 0 else '-'}{number_text(magnitude(step), row.kind)}"
-    try:
-        return _percent_text(float(100 * row.change))
-    except OverflowError:
-        return f"{Decimal(100 * int(row.change)):+.3g} %"
+        return f"{'+' if step > 0 else '-'}{number_text(abs(step), row.kind)}"
+    return _percent_text(100 * row.change)
 
 
 def ratio_text(ratio: float) -> str:
@@ -115,13 +111,6 @@ def what_of(row: Difference | Gap) -> str:
     return f"{row_title(row)}: {row.metric}"
 
 
-def row_title(row: Difference | Gap) -> str:
-    """Name the function, label, arguments, flags and board of a row."""
-    flags = f" {row.flags}" if row.flags else ""
-    device = f" on {row.device}" if row.device else ""
-    return f"{row.title}({row.shapes}){flags}{device}"
-
-
 def headline(comparison: Comparison) -> str:
     """Return one sentence with the result."""
     rows = comparison.rows
@@ -150,16 +139,16 @@ def _passed_text(comparison: Comparison) -> str:
 def _unjudged_text(comparison: Comparison) -> str:
     """Return the number and names of the rows that a rule applies to but could not judge."""
     names = first_of(dict.fromkeys(each.what for each in comparison.unjudged))
-    number = len({place_of(each.gap) for each in comparison.unjudged})
+    number = len({each.place for each in comparison.unjudged})
     fails = ", which fails" if comparison.fails_if_missing else ""
     return f"{plural(number, 'row')} not judged{fails} ({names})"
 
 
 def unjudged_at(comparison: Comparison) -> dict[tuple[str, ...], list[Unjudged]]:
-    """Return the unjudged rows by place; see `place_of`."""
+    """Return the unjudged rows by place; see `MetricRow.place`."""
     found: dict[tuple[str, ...], list[Unjudged]] = {}
     for each in comparison.unjudged:
-        found.setdefault(place_of(each.gap), []).append(each)
+        found.setdefault(each.place, []).append(each)
     return found
 
 
@@ -167,7 +156,7 @@ def unjudged_lines(comparison: Comparison) -> list[str]:
     """Return a line for each rule and reason, with the rows that it could not judge."""
     found: dict[tuple[str, str], dict[str, None]] = {}
     for each in comparison.unjudged:
-        what = f"{each.gap.metric} of {row_title(each.gap)}" if each.gap.name else each.what
+        what = f"{each.metric} of {row_title(each)}" if each.name else each.what
         found.setdefault((each.rule.text, each.why), {})[what] = None
     return [
         f"Not judged by {rule}: {first_of(names)}; {why}." for (rule, why), names in found.items()
@@ -204,9 +193,9 @@ def comparison_page(comparison: Comparison, *, changed_only: bool = False) -> Pa
     """Return a table with notes, perhaps without rows that are equal on both sides."""
     unjudged = unjudged_at(comparison)
     cells = [
-        comparison_cells(row, unjudged.get(place_of(row), ()))
+        comparison_cells(row, unjudged.get(row.place, ()))
         for row in comparison.rows
-        if not changed_only or row.verdict != "same" or place_of(row) in unjudged
+        if not changed_only or row.verdict != "same" or row.place in unjudged
     ]
     table: Page = []
     if cells:
@@ -280,7 +269,7 @@ def rest_text(difference: ProfileDifference) -> str:
 
 
 def reason_title(place: tuple[str, ...], difference: ProfileDifference) -> str:
-    """Return what the changes at a `place_of` explain, with their metric if it is another one."""
+    """Return what the changes at a row's place explain, with their metric if it is another one."""
     name, label, _, device, flags, metric = place
     title = " ".join(filter(None, [metric, "of", name, label, flags, f"on {device}"]))
     unit = f", in {difference.metric}" if difference.metric != metric else ""

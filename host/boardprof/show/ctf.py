@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from boardprof import __version__
 from boardprof.base.printable import escaped
-from boardprof.results.probes.probe_names import VALUES, ProbeName, ProbeNames
+from boardprof.results.probes.events import VALUES, ProbeName, ProbeNames
 from boardprof.results.probes.run import ProbeRun
 from boardprof.results.probes.timeline import Ints, Timeline
 from boardprof.show.probe_tracks import check_events

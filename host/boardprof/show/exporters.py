@@ -15,22 +15,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from boardprof.base.errors import BoardprofError, UnknownNameError, UsageError
+from boardprof.base.files import check_is_file, is_appended_to, unwritable
 from boardprof.base.packages import entries, named_function
-from boardprof.base.writing import check_is_file, is_appended_to, unwritable
 
 if TYPE_CHECKING:
     from boardprof.results.comparison.comparison import Comparison
     from boardprof.results.probes.run import ProbeRun
     from boardprof.results.report.report import Report
 
-__all__ = ["exporter_names", "find_exporter"]
 
 Exporter: TypeAlias = "Callable[[Report], str | bytes]"
 
 _REPORT = {
     "baseline": "results.baseline:render_baseline",
-    "bencher": "show.ci_metrics:render_bencher",
-    "benchmark-action": "show.ci_metrics:render_benchmark_action",
+    "bencher": "show.rows:render_bencher",
+    "benchmark-action": "show.rows:render_benchmark_action",
     "callgrind": "show.profile_files:render_callgrind",
     "chrome": "show.chrome_trace:render_chrome",
     "collapsed": "show.flame_graph:render_collapsed",
@@ -38,7 +37,7 @@ _REPORT = {
     "html": "show.html:render_html",
     "json": "results.report_json:render_json",
     "markdown": "show.markdown:render_markdown",
-    "openmetrics": "show.ci_metrics:render_openmetrics",
+    "openmetrics": "show.rows:render_openmetrics",
     "pprof": "show.profile_files:render_pprof",
     "speedscope": "show.flame_graph:render_speedscope",
     "table": "show.table:render_table",
@@ -57,13 +56,13 @@ _COMPARISON = {
 """The same for Comparisons. ``summary`` is ``markdown`` under a name that no Report's has."""
 
 _PROBES = {
-    "chrome": "show.probe_traces:render_probe_chrome",
-    "collapsed": "show.probe_traces:render_probe_collapsed",
+    "chrome": "show.probe_files:render_probe_chrome",
+    "collapsed": "show.probe_files:render_probe_collapsed",
     "ctf": "show.ctf:render_ctf",
-    "html": "show.probe_page:render_probe_page",
+    "html": "show.probe_files:render_probe_page",
     "memory": "show.probe_tables:render_memory",
-    "perfetto": "show.probe_traces:render_perfetto",
-    "speedscope": "show.probe_traces:render_probe_speedscope",
+    "perfetto": "show.probe_files:render_perfetto",
+    "speedscope": "show.probe_files:render_probe_speedscope",
 }
 """The same for runs of probes."""
 
@@ -74,8 +73,6 @@ _COMPARISON_GROUP = "comparison_exporters"
 
 WITH_PLACES = frozenset({"html", "memory"})
 """Exporters of runs of probes that take file and line of calls, by return address (``places``)."""
-
-_NO_FILE = {"pandas": "a DataFrame is not a file: use report.to_pandas()"}
 
 
 def exporter_names() -> list[str]:
@@ -90,12 +87,10 @@ def comparison_exporter_names() -> list[str]:
 
 def find_comparison_exporter(name: str) -> Callable[[Comparison], str | bytes]:
     """Return the exporter of Comparisons called ``name``; see `find_exporter`."""
-    if name in _COMPARISON:
-        return load_renderer(name, _COMPARISON)
-    found = named_function(_COMPARISON_GROUP, name, f"The exporter {name}")
+    found = _found(name, _COMPARISON, _COMPARISON_GROUP)
     if found is None:
         raise UnknownNameError("exporter of comparisons", name, comparison_exporter_names())
-    return found.function
+    return found
 
 
 def probe_exporter_names() -> list[str]:
@@ -105,7 +100,7 @@ def probe_exporter_names() -> list[str]:
 
 def find_probe_exporter(name: str) -> Callable[..., Any] | None:
     """Return the exporter of runs of probes that is called ``name``; None if there is none."""
-    return load_renderer(name, _PROBES) if name in _PROBES else None
+    return _own(name, _PROBES) if name in _PROBES else None
 
 
 def find_exporter(name: str) -> Exporter:
@@ -115,19 +110,18 @@ def find_exporter(name: str) -> Exporter:
         UnknownNameError: there is none.
         UsageError: another package's cannot be used.
     """
-    if name in _REPORT:
-        return load_renderer(name)
-    found = named_function("exporters", name, f"The exporter {name}")
+    found = _found(name, _REPORT, "exporters")
     if found is not None:
-        return found.function
+        return found
     if name in _PROBES:
         raise UsageError(
             f"The exporter {name} is for recordings of probes, not for Reports.",
             hint="give it a file of `boardprof trace -o FILE`",
         )
-    if name in _NO_FILE:
+    if name == "pandas":
         raise UsageError(
-            f"The command line cannot use the exporter {name}: {_NO_FILE[name]}.",
+            "The command line cannot use the exporter pandas: a DataFrame is not a file: use "
+            "report.to_pandas().",
             hint="use boardprof export csv, and read it with pandas.read_csv",
         )
     if name in _COMPARISON:
@@ -138,8 +132,15 @@ def find_exporter(name: str) -> Exporter:
     raise UnknownNameError("exporter", name, exporter_names())
 
 
-def load_renderer(name: str, known: Mapping[str, str] = _REPORT) -> Callable[..., Any]:
-    """Return boardprof's own renderer with a name; of a Report, if it is not said of what."""
+def _found(name: str, known: Mapping[str, str], group: str) -> Callable[..., Any] | None:
+    """Return an exporter of boardprof's own or of another package; None if there is none."""
+    if name in known:
+        return _own(name, known)
+    found = named_function(group, name, f"The exporter {name}")
+    return None if found is None else found.function
+
+
+def _own(name: str, known: Mapping[str, str]) -> Callable[..., Any]:
     module, _, function = known[name].partition(":")
     found: Callable[..., Any] = getattr(import_module(f"boardprof.{module}"), function)
     return found

@@ -13,7 +13,6 @@ import math
 from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
 from functools import cached_property
 from itertools import chain
 from math import inf
@@ -23,8 +22,7 @@ from boardprof import __version__
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.metrics import Count, Duration, Metric, metric_called
 from boardprof.base.printable import bounded, escaped
-from boardprof.results.report.calls import LABEL, LEVELS, Calls
-from boardprof.results.report.columns import Column, grouped
+from boardprof.results.report.calls import LABEL, LEVELS, Calls, Column, grouped
 from boardprof.results.report.profile import INTERRUPTS, OTHER_PATHS, Frame, Profile
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import ProfiledRow, profiles_of
@@ -160,17 +158,10 @@ def _row_sums(report: Report, metric: str | None) -> dict[tuple[str, ...], int]:
         elif weight is not None:
             times[frames].append(weight)
     for frames, each in times.items():
-        counts[frames] += _nanoseconds(each)
+        counts[frames] += round(_NS_PER_US * math.fsum(each))
     if not counts:
         raise UsageError(f"No value of {name} is 0 or more: there is nothing to draw.")
     return counts
-
-
-def _nanoseconds(times_us: list[float]) -> int:
-    try:
-        return round(_NS_PER_US * math.fsum(times_us))
-    except OverflowError:  # beyond the largest float
-        return round(_NS_PER_US * sum(map(Fraction, times_us)))
 
 
 def frame_text(name: str) -> str:

@@ -3,7 +3,7 @@
 
 The page contains the whole Report, so it is also an archive. A Report's content is untrusted,
 because names come from other people's code. So text is escaped and its direction is isolated, and
-the page's content security policy allows only its own script. `html_view` has the data of its
+the page's content security policy allows only its own script. `html_data` has the data of its
 drawings.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import hashlib
 import html
 import io
 import itertools
@@ -18,10 +19,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib import resources
+from string import Template
 from typing import Final
 
+from boardprof import __version__
 from boardprof.base.errors import ReportFileError
-from boardprof.base.metrics import Metric
 from boardprof.base.printable import bounded
 from boardprof.results.comparison.compare import compare
 from boardprof.results.record import NO_RECORD, Device
@@ -31,10 +35,8 @@ from boardprof.results.stats.groups import GroupSummary, summaries
 from boardprof.results.stats.warnings import Warning_, warnings_by_hint
 from boardprof.show.answer import doubts
 from boardprof.show.cells import cell, heading, plural
-from boardprof.show.html_view import page_view, profile_views
-from boardprof.show.page_parts import asset, filled_page, inert, isolated
-
-__all__ = ["read_page", "render_html"]
+from boardprof.show.html_data import page_view, profile_views
+from boardprof.show.layout import Page, Table
 
 _PACKED_FROM: Final = 1 << 20
 """From this number of characters on, JSON is embedded compressed."""
@@ -185,24 +187,22 @@ def _clock_tags(report: Report) -> str:
     for name, facts in devices.items():
         found.setdefault(_tags(facts), []).append(name)
     cautions = {tags: names for tags, names in found.items() if "caution" in tags}
-    parts = [
-        f"{'' if len(devices) == 1 else ', '.join(map(isolated, names))}{tags}"
-        for tags, names in cautions.items()
-    ]
-    return "".join(f'<p class="clocks">{part}</p>' for part in parts)
+    who = {tags: ", ".join(map(isolated, names)) for tags, names in cautions.items()}
+    return "".join(
+        f'<p class="clocks">{name if len(devices) > 1 else ""}{tags}</p>'
+        for tags, name in who.items()
+    )
 
 
 def _cards(report: Report) -> str:
     """Return a card for each board: its identity, and the limits of its numbers."""
     devices = (report.record or NO_RECORD).devices
-    if devices:
-        folds = len(devices) > 1
-        made = [_card(report, name, facts, folds=folds) for name, facts in devices.items()]
-        return "\n".join(made)
-    in_rows = dict.fromkeys(report.calls.column("Device").filled(""))
-    named = (name for name in in_rows if isinstance(name, str) and name)
-    names = dict.fromkeys([*named, *report.device_metrics])
-    made = [_card(report, name, Device(name), folds=len(names) > 1) for name in names]
+    if not devices:
+        in_rows = report.calls.column("Device").filled("")
+        named = (name for name in in_rows if isinstance(name, str) and name)
+        devices = {name: Device(name) for name in [*named, *report.device_metrics]}
+    folds = len(devices) > 1
+    made = [_card(report, name, facts, folds=folds) for name, facts in devices.items()]
     return "\n".join(made) or '<p class="empty">The Report does not describe a board.</p>'
 
 
@@ -220,28 +220,21 @@ def _card(report: Report, name: str, facts: Device, *, folds: bool) -> str:
 
 
 def _list(lines: Iterable[tuple[str, str]]) -> str:
-    items = "\n".join(
-        f"<dt>{html.escape(term)}</dt><dd{_class(term)}>{text}</dd>" for term, text in lines
-    )
-    return f"<dl>\n{items}\n</dl>"
-
-
-def _class(term: str) -> str:
-    return ' class="caution"' if term.lower() in _CAUTION else ""
+    items = []
+    for term, text in lines:
+        kind = ' class="caution"' if term.lower() in _CAUTION else ""
+        items.append(f"<dt>{html.escape(term)}</dt><dd{kind}>{text}</dd>")
+    return "\n".join(["<dl>", *items, "</dl>"])
 
 
 def _tags(facts: Device) -> str:
-    tags = []
-    if facts.clock_kind:
-        usual = (f"{facts.clock_kind} clock", True)
-        tags.append(_tag(*_CLOCKS.get(facts.clock_kind, usual)))
-    if facts.emulated:
-        tags.append(_tag("Emulated", True))
-    return "".join(f" {tag}" for tag in tags)
-
-
-def _tag(text: str, is_caution: bool) -> str:
-    return f'<span class="tag{" caution" if is_caution else ""}">{isolated(text)}</span>'
+    usual = (f"{facts.clock_kind} clock", True)
+    tags = [_CLOCKS.get(facts.clock_kind, usual)] if facts.clock_kind else []
+    tags += [("Emulated", True)] if facts.emulated else []
+    return "".join(
+        f' <span class="tag{" caution" if is_caution else ""}">{isolated(text)}</span>'
+        for text, is_caution in tags
+    )
 
 
 def _lines(report: Report, name: str, facts: Device) -> list[tuple[str, str]]:
@@ -255,7 +248,10 @@ def _lines(report: Report, name: str, facts: Device) -> list[tuple[str, str]]:
     }
     if terms.get("clock") == facts.clock_kind:
         terms.pop("clock", None)  # it is in the heading
-    lines = [(_term(term), _definition(term, value, facts)) for term, value in terms.items()]
+    lines = [
+        (bounded(term[:1].upper() + term[1:]), _definition(term, cell(value, term, ","), facts))
+        for term, value in terms.items()
+    ]
     known = {term.lower() for term, _ in lines}
     if facts.unsupported and "unsupported" not in known:
         lines.append(("Unsupported", _reasons(facts.unsupported)))
@@ -266,14 +262,9 @@ def _lines(report: Report, name: str, facts: Device) -> list[tuple[str, str]]:
     return lines + [(term, text) for term, text in _wraps(report, name) if text]
 
 
-def _term(term: str) -> str:
-    return bounded(term[:1].upper() + term[1:])
-
-
-def _definition(term: str, value: Metric, facts: Device) -> str:
+def _definition(term: str, text: str, facts: Device) -> str:
     if term == "unsupported" and facts.unsupported:
-        return _reasons(facts.unsupported, cell(value, term, ","))
-    text = cell(value, term, ",")
+        return _reasons(facts.unsupported, text)
     return _flags(text.split(" ")) if term == "flags" else isolated(text)
 
 
@@ -301,14 +292,10 @@ def _wraps(report: Report, device: str) -> Iterable[tuple[str, str]]:
     for sample in (sample for each in passes for sample in each.samples):
         wraps.update(sample.wraps)
         ambiguous.update(sample.ambiguous)
-    yield "Wrapped, resolved", ", ".join(f"{isolated(name)} {n:,}×" for name, n in wraps.items())
-    yield (
-        "May have wrapped",
-        ", ".join(
-            f"{isolated(name)} in {n:,} sample{'' if n == 1 else 's'}"
-            for name, n in ambiguous.items()
-        ),
-    )
+    wrapped = (f"{isolated(name)} {n:,}×" for name, n in wraps.items())
+    unclear = (f"{isolated(name)} in {plural(n, 'sample')}" for name, n in ambiguous.items())
+    yield "Wrapped, resolved", ", ".join(wrapped)
+    yield "May have wrapped", ", ".join(unclear)
 
 
 def _warning_list(groups: Sequence[GroupSummary], doubts: Sequence[str] = ()) -> str:
@@ -358,3 +345,70 @@ def _configuration_rows(report: Report) -> str:
         f'<tr><th scope="row">{isolated(key)}</th><td>{isolated(cell(value, key, ","))}</td></tr>'
         for key, value in report.configuration.items()
     )
+
+
+# -- parts of pages ---------------------------------------------------------------------------
+
+
+@cache
+def asset(name: str) -> str:
+    """Return a file of the folder ``page``."""
+    text = resources.files("boardprof.show").joinpath("page", name).read_text(encoding="utf-8")
+    return re.sub(r"^ +", "", text, flags=re.MULTILINE)  # indentation is a twelfth of the page
+
+
+def filled_page(name: str, style: str, script: str = "", **parts: str) -> str:
+    """Return a page of the folder ``page``, whose security policy allows only its own code."""
+    return Template(asset(name)).substitute(
+        version=__version__,
+        style=style,
+        script=script,
+        style_hash=_content_hash(style),
+        script_hash=_content_hash(script),
+        **parts,
+    )
+
+
+def _content_hash(content: str) -> str:
+    digest = hashlib.sha256(content.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode('ascii')}"
+
+
+def isolated(text: str) -> str:
+    """Return text for the page: escaped, printable, and with an isolated direction."""
+    return f"<bdi>{html.escape(bounded(text))}</bdi>"
+
+
+def tables_html(page: Page) -> str:
+    """Return the tables and lines of a page for terminals as HTML."""
+    return "\n".join(
+        _table(part) if isinstance(part, Table) else f'<p class="note">{isolated(part)}</p>'
+        for part in page
+        if part
+    )
+
+
+def _table(table: Table) -> str:
+    kinds = ["text" if column.is_text else "num" for column in table.columns]
+    heads = (
+        f'<th scope="col" class="{kind}">{isolated(column.header)}</th>'
+        for kind, column in zip(kinds, table.columns, strict=True)
+    )
+    rows = (
+        f'<tr><th scope="row"><span class="name">{isolated(first)}</span></th>'
+        + "".join(
+            f'<td class="{kind}">{isolated(cell)}</td>'
+            for kind, cell in zip(kinds[1:], cells, strict=True)
+        )
+        + "</tr>"
+        for first, *cells in zip(*(column.cells for column in table.columns), strict=True)
+    )
+    return (
+        f'<div class="scroll"><table><thead><tr>{"".join(heads)}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def inert(text: str) -> str:
+    """Return JSON that cannot end the HTML element around it."""
+    return text.replace("<", r"\u003c")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from boardprof.base.printable import bounded
-from boardprof.results.comparison.comparison import Comparison, Difference, Unjudged, place_of
+from boardprof.results.comparison.comparison import Comparison, Difference, Unjudged, row_title
 from boardprof.results.comparison.profile_difference import ProfileDifference
 from boardprof.results.record import NO_RECORD
 from boardprof.results.report.calls import LABEL, LEVELS, SHARE, Calls, Row, one_of
@@ -37,7 +37,6 @@ from boardprof.show.comparison_table import (
     means_line,
     reason_title,
     rest_text,
-    row_title,
     unjudged_at,
     unjudged_lines,
 )
@@ -57,8 +56,9 @@ def render_markdown(report: Report) -> str:
     for row in report.calls:
         by_device.setdefault(text_of(row.get("Device", "")), []).append(row)
     tables = "\n".join(_device(report, device, rows) for device, rows in by_device.items())
+    clock = _clock(report, next(iter(by_device))) if len(by_device) == 1 else ""
     parts = [
-        f"### {heading(report, code)}{_only_clock(report, [*by_device])}\n",
+        f"### {heading(report, code)}{clock}\n",
         *_answer(report),
         _warnings(report),
         section("All metrics", tables) if tables else "",
@@ -133,10 +133,6 @@ def _warning(hint: str, found: Sequence[Warning_]) -> str:
     return f"- ⚠️ {what}: {plain_text(first.text)}{more} {hint}\n"
 
 
-def _only_clock(report: Report, devices: Sequence[str]) -> str:
-    return _clock(report, devices[0]) if len(devices) == 1 else ""
-
-
 def _device(report: Report, device: str, rows: list[Row]) -> str:
     calls = Calls(rows)
     groups = calls.labelled_groups()
@@ -201,9 +197,9 @@ _HEADERS = ["Function", "Metric", "Before", "After", "Change", "Certainty", "Ver
 def comparison_markdown(comparison: Comparison) -> str:
     """Return ``comparison`` as GitHub-flavoured Markdown."""
     unjudged = unjudged_at(comparison)
-    changed = [row for row in comparison.rows if _counts(row) or place_of(row) in unjudged]
+    changed = [row for row in comparison.rows if _counts(row) or row.place in unjudged]
     changed.sort(
-        key=lambda row: (row.rule is None, place_of(row) not in unjudged, row.verdict != "worse")
+        key=lambda row: (row.rule is None, row.place not in unjudged, row.verdict != "worse")
     )
     rest = [row for row in comparison.rows if row not in changed]
     parts = [
@@ -263,7 +259,7 @@ def _counts(row: Difference) -> bool:
 def _table(rows: Sequence[Difference], unjudged: Mapping[tuple[str, ...], list[Unjudged]]) -> str:
     lines = []
     for row in rows:
-        missing = unjudged.get(place_of(row), ())
+        missing = unjudged.get(row.place, ())
         cells = comparison_cells(row, missing)
         shown = [cells[header] for header in _HEADERS[2:-2]]
         certain = cells["Certainty"].replace("<", "&lt;")

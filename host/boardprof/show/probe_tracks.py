@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from boardprof.base.errors import UsageError
+from boardprof.results.probes.events import VALUES, ProbeName
 from boardprof.results.probes.heap import Heap, heap_of
-from boardprof.results.probes.probe_names import VALUES, ProbeName
 from boardprof.results.probes.run import ProbeRun, Task, TraceClock, task_name
 from boardprof.results.probes.timeline import UNKNOWN_TASK, Ints, Passes, Timeline
 from boardprof.show.chrome_trace import nesting

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of a Report as comma-separated values, and as a DataFrame of pandas, if there is one.
+"""The rows of a Report as CSV and as a DataFrame of pandas, and their medians for other services.
 
 CSV is that of RFC 4180, with LF at the ends of lines. The header is the union of all column names
 in byte order. Strings are always quoted, numbers never. A missing value is empty. Floats have as
@@ -11,16 +11,23 @@ gets an apostrophe in front, which marks it as text.
 
 from __future__ import annotations
 
+import json
+import re
 from array import array
+from collections import Counter
+from collections.abc import Iterator
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Final
 
-from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.base.errors import MissingExtraError, UnknownNameError
 from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio, digits, raw_of
-from boardprof.results.report.calls import Row
-from boardprof.results.report.columns import Column
+from boardprof.base.printable import bounded
+from boardprof.results.comparison.comparison import row_title
+from boardprof.results.report.calls import LEVELS, SHARES, Column, Row
 from boardprof.results.report.report import Report
 from boardprof.results.report_json import Compat
+from boardprof.results.row_origins import GroupKey
+from boardprof.results.stats.groups import GroupSummary, summaries
 
 if TYPE_CHECKING:
     import pandas
@@ -31,22 +38,13 @@ _BEGINS_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def render_csv(report: Report, *, compat: Compat = None) -> str:
-    """Return ``report.calls`` as CSV.
-
-    Args:
-        report: only its ``calls`` are written, neither sorted nor aggregated.
-        compat: "tvm" writes floats with six significant digits, and strings and the header without
-            escaping, byte for byte as TVM does. Formulas are not marked either.
-
-    Raises:
-        UnknownNameError: there is no such compat mode.
-    """
+    """Return ``report.calls`` as CSV, in TVM's form byte for byte; see ``Report.csv``."""
     if compat not in (None, "tvm"):
         raise UnknownNameError("compat mode", compat, ["tvm"])
-    cell = _cell if compat is None else _tvm_cell
     names = sorted(report.calls.names)
     header = names if compat else [_quoted_if_needed(name) for name in names]
-    cells = (map(cell, report.calls.column(name).filled(None)) for name in names)
+    columns = (report.calls.column(name).filled(None) for name in names)
+    cells = ((_cell(metric, compat) for metric in column) for column in columns)
     # Readers would skip a line that has only one empty field.
     blank = '""' if names and compat is None else ""
     rows = zip(*cells, strict=True) if names else repeat((), len(report.calls))
@@ -55,22 +53,15 @@ def render_csv(report: Report, *, compat: Compat = None) -> str:
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
-def _cell(metric: Metric | None) -> str:
+def _cell(metric: Metric | None, compat: Compat) -> str:
     if metric is None:
         return ""
     raw = raw_of(metric)
     if isinstance(raw, str):
-        return _quoted(raw)
-    return repr(raw) if isinstance(raw, float) else digits(raw)
-
-
-def _tvm_cell(metric: Metric | None) -> str:
-    if metric is None:
-        return ""
-    raw = raw_of(metric)
-    if isinstance(raw, str):
-        return f'"{raw}"'
-    return f"{raw:g}" if isinstance(raw, float) else digits(raw)
+        return f'"{raw}"' if compat else _quoted(raw)
+    if isinstance(raw, int):
+        return digits(raw)
+    return f"{raw:g}" if compat else repr(raw)
 
 
 def _quoted(text: str) -> str:
@@ -84,19 +75,6 @@ def _quoted_if_needed(name: str) -> str:
 
 
 # -- pandas --------------------------------------------------------------------------------------
-
-
-class MissingExtraError(UsageError):
-    """The Python package ``package`` is not installed; the extra ``extra`` installs it."""
-
-    exit_code = 7  # like a missing tool
-
-    def __init__(self, what: str, package: str, extra: str) -> None:
-        """Say what needs the package, and how to install it."""
-        hint = f"pip install 'boardprof[{extra}]', or pip install {package}"
-        super().__init__(f"{what} needs {package}, which is not installed.", hint=hint)
-        self.package = package
-        self.extra = extra
 
 
 def to_pandas(report: Report) -> pandas.DataFrame:
@@ -150,3 +128,91 @@ def _kinds(column: Column) -> str:
 
 def _plain_row(row: Row) -> dict[str, str | int | float]:
     return {name: raw_of(metric) for name, metric in row.items()}
+
+
+# -- medians for services that draw them over time --------------------------------------------
+
+_LONGEST_BENCHMARK, _LONGEST_MEASURE = 1024, 64  # of Bencher
+
+
+def _found(report: Report) -> Iterator[tuple[str, int, GroupSummary]]:
+    """Yield each metric of each function with its title, and which one of that title it is."""
+    seen: Counter[tuple[str, str]] = Counter()
+    for each in summaries(report):
+        if each.metric not in SHARES:
+            title = bounded(row_title(each.key))
+            seen[title, each.metric] += 1
+            nth = seen[title, each.metric]
+            yield (title if nth == 1 else f"{title} ({nth})"), nth, each
+
+
+def render_bencher(report: Report) -> str:
+    """Return ``report`` in Bencher's metric format, for its adapter ``json``."""
+    found: dict[str, dict[str, dict[str, int | float]]] = {}
+    for title, _, each in _found(report):
+        measures = found.setdefault(title[:_LONGEST_BENCHMARK], {})
+        measures[each.metric[:_LONGEST_MEASURE]] = {
+            "value": each.summary.median,
+            "lower_value": each.summary.minimum,
+            "upper_value": each.summary.maximum,
+        }
+    return json.dumps(found, indent=2, allow_nan=False) + "\n"
+
+
+def render_benchmark_action(report: Report) -> str:
+    """Return ``report`` for github-action-benchmark, tool ``customSmallerIsBetter``."""
+    # Ratios such as IPC are left out, because more of them is better.
+    found = [
+        {
+            "name": f"{title}: {bounded(each.metric)}",
+            "unit": _unit(each),
+            "value": each.summary.median,
+            "range": f"{each.summary.minimum} to {each.summary.maximum}",
+            "extra": f"median of {each.summary.n} samples",
+        }
+        for title, _, each in _found(report)
+        if each.kind in (Count, Duration)
+    ]
+    return json.dumps(found, indent=2, allow_nan=False) + "\n"
+
+
+def _unit(each: GroupSummary) -> str:
+    if each.metric in LEVELS:
+        return "bytes"
+    return "us" if each.kind is Duration else "per call"
+
+
+def render_openmetrics(report: Report) -> str:
+    """Return ``report`` as OpenMetrics text, for GitLab's ``artifacts:reports:metrics``."""
+    families: dict[str, dict[str, list[tuple[int, GroupSummary]]]] = {}
+    for _, nth, each in _found(report):
+        name = "boardprof_" + re.sub(r"\W+", "_", each.metric, flags=re.ASCII).strip("_")
+        families.setdefault(name, {}).setdefault(each.metric, []).append((nth, each))
+    lines = []
+    for name, metrics in families.items():
+        lines.append(f"# TYPE {name} gauge")
+        for metric, groups in metrics.items():
+            same = {"metric": metric} if len(metrics) > 1 else {}
+            lines += [
+                f"{name}{_labels(each.key, nth, same)} {each.summary.median}"
+                for nth, each in groups
+            ]
+    return "".join(f"{line}\n" for line in [*lines, "# EOF"])
+
+
+def _labels(key: GroupKey, nth: int, more: dict[str, str]) -> str:
+    labels = {
+        "function": key.name,
+        "board": key.device,
+        "arguments": key.shapes,
+        "flags": key.flags,
+        "label": key.label,
+        "nth": f"{nth}" if nth > 1 else "",
+        **more,
+    }
+    text = ",".join(f'{name}="{_label_value(value)}"' for name, value in labels.items() if value)
+    return f"{{{text}}}" if text else ""
+
+
+def _label_value(text: str) -> str:
+    return bounded(text).replace("\\", r"\\").replace('"', r"\"")

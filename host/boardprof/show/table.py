@@ -8,21 +8,40 @@ from medians per call.
 
 from __future__ import annotations
 
+import math
 from array import array
-from collections.abc import Callable, Collection, Sequence
-from fractions import Fraction
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.metrics import Duration, Metric
-from boardprof.results.report.calls import LABEL, LEVELS, Calls, Row, one_of
-from boardprof.results.report.columns import Groups, grouped
+from boardprof.results.report.calls import (
+    LABEL,
+    LEVELS,
+    SHARES,
+    Calls,
+    Groups,
+    LabelledKey,
+    Row,
+    grouped,
+    one_of,
+)
 from boardprof.results.report.report import Report
 from boardprof.results.report_json import Compat
-from boardprof.results.stats.groups import GroupSummary, LeftOut, left_out, summaries
+from boardprof.results.stats.groups import GroupSummary, left_out, summaries
 from boardprof.results.stats.summary import PERCENTILES, Summary
-from boardprof.show.aggregate import SORT_COLUMNS, CallGroups, merge_calls, sort_order, sum_rows
-from boardprof.show.boards_table import boards_page
+from boardprof.show.aggregate import (
+    SORT_COLUMNS,
+    CallGroups,
+    PerCall,
+    merge_calls,
+    sort_order,
+    sum_rows,
+)
 from boardprof.show.cells import (
     FIRST_COLUMNS,
     cell,
@@ -34,14 +53,13 @@ from boardprof.show.cells import (
     per_call_cell,
     tvm_cell,
     tvm_width,
+    value_cell,
 )
 from boardprof.show.layout import Column, Page, Table, plain, record_table
 
-_Cells: TypeAlias = list[str]  # the header, then a cell for each row
-_Text: TypeAlias = Callable[[Metric, str], str]
 _BY_BOARD: Final = "A table by board merges all samples, and has no TVM layout."
 _RULE: Final = "----------"
-_PER_CALL: Final = (int, Fraction, Duration)
+_PER_CALL: Final = (int, Decimal, Duration)
 
 _KEPT_WHEN_EMPTY: Final = frozenset(FIRST_COLUMNS) - {"Argument Shapes"}
 
@@ -56,22 +74,7 @@ def render_table(
     separator: str = ",",
     by_board: bool = False,
 ) -> str:
-    """Return ``report`` as a text table; see ``Report.table``.
-
-    Args:
-        report: what to print.
-        sort: largest first; otherwise in the order of the first sample.
-        aggregate: merge rows of equal name, argument shapes and device; in our layout, also of
-            equal label and flags.
-        col_sums: add the ``Sum`` row.
-        compat: None for our layout, "tvm" for TVM's.
-        separator: between thousands.
-        by_board: a group of columns for each board.
-
-    Raises:
-        UnknownNameError: there is no such compat mode.
-        UsageError: ``by_board`` of single samples, or in TVM's layout.
-    """
+    """Return ``report`` as a text table; see ``Report.table``."""
     if compat is None:
         return plain(report_page(report, sort, aggregate, col_sums, separator, by_board=by_board))
     if compat != "tvm":
@@ -81,12 +84,16 @@ def render_table(
     calls = report.calls
     groups = calls.tvm_groups() if aggregate else grouped(range(len(calls)))
     merged = merge_calls(calls, groups, compat)
-    in_order = range(len(merged))
-    order: Sequence[int] = (sort and sort_order(merged, SORT_COLUMNS[0])) or in_order
+    order: Sequence[int] = range(len(merged))
+    if sort:
+        order = sort_order(merged, SORT_COLUMNS[0]) or order
     tail: list[Row] = [{"Name": _RULE}, *_sum_rows(merged, order, compat)] if col_sums else []
     tail += _total_rows(report, with_device=False)
     names = headers_of([merged.names, *tail])
-    columns = [_cells(name, merged, order, tail, separator, tvm_cell) for name in names]
+    columns = [
+        [name, *_cells(name, merged, order, tail, lambda metric: tvm_cell(metric, separator))]
+        for name in names
+    ]
     return _tvm_text(report.configuration, columns, separator)
 
 
@@ -113,18 +120,19 @@ def report_page(
     totals = _sum_rows(merged, order, None, mixed) if col_sums else []
     totals += _total_rows(report, with_device=True)
     names = headers_of([merged.names, *totals])
-    columns: list[_Cells] = []
+    columns: list[Column] = []
     one = one_of(row.get(LABEL) for row in merged)
     for name in names:
-        columns.append(_cells(name, merged, order, totals, separator, _our_cell(name)))
+        text = partial(cell, column=name, separator=separator)
+        columns.append(Column(name, _cells(name, merged, order, totals, text)))
         if name != "Count" and name not in LEVELS and f"{name}/{one}" not in names:
             values = grouping.typical(name)
             per_call = [
                 per_call_cell(value, separator) if isinstance(value, _PER_CALL) else ""
                 for value in map(values.__getitem__, order)
             ]
-            columns.append([f"{name}/{one}", *per_call, *("" for _ in totals)])
-    shown = [Column(c[0], c[1:]) for c in columns if c[0] in _KEPT_WHEN_EMPTY or any(c[1:])]
+            columns.append(Column(f"{name}/{one}", [*per_call, *("" for _ in totals)]))
+    shown = [each for each in columns if each.header in _KEPT_WHEN_EMPTY or any(each.cells)]
     notes = mixed_note(mixed)
     return [
         Table(shown, totals=len(totals) if col_sums else 0),
@@ -133,27 +141,23 @@ def report_page(
     ]
 
 
-def _our_cell(column: str) -> _Text:
-    return lambda metric, separator: cell(metric, column, separator)
-
-
 def _cells(
     name: str,
     merged: Calls,
     order: Sequence[int],
     tail: Sequence[Row],
-    separator: str,
-    text: _Text,
-) -> _Cells:
+    text: Callable[[Metric], str],
+) -> list[str]:
+    """Return a column's cells: of the merged rows in order, then of further rows."""
     metrics = merged.column(name).filled(None)
-    cells = ["" if metric is None else text(metric, separator) for metric in metrics]
-    below = (text(row[name], separator) if name in row else "" for row in tail)
-    return [name, *(cells[i] for i in order), *below]
+    cells = ["" if metric is None else text(metric) for metric in metrics]
+    below = (text(row[name]) if name in row else "" for row in tail)
+    return [*(cells[i] for i in order), *below]
 
 
-def _tvm_text(configuration: Row, columns: Sequence[_Cells], separator: str) -> str:
+def _tvm_text(configuration: Row, columns: Sequence[list[str]], separator: str) -> str:
     """Align columns by bytes, the first left and the others right, with two blanks after each."""
-    aligned: list[_Cells] = []
+    aligned: list[list[str]] = []
     for number, column in enumerate(columns):
         widths = list(map(tvm_width, column))
         pads = [" " * (max(widths) - width) for width in widths]
@@ -174,8 +178,7 @@ def _sum_rows(
     by_device = merged.group_by("Device")
     if compat is None and len(by_device) > 1:
         sums = zip(sum_rows(merged, by_device), by_device.keys, strict=True)
-        own = (_without(mixed, row) | {"Device": device} for row, (device,) in sums)
-        return [{**row, "Name": "Sum"} for row in own]
+        return [{**_without(mixed, row), "Device": d, "Name": "Sum"} for row, (d,) in sums]
     all_of_them = Groups(("",), array("q", order), (0, len(merged)))
     [total] = sum_rows(merged, all_of_them, compat)
     return [{**_without(mixed, total), "Name": "Sum"}]
@@ -188,11 +191,10 @@ def _without(columns: Collection[str], row: Row) -> Row:
 
 def _total_rows(report: Report, *, with_device: bool) -> list[Row]:
     """Return a row for each device; TVM's own Reports have the Device in the row already."""
-    totals: list[Row] = []
-    for device, metrics in report.device_metrics.items():
-        default: dict[str, Metric] = {"Device": device} if with_device else {}
-        totals.append({**default, **metrics, "Name": "Total"})
-    return totals
+    return [
+        {**({"Device": device} if with_device else {}), **metrics, "Name": "Total"}
+        for device, metrics in report.device_metrics.items()
+    ]
 
 
 _LEFT: Final = ("Name", "Label", "Flags", "Argument Shapes", "Device", "Metric")
@@ -219,7 +221,10 @@ def statistics_page(report: Report) -> Page:
     """Return the statistics of a Report's samples as a table, and a legend."""
     groups = summaries(report)
     rows = [_statistic_cells(group) for group in groups]
-    notes = [_left_out(each) for each in left_out(report)]
+    notes = [
+        f"Left out: {lost.metric}{f' of {lost.key.title}' if lost.key else ''}: {lost.why}."
+        for lost in left_out(report)
+    ]
     if not rows:
         return ["There are no samples.", *notes]
     table = record_table(rows[0], rows, _LEFT, optional=_OPTIONAL)
@@ -259,11 +264,6 @@ def _statistic_cells(group: GroupSummary) -> dict[str, str]:
     }
 
 
-def _left_out(lost: LeftOut) -> str:
-    of = f" of {lost.key.title}" if lost.key is not None else ""
-    return f"Left out: {lost.metric}{of}: {lost.why}."
-
-
 def _cv(summary: Summary) -> str:
     if summary.is_exact:
         return _EXACT
@@ -277,3 +277,161 @@ def _outliers(summary: Summary) -> str:
     shown = ", ".join(f"#{i}" for i in summary.outliers[:_SHOWN_OUTLIERS])
     more = len(summary.outliers) - _SHOWN_OUTLIERS
     return f"{shown} and {more:,} more" if more > 0 else shown
+
+
+# -- columns for each board -------------------------------------------------------------------
+
+_LEFT_OUT: Final = frozenset(
+    # The columns that name rows and boards, and those that do not describe a single call.
+    ["Name", "Hash", LABEL, "Argument Shapes", "Flags", "Device", "Count", *SHARES]
+)
+_RELATIVE: Final = "Relative"
+_LEGEND: Final = (
+    "Each number is the median per {one}; a cell is empty where the board has no such metric."
+)
+_RELATIVE_LEGEND: Final = (
+    "Relative: time as a multiple of the function's first row; without time, instructions or ticks."
+)
+
+_Number: TypeAlias = int | float | Decimal
+_Function: TypeAlias = tuple[Metric, ...]
+"""Name, argument shapes and label; with a hash if it is needed to tell functions apart."""
+
+
+@dataclass
+class _Line:
+    """A row of the table: a function and a setting, with the group of its samples by board."""
+
+    key: LabelledKey
+    groups: dict[Metric, int] = field(default_factory=dict)
+
+
+class _Samples:
+    """The samples of a Report in groups, each of one row of the table and one board."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._groups = calls.labelled_groups()
+        self.grouping = CallGroups(calls, self._groups)
+        places = Counter(key._replace(hash="") for key in self._groups.keys)
+        self._alike = {_named(key) for key, hashes in places.items() if hashes > 1}
+
+    def function(self, key: LabelledKey) -> _Function:
+        """Return what identifies a function on all boards."""
+        named = _named(key)
+        return (*named, key.hash) if named in self._alike else named
+
+    def functions(self) -> dict[_Function, list[_Line]]:
+        """Return the rows of each function, in the order of their first samples."""
+        functions: dict[_Function, dict[Metric, _Line]] = {}
+        for number, key in enumerate(self._groups.keys):
+            lines = functions.setdefault(self.function(key), {})
+            lines.setdefault(key.flags, _Line(key)).groups[key.device] = number
+        return {function: list(lines.values()) for function, lines in functions.items()}
+
+    def order(self, functions: Sequence[_Function], device: Metric) -> Sequence[int]:
+        """Return the indices of functions, the largest on a board first."""
+        groups = self._calls.labelled_groups(by_flags=False)
+        there = [number for number, key in enumerate(groups.keys) if key.device == device]
+        places: dict[_Function, int] = {}
+        for number in CallGroups(self._calls, groups).order(there):
+            places.setdefault(self.function(groups.keys[number]), len(places))
+        last = len(places)
+        return sorted(range(len(functions)), key=lambda n: places.get(functions[n], last))
+
+
+def _named(key: LabelledKey) -> _Function:
+    return key.name, key.shapes, key.label
+
+
+def boards_page(report: Report, *, sort: bool = True, separator: str = ",") -> Page:
+    """Return ``report`` as a table with a group of columns for each board, and notes."""
+    devices = list(dict.fromkeys(report.calls.column("Device").filled("")))
+    samples = _Samples(report.calls)
+    by_function = samples.functions()
+    functions = list(by_function.values())
+    if sort and devices:
+        functions = [functions[i] for i in samples.order(list(by_function), devices[0])]
+    lines = [line for function in functions for line in function]
+    swept = any(line.key.flags for line in lines)
+    keys, arguments = _keys(lines, swept)
+    groups = (_group(device, functions, samples.grouping, swept, separator) for device in devices)
+    columns = [column for group in groups for column in group]
+    legend = [
+        _LEGEND.format(one=one_of(report.calls.column(LABEL).filled(""))),
+        *([_RELATIVE_LEGEND] if swept else []),
+        *arguments,
+        *mixed_note(mixed_columns(report.calls, samples.grouping.merged)),
+    ]
+    return [
+        Table([*keys, *columns]),
+        *(["", *legend] if lines else []),
+        *configuration_lines(report.configuration, separator),
+    ]
+
+
+def _keys(lines: Sequence[_Line], swept: bool) -> tuple[list[Column], list[str]]:
+    """Return the columns that name rows, and a legend with the arguments if all rows share them."""
+
+    def column(header: str, values: Iterable[Metric]) -> Column:
+        return Column(header, [cell(value, header, "") for value in values], is_text=True)
+
+    keys = [line.key for line in lines]
+    columns = [column("Name", (key.name for key in keys))]
+    if any(key.label for key in keys):
+        columns.append(column(LABEL, (key.label for key in keys)))
+    if swept:
+        columns.append(column("Flags", (key.flags for key in keys)))
+    arguments = column("Argument Shapes", (key.shapes for key in keys))
+    shapes = arguments.cells
+    if len(set(shapes)) > 1:
+        return [*columns, arguments], []
+    return columns, [f"Arguments: {shapes[0]}"] if any(shapes) else []
+
+
+def _group(
+    device: Metric,
+    functions: Sequence[Sequence[_Line]],
+    grouping: CallGroups,
+    swept: bool,
+    separator: str,
+) -> list[Column]:
+    """Return the columns of a board that have a value; if none has, one column with its name."""
+    groups = [[line.groups.get(device) for line in function] for function in functions]
+    every = [group for function in groups for group in function]
+    known = {name for group in every if group is not None for name in grouping.merged[group]}
+    cells: dict[str, list[str]] = {}
+    for name in headers_of([known]):
+        if name not in _LEFT_OUT:
+            typical = grouping.typical(name)
+            values = [None if group is None else typical[group] for group in every]
+            cells[name] = [value_cell(value, name, separator) for value in values]
+    if swept:
+        cells[_RELATIVE] = _relative(groups, grouping, known)
+    filled = {name: texts for name, texts in cells.items() if any(texts)} or {"": [""] * len(every)}
+    return [Column(name, texts, group=str(device)) for name, texts in filled.items()]
+
+
+def _relative(
+    groups: Sequence[Sequence[int | None]], grouping: CallGroups, known: Collection[str]
+) -> list[str]:
+    """Return each row's size as a multiple of the first row of its function on the board."""
+    column = next((name for name in SORT_COLUMNS if name in known), None)
+    medians = [] if column is None else [_number(each) for each in grouping.medians(column)]
+    cells: list[str] = []
+    for function in groups:
+        values = [None if g is None or not medians else medians[g] for g in function]
+        first = next((value for value in values if value is not None), 0)
+        cells += [_ratio(value, first) for value in values]
+    return cells
+
+
+def _ratio(value: _Number | None, first: _Number) -> str:
+    ratio = math.inf if value is None or not first else float(Decimal(value) / Decimal(first))
+    return f"{ratio:.2f}" if math.isfinite(ratio) else ""
+
+
+def _number(median: PerCall) -> _Number | None:
+    """Return a median per call; None if it is missing or not finite."""
+    number = median.microseconds if isinstance(median, Duration) else median
+    return None if isinstance(number, float) and not math.isfinite(number) else number

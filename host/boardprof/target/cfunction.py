@@ -128,7 +128,8 @@ class Struct:
             if isinstance(kind, Scalar) and not numbers:
                 continue
             for index, indices in enumerate(product(*map(range, field.shape))):
-                at, path = field.offset + index * kind.size, (field.name, *indices)
+                at = field.offset + index * kind.size
+                path: Path = (field.name, *indices)
                 if isinstance(kind, Struct):
                     inner = kind.leaves(numbers=numbers)
                     yield from ((at + offset, (*path, *rest), leaf) for offset, rest, leaf in inner)

@@ -19,7 +19,7 @@ from string import Template
 from typing import Any
 
 from boardprof.base.errors import UsageError
-from boardprof.base.writing import unwritable
+from boardprof.base.files import unwritable
 from boardprof.target.descriptions.board import (
     BOARD_FILE,
     board_spec,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Literal
@@ -229,24 +229,23 @@ def tick_counter(readings: Mapping[str, Reading], device: Device) -> str | None:
     return next((name for name, r in readings.items() if r.unit == "ticks" and r.hz), None)
 
 
-def window_span(
+def window_spans(
     name: str,
-    reading: Reading,
-    blob: bytes,
-    collector: CollectorInfo,
-    counter: str,
-    layouts: Mapping[int, Layout],
+    blobs: Iterable[tuple[CollectorInfo, bytes]],
+    readings: Mapping[str, Reading],
     device: Device,
-) -> DeviceSpan | None:
-    """Return the span of a window of the host; None if the blob does not have it."""
-    found = _begin(blob, [collector], counter, layouts)
-    if found is None:
-        return None
-    begin, info = found
-    ticks, why_not = reading.value, _why_not(device)
-    return DeviceSpan(
-        name, "window", device.name, begin, ticks, info.hz, info.bits, None, why_not=why_not
-    )
+    layouts: Mapping[int, Layout],
+) -> Iterator[DeviceSpan]:
+    """Yield the span of the window of the host in which a clock was read, if one was."""
+    counter, why_not = tick_counter(readings, device), _why_not(device)
+    for collector, blob in blobs:
+        found = _begin(blob, [collector], counter, layouts) if counter and blob else None
+        if counter and found is not None:
+            begin, info = found
+            ticks = readings[counter].value
+            yield DeviceSpan(
+                name, "window", device.name, begin, ticks, info.hz, info.bits, None, why_not=why_not
+            )
 
 
 def sample_spans(measurement: Measurement, layouts: Mapping[int, Layout]) -> Iterator[DeviceSpan]:

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 from boardprof.base.errors import RpcError, UsageError, agent_option
 from boardprof.base.metrics import Metric
-from boardprof.compat.torch.board_activity import (
-    DeviceSpan,
-    sample_spans,
-    tick_counter,
-    window_span,
-)
+from boardprof.compat.torch.board_activity import sample_spans, window_spans
 from boardprof.compat.torch.host_events import HostEvent
 from boardprof.compat.torch.settings import NotSupportedByAgentError
 from boardprof.measure.sampling.board_link import Window
 from boardprof.measure.sampling.counted_pass import CountedPass, PackedCall, Value
-from boardprof.results.report.interrupts import interrupts_in
-from boardprof.results.report.measurement import Measurement, clock_of, computed, metrics_of
+from boardprof.results.report.measurement import (
+    Measurement,
+    clock_of,
+    computed,
+    interrupts_in,
+    metrics_of,
+)
 from boardprof.wire.decode.samples import Reading
 from boardprof_protocol.codes import ErrorCode, MeasureFlag
 
@@ -160,7 +160,11 @@ class CallCounters:
             record.args["not counted"] = _TOLD_OTHERWISE
         if self._pass.flags:
             record.args["interrupts"] = _NOT_MASKED
-        record.spans = tuple(self._spans(record.name, windows, wanted))
+        blobs = zip(self._collectors, (window.blob for window in windows), strict=True)
+        board = self._board
+        record.spans = tuple(
+            window_spans(record.name, blobs, wanted, board.device, board.link.layouts)
+        )
 
     @contextmanager
     def _opened(self, collector: str) -> Iterator[Window]:
@@ -202,25 +206,6 @@ class CallCounters:
             if found is not None:
                 metrics[name] = computed(kind, found)
         return metrics
-
-    def _spans(
-        self, name: str, windows: Sequence[Window], readings: Mapping[str, Reading]
-    ) -> Iterator[DeviceSpan]:
-        board = self._board
-        counter = tick_counter(readings, board.device)
-        for window, collector in zip(windows, self._collectors, strict=True):
-            if counter is not None and counter in window.readings:
-                span = window_span(
-                    name,
-                    readings[counter],
-                    window.blob,
-                    collector,
-                    counter,
-                    board.link.layouts,
-                    board.device,
-                )
-                if span is not None:
-                    yield span
 
 
 def _flags(link: BoardLink, mask_interrupts: bool) -> MeasureFlag:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeVar
@@ -198,12 +198,9 @@ class FunctionEvent(TimeTexts):
 
         It lies between the call's begin and end, in proportion to the ticks since recording began.
         """
-        whole = self.probes.end if self.probes is not None else 0
-        return (
-            self.start_ns + (self.end_ns - self.start_ns) * ticks // whole
-            if whole
-            else (self.start_ns)
-        )
+        if self.probes is None or not self.probes.end:
+            return self.start_ns
+        return self.start_ns + (self.end_ns - self.start_ns) * ticks // self.probes.end
 
     def self_metric(self, name: str) -> Metric | None:
         """Return a counter of a range on the board, without the ranges directly inside it."""
@@ -223,23 +220,20 @@ class FunctionEvent(TimeTexts):
     @property
     def stack(self) -> tuple[str, ...]:
         """Keys of the events around it, innermost first."""
-        keys: list[str] = []
-        event = self.cpu_parent
-        while event is not None:
-            keys.append(event.key)
-            event = event.cpu_parent
-        return tuple(keys)
+        return tuple(event.key for event in self._around())
 
     @property
     def module_hierarchy(self) -> str:
         """The ranges around it, outermost first, separated by dots."""
-        names: list[str] = []
+        kinds = ("range", "device_range")
+        return ".".join(reversed([each.name for each in self._around() if each.kind in kinds]))
+
+    def _around(self) -> Iterator[FunctionEvent]:
+        """Yield the events around it, innermost first."""
         event = self.cpu_parent
         while event is not None:
-            if event.kind in ("range", "device_range"):
-                names.append(event.name)
+            yield event
             event = event.cpu_parent
-        return ".".join(reversed(names))
 
 
 def sum_if_known(values: Sequence[_N | None]) -> _N | None:

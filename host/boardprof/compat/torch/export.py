@@ -8,6 +8,7 @@ import json
 import os
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import accumulate
@@ -15,13 +16,13 @@ from pathlib import Path
 from typing import Protocol
 
 from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.base.files import unwritable, write_bytes
 from boardprof.base.metrics import Count, Duration, metric_called, raw_of
-from boardprof.base.writing import unwritable
 from boardprof.compat.torch.board_activity import Action, DeviceSpan, MemoryChange
 from boardprof.compat.torch.events import FunctionEvent
 from boardprof.compat.torch.host_events import HostEvent, Thread
 from boardprof.compat.torch.host_trace import HostTrace, memory_of
-from boardprof.compat.torch.settings import ProfilerActivity
+from boardprof.compat.torch.settings import ProfilerActivity, Settings
 from boardprof.compat.torch.table import of_device
 from boardprof.show.chrome_trace import OWN_KEYS, TraceEvent, Track, chrome_trace
 from boardprof.show.flame_graph import INTERRUPTED, stacks_of
@@ -42,32 +43,21 @@ _NOT_IN_NAMES = ("/", "\\", "\0")
 _SEPARATORS = str.maketrans(dict.fromkeys(" ;\t\n\r", "_"))
 
 
-def chrome_trace_text(
-    trace: HostTrace,
-    metadata: Mapping[str, object],
-    activities: frozenset[ProfilerActivity],
-    *,
-    with_modules: bool,
-    with_ranges: bool = False,
-    with_memory: bool = False,
-) -> str:
+def chrome_trace_text(trace: HostTrace, metadata: Mapping[str, object], settings: Settings) -> str:
     """Return a trace in Chrome's format; without the host's activity, its threads have no lanes."""
     events: list[TraceEvent] = []
-    if ProfilerActivity.CPU in activities:
+    if ProfilerActivity.CPU in settings.activities:
         shown = [each for each in trace.events if each.kind != "device_range"]
         lanes = lanes_of(shown)
-        events += [_host_event(each, lanes[each], with_modules) for each in shown]
+        events += [_host_event(each, lanes[each], settings.with_modules) for each in shown]
         events += [_mark(each, trace, lanes) for each in trace.marks]
     events += _board_events(trace)
-    if with_ranges:
+    if settings.device_ranges:
         events += _probe_events(trace)
-    if with_memory:
+    if settings.profile_memory:
         events += _memory_events(trace)
-    beside: dict[str, object] = {
-        _BASE: trace.unix_ns,
-        _DIAGNOSTICS: list(trace.diagnostics),
-    }
-    return chrome_trace(events, metadata={**beside, **metadata})
+    own = {_BASE: trace.unix_ns, _DIAGNOSTICS: list(trace.diagnostics)}
+    return chrome_trace(events, metadata={**own, **metadata})
 
 
 def _host(thread: Thread, lane: int) -> Track:
@@ -212,13 +202,13 @@ def stacks_text(trace: HostTrace, metric: str) -> str:
 
 
 def _memory_stacks(trace: HostTrace) -> str:
-    sums: dict[str, int] = {}
     taken = [m for event in trace.events for m in event.memory if m.action is Action.CREATE]
     are_several = len({each.board for each in taken}) > 1
+    sums: Counter[str] = Counter()
     for each in taken:
         frames = (*([each.board] if are_several else []), *reversed(each.stack))
         stack = ";".join(map(_frame, frames))
-        sums[stack] = sums.get(stack, 0) + each.size
+        sums[stack] += each.size
     if not taken:
         raise UsageError("There are no stacks, because no call has taken memory.")
     return "".join(f"{stack} {size}\n" for stack, size in sums.items())
@@ -358,10 +348,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     if os.fspath(path).endswith(".gz"):
         # Leave out the time of day, so that the same trace makes the same file.
         content = gzip.compress(content, mtime=0)
-    try:
-        Path(path).write_bytes(content)
-    except OSError as error:
-        raise unwritable(os.fspath(path), error) from error
+    write_bytes(content, os.fspath(path))
 
 
 # -- TensorBoard -------------------------------------------------------------------------------

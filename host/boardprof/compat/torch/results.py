@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from typing import SupportsIndex, overload
+from collections.abc import Iterable, Iterator
 
 from boardprof.base.errors import UsageError
 from boardprof.base.metrics import Count
@@ -23,132 +22,26 @@ from boardprof.compat.torch.export import (
 )
 from boardprof.compat.torch.host_trace import HostTrace, memory_of
 from boardprof.compat.torch.settings import Settings
-from boardprof.compat.torch.table import render_events_table
+from boardprof.compat.torch.table import Entries, EventAverages, total
 from boardprof.results.report.profile import CALL, INTERRUPTS, OTHER, Profile
 
 
-class EventAverages(Sequence[FunctionEventAvg]):
-    """The result of `profile.key_averages`: one entry per key, in the order of first events."""
-
-    def __init__(self, averages: Iterable[FunctionEventAvg]) -> None:
-        """Hold averages."""
-        self._averages = list(averages)
-
-    @overload
-    def __getitem__(self, index: SupportsIndex) -> FunctionEventAvg: ...
-    @overload
-    def __getitem__(self, index: slice) -> EventAverages: ...
-    def __getitem__(self, index: SupportsIndex | slice) -> FunctionEventAvg | EventAverages:
-        """Return one entry, or a slice."""
-        if isinstance(index, slice):
-            return EventAverages(self._averages[index])
-        return self._averages[index]
-
-    def __len__(self) -> int:
-        """Return the number of entries."""
-        return len(self._averages)
-
-    def __str__(self) -> str:
-        """Return the table."""
-        return self.table()
-
-    @property
-    def self_cpu_time_total(self) -> float:
-        """Total time of all events on the host, us; nested time counts once for each task."""
-        return sum(each.self_cpu_time_total for each in self._averages)
-
-    def total_average(self) -> FunctionEventAvg:
-        """Return the average of all their events, as ``Total``.
-
-        A nested event is also in the total of the event around it, so it counts twice in the sum of
-        totals. In the sum of self times it counts once.
-
-        Raises:
-            UsageError: the list is empty.
-        """
-        return _total([event for each in self._averages for event in each.events])
-
-    def table(
-        self,
-        sort_by: str | None = None,
-        row_limit: int = 100,
-        max_src_column_width: int | None = 75,
-        max_name_column_width: int | None = 55,
-        max_shapes_column_width: int | None = 80,
-        header: str | None = None,
-        top_level_events_only: bool = False,
-        time_unit: str | None = None,
-        percentiles: bool = False,
-    ) -> str:
-        """Return them as a text table; "" if the list is empty.
-
-        Percentages are of the sum of self times; a nested row is also in the total of the row
-        around it. Unknown values are ``--``: sums with an unknown part, and shares of such sums.
-
-        Args:
-            sort_by: sort by this in descending order: ``cpu_time``, ``cpu_time_total``,
-                ``self_cpu_time_total``, the same of ``device``, ``count``, ``flops``,
-                ``cpu_time_min``, ``cpu_time_p50`` ..., or a counter. None keeps the order in which
-                they began.
-            row_limit: maximum number of rows; -1 for all.
-            max_src_column_width: width of the stack column in characters, >= 4; None for all.
-            max_name_column_width: width of names, likewise.
-            max_shapes_column_width: width of argument shapes, likewise.
-            header: a line above the table.
-            top_level_events_only: leave out nested events.
-            time_unit: ``s``, ``ms`` or ``us``; None to choose one for each time.
-            percentiles: also show percentiles of the host's times.
-
-        Raises:
-            UnknownNameError: the sort key or the unit does not exist.
-            UsageError: a width or the limit is out of range.
-        """
-        return render_events_table(
-            self._averages,
-            sort_by=sort_by,
-            row_limit=row_limit,
-            widths=(max_name_column_width, max_shapes_column_width, max_src_column_width),
-            header=header,
-            top_level_events_only=top_level_events_only,
-            time_unit=time_unit,
-            percentiles=percentiles,
-        )
-
-
-class EventList(Sequence[FunctionEvent]):
+class EventList(Entries[FunctionEvent]):
     """The result of `profile.events`, in the order in which events began."""
 
     def __init__(self, events: Iterable[FunctionEvent], *, has_shapes: bool = True) -> None:
         """Hold events; ``has_shapes``: the shapes of their arguments were recorded."""
-        self._events = list(events)
+        super().__init__(events)
         self._has_shapes = has_shapes
-
-    @overload
-    def __getitem__(self, index: SupportsIndex) -> FunctionEvent: ...
-    @overload
-    def __getitem__(self, index: slice) -> EventList: ...
-    def __getitem__(self, index: SupportsIndex | slice) -> FunctionEvent | EventList:
-        """Return one entry, or a slice."""
-        if isinstance(index, slice):
-            return EventList(self._events[index], has_shapes=self._has_shapes)
-        return self._events[index]
-
-    def __len__(self) -> int:
-        """Return the number of entries."""
-        return len(self._events)
-
-    def __str__(self) -> str:
-        """Return the table."""
-        return self.table()
 
     @property
     def self_cpu_time_total(self) -> float:
         """Total time of all events on the host, us; nested time counts once for each task."""
-        return sum(event.self_cpu_time_total for event in self._events)
+        return sum(event.self_cpu_time_total for event in self._entries)
 
     def total_average(self) -> FunctionEventAvg:
         """Return the average of all of them; see `EventAverages.total_average`."""
-        return _total(self._events)
+        return total(self._entries)
 
     def key_averages(
         self, group_by_input_shape: bool = False, group_by_stack_n: int = 0
@@ -158,18 +51,12 @@ class EventList(Sequence[FunctionEvent]):
             raise UsageError(
                 "group_by_input_shape: no shapes were recorded.", hint="profile(record_shapes=True)"
             )
-        return average(self._events, group_by_input_shape, group_by_stack_n)
+        return average(self._entries, group_by_input_shape, group_by_stack_n)
 
     def table(self, sort_by: str | None = None, row_limit: int = 100) -> str:
         """Return a table with a row for each event; see `EventAverages.table`."""
-        rows = [FunctionEventAvg([e], e.input_shapes) for e in self._events]
+        rows = [FunctionEventAvg([e], e.input_shapes) for e in self._entries]
         return EventAverages(rows).table(sort_by=sort_by, row_limit=row_limit)
-
-
-def _total(events: Sequence[FunctionEvent]) -> FunctionEventAvg:
-    if not events:
-        raise UsageError("Cannot total an empty list.")
-    return FunctionEventAvg(events, key="Total")
 
 
 def _with_functions(events: Iterable[FunctionEvent]) -> Iterator[FunctionEvent]:
@@ -349,15 +236,7 @@ class Results:
         metadata = {**self._settings.flags, **self._metadata}
         if self._trace_id:
             metadata[TRACE_ID] = self._trace_id
-        text = chrome_trace_text(
-            self._ready,
-            metadata,
-            self._settings.activities,
-            with_modules=self._settings.with_modules,
-            with_ranges=self._settings.device_ranges,
-            with_memory=self._settings.profile_memory,
-        )
-        write_text(path, text)
+        write_text(path, chrome_trace_text(self._ready, metadata, self._settings))
 
     def export_stacks(
         self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total"

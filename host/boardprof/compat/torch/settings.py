@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from boardprof.base.errors import UnknownNameError, UsageError
@@ -130,15 +130,15 @@ class Settings:
     """The settings of a profile; see `profile`."""
 
     activities: frozenset[ProfilerActivity]
-    record_shapes: bool
-    profile_memory: bool
-    device_ranges: bool
-    with_stack: bool
-    with_flops: bool
-    with_modules: bool
+    record_shapes: bool = False
+    profile_memory: bool = False
+    device_ranges: bool = False
+    with_stack: bool = False
+    with_flops: bool = False
+    with_modules: bool = False
     # of each call, by the name of the board; "" is for all other boards
-    metrics: Mapping[str, tuple[str, ...]]
-    mask_interrupts: bool
+    metrics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    mask_interrupts: bool = False
 
     def __post_init__(self) -> None:
         """Check that they do not contradict each other."""

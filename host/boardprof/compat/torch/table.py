@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Averages as a text table, with torch's columns."""
+"""Averages of events, and their text table with torch's columns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
+from typing import Self, SupportsIndex, TypeVar, overload
 
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.metrics import metric_called
@@ -14,15 +16,13 @@ from boardprof.compat.torch.events import (
     UNITS,
     UNKNOWN,
     WITHIN_CALLS,
+    FunctionEvent,
+    FunctionEventAvg,
     sum_if_known,
     time_text,
 )
 from boardprof.show.cells import plural
 from boardprof.show.layout import Column, Table, plain
-
-if TYPE_CHECKING:
-    from boardprof.compat.torch.events import FunctionEventAvg
-
 
 _SORTED_BY = (
     "count",
@@ -42,32 +42,115 @@ _SORTED_BY = (
 _FLOPS = ("FLOPs", "KFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs")
 _DOTS = "..."
 
-_Column = tuple[str, Callable[["FunctionEventAvg"], str]]
+_E = TypeVar("_E")
+_Column = tuple[str, Callable[[FunctionEventAvg], str]]
 
 
-def render_events_table(
-    averages: Sequence[FunctionEventAvg],
-    *,
-    sort_by: str | None,
-    row_limit: int,
-    widths: tuple[int | None, int | None, int | None],
-    header: str | None,
-    top_level_events_only: bool,
-    time_unit: str | None,
-    percentiles: bool,
-) -> str:
-    """Return the table; see `EventAverages.table`. ``widths``: of names, shapes and stacks."""
-    _check(row_limit, widths, time_unit)
-    rows = [each for each in averages if each.is_top_level or not top_level_events_only]
-    if not averages:
-        return ""
-    rows = _sorted(rows, sort_by)
-    rows = rows if row_limit < 0 else rows[:row_limit]
-    columns = _columns(averages, widths, time_unit, percentiles)
-    lines = _lines([Column(title, [text(row) for row in rows]) for title, text in columns])
-    if header is not None:
-        lines.insert(0, bounded(f"{header}"))
-    return "\n".join([*lines, *_footer(averages, time_unit)]) + "\n"
+class Entries(Sequence[_E]):
+    """A sequence with a table of its entries."""
+
+    def __init__(self, entries: Iterable[_E]) -> None:
+        """Hold entries."""
+        self._entries = list(entries)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> _E: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> _E | Self:
+        """Return one entry, or a slice."""
+        if not isinstance(index, slice):
+            return self._entries[index]
+        part = copy(self)
+        part._entries = self._entries[index]
+        return part
+
+    def __len__(self) -> int:
+        """Return the number of entries."""
+        return len(self._entries)
+
+    def __str__(self) -> str:
+        """Return the table."""
+        return self.table()
+
+    @abstractmethod
+    def table(self) -> str:
+        """Return the entries as text."""
+
+
+class EventAverages(Entries[FunctionEventAvg]):
+    """The result of `profile.key_averages`: one entry per key, in the order of first events."""
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """Total time of all events on the host, us; nested time counts once for each task."""
+        return sum(each.self_cpu_time_total for each in self._entries)
+
+    def total_average(self) -> FunctionEventAvg:
+        """Return the average of all their events, as ``Total``.
+
+        A nested event is also in the total of the event around it, so it counts twice in the sum of
+        totals. In the sum of self times it counts once.
+
+        Raises:
+            UsageError: the list is empty.
+        """
+        return total([event for each in self._entries for event in each.events])
+
+    def table(
+        self,
+        sort_by: str | None = None,
+        row_limit: int = 100,
+        max_src_column_width: int | None = 75,
+        max_name_column_width: int | None = 55,
+        max_shapes_column_width: int | None = 80,
+        header: str | None = None,
+        top_level_events_only: bool = False,
+        time_unit: str | None = None,
+        percentiles: bool = False,
+    ) -> str:
+        """Return them as a text table; "" if the list is empty.
+
+        Percentages are of the sum of self times; a nested row is also in the total of the row
+        around it. Unknown values are ``--``: sums with an unknown part, and shares of such sums.
+
+        Args:
+            sort_by: sort by this in descending order: ``cpu_time``, ``cpu_time_total``,
+                ``self_cpu_time_total``, the same of ``device``, ``count``, ``flops``,
+                ``cpu_time_min``, ``cpu_time_p50`` ..., or a counter. None keeps the order in which
+                they began.
+            row_limit: maximum number of rows; -1 for all.
+            max_src_column_width: width of the stack column in characters, >= 4; None for all.
+            max_name_column_width: width of names, likewise.
+            max_shapes_column_width: width of argument shapes, likewise.
+            header: a line above the table.
+            top_level_events_only: leave out nested events.
+            time_unit: ``s``, ``ms`` or ``us``; None to choose one for each time.
+            percentiles: also show percentiles of the host's times.
+
+        Raises:
+            UnknownNameError: the sort key or the unit does not exist.
+            UsageError: a width or the limit is out of range.
+        """
+        widths = (max_name_column_width, max_shapes_column_width, max_src_column_width)
+        _check(row_limit, widths, time_unit)
+        if not self._entries:
+            return ""
+        rows = [each for each in self._entries if each.is_top_level or not top_level_events_only]
+        rows = _sorted(rows, sort_by)
+        rows = rows if row_limit < 0 else rows[:row_limit]
+        columns = _columns(self._entries, widths, time_unit, percentiles)
+        lines = _lines([Column(title, [text(row) for row in rows]) for title, text in columns])
+        if header is not None:
+            lines.insert(0, bounded(f"{header}"))
+        return "\n".join([*lines, *_footer(self._entries, time_unit)]) + "\n"
+
+
+def total(events: Sequence[FunctionEvent]) -> FunctionEventAvg:
+    """Return the average of events, as ``Total``."""
+    if not events:
+        raise UsageError("Cannot total an empty list.")
+    return FunctionEventAvg(events, key="Total")
 
 
 def _check(row_limit: int, widths: Sequence[int | None], time_unit: str | None) -> None:

@@ -17,19 +17,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from boardprof.show.rows import MissingExtraError
+from boardprof.base.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from boardprof.compat.tvm.lowering import to_c
     from boardprof.compat.tvm.network import Network, Operator, host_run, lower, network_c, profile
-    from boardprof.compat.tvm.network_tuning import TunedNetwork, tune_network
     from boardprof.compat.tvm.tuning import (
         BoardRunner,
         CBuilder,
         Tuned,
+        TunedNetwork,
         cost_model,
         microcontroller_space,
         tune,
+        tune_network,
     )
 
 __all__ = [
@@ -50,12 +51,8 @@ __all__ = [
     "tune_network",
 ]
 
-_MODULES = {
-    "lowering": ("to_c",),
-    "network": ("Network", "Operator", "host_run", "lower", "network_c", "profile"),
-    "network_tuning": ("TunedNetwork", "tune_network"),
-    "tuning": ("BoardRunner", "CBuilder", "Tuned", "cost_model", "microcontroller_space", "tune"),
-}
+_MODULES = ("lowering", "network", "tuning")
+"""Each imports those before it."""
 
 _PINNED = {"apache-tvm": "0.27.0.post1", "apache-tvm-ffi": "0.1.14.post0"}
 """The versions that were tried. With a newer ffi, this TVM crashes."""
@@ -66,8 +63,7 @@ def __getattr__(name: str) -> object:
     import importlib
     from importlib import metadata
 
-    module = next((each for each, names in _MODULES.items() if name in names), None)
-    if module is None:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     for package, version in _PINNED.items():
         try:
@@ -76,4 +72,5 @@ def __getattr__(name: str) -> object:
             found = ""
         if found != version:
             raise MissingExtraError("boardprof.tvm", f"{package}=={version}", "tvm")
-    return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    modules = (importlib.import_module(f"{__name__}.{each}") for each in _MODULES)
+    return next(getattr(module, name) for module in modules if hasattr(module, name))

@@ -3,7 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 import tvm
 from boardprof.base.errors import UsageError
@@ -19,6 +26,9 @@ _LEFT_OUT = frozenset(
         "tirx.AnnotateEntryFunc",
     ]
 )
+FUNCTION = "main"
+"""The name of the function in the modules that MetaSchedule builds."""
+
 _CONFIG = {"tirx.disable_vectorize": True}
 """TVM's C has vector types of OpenCL, which no C compiler knows."""
 
@@ -119,3 +129,57 @@ def _with_pointers(function: tirx.PrimFunc) -> tirx.PrimFunc:
         tvm.ir.PrimType("int32"),
         attrs=function.attrs,
     )
+
+
+# -- the arrays of a function ------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def host_library(mod: tvm.IRModule) -> Iterator[Any]:
+    """Compile a module for this machine, and load it while the context lasts."""
+    with tempfile.TemporaryDirectory(prefix="boardprof-tvm-") as folder:
+        library = str(Path(folder) / "host.so")
+        tvm.compile(mod, target=C_TARGET).export_library(library)
+        yield tvm.runtime.load_module(library)
+
+
+def _shapes(function: tirx.PrimFunc) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+    """Return shape and type of each of a function's buffers."""
+    found = {}
+    for each in function.params:
+        type_ = each if tirx.is_buffer_var(each) else each.ty
+        found[each.name] = static_shape(each.name, type_), np.dtype(str(type_.dtype))
+    return found
+
+
+def in_order(
+    function: tirx.PrimFunc, arguments: Mapping[str, npt.NDArray[Any]]
+) -> dict[str, npt.NDArray[Any]]:
+    """Return arrays in the order of a function's buffers."""
+    shapes = _shapes(function)
+    if set(arguments) != set(shapes):
+        raise UsageError(
+            f"The function takes arrays for {', '.join(shapes)}, not for "
+            f"{', '.join(arguments) or 'nothing'}.",
+            hint="give one for each buffer, outputs included",
+        )
+    for name, (shape, dtype) in shapes.items():
+        given = arguments[name]
+        if (given.shape, given.dtype) != (shape, dtype):
+            raise UsageError(
+                f"{name} is {dtype} of shape {shape}, not {given.dtype} of {given.shape}."
+            )
+    return {name: arguments[name] for name in shapes}
+
+
+def random_arguments(function: tirx.PrimFunc, seed: int) -> dict[str, npt.NDArray[Any]]:
+    """Return arrays for a function's buffers: small integers, or floats within -1 to 1."""
+    generator = np.random.default_rng(seed)
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    for name, (shape, dtype) in _shapes(function).items():
+        if dtype.kind == "f":
+            arrays[name] = generator.uniform(-1, 1, shape).astype(dtype)
+        else:
+            low = 0 if dtype.kind == "u" else -100
+            arrays[name] = generator.integers(low, 100, shape).astype(dtype)
+    return arrays

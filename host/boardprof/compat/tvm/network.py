@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 import tvm
 from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.compat.tvm.lowering import C_TARGET, static_shape, to_c
+from boardprof.compat.tvm.lowering import host_library, static_shape, to_c
 from boardprof.compat.tvm_profiler import Program
 from boardprof.measure.board.board import Board
 from boardprof.measure.connect import build
@@ -231,10 +232,8 @@ def profile(
 
 def host_run(mod: tvm.IRModule, inputs: Sequence[_Array]) -> list[_Array]:
     """Run a Relax module on this machine, compiled by TVM; return its outputs."""
-    with tempfile.TemporaryDirectory(prefix="boardprof-tvm-") as folder:
-        library = str(Path(folder) / "host.so")
-        tvm.compile(mod, target=C_TARGET).export_library(library)
-        machine = relax.VirtualMachine(tvm.runtime.load_module(library), tvm.cpu())
+    with host_library(mod) as library:
+        machine = relax.VirtualMachine(library, tvm.cpu())
         found = machine["main"](*map(tvm.runtime.tensor, inputs))
         outputs = [found] if hasattr(found, "numpy") else list(found)
         return [each.numpy() for each in outputs]
@@ -328,7 +327,7 @@ class _Entry:
         if operator == "relax.memory.alloc_tensor":
             storage, offset = self._values[value.args[0]], int(value.args[1].value)
             return f"({type_} *)({storage} + {offset})"
-        name, size = f"value{len(self._values)}", _size(var.ty.shape)
+        name, size = f"value{len(self._values)}", math.prod(map(int, var.ty.shape))
         self._declared.append(f"static {type_} {name}[{size}];\n")
         return name
 
@@ -351,13 +350,6 @@ class _Entry:
 def _c_type(dtype: object) -> str:
     name = str(dtype)
     return _C_TYPES.get(name, f"{name}_t")
-
-
-def _size(shape: Any) -> int:
-    size = 1
-    for each in shape:
-        size *= int(each)
-    return size
 
 
 def _literal(number: Any) -> str:

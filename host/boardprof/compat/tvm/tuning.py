@@ -19,21 +19,26 @@ import numpy.typing as npt
 import tvm
 from boardprof.base.errors import UsageError
 from boardprof.compat.tvm.c_source import c_file
-from boardprof.compat.tvm.lowering import C_TARGET, c_functions, static_shape
+from boardprof.compat.tvm.lowering import (
+    C_TARGET,
+    FUNCTION,
+    c_functions,
+    host_library,
+    in_order,
+    random_arguments,
+)
+from boardprof.compat.tvm.network import Network
 from boardprof.jobs.tune import Candidate, Runner
-from boardprof.results.report.measure_result import MeasureResult
+from boardprof.jobs.tune.candidate import MeasureResult
 from boardprof.target.descriptions.board import BoardSpec
 from tvm import tirx
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
-FUNCTION = "main"
-"""The name of the function in the modules that MetaSchedule builds."""
-
 _KERNEL = "kernel"
 """Its name in C, where main is taken."""
 
-OPERATOR = "boardprof.operator"
+_OPERATOR = "boardprof.operator"
 """Attribute of a TIR function: the operator of a network that it is a candidate for."""
 
 _NO_LIMIT = -1
@@ -53,11 +58,11 @@ class CBuilder(ms.builder.PyBuilder):
     @staticmethod
     def _built(mod: tvm.IRModule) -> Any:
         try:
-            text = kernel_c(mod)
+            text = _kernel_c(mod)
         except (UsageError, tvm.error.TVMError) as error:
             return ms.builder.BuilderResult(None, f"{error}")
         attributes = mod[FUNCTION].attrs
-        name = attributes.get(OPERATOR, _KERNEL)
+        name = attributes.get(_OPERATOR, _KERNEL)
         file = Path(tempfile.mkdtemp(prefix="boardprof-tvm-")) / f"{name}.c"
         file.write_text(text, encoding="utf-8")
         return ms.builder.BuilderResult(str(file), None)
@@ -107,7 +112,7 @@ class BoardRunner(ms.runner.PyRunner):
         return [_Done(result) for result in results]
 
 
-def kernel_c(mod: tvm.IRModule) -> str:
+def _kernel_c(mod: tvm.IRModule) -> str:
     """Return the C file of a module's only function, under the name ``kernel``."""
     return c_file(c_functions(_kernel_module(mod)))
 
@@ -217,12 +222,12 @@ def tune(
         BoardprofError: see `Runner`.
     """
     mod = _with_main(mod)
-    values = _in_order(mod[FUNCTION], arguments or random_arguments(mod[FUNCTION], seed))
-    runner, untuned = kernel_runner(
+    values = in_order(mod[FUNCTION], arguments or random_arguments(mod[FUNCTION], seed))
+    runner, untuned = _kernel_runner(
         "The function", mod, values, board, metric, tolerance=tolerance, **settings
     )
     measured = BoardRunner(runner)
-    database = searched(
+    database = _searched(
         ms.tune_tir, mod, runner=measured, trials=trials, seed=seed, num_tuning_cores=1
     )
     trials_done = tuple(measured.results)
@@ -235,10 +240,10 @@ def tune(
     result = untuned
     schedule = ms.tir_integration.compile_tir(database, mod, C_TARGET)
     if schedule is not None:  # the space of a simple function has no schedule but its own
-        (found,) = runner.measure([kernel_c(schedule.mod)])
+        (found,) = runner.measure([_kernel_c(schedule.mod)])
         if found.ok and found.cost < untuned.cost:
             mod, result = schedule.mod, found
-    return Tuned(mod, kernel_c(mod), result, untuned, trials_done, database)
+    return Tuned(mod, _kernel_c(mod), result, untuned, trials_done, database)
 
 
 def _with_main(mod: tvm.IRModule | tirx.PrimFunc) -> tvm.IRModule:
@@ -253,36 +258,7 @@ def _with_main(mod: tvm.IRModule | tirx.PrimFunc) -> tvm.IRModule:
     return tvm.IRModule({FUNCTION: functions[0].with_attr("global_symbol", FUNCTION)})
 
 
-def _in_order(
-    function: tirx.PrimFunc, arguments: Mapping[str, npt.NDArray[Any]]
-) -> dict[str, npt.NDArray[Any]]:
-    """Return arrays in the order of a function's buffers."""
-    shapes = _shapes(function)
-    if set(arguments) != set(shapes):
-        raise UsageError(
-            f"The function takes arrays for {', '.join(shapes)}, not for "
-            f"{', '.join(arguments) or 'nothing'}.",
-            hint="give one for each buffer, outputs included",
-        )
-    for name, (shape, dtype) in shapes.items():
-        given = arguments[name]
-        if (given.shape, given.dtype) != (shape, dtype):
-            raise UsageError(
-                f"{name} is {dtype} of shape {shape}, not {given.dtype} of {given.shape}."
-            )
-    return {name: arguments[name] for name in shapes}
-
-
-def _shapes(function: tirx.PrimFunc) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
-    """Return shape and type of each of a function's buffers."""
-    found = {}
-    for each in function.params:
-        type_ = each if tirx.is_buffer_var(each) else each.ty
-        found[each.name] = static_shape(each.name, type_), np.dtype(str(type_.dtype))
-    return found
-
-
-def kernel_runner(
+def _kernel_runner(
     name: str,
     mod: tvm.IRModule,
     arguments: Mapping[str, npt.NDArray[Any]],
@@ -291,9 +267,9 @@ def kernel_runner(
     **settings: Any,
 ) -> tuple[Runner, MeasureResult]:
     """Return a runner for candidates of a module's function, and the cost of the untuned one."""
-    expected = host_outputs(mod, arguments)
+    expected = _host_outputs(mod, arguments)
     runner = Runner(board, arguments, metric, function=_KERNEL, expect=expected, **settings)
-    (untuned,) = runner.measure([kernel_c(mod)])
+    (untuned,) = runner.measure([_kernel_c(mod)])
     if not untuned.ok:
         raise UsageError(
             f"{name} has no cost untuned on {runner.spec.name}: {untuned.error}",
@@ -302,7 +278,7 @@ def kernel_runner(
     return runner, untuned
 
 
-def searched(
+def _searched(
     search: Callable[..., Any],
     *subject: Any,
     runner: BoardRunner,
@@ -315,7 +291,7 @@ def searched(
     if trials < 1:
         raise UsageError(f"trials is {trials}, but must be at least 1.")
     folder = tempfile.TemporaryDirectory(prefix="boardprof-tvm-")
-    with quick_start(), seeded(seed), folder as work:
+    with _quick_start(), _seeded(seed), folder as work:
         return search(
             *subject,
             C_TARGET,
@@ -332,8 +308,19 @@ def searched(
         )
 
 
+def _host_outputs(
+    mod: tvm.IRModule, arguments: Mapping[str, npt.NDArray[Any]]
+) -> dict[str, npt.NDArray[Any]]:
+    """Run a function on this machine, compiled by TVM; return the arrays that it writes."""
+    with host_library(mod) as library:
+        arrays = {name: tvm.runtime.tensor(value) for name, value in arguments.items()}
+        library[FUNCTION](*arrays.values())
+    (function,) = c_functions(_kernel_module(mod))
+    return {name: arrays[name].numpy() for name in function.outputs}
+
+
 @contextlib.contextmanager
-def quick_start() -> Iterator[None]:
+def _quick_start() -> Iterator[None]:
     """Keep TVM's logs to errors, and its GPUs' intrinsics out: they take 40 s to import."""
     logger, name = logging.getLogger("tvm.s_tir.meta_schedule"), "tvm.s_tir.tensor_intrin"
     level, is_there = logger.level, name in sys.modules
@@ -348,7 +335,7 @@ def quick_start() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def seeded(seed: int) -> Iterator[None]:
+def _seeded(seed: int) -> Iterator[None]:
     """Seed numpy's global generator, from which TVM takes the ranks before there is a model."""
     state = np.random.get_state()
     np.random.seed(seed)
@@ -358,28 +345,113 @@ def seeded(seed: int) -> Iterator[None]:
         np.random.set_state(state)
 
 
-def random_arguments(function: tirx.PrimFunc, seed: int) -> dict[str, npt.NDArray[Any]]:
-    """Return arrays for a function's buffers: small integers, or floats within -1 to 1."""
-    generator = np.random.default_rng(seed)
-    arrays: dict[str, npt.NDArray[Any]] = {}
-    for name, (shape, dtype) in _shapes(function).items():
-        if dtype.kind == "f":
-            arrays[name] = generator.uniform(-1, 1, shape).astype(dtype)
-        else:
-            low = 0 if dtype.kind == "u" else -100
-            arrays[name] = generator.integers(low, 100, shape).astype(dtype)
-    return arrays
+# -- networks ----------------------------------------------------------------------------------
+
+_NETWORK_BATCH = 8
+"""Candidates of one operator at a time: TVM chooses the operator anew for each batch."""
 
 
-def host_outputs(
-    mod: tvm.IRModule, arguments: Mapping[str, npt.NDArray[Any]]
-) -> dict[str, npt.NDArray[Any]]:
-    """Run a function on this machine, compiled by TVM; return the arrays that it writes."""
-    with tempfile.TemporaryDirectory(prefix="boardprof-tvm-") as folder:
-        library = str(Path(folder) / "host.so")
-        tvm.compile(mod, target=C_TARGET).export_library(library)
-        loaded = tvm.runtime.load_module(library)
-        arrays = {name: tvm.runtime.tensor(value) for name, value in arguments.items()}
-        loaded[FUNCTION](*arrays.values())
-    (function,) = c_functions(_kernel_module(mod))
-    return {name: arrays[name].numpy() for name in function.outputs}
+@dataclass(frozen=True)
+class TunedNetwork:
+    """A network whose operators were tuned.
+
+    Attributes:
+        network: with the best schedules. An operator for which none is better keeps its own.
+        untuned: the cost of each operator before.
+        tuned: the cost of each operator that has another schedule now.
+        trials: all measurements, in order.
+    """
+
+    network: Network
+    untuned: Mapping[str, MeasureResult]
+    tuned: Mapping[str, MeasureResult]
+    trials: tuple[MeasureResult, ...]
+
+
+def tune_network(
+    network: Network,
+    board: str | BoardSpec,
+    metric: str = "cycles",
+    *,
+    trials: int = 64,
+    seed: int = 1,
+    tolerance: float = 0.0,
+    **settings: Any,
+) -> TunedNetwork:
+    """Search schedules for all operators of a network; the costly ones get most of the trials.
+
+    The output of each candidate must be that of its operator as TVM compiles it for this machine.
+
+    Args:
+        network: from `lower`.
+        board: its name or description.
+        metric: the cost, as for `Runner`.
+        trials: candidates to measure in all, >= 1.
+        seed: of the search, and of the arrays.
+        tolerance: largest relative difference of floats.
+        settings: more for `Runner`, such as ``constraints``.
+
+    Raises:
+        UsageError: an operator cannot be compiled for a board, or has no cost untuned.
+        BoardprofError: see `Runner`.
+    """
+    named = _named(network.mod)
+    with _quick_start():
+        tasks = ms.relax_integration.extract_tasks(named, C_TARGET, {})
+    mods = {str(t.dispatched[0][FUNCTION].attrs[_OPERATOR]): t.dispatched[0] for t in tasks}
+    runners, untuned = {}, {}
+    for name, mod in mods.items():
+        values = random_arguments(mod[FUNCTION], seed)
+        runners[name], untuned[name] = _kernel_runner(
+            name, mod, values, board, metric, tolerance=tolerance, **settings
+        )
+    measured = BoardRunner(runners)
+    database = _searched(
+        _tune_tasks, tasks, runner=measured, trials=trials, batch=_NETWORK_BATCH, seed=seed
+    )
+    tuned = {}
+    for name, mod in mods.items():
+        schedule = ms.tir_integration.compile_tir(database, mod, C_TARGET)
+        if schedule is None:
+            continue
+        (result,) = runners[name].measure([_kernel_c(schedule.mod)])
+        if result.ok and result.cost < untuned[name].cost:
+            tuned[name] = result
+            network = network.with_function(name, schedule.mod[FUNCTION].without_attr(_OPERATOR))
+    return TunedNetwork(network, untuned, tuned, tuple(measured.results))
+
+
+def _tune_tasks(
+    tasks: Sequence[Any],
+    _target: object,
+    folder: str,
+    trials: int,
+    *,
+    space: Any,
+    seed: int,
+    **settings: Any,
+) -> Any:
+    """Do what ``tune_relax`` does, in one thread: with several, equal seeds give other results."""
+    contexts, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
+        tasks, folder, space, num_threads=1, seed=seed
+    )
+    return ms.tune_tasks(
+        tasks=contexts,
+        task_weights=weights,
+        work_dir=folder,
+        max_trials_global=trials,
+        task_scheduler=ms.task_scheduler.GradientBased(seed=seed),
+        **settings,
+    )
+
+
+def _named(mod: tvm.IRModule) -> tvm.IRModule:
+    """Return a module whose TIR functions have their names as an attribute."""
+    # MetaSchedule calls each of them ``main`` and keeps attributes, so a candidate has the name of
+    # its operator.
+    return tvm.IRModule(
+        {
+            name: f.with_attr(_OPERATOR, name.name_hint) if isinstance(f, tirx.PrimFunc) else f
+            for name, f in mod.functions.items()
+        }
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from boardprof.base.errors import LinkError, UnknownNameError, UsageError
@@ -46,12 +46,8 @@ _SYSTEM_CLOCK = "duration_time"
 _WITHOUT_TIME = ("instructions", "ticks")
 
 
-@dataclass(frozen=True)
-class ChosenCounters:
-    """The counters and collectors to use."""
-
-    metrics: tuple[str, ...] | None  # as `Board.measure` takes them; None for all of the board
-    collecting: Collecting
+Chosen: TypeAlias = dict[Board, "tuple[str, ...] | None"]
+"""What each board counts, as `Board.measure` takes it; None for all of the board."""
 
 
 def board_of(mod: Module, opened: ExitStack) -> Board:
@@ -68,12 +64,12 @@ def board_of(mod: Module, opened: ExitStack) -> Board:
 
 def choose(
     boards: Sequence[Board], collectors: Sequence[Collector] | None
-) -> dict[Board, ChosenCounters]:
+) -> tuple[Chosen, Collecting]:
     """Separate the boards' collectors from those of the host; None is for all of the boards'."""
     # A board with a real clock also times each sample, whatever is chosen. Otherwise, if nothing of
     # the board's is chosen, it counts instructions, else ticks.
     if collectors is None:
-        return dict.fromkeys(boards, ChosenCounters(None, Collecting([])))
+        return dict.fromkeys(boards), Collecting([])
     if isinstance(collectors, str | MetricCollector):
         collectors = [collectors]
     if not isinstance(collectors, Iterable):
@@ -89,9 +85,7 @@ def choose(
             raise _no_collector(each)
     collecting = Collecting(of_host)
     counters = _counters(boards, of_board)
-    return {
-        board: ChosenCounters(_with_time(board, counters[board]), collecting) for board in boards
-    }
+    return {board: _with_time(board, counters[board]) for board in boards}, collecting
 
 
 def _with_time(board: Board, metrics: Sequence[str]) -> tuple[str, ...] | None:

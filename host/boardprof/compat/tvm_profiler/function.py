@@ -11,7 +11,6 @@ from typing import Self
 from boardprof.base.errors import UsageError
 from boardprof.base.metrics import Count, Duration, Metric
 from boardprof.compat.tvm_profiler.board_calls import (
-    ChosenCounters,
     Collector,
     Module,
     board_of,
@@ -22,7 +21,7 @@ from boardprof.compat.tvm_profiler.board_calls import (
     observed_value,
     planned_passes,
 )
-from boardprof.compat.tvm_profiler.host_collectors import Gathered, columns_for
+from boardprof.compat.tvm_profiler.host_collectors import Collecting, Gathered, columns_for
 from boardprof.compat.tvm_profiler.timing import Stopwatch, check_ms, check_time, time_long_enough
 from boardprof.measure.board.board import Board
 from boardprof.measure.sampling.counted_pass import UNMASKED, CountedCalls, CountedPass
@@ -68,7 +67,8 @@ class ProfiledFunction:
 
     board: Board
     name: str
-    _choice: ChosenCounters
+    _chosen: tuple[str, ...] | None  # as `Board.measure` takes it
+    _collecting: Collecting
     _rounds: Rounds
     _min_repeat_ms: float
     _masks: bool
@@ -91,12 +91,12 @@ class ProfiledFunction:
         rounds = self._rounds
         if self._min_repeat_ms > 0:
             rounds = Rounds(rounds.warmup, rounds.repeat, self._number(args, named))
-        if self._choice.collecting:
+        if self._collecting:
             return _middle(self._collected(args, named, rounds))
         measurement = self.board.measure(
             self.name,
             *args,
-            metrics=self._choice.metrics,
+            metrics=self._chosen,
             warmup=rounds.warmup,
             repeat=rounds.repeat,
             number=rounds.number,
@@ -124,8 +124,8 @@ class ProfiledFunction:
         self, args: Sequence[object], named: Mapping[str, object], rounds: Rounds
     ) -> Report:
         """Measure with host collectors around each sample of the first pass."""
-        board, name, collecting = self.board, self.name, self._choice.collecting
-        passes = planned_passes(board, self._choice.metrics, mask_interrupts=self._masks)
+        board, name, collecting = self.board, self.name, self._collecting
+        passes = planned_passes(board, self._chosen, mask_interrupts=self._masks)
         gathered: list[Gathered] = []
         windows: list[PassResult] = []
         calls_before, number = board.calls, rounds.number
@@ -165,7 +165,7 @@ class ProfiledFunction:
             number,
             rounds.warmup,
             tuple(windows),
-            arguments.text,
+            arguments=arguments.text,
             result=result,
             result_type=call.function.signature.result,
             outputs=outputs,
@@ -247,10 +247,11 @@ def profile_function(
         if min_repeat_ms > 0:
             check_time(board)
         board.link.flags(mask=mask_interrupts)
-        choice = choose([board], collectors)[board]
-        choice.collecting.init([board])
+        chosen, collecting = choose([board], collectors)
+        collecting.init([board])
+        masks = mask_interrupts
         return ProfiledFunction(
-            board, name, choice, rounds, min_repeat_ms, mask_interrupts, opened.pop_all()
+            board, name, chosen[board], collecting, rounds, min_repeat_ms, masks, opened.pop_all()
         )
 
 

@@ -8,7 +8,6 @@ import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from boardprof.base.errors import BoardprofError, UsageError
 from boardprof.base.metrics import Count, Metric, as_metric
@@ -133,13 +132,6 @@ class MetricCollector(ABC):
         """
 
 
-@dataclass(frozen=True)
-class _Started:
-    label: str
-    collector: MetricCollector
-    state: object
-
-
 class Collecting:
     """The host collectors of one `profile_function` or program, in order."""
 
@@ -169,22 +161,22 @@ class Collecting:
         """Start all, and stop all after the block, which gets a mapping for their metrics."""
         # An error of the block takes precedence.
         gathered: dict[str, Mapping[str, Metric]] = {}
-        started: list[_Started] = []
+        started: list[tuple[str, MetricCollector, object]] = []
         try:
             for label, collector in self._collectors:
                 with _naming_collector(label, "Start"):
                     state = collector.Start(board)
                 if state is not None:
-                    started.append(_Started(label, collector, state))
+                    started.append((label, collector, state))
             yield gathered
             while started:
-                each = started.pop(0)
-                with _naming_collector(each.label, "Stop"):
-                    gathered[each.label] = _metrics(each.collector.Stop(each.state))
+                label, collector, state = started.pop(0)
+                with _naming_collector(label, "Stop"):
+                    gathered[label] = _metrics(collector.Stop(state))
         finally:
-            for left in started:  # only after an error
+            for _, collector, state in started:  # only after an error
                 with contextlib.suppress(Exception):
-                    left.collector.Stop(left.state)
+                    collector.Stop(state)
 
 
 def columns_for(samples: Iterable[Gathered], taken: Iterable[str]) -> dict[tuple[str, str], str]:
@@ -348,7 +340,7 @@ class PAPIMetricCollector(MetricCollector):
 
     def _events(self, boards: Sequence[Board]) -> dict[Board, list[str]]:
         if self._names is None:
-            boards = [board for board in boards if _has_papi(board)] or boards
+            boards = [board for board in boards if _papi_on(board)] or boards
         return {board: self.metric_names(board) for board in boards}
 
     def _wanted(self, board: Board) -> list[str] | None:
@@ -373,14 +365,15 @@ class PAPIMetricCollector(MetricCollector):
             )
 
 
-def _has_papi(board: Board) -> bool:
-    return any(each.collector.name == _COLLECTOR for each in board.offer.programmable)
+def _papi_on(board: Board) -> Programmable | None:
+    found = (each for each in board.offer.programmable if each.collector.name == _COLLECTOR)
+    return next(found, None)
 
 
 def _papi_of(board: Board) -> Programmable:
-    for collector in board.offer.programmable:
-        if collector.collector.name == _COLLECTOR:
-            return collector
+    collector = _papi_on(board)
+    if collector is not None:
+        return collector
     raise UsageError(
         f"{board.device.name} has no collector {_COLLECTOR!r}.",
         hint="PAPI is available on Linux boards; boardprof metrics lists what a board counts",

@@ -47,7 +47,6 @@ from boardprof.results.report.assemble import assemble
 from boardprof.results.report.calls import DURATION, Row
 from boardprof.results.report.measurement import Measurement, PassResult
 from boardprof.results.report.report import Report
-from boardprof.wire.decode.samples import Sample
 
 _Place = tuple[int, int]
 """The run, and the call within it."""
@@ -235,13 +234,11 @@ class Program:
                 f"Two boards of the program have the same name: {', '.join(sorted(names))}.",
                 hint="give them different names: a Report tells boards apart by name",
             )
-        choices = choose(boards, collectors)
+        chosen, collecting = choose(boards, collectors)
         passes = {
-            board: planned_passes(board, choice.metrics, mask_interrupts=mask_interrupts)
-            for board, choice in choices.items()
+            board: planned_passes(board, metrics, mask_interrupts=mask_interrupts)
+            for board, metrics in chosen.items()
         }
-        # The collectors of the host are the same for all boards.
-        collecting = choices[boards[0]].collecting
         collecting.init(boards)
         with ProgramArrays(self._calls) as arrays:
             runs = _Runs(
@@ -336,19 +333,19 @@ class _Runs:
         """Run all, then yield the executions: run by run, call by call."""
         while counted := self._next():
             self._done = 0
-            calibrations = self._calibrations(counted)
+            self._calibrate(counted)
             for done in range(
                 max(self._rounds.warmup, any(c.needs_trial for c in counted.values()))
             ):
                 self._arrays.restart()
-                self._run(counted, calibrations, None, done)
+                self._run(counted, None, done)
             for run in range(self._rounds.repeat):
                 self._arrays.restart()
                 began_s = time.monotonic()
-                samples = self._run(counted, calibrations, run, self._rounds.warmup)
+                samples = self._run(counted, run, self._rounds.warmup)
                 if not self._passes_done:
                     self.elapsed_s.append(time.monotonic() - began_s)
-                for index, found in self._counts(samples, counted, calibrations):
+                for index, found in self._counts(samples, counted):
                     self._windows[run, index].append(found)
             self._passes_done += 1
         yield from self._results(self._windows, self._rounds.warmup, self._stacks())
@@ -363,7 +360,7 @@ class _Runs:
                 stacks.append(paint_stack(call.board.link, packed))
         if any(isinstance(stack, str) for stack in stacks):  # a call may not have done its work
             self._arrays.restart()
-            self._run({}, {}, None, 0)
+            self._run({}, None, 0)
         return stacks
 
     def _results(
@@ -384,7 +381,7 @@ class _Runs:
                 1,
                 warmup,
                 tuple(windows[place]),
-                call.shapes,
+                arguments=call.shapes,
                 stack=stacks[place[1]] if stacks else None,
                 interrupts=call.board.link.interrupts_during(windows[place], masked=self._masks),
                 inputs_crc32=self._inputs[place[1]],
@@ -402,23 +399,15 @@ class _Runs:
                 counted[board] = found
         return counted
 
-    def _calibrations(
-        self, counted: Mapping[Board, CountedPass]
-    ) -> dict[tuple[Board, str], tuple[Sample, ...]]:
+    def _calibrate(self, counted: Mapping[Board, CountedPass]) -> None:
         """Calibrate once per function: the empty function takes the same arguments."""
         first = {(call.board, call.name): call for call in reversed(self._calls)}
-        return {
-            key: counted[call.board].calibration_samples(self._arrays.call(call))
-            for key, call in first.items()
-            if call.board in counted
-        }
+        for call in first.values():
+            if call.board in counted:
+                counted[call.board].calibration_samples(self._arrays.call(call))
 
     def _run(
-        self,
-        counted: Mapping[Board, CountedPass],
-        calibrations: Mapping[tuple[Board, str], tuple[Sample, ...]],
-        run: int | None,
-        warmup: int,
+        self, counted: Mapping[Board, CountedPass], run: int | None, warmup: int
     ) -> dict[int, CountedCalls]:
         """Run the program once; return what was counted, by the number of the call."""
         # Boards that are not in ``counted`` have counted everything. ``run`` is None for a warm-up
@@ -430,7 +419,7 @@ class _Runs:
                 place: found[: self._passes_done or 1] for place, found in self._windows.items()
             }
             if not self._passes_done:
-                for index, found in self._counts(samples, counted, calibrations):
+                for index, found in self._counts(samples, counted):
                     windows[run or 0, index] = [found]
             executed = list(self._results(windows, warmup))
             return _report(executed, warmup, self.elapsed_s) if executed else None
@@ -464,15 +453,13 @@ class _Runs:
         return taken
 
     def _counts(
-        self,
-        samples: Mapping[int, CountedCalls],
-        counted: Mapping[Board, CountedPass],
-        calibrations: Mapping[tuple[Board, str], tuple[Sample, ...]],
+        self, samples: Mapping[int, CountedCalls], counted: Mapping[Board, CountedPass]
     ) -> Iterator[tuple[int, PassResult]]:
         for index, sample in samples.items():
             call = self._calls[index]
-            calibration = calibrations[call.board, call.name]
-            yield index, counted[call.board].result([sample], calibration)
+            counter = counted[call.board]
+            calibration = counter.calibration_samples(self._arrays.call(call))
+            yield index, counter.result([sample], calibration)
 
     def _show_progress(self) -> None:
         self._done += 1

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from boardprof.base.errors import UsageError
 from boardprof.compat.tvm_profiler.board_calls import (
@@ -28,7 +28,10 @@ from boardprof.measure.sampling.counted_pass import UNMASKED, PackedCall
 from boardprof.measure.sampling.measure_function import check_range
 from boardprof.measure.sampling.placement import Placement
 from boardprof.results.record import Stack
-from boardprof.results.report.measure_result import MeasureResult, samples_of
+from boardprof.results.report.assemble import samples_of
+
+if TYPE_CHECKING:
+    from boardprof.jobs.tune.candidate import MeasureResult
 
 _LONGEST_MS = 1e9
 

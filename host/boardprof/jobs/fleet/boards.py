@@ -23,8 +23,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from boardprof.base.errors import BoardError, BusyError, MissingToolError, UsageError
+from boardprof.base.files import write_bytes
 from boardprof.base.processes import held_leases, leased
-from boardprof.base.writing import write_bytes
 from boardprof.target.descriptions.board import BoardSpec, board_spec
 from boardprof.target.toolchain.cache import cache_root
 

@@ -15,10 +15,9 @@ from boardprof.jobs.fleet.fleet import Fleet
 from boardprof.jobs.fleet.job import DONE, Job, JobError, Limits
 from boardprof.jobs.fleet.policy import Rules
 from boardprof.jobs.fleet.work import LEASE_S, Answer, is_boards_fault
-from boardprof.jobs.tune.candidate import Candidate, as_candidates
+from boardprof.jobs.tune.candidate import Candidate, MeasureResult, as_candidates
 from boardprof.jobs.tune.measuring import ArgumentValues
 from boardprof.jobs.tune.runner import OnResult, Runner, metric_name
-from boardprof.results.report.measure_result import MeasureResult
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.descriptions.board import BoardSpec
 

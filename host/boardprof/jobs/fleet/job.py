@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from boardprof.base.connection import Connection
 from boardprof.base.errors import BusyError, UsageError
+from boardprof.base.files import unwritable, write_bytes
 from boardprof.base.processes import described, lock_holders, lock_within
 from boardprof.base.toml_table import TomlTable
-from boardprof.base.writing import unwritable, write_bytes
 from boardprof.jobs.fleet.provider import UNKNOWN_HINT, JobLostError
 from boardprof.jobs.run.plan import Plan
 from boardprof.results.report.join import Part, joined

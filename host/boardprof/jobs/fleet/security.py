@@ -14,10 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from boardprof.base.errors import UsageError
+from boardprof.base.errors import MissingExtraError, UsageError
+from boardprof.base.files import unwritable
 from boardprof.base.settings import user_file
-from boardprof.base.writing import unwritable
-from boardprof.show.rows import MissingExtraError
 
 _NAME = "distributed"
 _shown: list[bool] = []

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from boardprof.base.errors import UnknownNameError, UsageError, WrongOutputError
-from boardprof.base.writing import unwritable
+from boardprof.base.files import unwritable
 from boardprof.results.report.measurement import Measurement
 from boardprof.target.arguments.argument_text import load_array
 from boardprof.target.arguments.signature import to_float

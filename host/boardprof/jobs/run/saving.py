@@ -14,8 +14,13 @@ from typing import Any
 
 from boardprof.base.errors import BoardprofError, ReportFileError, UsageError
 from boardprof.base.processes import locked_folder
-from boardprof.results.baseline import baseline_content, is_baseline, report_of_baseline
-from boardprof.results.baseline_update import BaselineUpdate, updated_baseline
+from boardprof.results.baseline import (
+    BaselineUpdate,
+    baseline_content,
+    is_baseline,
+    report_of_baseline,
+    updated_baseline,
+)
 from boardprof.results.comparison.comparison import ComparisonError
 from boardprof.results.history.project import git_output, has_branch, project_of, repository_path
 from boardprof.results.history.report_lookup import history_place, is_named, user_history

@@ -11,8 +11,7 @@
         print(result.cost, result.metrics, result.error)
 """
 
-from boardprof.jobs.tune.candidate import Candidate
+from boardprof.jobs.tune.candidate import Candidate, MeasureError, MeasureResult
 from boardprof.jobs.tune.runner import Runner
-from boardprof.results.report.measure_result import MeasureError, MeasureResult
 
 __all__ = ["Candidate", "MeasureError", "MeasureResult", "Runner"]

@@ -25,7 +25,7 @@ from boardprof.measure.sampling.counted_pass import CountedPass, PackedCall
 from boardprof.measure.sampling.measure_function import PassQueue, Rounds, paint_stack
 from boardprof.measure.sampling.placement import Placement
 from boardprof.results.record import Stack
-from boardprof.results.report.measure_result import samples_of
+from boardprof.results.report.assemble import samples_of
 from boardprof.results.report.measurement import Measurement
 from boardprof.target.arguments.argument_text import ArgumentText
 from boardprof.target.arguments.binding import Arguments
@@ -143,7 +143,7 @@ class Measuring:
                 number,
                 rounds.warmup,
                 tuple(windows),
-                arrays.arguments.text,
+                arguments=arrays.arguments.text,
                 stack=self._stack(arrays, remote, function),
                 result=result,
                 result_type=remote.signature.result,

@@ -10,13 +10,12 @@ from dataclasses import asdict
 from typing import Any
 
 from boardprof.base.metrics import Count
-from boardprof.jobs.tune.candidate import FLASH, RAM, STACK
+from boardprof.jobs.tune.candidate import FLASH, RAM, STACK, MeasureError
 from boardprof.jobs.tune.search import FLAGS, Search, Trial
 from boardprof.jobs.tune.winner import Winner
-from boardprof.results.report.measure_result import MeasureError
 from boardprof.show.cells import number_text
+from boardprof.show.html import asset, filled_page, isolated, tables_html
 from boardprof.show.layout import Column, Page, Table
-from boardprof.show.page_parts import asset, filled_page, isolated, page_html
 
 _MOST_ROWS = 5
 _WIDTH, _HEIGHT, _MARGIN = 900, 240, 70
@@ -168,10 +167,10 @@ def render_tuning(search: Search, title: str, facts: str, winner: Winner | None 
         title=html.escape(f"{title} \N{MIDDLE DOT} boardprof tune"),
         heading=isolated(title),
         facts=isolated(facts),
-        result=page_html(tuning_page(search, winner)),
+        result=tables_html(tuning_page(search, winner)),
         history=_history(search),
-        trials=page_html(every) if every[0].columns[0].cells else "",
-        failed=f"<section>\n<h2>Failed</h2>\n{page_html([errors])}\n</section>" if failed else "",
+        trials=tables_html(every) if every[0].columns[0].cells else "",
+        failed=f"<section>\n<h2>Failed</h2>\n{tables_html([errors])}\n</section>" if failed else "",
     )
 
 

@@ -33,6 +33,8 @@ from boardprof.jobs.tune.candidate import (
     FORMAT,
     SHORT_NAMES,
     Candidate,
+    MeasureError,
+    MeasureResult,
     as_candidates,
     error_number,
     measured_result,
@@ -44,7 +46,6 @@ from boardprof.jobs.tune.measuring import ArgumentValues, Measuring, Settings
 from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect_by, open_firmware
 from boardprof.results.history.report_lookup import history_place, user_history
-from boardprof.results.report.measure_result import MeasureError, MeasureResult
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.build.builder import link_objects
 from boardprof.target.build.firmware import BuiltFirmware, after_flash, check_flashable, flash

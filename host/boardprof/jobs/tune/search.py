@@ -18,11 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from boardprof.base.errors import UsageError
-from boardprof.jobs.tune.candidate import Candidate
+from boardprof.base.errors import MissingExtraError, UsageError
+from boardprof.jobs.tune.candidate import Candidate, MeasureError, MeasureResult
 from boardprof.jobs.tune.runner import AnyRunner
-from boardprof.results.report.measure_result import MeasureError, MeasureResult
-from boardprof.show.rows import MissingExtraError
 
 if TYPE_CHECKING:
     import optuna

@@ -15,14 +15,13 @@ import numpy.typing as npt
 from boardprof.base.connection import Connection
 from boardprof.base.errors import MissingToolError, UsageError
 from boardprof.base.metrics import metric_called
-from boardprof.jobs.tune.candidate import FLASH, RAM, SHORT_NAMES, STACK
+from boardprof.jobs.tune.candidate import FLASH, RAM, SHORT_NAMES, STACK, MeasureResult
 from boardprof.jobs.tune.measuring import rounds_on
 from boardprof.jobs.tune.runner import AnyRunner, Runner
 from boardprof.jobs.tune.search import Choice, Space
 from boardprof.measure.connect import open_firmware
 from boardprof.measure.sampling.measure_function import Rounds
-from boardprof.results.report.assemble import assemble
-from boardprof.results.report.measure_result import MeasureResult, samples_of
+from boardprof.results.report.assemble import assemble, samples_of
 from boardprof.results.report.report import Report
 from boardprof.target.arguments.argument_text import ArgumentText
 from boardprof.target.build.build_options import BuildOptions

@@ -52,9 +52,9 @@ from boardprof.target.elf.object_file import compilers_of
 from boardprof.target.toolchain.cobs_in_c import load_codec
 from boardprof.wire.decode.clock import ClockFit
 from boardprof.wire.decode.dictionary import Dictionary
-from boardprof.wire.decode.samples import check_layouts
+from boardprof.wire.decode.schemas import check_layouts
 from boardprof.wire.link.channels import Channels, Stream
-from boardprof.wire.link.handshake import Welcome
+from boardprof.wire.link.replies import Welcome
 from boardprof.wire.link.session import Session
 from boardprof_protocol.codes import TraceFlag, TraceMode
 from boardprof_protocol.layout import Layout
@@ -191,7 +191,7 @@ class Board:
         if built is not None or not self._is_started:
             check_build(self.device, image, built, on_note)
         self.link.image.file, self.link.image.is_of_this_host = image, is_of_this_host
-        self.session.locate = cache(partial(locate, image))
+        self.session.line.locate = cache(partial(locate, image))
         self.compilers = compilers_of([image])
         self.memory.symbol_at = anchored_symbols(image)
 
@@ -547,7 +547,7 @@ class Board:
     @property
     def console(self) -> str:
         """Text that the board printed between its frames."""
-        return self.session.console
+        return self.session.line.console.text
 
     def close(self) -> None:
         """End the session, and the emulators that were started for it.

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import resource
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
-from functools import cache
-from pathlib import Path
+from functools import cache, partial
+from pathlib import Path, PurePath
 
 from boardprof.base.errors import BoardprofError, BuildMismatchError, DeviceFaultError
 from boardprof.results.record import Device, SourcePlace, Stack
-from boardprof.results.report.source_place import place_of_line, source_place
 from boardprof.target.cfunction import CFunction
 from boardprof.target.elf.addresses import definition
 from boardprof.target.elf.object_file import build_id_of
@@ -69,9 +69,11 @@ class BoardImage:
         """Return where a function is defined; ``files`` are the sources of the image."""
         known = self.sources.get(function)
         if known is not None:
-            return source_place(known.source, known.line, files)
+            return _source_place(known.source, known.line, files)
         found = None if self.file is None else definition(self.file, function)
-        return None if found is None else place_of_line(found.path, found.line)
+        if found is None or not found.path or found.line < 1:
+            return None
+        return SourcePlace(_in_repository(Path(found.path)), found.line)
 
     def read(self) -> None:
         """Read the functions of the image once; without debug information, nothing is known."""
@@ -230,7 +232,9 @@ class StackCheck:
     def _read(self, file: Path | None) -> ImageStack:
         found = ImageStack({}) if file is None else self._frames(file)
         if self._image.is_of_this_host and found.room is None:
-            return replace(found, room=_host_room(), guard=_HOST_GUARD)
+            limit = threading.stack_size() or resource.getrlimit(resource.RLIMIT_STACK)[0]
+            room = None if limit == resource.RLIM_INFINITY else limit
+            return replace(found, room=room, guard=_HOST_GUARD)
         return found
 
     def _frames(self, file: Path) -> ImageStack:
@@ -239,21 +243,31 @@ class StackCheck:
         if content is None:
             return ImageStack({})
         symbols = tuple(map(self._image.symbol_of, self._image.functions))
-
-        def read() -> str:
-            return json.dumps(asdict(image_stack(file, symbols)))
-
-        try:
-            name = digest("stack", _VERSION, content, symbols)
-            text = Cache().recall(read, "functions", f"{name}.json")
-        except _CACHE_ERRORS:
-            text = read()
-        data = json.loads(text)
-        needs = {name: StackNeed(**need) for name, need in data["needs"].items()}
-        return ImageStack(**{**data, "needs": needs})
+        read = cache(partial(image_stack, file, symbols))
+        name = digest("stack", _VERSION, content, symbols)
+        with contextlib.suppress(*_CACHE_ERRORS, ValueError, LookupError, TypeError):
+            text = Cache().recall(lambda: json.dumps(asdict(read())), "functions", f"{name}.json")
+            data = json.loads(text)
+            needs = {name: StackNeed(**need) for name, need in data["needs"].items()}
+            return ImageStack(**{**data, "needs": needs})
+        return read()
 
 
-def _host_room() -> int | None:
-    """Return the stack size of a thread of this process, in bytes; None if unlimited."""
-    limit = threading.stack_size() or resource.getrlimit(resource.RLIMIT_STACK)[0]
-    return None if limit == resource.RLIM_INFINITY else limit
+def _source_place(source: str, line: int, files: Iterable[Path]) -> SourcePlace | None:
+    """Return a function's place, if need be relative to a folder of ``files``; None if unknown."""
+    if line < 1 or not source:
+        return None
+    parts = PurePath(source).parts
+    found = {file for file in files if file.parts[-len(parts) :] == parts}
+    if os.path.isabs(source):
+        found = {Path(source)}
+    return SourcePlace(_in_repository(found.pop()), line) if len(found) == 1 else None
+
+
+def _in_repository(file: Path) -> str:
+    """Return the path from the folder with ``.git`` above a file. It need not exist."""
+    whole = Path(os.path.abspath(file))
+    for folder in whole.parents:
+        if (folder / ".git").exists():
+            return whole.relative_to(folder).as_posix()
+    return whole.name

@@ -52,14 +52,14 @@ def open_port(spec: BoardSpec, port: str, connection: Connection, timeout_s: flo
         return connect_serial(port, baud, lines)
     if connection.baud is not None:
         raise UsageError(f"{port} has no baud rate.", hint=f"leave out {option('--baud')}")
-    from boardprof.wire.transport.tcp import SCHEME, connect_tcp
+    from boardprof.wire.transport.sockets import SCHEME, connect_tcp
 
     elsewhere = None if port.startswith(SCHEME) else packages_transport(port)
     if elsewhere is not None:
         without_key()
         return elsewhere(port, timeout_s)
     if port.startswith("ssh://"):
-        from boardprof.wire.transport.ssh import connect_ssh
+        from boardprof.wire.transport.sockets import connect_ssh
 
         without_key("has no key of boardprof: ssh has its own")
         return connect_ssh(port, timeout_s)
@@ -90,7 +90,7 @@ def start_board(
     running = cache_root() / "running"
     sweep(running)
     if launch.kind == "library":
-        from boardprof.wire.transport.inprocess import connect_library
+        from boardprof.wire.transport.sockets import connect_library
 
         return connect_library(image)
     from boardprof.wire.transport.child import spawn_and_accept, spawn_and_connect

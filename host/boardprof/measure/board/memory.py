@@ -12,7 +12,7 @@ from boardprof.base.errors import FrameError, RpcError, UsageError, agent_option
 from boardprof.target.arguments.passing import Block, BoardPointer, arena_reference
 from boardprof.wire.decode.dictionary import Dictionary
 from boardprof.wire.link.channels import Channels
-from boardprof.wire.link.handshake import Welcome
+from boardprof.wire.link.replies import Welcome
 from boardprof.wire.link.session import Session
 from boardprof_protocol.codes import ErrorCode
 from boardprof_protocol.frame import body_capacity
@@ -240,8 +240,8 @@ class Memory:
             chunks = []
             for begin in range(0, size, self._read_chunk):
                 length = min(self._read_chunk, size - begin)
-                chunk = self._ask(bytes, "bp.read", block.handle, offset + begin, length)
-                if len(chunk) != length:
+                chunk = self._call("bp.read", block.handle, offset + begin, length)
+                if not isinstance(chunk, bytes) or len(chunk) != length:
                     raise FrameError(f"bp.read returned {chunk!r:.60}, not {length} bytes.")
                 chunks.append(chunk)
                 if on_progress is not None:

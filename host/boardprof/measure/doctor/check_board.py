@@ -18,7 +18,7 @@ from boardprof.base.errors import (
     LinkError,
     UsageError,
 )
-from boardprof.base.resources import runtime_dir
+from boardprof.base.files import runtime_dir
 from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect_by
 from boardprof.measure.doctor.counters import (

@@ -71,7 +71,7 @@ def measured(
         )
         sampler = FunctionSampler(board.link, placement.call(remote.info), sampling)
         passes = sampler.run()
-    return Measurement(function, sampler.device(), 1, warmup, passes, arguments.text)
+    return Measurement(function, sampler.device(), 1, warmup, passes, arguments=arguments.text)
 
 
 @dataclass(frozen=True)

@@ -270,7 +270,9 @@ def try_link(
         test.measure_round_trips(time.monotonic() + _ROUND_TRIPS * seconds)
         why = "" if board.memory.size >= 2 else "the board's agent is compiled without BP_CFG_ARENA"
         data = None if why else test.measure_data((1 - _ROUND_TRIPS) * seconds)
-        _await_late(line)
+        deadline_s = time.monotonic() + _LATE_S
+        while line.counts.lost and time.monotonic() < deadline_s:
+            line.read(0.05)  # what is still under way: a late answer is not lost
         name = board.device.name
     rate = round(10 / line.byte_time_s) if line.byte_time_s else connection.baud
     return LinkReport(
@@ -284,13 +286,6 @@ def try_link(
         no_data=why,
         injected=len(faults.log) if faults is not None else 0,
     )
-
-
-def _await_late(line: CountingTransport) -> None:
-    """Read what is still under way, because a late answer is not lost."""
-    deadline = time.monotonic() + _LATE_S
-    while line.counts.lost and time.monotonic() < deadline:
-        line.read(0.05)
 
 
 def diagnose(
@@ -343,8 +338,8 @@ def link_facts(report: LinkReport) -> dict[str, Any]:
         "round_trip_min_s": times[0] if times else None,
         "round_trip_median_s": statistics.median(times) if times else None,
         "round_trip_p99_s": _p99(times) if times else None,
-        "to_board": _throughput_facts(report.to_board),
-        "to_host": _throughput_facts(report.to_host),
+        "to_board": report.to_board and asdict(report.to_board),
+        "to_host": report.to_host and asdict(report.to_host),
         "no_data": report.no_data or None,
     }
 
@@ -352,10 +347,6 @@ def link_facts(report: LinkReport) -> dict[str, Any]:
 def _p99(times: Sequence[float]) -> float:
     """Return the 99th percentile of ascending times."""
     return times[-(-99 * len(times) // 100) - 1]
-
-
-def _throughput_facts(found: Throughput | None) -> dict[str, Any] | None:
-    return None if found is None else asdict(found)
 
 
 def best_baud(tests: Tests) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -38,9 +38,6 @@ UNNAMED = CodeRange(ELSEWHERE, ELSEWHERE + 1, "(code without a name)")
 
 LONGEST_S = 30.0
 """Wall time after which a short function has been sampled long enough, seconds."""
-
-OnSamples = Callable[[int, int], None]
-"""Called with (samples so far, samples wanted)."""
 
 
 @dataclass(frozen=True)

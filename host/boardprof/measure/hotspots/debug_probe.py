@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING
 import msgpack
 
 from boardprof.base.errors import BoardError, UsageError, option
-from boardprof.measure.hotspots.call_tree import LONGEST_S, OnSamples, Samples
+from boardprof.measure.hotspots.call_tree import LONGEST_S, Samples
+from boardprof.measure.sampling.measure_function import Progress
 from boardprof.measure.sampling.placement import Placement
 from boardprof.target.elf.addresses import SymbolTable
 from boardprof.target.elf.object_file import OBJECT, read_if_possible, symbols
@@ -213,7 +214,7 @@ def take_probe_samples(
     function: FunctionInfo,
     table: SymbolTable,
     wanted: int,
-    on_samples: OnSamples | None = None,
+    on_samples: Progress | None = None,
 ) -> Samples:
     """Call a function while a debug probe reads the core's program counter."""
     # Requests are not broken off, so there may be more samples than ``wanted``. There are fewer if

@@ -28,14 +28,13 @@ from boardprof.measure.board.memory import Memory
 from boardprof.measure.hotspots.call_tree import (
     LONGEST_S,
     UNNAMED,
-    OnSamples,
     Samples,
     profile_of,
     sampled_tree,
 )
 from boardprof.measure.sampling.board_link import BoardLink
 from boardprof.measure.sampling.counted_pass import PackedCall
-from boardprof.measure.sampling.measure_function import Rounds
+from boardprof.measure.sampling.measure_function import Progress, Rounds
 from boardprof.measure.sampling.placement import Placement
 from boardprof.results.report.profile import Profile, SampledCalls
 from boardprof.target.arguments.binding import Arguments
@@ -70,7 +69,7 @@ def sampled_profile(
     *,
     compiler: str,
     sources: Sequence[Path],
-    on_samples: OnSamples | None,
+    on_samples: Progress | None,
 ) -> Profile:
     """Repeat a call while a timer, or the probe ``probe``, takes ``rounds.repeat`` samples."""
     board, file = link.device.name, link.image.file
@@ -158,7 +157,7 @@ def _take_samples(
     table: SymbolTable,
     wanted: int,
     seed: int,
-    on_samples: OnSamples | None = None,
+    on_samples: Progress | None = None,
 ) -> Samples:
     """Call a function until there are enough samples of it."""
     # The last call is not broken off, so there may be more samples than ``wanted``. There are fewer

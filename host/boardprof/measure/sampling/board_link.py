@@ -22,9 +22,8 @@ from boardprof.base.metrics import Metric
 from boardprof.measure.board.image import BoardImage, StackCheck
 from boardprof.measure.board.memory import Memory
 from boardprof.measure.sampling.programmable import Programmable, Slots
-from boardprof.results.record import Device
-from boardprof.results.report.interrupts import HOOKED, NOT_MASKED, Interrupts, window_s
-from boardprof.results.report.measurement import clock_of, metrics_of
+from boardprof.results.record import NOT_MASKED, Device, Interrupts
+from boardprof.results.report.measurement import HOOKED, clock_of, metrics_of, window_s
 from boardprof.wire.decode.clock import ClockFit, Exchange, fit_clock
 from boardprof.wire.decode.dictionary import CollectorInfo, Dictionary
 from boardprof.wire.decode.samples import Reading, decode_samples

@@ -5,18 +5,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import msgpack
 
 from boardprof.base.errors import DeviceCounterError, DeviceTimeoutError, FrameError, option
 from boardprof.measure.sampling.board_link import BoardInterrupts, BoardLink
 from boardprof.measure.sampling.programmable import Programmable, Slots
-from boardprof.results.report.interrupts import HOOKED, TICKS, interrupt_costs, without_costs
-from boardprof.results.report.measurement import Measurement, PassResult
-from boardprof.wire.decode.batch import MANY, decode_batch
+from boardprof.results.report.measurement import (
+    HOOKED,
+    TICKS,
+    Measurement,
+    PassResult,
+    interrupt_costs,
+    without_costs,
+)
 from boardprof.wire.decode.dictionary import CollectorInfo, FunctionInfo
-from boardprof.wire.decode.samples import Sample, decode_samples
+from boardprof.wire.decode.samples import MANY, Sample, decode_batch, decode_samples
 from boardprof_protocol.codes import BuiltIn, MeasureFlag
 from boardprof_protocol.layout import Layout
 
@@ -118,7 +122,7 @@ class CountedPass:
             **link.layouts,
             **{each.collector.schema_id: each.layout for each in slots},
         }
-        self._costs: dict[str, Fraction] | None = {} if flags & MeasureFlag.MASK else None
+        self._costs: dict[str, float] | None = {} if flags & MeasureFlag.MASK else None
         self._calibrations: dict[tuple[int, int], CountedCalls] = {}
 
     @property
@@ -249,7 +253,7 @@ class CountedPass:
         totals = tuple(total for each in taken for total in each.totals)
         active = {collector.name for collector in self.selection.collectors}
         events = {s.collector.name: s.events for s in self._slots if s.collector.name in active}
-        costs: Mapping[str, Fraction] = self._costs or {}
+        costs: Mapping[str, float] = self._costs or {}
         mask = self.selection.mask
         return PassResult(samples, calibration_samples, totals, mask, events, costs)
 
@@ -264,7 +268,7 @@ class CountedPass:
             return taken
         return replace(taken, samples=tuple(without_costs(each, costs) for each in taken.samples))
 
-    def _interrupt_costs(self, call: PackedCall) -> dict[str, Fraction]:
+    def _interrupt_costs(self, call: PackedCall) -> dict[str, float]:
         """Measure the cost of an interrupt outside its hooks, if the board can trigger one."""
         counters = _calibrated_counters(self.link.interrupts, self.selection)
         if not counters:

@@ -39,8 +39,7 @@ from boardprof.measure.sampling.heap_rounds import HeapRounds, heap_rounds
 from boardprof.measure.sampling.placement import OnTransfer, Placement
 from boardprof.measure.sampling.programmable import Slots
 from boardprof.results.record import Device, Finding, Stack
-from boardprof.results.report.interrupts import HOOKED
-from boardprof.results.report.measurement import Cold, Measurement, PassResult
+from boardprof.results.report.measurement import HOOKED, Cold, Measurement, PassResult
 from boardprof.results.stats.ranks import FEWEST_SAMPLES
 from boardprof.target.arguments.passing import Passing
 from boardprof.target.elf.hazards import MASKS, SETS_CLOCK, SLEEPS
@@ -392,8 +391,8 @@ def measure_function(
         sampler.rounds.number,
         sampler.rounds.warmup,
         passes,
-        arguments.text,
-        clock_fit,
+        arguments=arguments.text,
+        clock_fit=clock_fit,
         stack=stack,
         result=result,
         result_type=function.signature.result,

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare two Reports: exact counters exactly, others by rank test and threshold."""
+"""Compare two Reports, exact counters exactly and others by rank test; trends of many Reports."""
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from numbers import Real
 from typing import Final
 
 from boardprof.base.errors import UsageError
+from boardprof.base.metrics import Kind
 from boardprof.results.comparison.comparison import (
     LONGER,
     MORE_CODE,
@@ -20,7 +21,7 @@ from boardprof.results.comparison.comparison import (
     Gap,
     first_of,
     place_in,
-    place_of,
+    row_title,
 )
 from boardprof.results.comparison.compatibility import (
     Pairing,
@@ -37,17 +38,15 @@ from boardprof.results.comparison.compatibility import (
     side_of,
     why_not,
 )
-from boardprof.results.comparison.judgement import difference
+from boardprof.results.comparison.difference import difference
 from boardprof.results.comparison.profile_difference import (
-    FunctionChange,
-    LineChange,
     ProfileDifference,
     profile_difference,
+    sampled_difference,
 )
-from boardprof.results.comparison.rule import Rule, Usual, parse_rules
+from boardprof.results.comparison.rule import Rule, Usual, parse_rules, statistic
 from boardprof.results.comparison.rule_check import UsualOf, apply_rules
-from boardprof.results.comparison.trend import trends_of
-from boardprof.results.report.calls import SHARE, SHARES, STACK, one_of
+from boardprof.results.report.calls import DURATION, SHARE, SHARES, STACK, one_of
 from boardprof.results.report.profile import Profile
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import (
@@ -58,15 +57,11 @@ from boardprof.results.row_origins import (
     stack_reasons,
 )
 from boardprof.results.stats.groups import summaries
+from boardprof.results.stats.ranks import Change, change_points
+from boardprof.results.stats.summary import Summary, percentile
 
-__all__ = ["compare"]
-
-_DURATION = "Duration (us)"
-
-_PROPORTIONAL = ("cycles", _DURATION, "instructions", "ticks")
+_PROPORTIONAL = ("cycles", DURATION, "instructions", "ticks")
 """Metrics that grow with time and work, the best first."""
-
-_Z = 1.96
 
 SPREAD_RUNS: Final = 20
 """Earlier runs that a limit in spreads comes from."""
@@ -122,9 +117,7 @@ def compare(
             *_not_compared(gaps),
             *_only_once(rows),
             *_now_unknown(rows, unknown),
-            *_of_other_inputs(rows),
-            *_within_overhead(rows),
-            *_in_pairs(rows, sessions),
+            *_verdict_notes(rows, sessions),
             *gated.notes,
             *_of_one_run(gated.rows),
         ),
@@ -183,7 +176,7 @@ def _usual_of(
     found = trends_of(earlier[-most:], lambda report: compare(report, new, allow=allowed))
 
     def usual_of(row: Difference, statistic: str) -> Usual | None:
-        trend = found.by_place.get(place_of(row))
+        trend = found.by_place.get(row.place)
         return None if trend is None else trend.usual(statistic)
 
     return usual_of
@@ -208,12 +201,7 @@ def _check_common(old: Side, new: Side) -> None:
 
 
 def _listed(side: Iterable[GroupKey]) -> str:
-    return first_of(map(_text, side)) or "nothing"
-
-
-def _text(key: GroupKey) -> str:
-    place = f"on {key.device}" if key.device else ""
-    return " ".join(filter(None, [f"{key.title}({key.shapes})", key.flags, place]))
+    return first_of(map(row_title, side)) or "nothing"
 
 
 def _rows(
@@ -255,7 +243,7 @@ def _reasons(
         if one is None or other is None or one.exact != other.exact or not row.change:
             continue
         if one.exact and row.metric in one.columns and row.metric in other.columns:
-            found[place_of(row)] = profile_difference(one, other, row.metric)
+            found[row.place] = profile_difference(one, other, row.metric)
             explained.add(key)
         elif row.verdict in ("better", "worse"):
             others[key].append(row)
@@ -263,8 +251,20 @@ def _reasons(
         explain = _difference_of_work if before[key].exact else _sampled_difference
         reason = None if key in explained else explain(before[key], after[key], changed)
         if reason is not None:
-            found[place_of(reason[0])] = reason[1]
+            found[reason[0].place] = reason[1]
     return found
+
+
+def _sampled_difference(
+    before: Profile, after: Profile, rows: Iterable[Difference]
+) -> tuple[Difference, ProfileDifference] | None:
+    """Estimate from sampled profiles which functions and lines changed beyond their uncertainty."""
+    row = _proportional(rows)
+    if row is None or row.before is None or row.after is None:
+        return None
+    costs = float(row.before.median), float(row.after.median)
+    scale = 1000 if row.metric == DURATION else 1
+    return row, sampled_difference(before, after, row.metric, costs, scale)
 
 
 def _difference_of_work(
@@ -308,7 +308,7 @@ def _only_once(rows: Sequence[Difference]) -> list[str]:
 
 
 def _unknown_stacks(old: Report, new: Report, pairing: Pairing) -> dict[tuple[str, ...], str]:
-    """Return why the stack of a row is unknown, by `place_of`; the newer Report's reason first."""
+    """Return why the stack of a row is unknown, by place; the newer Report's reason first."""
     found: dict[tuple[str, ...], str] = {}
     for side, is_old in ((old, True), (new, False)):
         for key, why in stack_reasons(side).items():
@@ -319,34 +319,30 @@ def _unknown_stacks(old: Report, new: Report, pairing: Pairing) -> dict[tuple[st
 def _now_unknown(rows: Sequence[Difference], unknown: Mapping[tuple[str, ...], str]) -> list[str]:
     """Say why the stack is only in the older Report."""
     return [
-        f"{row.what} is unknown now: {unknown[place_of(row)]}."
+        f"{row.what} is unknown now: {unknown[row.place]}."
         for row in rows
-        if row.verdict == "removed" and place_of(row) in unknown
+        if row.verdict == "removed" and row.place in unknown
     ]
 
 
-def _of_other_inputs(rows: Sequence[Difference]) -> list[str]:
-    """List the changes that other contents of arrays may have made."""
-    names = _names(row for row in rows if row.verdict == "other inputs")
-    text = "its arrays had other contents before, so the change is not judged; --allow inputs does"
-    return [f"{names}: {text}."] if names else []
-
-
-def _within_overhead(rows: Sequence[Difference]) -> list[str]:
-    """List the changes that may come from the measurement overhead."""
-    names = _names(row for row in rows if row.verdict == "within overhead")
-    text = (
-        "the measurement overhead may differ by as much between two runs, so there may be no change"
-    )
+def _verdict_notes(rows: Sequence[Difference], sessions: int) -> Iterator[str]:
+    """Yield why verdicts are as they are, each with the rows that it is about."""
     longer = LONGER if one_of(row.label for row in rows) == "call" else MORE_CODE
-    return [f"{names}: {text}; {longer}."] if names else []
-
-
-def _in_pairs(rows: Sequence[Difference], sessions: int) -> list[str]:
-    """List the rows that were judged session by session."""
-    names = _names(row for row in rows if row.is_paired)
-    text = f"judged by the medians of {sessions} alternating sessions on each side"
-    return [f"{names}: {text}."] if names else []
+    others = _names(row for row in rows if row.verdict == "other inputs")
+    within = _names(row for row in rows if row.verdict == "within overhead")
+    paired = _names(row for row in rows if row.is_paired)
+    if others:
+        yield (
+            f"{others}: its arrays had other contents before, so the change is not judged; --allow "
+            "inputs does."
+        )
+    if within:
+        yield (
+            f"{within}: the measurement overhead may differ by as much between two runs, so there "
+            f"may be no change; {longer}."
+        )
+    if paired:
+        yield f"{paired}: judged by the medians of {sessions} alternating sessions on each side."
 
 
 def _of_one_run(rows: Sequence[Difference]) -> list[str]:
@@ -370,53 +366,85 @@ def _names(rows: Iterable[Difference], *, with_device: bool = False) -> str:
     )
 
 
-# -- samples ----------------------------------------------------------------------------------
+# -- trends -----------------------------------------------------------------------------------
+
+_TO_SIGMA: Final = 14826
+"""A normal distribution's standard deviation over its median absolute deviation, times 10,000."""
 
 
-def _sampled_difference(
-    before: Profile, after: Profile, rows: Iterable[Difference]
-) -> tuple[Difference, ProfileDifference] | None:
-    """Estimate from sampled profiles which functions and lines changed beyond their uncertainty."""
-    row = _proportional(rows)
-    if row is None or row.before is None or row.after is None:
-        return None
-    scale = 1000 if row.metric == _DURATION else 1
-    old, new = (round(float(side.median) * scale) for side in (row.before, row.after))
-    found = profile_difference(
-        _estimated(before, row.metric, old), _estimated(after, row.metric, new), row.metric
-    )
-    sizes = (old, before.sum()), (new, after.sum())
-    return row, replace(
-        found,
-        functions=tuple(each for each in found.functions if _is_certain(each, *sizes)),
-        lines=tuple(each for each in found.lines if _is_certain(each, *sizes)),
-        is_sampled=True,
-        scale=scale,
-    )
+@dataclass(frozen=True)
+class Point:
+    """One run in a trend."""
+
+    run: int  # its place in the list of runs, from 0
+    summary: Summary  # of the metric's samples per call
 
 
-def _estimated(profile: Profile, metric: str, cost: int) -> Profile:
-    """Return a profile whose samples are the cost that they stand for."""
-    total = profile.sum()
-    counts = tuple((node, at, (round(n * cost / total),)) for node, at, (n,) in profile.counts)
-    totals = tuple((round(n * cost / total),) for (n,) in profile.totals)
-    return replace(profile, columns=(metric,), total=(cost,), totals=totals, counts=counts)
+@dataclass(frozen=True)
+class Trend:
+    """One metric of one group of rows over several runs."""
+
+    row: Difference  # the group and the metric, as in the comparison of the newest run
+    points: tuple[Point, ...]  # the runs that have it, the oldest first
+    is_exact: bool  # its value repeats exactly as long as the code does not change
+
+    @property
+    def kind(self) -> Kind:
+        """Count, Duration, Percent or Ratio."""
+        return self.row.kind
+
+    @cached_property
+    def medians(self) -> list[int | float]:
+        """The median of each run."""
+        return [each.summary.median for each in self.points]
+
+    @cached_property
+    def changes(self) -> list[Change]:
+        """The changes of the median; `Change.at` counts points."""
+        return change_points(self.medians, is_exact=self.is_exact)
+
+    def usual(self, name: str = "median") -> Usual | None:
+        """Return what is usual for a statistic since the last change; None if no run has it."""
+        first = self.changes[-1].at if self.changes else 0
+        found = (statistic(each.summary, name) for each in self.points[first:])
+        values = [value for value in found if value is not None]
+        if not values:
+            return None
+        middle = percentile(sorted(values), 50)
+        distances = sorted(abs(value - middle) for value in values)
+        spread = _TO_SIGMA * percentile(distances, 50) / 10_000
+        return Usual(middle, spread, len(values))
 
 
-def _is_certain(
-    change: FunctionChange | LineChange, old: tuple[int, int], new: tuple[int, int]
-) -> bool:
-    """Tell whether a change is beyond the 95 % interval of a difference of two estimates."""
-    variance = _variance(change.before, *old) + _variance(change.after, *new)
-    return abs(change.change) > _Z * math.sqrt(variance)
+@dataclass(frozen=True)
+class Trends:
+    """The trends of a Report's rows."""
+
+    by_place: Mapping[tuple[str, ...], Trend]  # see `MetricRow.place`
+    left_out: Mapping[int, str]  # number of a run -> why it cannot be compared
 
 
-def _variance(part: int, cost: int, samples: int) -> float:
-    """Return the variance of an estimated cost.
-
-    Source: A. Agresti, B. A. Coull, "Approximate is better than exact", The American Statistician
-    52 (1998): two hits and two misses more make it hold for rare places, too.
-    """
-    hits = samples * part / cost if cost else 0.0
-    share = (hits + 2) / (samples + 4)
-    return cost * cost * share * (1 - share) / (samples + 4)
+def trends_of(runs: Sequence[Report], compared: Callable[[Report], Comparison]) -> Trends:
+    """Return the trends of a Report's rows over several runs, the oldest first."""
+    rows: dict[tuple[str, ...], list[tuple[int, Difference]]] = {}
+    left_out: dict[int, str] = {}
+    for number, run in enumerate(runs):
+        try:
+            found = compared(run)
+        except ComparisonError as error:  # such as another compiler
+            left_out[number] = error.message
+            continue
+        places = Counter(row.place for row in found.rows)
+        others = {place_in(row, "") for row in found.rows if row.verdict == "other inputs"}
+        if others and others == {place_in(row, "") for row in found.rows}:
+            left_out[number] = "Its arrays had other contents (--allow inputs includes it)."
+        for row in found.rows:
+            # Rows that only a hash distinguishes have the same place, and no trend.
+            is_alone = places[row.place] == 1 and place_in(row, "") not in others
+            if is_alone and row.before and row.after and row.verdict != "other calls":
+                rows.setdefault(row.place, []).append((number, row))
+    trends = {}
+    for place, each in rows.items():
+        points = tuple(Point(number, row.before) for number, row in each if row.before is not None)
+        trends[place] = Trend(each[-1][1], points, all(row.is_exact for _, row in each))
+    return Trends(trends, left_out)

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import math
+import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from boardprof.base.errors import UsageError
 from boardprof.base.metrics import Count, Duration, Kind
@@ -17,8 +16,6 @@ from boardprof.results.record import SourcePlace
 from boardprof.results.report.calls import SHARES, one_of
 from boardprof.results.row_origins import GroupKey, titled
 from boardprof.results.stats.summary import Summary
-
-__all__ = ["Comparison", "ComparisonError", "Difference", "Gap", "Unjudged", "Verdict", "place_of"]
 
 LONGER: Final = "use --number 1000, or do more work in each call"
 MORE_CODE: Final = "put the range around more code"
@@ -49,53 +46,25 @@ class ComparisonError(UsageError):
     """Two Reports cannot be compared, or not in the requested way."""
 
 
-@dataclass(frozen=True)
-class Difference:
-    """One metric of one group of rows, before and after.
+@dataclass(frozen=True, kw_only=True)
+class MetricRow:
+    """One metric of one group of rows.
 
     Attributes:
-        name: of the function.
+        name: of the function; "" for the metric of all functions.
         shapes: of its arguments.
         device: the board or part of it; ``OLD -> NEW`` where they differ.
         flags: the setting of a sweep.
-        metric: column name.
-        kind: of the column: Count, Duration, Percent or Ratio.
-        before: its samples per call; None if absent before.
-        after: likewise.
-        change: of the medians, relative to the old one; None if that is 0 or one is missing. It is
-            a float, or an int if it is 0 or beyond every float.
-        p: of the rank test; None for exact values, or if one side is missing.
-        is_exact: both sides are from deterministic boards, so any difference is real.
-        verdict: the result, see `Verdict`.
-        rule: the first rule that it breaks.
-        broken: all rules that it breaks.
         label: given to the call by the user, as in a program.
-        is_cold_apart: the cost of the first calls differs by more than the steps of their clock.
-        doubt: the largest difference between two runs in the overhead subtracted from a call's
-            time.
-        is_emulated: both sides are from emulators or simulators, which are the same in each run.
-        is_paired: it is judged in pairs of alternating sessions, not sample by sample.
+        metric: column name.
     """
 
     name: str
     shapes: str
     device: str
     flags: str
+    label: str
     metric: str
-    kind: Kind
-    before: Summary | None
-    after: Summary | None
-    change: int | float | None
-    p: float | None
-    is_exact: bool
-    verdict: Verdict
-    rule: Rule | None = None
-    broken: tuple[Rule, ...] = ()
-    label: str = ""
-    is_cold_apart: bool = False
-    doubt: Fraction = Fraction(0)
-    is_emulated: bool = False
-    is_paired: bool = False
 
     @property
     def title(self) -> str:
@@ -105,31 +74,64 @@ class Difference:
     @property
     def what(self) -> str:
         """The metric and the function: ``cycles of fir``."""
-        return f"{self.metric} of {self.title}"
+        return f"{self.metric} of {self.title}" if self.name else self.metric
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """The key that identifies the row."""
+        return place_in(self, self.metric)
 
 
-@dataclass(frozen=True)
-class Gap:
+@dataclass(frozen=True, kw_only=True)
+class Difference(MetricRow):
+    """One metric of one group of rows, before and after.
+
+    Attributes:
+        kind: of the column: Count, Duration, Percent or Ratio.
+        before: its samples per call; None if absent before.
+        after: likewise.
+        change: of the medians, relative to the old one; None if that is 0 or one is missing. It is
+            an int if it is whole.
+        p: of the rank test; None for exact values, or if one side is missing.
+        is_exact: both sides are from deterministic boards, so any difference is real.
+        verdict: the result, see `Verdict`.
+        rule: the first rule that it breaks.
+        broken: all rules that it breaks.
+        is_cold_apart: the cost of the first calls differs by more than the steps of their clock.
+        doubt: the largest difference between two runs in the overhead subtracted from a call's
+            time.
+        is_emulated: both sides are from emulators or simulators, which are the same in each run.
+        is_paired: it is judged in pairs of alternating sessions, not sample by sample.
+    """
+
+    kind: Kind
+    before: Summary | None
+    after: Summary | None
+    change: int | float | None
+    p: float | None
+    is_exact: bool
+    verdict: Verdict
+    rule: Rule | None = None
+    broken: tuple[Rule, ...] = ()
+    is_cold_apart: bool = False
+    doubt: float = 0.0
+    is_emulated: bool = False
+    is_paired: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gap(MetricRow):
     """Why one metric of one group is not compared, or not with all its samples."""
 
-    name: str  # "" if it is about the metric of all functions
-    shapes: str
-    device: str  # as in `Difference`, like flags and label
-    flags: str
-    metric: str
     why: str  # the reason, as a sentence without subject and full stop
-    label: str = ""
     awaits_runs: bool = False  # further runs of the branch will make it comparable
 
-    @property
-    def title(self) -> str:
-        """As in `Difference`."""
-        return titled(self.name, self.label)
 
-    @property
-    def what(self) -> str:
-        """The metric and the function, for people."""
-        return f"{self.metric} of {self.title}" if self.name else self.metric
+@dataclass(frozen=True, kw_only=True)
+class Unjudged(Gap):
+    """A row that a rule applies to but could not judge."""
+
+    rule: Rule
 
 
 def first_of(names: Iterable[str]) -> str:
@@ -139,37 +141,26 @@ def first_of(names: Iterable[str]) -> str:
     return ", ".join(every[:_MOST_LISTED]) + more
 
 
-def place_of(row: Difference | Gap) -> tuple[str, ...]:
-    """Return the key that identifies a row."""
-    return place_in(row, row.metric)
-
-
-def place_in(group: GroupKey | Difference | Gap, metric: str) -> tuple[str, ...]:
+def place_in(group: GroupKey | MetricRow, metric: str) -> tuple[str, ...]:
     """Return the key of the row that compares a metric of a group."""
     return group.name, group.label, group.shapes, group.device, group.flags, metric
 
 
-@dataclass(frozen=True)
-class Unjudged:
-    """A row that a rule applies to but could not judge.
+def row_title(group: GroupKey | MetricRow) -> str:
+    """Name a group of rows with arguments, flags and board: ``fir(n=256) -O3 on m4``."""
+    flags = f" {group.flags}" if group.flags else ""
+    device = f" on {group.device}" if group.device else ""
+    return f"{group.title}({group.shapes}){flags}{device}"
 
-    Attributes:
-        rule: the rule.
-        gap: the row, and the reason.
-    """
 
-    rule: Rule
-    gap: Gap
+def gap_in(group: GroupKey | MetricRow, metric: str, why: str, *, awaits_runs: bool = False) -> Gap:
+    """Return why a metric of a group is not compared."""
+    return Gap(**keys_of(group), metric=metric, why=why, awaits_runs=awaits_runs)
 
-    @property
-    def what(self) -> str:
-        """Metric and function."""
-        return self.gap.what
 
-    @property
-    def why(self) -> str:
-        """As in `Gap`."""
-        return self.gap.why
+def keys_of(group: GroupKey | MetricRow) -> dict[str, Any]:
+    """Return what a row has of its group."""
+    return {each: getattr(group, each) for each in ("name", "shapes", "device", "flags", "label")}
 
 
 @dataclass(frozen=True)
@@ -191,8 +182,8 @@ class Comparison:
         fails_if_missing: unjudged rows are failures.
         judged: how many rows at least one rule could judge.
         idle: rules for metrics that functions of the older run did not have then.
-        reasons: place of a row that changed, see `place_of` -> where in the function it changed,
-            if both Reports have a profile of it.
+        reasons: place of a row that changed -> where in the function it changed, if both Reports
+            have a profile of it.
         sources: function -> where it is defined, if a Report knows it.
     """
 
@@ -219,7 +210,7 @@ class Comparison:
     @property
     def awaits_runs(self) -> bool:
         """Whether a rule in spreads could not judge a row because the branch has too few runs."""
-        return any(each.gap.awaits_runs for each in self.unjudged)
+        return any(each.awaits_runs for each in self.unjudged)
 
     @property
     def regressed(self) -> bool:
@@ -313,17 +304,7 @@ def _has_ratio(row: Difference) -> bool:
     return is_amount and is_there and is_still and is_like
 
 
-def _mean(rows: list[Difference]) -> float:
-    ratio = math.exp(math.fsum(map(_log_ratio, rows)) / len(rows))
+def _mean(rows: Iterable[Difference]) -> float:
+    ratios = (r.after.median / r.before.median for r in rows if r.after and r.before)
+    ratio = statistics.geometric_mean(ratios)
     return float(f"{ratio:.12g}")  # logarithms miss 1 by a few bits, which is not a change
-
-
-def _log_ratio(row: Difference) -> float:
-    """Return the logarithm of after over before; counts may be larger than any float."""
-    assert row.before is not None
-    assert row.after is not None
-    before, after = (Fraction(side.exactly("median")) for side in (row.before, row.after))
-    if before == after:
-        return 0.0
-    above, below = after.numerator * before.denominator, before.numerator * after.denominator
-    return math.log(above) - math.log(below)

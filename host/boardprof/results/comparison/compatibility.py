@@ -6,15 +6,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from typing import Final
 
 from boardprof.base.errors import UnknownNameError
-from boardprof.results.comparison.comparison import ComparisonError, Difference, Gap
+from boardprof.results.comparison.comparison import ComparisonError, Difference, Gap, gap_in
 from boardprof.results.record import Device, MeasurementRecord
 from boardprof.results.report.calls import IN_PLACE, OF_STATISTICS, SHARE, SHARES, one_of
 from boardprof.results.report.report import Report
-from boardprof.results.row_origins import GroupKey
+from boardprof.results.row_origins import GroupKey, titled
 from boardprof.results.stats.groups import GroupSummary, calls_of, left_out
 from boardprof.results.stats.summary import summarize
 
@@ -30,7 +29,7 @@ _NAMED = 3
 _DECIMALS: Final = 9
 """Digits of a share; further digits are rounding errors."""
 
-_SAME_RATE = Fraction(1, 100)
+_SAME_RATE = 0.01
 """Clocks that differ by less are one clock whose rate was measured twice."""
 
 
@@ -70,7 +69,7 @@ def facts_of(report: Report) -> dict[str, BoardFacts]:
 
 
 def _facts(device: Device, measurements: Sequence[MeasurementRecord], swept: bool) -> BoardFacts:
-    flags = {} if swept else {m.name: m.flags for m in measurements}
+    flags = {} if swept else {titled(m.name, m.label): m.flags for m in measurements}
     builds = [m.build_id for m in measurements] or [device.build_id]
     masked = {m.interrupts.masked for m in measurements}
     return BoardFacts(
@@ -138,14 +137,10 @@ def check_same(
     notes = [f"{old} is compared with {new}." for old, new in pairs.items() if old != new]
     for old, new in pairs.items():
         what = old if old == new else f"{old} and {new}"
-        if text := _other_clock(before[old], after[new]):
-            notes.append(_allowed(f"{what}: {text}", "clock", allow))
-        if old == new:
-            notes += [
-                _allowed(f"{what}: {text}", "compiler", allow)
-                for text in _other_compiler(before[old], after[new])
-            ]
-            notes += [f"{what}: {text}" for text in _other_libc(before[old], after[new])]
+        for kind, difference in _board_differences(before[old], after[new]):
+            text = f"{what}: {difference}"
+            if kind == "clock" or old == new:
+                notes.append(_allowed(text, kind, allow) if kind else text)
     return notes
 
 
@@ -155,35 +150,22 @@ def _allowed(text: str, kind: str, allow: Collection[str]) -> str:
     return f"{text} (allowed)"
 
 
-def _other_clock(before: BoardFacts, after: BoardFacts) -> str:
-    kinds = before.clock_kind, after.clock_kind
+def _board_differences(before: BoardFacts, after: BoardFacts) -> Iterator[tuple[str, str]]:
+    """Yield how two boards differ, with the kind of mismatch; "" if it is always allowed."""
+    kinds, emulated = (before.clock_kind, after.clock_kind), (before.is_emulated, after.is_emulated)
     if kinds[0] != kinds[1] and all(kinds) and "simulated" in kinds:
-        return f"the clock is {kinds[0]} before, {kinds[1]} after."
-    if None not in (before.is_emulated, after.is_emulated):
-        words = {True: "an emulator", False: "hardware"}
-        if before.is_emulated != after.is_emulated:
-            return (
-                f"it is {words[bool(before.is_emulated)]} before, "
-                f"{words[bool(after.is_emulated)]} after."
-            )
-    return ""
-
-
-def _other_libc(before: BoardFacts, after: BoardFacts) -> list[str]:
-    """Describe the C library of each side. It is not an error if new code needs one."""
-    if before.libcs == after.libcs or not before.libcs or not after.libcs:
-        return []
-    old, new = (", ".join(sorted(facts.libcs)) for facts in (before, after))
-    return [f"the C library is {old} before, {new} after."]
-
-
-def _other_compiler(before: BoardFacts, after: BoardFacts) -> list[str]:
-    found: list[str] = []
+        yield "clock", f"the clock is {kinds[0]} before, {kinds[1]} after."
+    elif None not in emulated and emulated[0] != emulated[1]:
+        old, new = ("an emulator" if each else "hardware" for each in emulated)
+        yield "clock", f"it is {old} before, {new} after."
     if before.compilers and after.compilers and before.compilers != after.compilers:
         old, new = (", ".join(sorted(facts.compilers)) for facts in (before, after))
-        found.append(f"compiled by {old} before, by {new} after.")
+        yield "compiler", f"compiled by {old} before, by {new} after."
     if before.cflags != after.cflags and before.cflags and after.cflags:
-        found.append(f"the board's flags are {before.cflags} before, {after.cflags} after.")
+        yield (
+            "compiler",
+            f"the board's flags are {before.cflags} before, {after.cflags} after.",
+        )
     changed: dict[tuple[str, str], list[str]] = {}
     for name in before.flags:
         if name in after.flags and before.flags[name] != after.flags[name]:
@@ -192,8 +174,10 @@ def _other_compiler(before: BoardFacts, after: BoardFacts) -> list[str]:
         who = ", ".join(names) if len(names) <= _NAMED else f"{len(names)} functions"
         verb = "is" if len(names) == 1 else "are"
         which = f"{old or 'no flags'} before, {new or 'none'} after"
-        found.append(f"{who} {verb} compiled with {which}.")
-    return found
+        yield "compiler", f"{who} {verb} compiled with {which}."
+    if before.libcs != after.libcs and before.libcs and after.libcs:  # new code may need one
+        old, new = (", ".join(sorted(facts.libcs)) for facts in (before, after))
+        yield "", f"the C library is {old} before, {new} after."
 
 
 def masked_once(old: Mapping[str, BoardFacts], new: Mapping[str, BoardFacts]) -> list[str]:
@@ -275,8 +259,7 @@ class Pairing:
 
     def gap(self, key: GroupKey, metric: str, why: str) -> Gap:
         """Return why a metric of a group is not compared, or not completely."""
-        shown = self.shown(key)
-        return Gap(shown.name, shown.shapes, shown.device, shown.flags, metric, why, shown.label)
+        return gap_in(self.shown(key), metric, why)
 
 
 def needs_hash(groups: Iterable[GroupSummary]) -> bool:
@@ -340,7 +323,7 @@ def lost_samples(
     when = "before" if is_old else "after"
     lost = [each for each in left_out(report) if each.metric not in SHARES or each.metric in named]
     return [
-        Gap("", "", "", "", each.metric, f"{each.why}, {when}")
+        gap_in(GroupKey(""), each.metric, f"{each.why}, {when}")
         if each.key is None
         else pairing.gap(pairing.key(each.key, is_old=is_old), each.metric, f"{each.why}, {when}")
         for each in lost
@@ -380,4 +363,4 @@ def is_same_rate(before: int, after: int) -> bool:
 def _is_same_mix(device: str, old: Mapping[GroupKey, int], new: Mapping[GroupKey, int]) -> bool:
     """Tell whether the calls of all functions of a board changed by the same factor."""
     common = [key for key in old if key in new and key.device == device]
-    return len({Fraction(new[key], old[key]) for key in common if old[key]}) <= 1
+    return len({new[key] / old[key] for key in common if old[key]}) <= 1

@@ -9,9 +9,10 @@ same line.
 from __future__ import annotations
 
 import difflib
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from boardprof.results.report.profile import Profile
 
@@ -82,7 +83,11 @@ def profile_difference(
 ) -> ProfileDifference:
     """Compare two profiles of one function by a column of both, see `Profile.metric`."""
     name = after.metric if metric is None else metric
-    functions = [each for each in _functions(before, after, name) if _has_changed(each)]
+    functions = [
+        each
+        for each in _functions(before, after, name)
+        if each.change or each.calls_before != each.calls_after
+    ]
     lines = [each for each in _lines(before, after, name) if each.change]
     return ProfileDifference(
         name,
@@ -94,10 +99,6 @@ def profile_difference(
 
 
 # -- functions --------------------------------------------------------------------------------
-
-
-def _has_changed(change: FunctionChange) -> bool:
-    return bool(change.change) or change.calls_before != change.calls_after
 
 
 def _functions(before: Profile, after: Profile, metric: str) -> Iterator[FunctionChange]:
@@ -275,3 +276,57 @@ def _change(file: str, group: Sequence[AlignedLine]) -> LineChange:
         is_new=all(not each.old for each in group),
         is_gone=all(not each.new for each in group),
     )
+
+
+# -- samples ----------------------------------------------------------------------------------
+
+_Z = 1.96
+"""Of the 95 % interval of a normal distribution."""
+
+
+def sampled_difference(
+    before: Profile, after: Profile, metric: str, costs: tuple[float, float], scale: int
+) -> ProfileDifference:
+    """Compare two sampled profiles of calls of some costs; keep what is beyond the uncertainty.
+
+    The result has the costs in a fraction of the metric's unit, the ``scale``.
+    """
+    old, new = (round(cost * scale) for cost in costs)
+    found = profile_difference(
+        _estimated(before, metric, old), _estimated(after, metric, new), metric
+    )
+    sizes = (old, before.sum()), (new, after.sum())
+    return replace(
+        found,
+        functions=tuple(each for each in found.functions if _is_certain(each, *sizes)),
+        lines=tuple(each for each in found.lines if _is_certain(each, *sizes)),
+        is_sampled=True,
+        scale=scale,
+    )
+
+
+def _estimated(profile: Profile, metric: str, cost: int) -> Profile:
+    """Return a profile whose samples are the cost that they stand for."""
+    total = profile.sum()
+    counts = tuple((node, at, (round(n * cost / total),)) for node, at, (n,) in profile.counts)
+    totals = tuple((round(n * cost / total),) for (n,) in profile.totals)
+    return replace(profile, columns=(metric,), total=(cost,), totals=totals, counts=counts)
+
+
+def _is_certain(
+    change: FunctionChange | LineChange, old: tuple[int, int], new: tuple[int, int]
+) -> bool:
+    """Tell whether a change is beyond the 95 % interval of a difference of two estimates."""
+    variance = _variance(change.before, *old) + _variance(change.after, *new)
+    return abs(change.change) > _Z * math.sqrt(variance)
+
+
+def _variance(part: int, cost: int, samples: int) -> float:
+    """Return the variance of an estimated cost.
+
+    Source: A. Agresti, B. A. Coull, "Approximate is better than exact", The American Statistician
+    52 (1998): two hits and two misses more make it hold for rare places, too.
+    """
+    hits = samples * part / cost if cost else 0.0
+    share = (hits + 2) / (samples + 4)
+    return cost * cost * share * (1 - share) / (samples + 4)

@@ -10,24 +10,12 @@ import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Final, Literal, TypeAlias, cast
 
 from boardprof.base.errors import UsageError
 from boardprof.base.metrics import metric_called
 from boardprof.base.printable import display_width
-from boardprof.results.stats.summary import Number, Summary, magnitude
-
-__all__ = [
-    "STATISTICS",
-    "Rule",
-    "RuleError",
-    "Unit",
-    "Usual",
-    "parse_rule",
-    "parse_rules",
-    "statistic",
-]
+from boardprof.results.stats.summary import Summary
 
 Unit: TypeAlias = Literal["%", "", "pp", "spread"]
 
@@ -65,8 +53,8 @@ class Usual:
         runs: how many there are.
     """
 
-    middle: Number
-    spread: Fraction
+    middle: int | float
+    spread: float
     runs: int
 
 
@@ -118,15 +106,17 @@ class Rule:
         """Whether the limit depends on earlier runs of a branch."""
         return self.unit == "spread"
 
-    def largest(self, before: Number, usual: Usual | None = None) -> Fraction:
+    def largest(self, before: int | float, usual: Usual | None = None) -> float:
         """Return the largest allowed change, in the metric's own unit; see `is_broken`."""
-        limit = abs(Fraction(str(self.limit)))
+        limit = abs(self.limit)
         if self.unit == "spread":
-            return limit * usual.spread if usual is not None else Fraction(0)
-        return limit * Fraction(magnitude(before)) / 100 if self.unit == "%" else limit
+            return limit * usual.spread if usual is not None else 0.0
+        return limit * abs(before) / 100 if self.unit == "%" else limit
 
-    def is_broken(self, before: Number, after: Number, usual: Usual | None = None) -> bool:
-        """Tell whether a change is beyond the limit; counts are compared without rounding.
+    def is_broken(
+        self, before: int | float, after: int | float, usual: Usual | None = None
+    ) -> bool:
+        """Tell whether a change is beyond the limit.
 
         Growth from 0 has no percentage; any growth is beyond a limit in percent.
 
@@ -135,24 +125,22 @@ class Rule:
             after: the new one.
             usual: of earlier runs, for a limit in spreads, which is not broken without it.
         """
-        is_rounded = isinstance(before, float) or isinstance(after, float)
-        change = Fraction(after) - Fraction(before)
-        limit = Fraction(self.limit) if isinstance(self.limit, int) else Fraction(str(self.limit))
+        change, limit = after - before, self.limit
         if self.unit == "spread":
             if usual is None:
                 return False
-            change, limit = Fraction(after) - Fraction(usual.middle), limit * usual.spread
+            change, limit = after - usual.middle, limit * usual.spread
         if self.unit == "%":
             if before == 0:
                 return change > 0 if self.sign == ">" else change < 0
-            change = 100 * change / Fraction(magnitude(before))
-        if is_rounded:  # rounding of a float is not a change
-            limit *= 1 + Fraction(1, 10**9)
+            change = 100 * change / abs(before)
+        if isinstance(before, float) or isinstance(after, float):
+            limit *= 1 + 1e-9  # rounding is not a change
         return change > limit if self.sign == ">" else change < limit
 
 
-def statistic(summary: Summary, name: str) -> Number | None:
-    """Return one of `STATISTICS` of a Summary, without rounding; None if absent."""
+def statistic(summary: Summary, name: str) -> int | float | None:
+    """Return one of `STATISTICS` of a Summary; None if absent."""
     if name == "stddev":
         return summary.stddev
     return None if name == "cold" and summary.first is None else summary.exactly(name)

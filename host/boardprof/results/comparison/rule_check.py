@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from fractions import Fraction
-from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from boardprof.base.errors import UnknownNameError, option
@@ -20,13 +18,12 @@ from boardprof.results.comparison.comparison import (
     Gap,
     Unjudged,
     first_of,
+    gap_in,
     place_in,
-    place_of,
 )
 from boardprof.results.comparison.rule import Rule, RuleError, Usual, statistic
 from boardprof.results.report.calls import SHARE, STACK, one_of
 from boardprof.results.stats.ranks import smallest_p
-from boardprof.results.stats.summary import Number
 
 _MOST_REASONS = 4
 _COLD = "cold"
@@ -59,23 +56,17 @@ class Gated:
 UsualOf: TypeAlias = Callable[[Difference, str], "Usual | None"]
 """From a row and a statistic to what is usual for it; None if no earlier run has it."""
 
-_NONE: Final[Mapping[tuple[str, ...], str]] = MappingProxyType({})
-
 FEWEST_RUNS: Final = 5
 """The spread of fewer runs says too little."""
-
-
-def _nothing_usual(row: Difference, statistic: str) -> None:
-    return None
 
 
 def apply_rules(
     rows: Sequence[Difference],
     rules: Sequence[Rule],
     alpha: float,
-    gaps: Sequence[Gap] = (),
-    usual_of: UsualOf = _nothing_usual,
-    unknown_stacks: Mapping[tuple[str, ...], str] = _NONE,
+    gaps: Sequence[Gap],
+    usual_of: UsualOf,
+    unknown_stacks: Mapping[tuple[str, ...], str],
 ) -> Gated:
     """Check rows against rules.
 
@@ -101,16 +92,16 @@ def apply_rules(
         notes += [pairs[i].distance for i in beyond if rule.needs_runs]
         for i in beyond:
             broken.setdefault(i, []).append(rule)
-        over = {place_of(rows[i]) for i in beyond}
-        missing = [
-            *own,
-            *_missing(rule, [rows[i] for i in chosen], [*pairs.values()], alpha, unknown_stacks),
-        ]
-        by_place = {place_of(gap): gap for gap in reversed(missing)}
+        over = {rows[i].place for i in beyond}
+        removed = [_removed(rows[i], unknown_stacks) for i in chosen if rows[i].after is None]
+        open_pairs = [gap for pair in pairs.values() if (gap := pair.gap(rule, alpha)) is not None]
+        by_place = {gap.place: gap for gap in reversed([*own, *removed, *open_pairs])}
         unjudged += [
-            Unjudged(rule, gap) for place, gap in reversed(by_place.items()) if place not in over
+            Unjudged(**vars(gap), rule=rule)
+            for place, gap in reversed(by_place.items())
+            if place not in over
         ]
-        seen = {place_of(pair.row) for pair in pairs.values() if pair.is_seen}
+        seen = {pair.row.place for pair in pairs.values() if pair.is_seen}
         held |= over | (seen - by_place.keys())
     gated = [
         replace(row, rule=broken[i][0], broken=tuple(broken[i])) if i in broken else row
@@ -124,8 +115,8 @@ class _Pair:
     """A row that exists before and after, with the rule's statistic; None if that is missing."""
 
     row: Difference
-    old: Number | None
-    new: Number | None
+    old: int | float | None
+    new: int | float | None
     smallest_p: float
     usual: Usual | None = None
 
@@ -140,14 +131,14 @@ class _Pair:
         assert self.usual is not None
         assert self.new is not None
         middle, spread = self.usual.middle, self.usual.spread
-        away = Fraction(self.new) - Fraction(middle)
+        away = self.new - middle
         new, usual = _number(self.new), _number(middle)
         runs = f"{self.usual.runs} earlier runs"
         if not spread:
             return f"{self.row.what}: {new} differs from {usual}, the median of {runs}."
         return (
             f"{self.row.what}: {new} is {_number(away / spread, '+.3g')} spreads of "
-            f"{_number(spread, ',.4g')} from {usual}, the median of {runs}."
+            f"{Decimal(str(spread)):,.4g} from {usual}, the median of {runs}."
         )
 
     @property
@@ -172,6 +163,34 @@ class _Pair:
         is_tested = rule.statistic != _COLD and self.row.p is not None
         return is_tested and self.smallest_p >= alpha
 
+    def gap(self, rule: Rule, alpha: float) -> Gap | None:
+        """Return why the rule cannot judge the row; None if it can."""
+        row, is_cold = self.row, rule.statistic == _COLD
+        why = ""
+        if self.lacks(rule):
+            why = f"{rule.statistic} is missing on one side"
+        elif rule.needs_runs and self.known is None:
+            found = 0 if self.usual is None else self.usual.runs
+            why = (
+                f"a spread needs {FEWEST_RUNS} earlier runs of the branch since its last change, "
+                f"and there {'is' if found == 1 else 'are'} {found}"
+            )
+            return gap_in(row, row.metric, why, awaits_runs=True)
+        elif row.verdict == "other calls" and not is_cold:
+            why = _OTHER_CALLS
+        elif row.verdict == "other inputs":
+            why = _OTHER_INPUTS
+        elif row.verdict == "too few samples" and not is_cold:
+            why = f"too few samples to reach p < {alpha:g}"
+        elif self.is_too_fine(rule):
+            one = one_of([row.label])
+            why = (
+                f"the measurement overhead may differ by {row.doubt:.3g}"
+                f"{' us' if row.kind is Duration else f' {row.metric}'} per {one} between two "
+                f"runs, which is more than the limit: {LONGER if one == 'call' else MORE_CODE}"
+            )
+        return gap_in(row, row.metric, why) if why else None
+
     def is_too_fine(self, rule: Rule) -> bool:
         """Tell whether the limit and the change are both within the measurement uncertainty."""
         if self.old is None or rule.statistic in (_COLD, _SPREAD):
@@ -180,10 +199,8 @@ class _Pair:
         return is_open and rule.largest(self.old, self.known) < self.row.doubt
 
 
-def _number(value: Number, form: str = ",.6g") -> str:
-    """Return a number as text; it may be larger than every float."""
-    exact = Fraction(value)
-    return format(Decimal(exact.numerator) / exact.denominator, form)
+def _number(value: int | float, form: str = ",.6g") -> str:
+    return format(Decimal(value), form)
 
 
 def _pair(row: Difference, rule: Rule, usual_of: UsualOf) -> _Pair | None:
@@ -194,52 +211,10 @@ def _pair(row: Difference, rule: Rule, usual_of: UsualOf) -> _Pair | None:
     return _Pair(row, old, new, smallest_p(row.before.n, row.after.n), usual)
 
 
-def _missing(
-    rule: Rule,
-    chosen: Sequence[Difference],
-    pairs: Sequence[_Pair],
-    alpha: float,
-    unknown_stacks: Mapping[tuple[str, ...], str],
-) -> Iterable[Gap]:
-    """Yield the rows that a rule applies to and cannot judge; new rows have no limit to keep."""
-    for row in chosen:
-        if row.verdict == "removed":
-            why = unknown_stacks.get(place_of(row))
-            yield _gap(row, f"it is unknown: {why}" if why else "it is no longer there")
-    for pair in pairs:
-        if pair.lacks(rule):
-            yield _gap(pair.row, f"{rule.statistic} is missing on one side")
-        elif rule.needs_runs and pair.known is None:
-            yield replace(_gap(pair.row, _too_few_runs(pair.usual)), awaits_runs=True)
-        elif pair.row.verdict == "other calls" and rule.statistic != _COLD:
-            yield _gap(pair.row, _OTHER_CALLS)
-        elif pair.row.verdict == "other inputs":
-            yield _gap(pair.row, _OTHER_INPUTS)
-        elif pair.row.verdict == "too few samples" and rule.statistic != _COLD:
-            yield _gap(pair.row, f"too few samples to reach p < {alpha:g}")
-        elif pair.is_too_fine(rule):
-            yield _gap(pair.row, _too_fine(pair.row))
-
-
-def _too_few_runs(usual: Usual | None) -> str:
-    found = 0 if usual is None else usual.runs
-    return (
-        f"a spread needs {FEWEST_RUNS} earlier runs of the branch since its last change, and there "
-        f"{'is' if found == 1 else 'are'} {found}"
-    )
-
-
-def _too_fine(row: Difference) -> str:
-    unit = " us" if row.kind is Duration else f" {row.metric}"
-    return (
-        f"the measurement overhead may differ by {float(row.doubt):.3g}{unit} per "
-        f"{one_of([row.label])} between two runs, which is more than the limit: "
-        f"{LONGER if one_of([row.label]) == 'call' else MORE_CODE}"
-    )
-
-
-def _gap(row: Difference, why: str) -> Gap:
-    return Gap(row.name, row.shapes, row.device, row.flags, row.metric, why, row.label)
+def _removed(row: Difference, unknown_stacks: Mapping[tuple[str, ...], str]) -> Gap:
+    """Return why a rule cannot judge a row of the older run alone."""
+    why = unknown_stacks.get(row.place)
+    return gap_in(row, row.metric, f"it is unknown: {why}" if why else "it is no longer there")
 
 
 def _names(row: Difference | Gap) -> tuple[str, str]:
@@ -263,7 +238,7 @@ def _check_stacks(
     found = [row for row in rows if row.metric == STACK]
     if rule.is_glob or gaps or any(row.verdict != "removed" for row in found):
         return
-    if any(place_of(row) not in unknown_stacks for row in found):
+    if any(row.place not in unknown_stacks for row in found):
         return
     reasons = [*unknown_stacks.items()]
     listed = "".join(

@@ -1,23 +1,237 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The database that a history's path or URL means; see `boardprof.results.history.run_table`."""
+"""Which runs are meant, and what a history needs of the database that has them.
+
+Another package brings a database by an entry point of the group ``boardprof.histories``. Its name
+is the scheme of the URLs in ``BOARDPROF_HISTORY``, and it names a function that takes a URL and a
+timeout in seconds, and returns a `Database`.
+"""
 
 from __future__ import annotations
 
-import importlib
 import re
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, Protocol
 
-from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.base.packages import entries, named_function
-from boardprof.results.history.run_table import Database
-from boardprof.results.history.sqlite import SqliteDatabase
+from boardprof.base.errors import UsageError
+from boardprof.results.history.project import Project
+from boardprof.results.history.run import CONTENTS, Run, StoredRun, record_of, run_of
 
-_GROUP: Final = "histories"
-_POSTGRES: Final = "boardprof.results.history.postgres.server"
-_SERVERS: Final = dict.fromkeys(("postgresql", "postgres"), _POSTGRES)
-"""Scheme -> module, which is imported when it is asked for; libpq knows both names."""
+
+@dataclass(frozen=True)
+class Choice:
+    """Conditions that a run must meet, all of them; one that is None does not matter."""
+
+    id: int | None = None
+    before: int | None = None  # only runs with a smaller number
+    name: str | None = None
+    branch: str | None = None
+    commit: str | None = None  # the beginning of the id of its commit, in lower case
+    # True for a run that did not fail and whose sources were not changed; False for all others
+    is_clean: bool | None = None
+    has_failed: bool | None = None
+    project: Project | None = None
+    boards: frozenset[str] | None = None
+    functions: frozenset[str] | None = None
+
+    def has(self, run: Run) -> bool:
+        """Tell whether a run meets the conditions on its project, its boards and its functions.
+
+        The others are columns of every history, so its database checks them. It may check these,
+        too, to find fewer runs.
+        """
+        return (
+            (self.project is None or self.project.has(run.project))
+            and (self.boards is None or not self.boards.isdisjoint(run.boards))
+            and (self.functions is None or not self.functions.isdisjoint(run.functions))
+        )
+
+
+# -- SQL ---------------------------------------------------------------------------------------
+
+_FACTS: Final = (
+    *("time", "name", "command", "project", "git_commit", "git_branch", "git_dirty"),
+    *("version", "failed"),
+)
+"""Columns of a run, besides its number, its Report, the number of rows, and its contents."""
+
+_KEYS_AT_ONCE: Final = 500
+
+
+class SqlRuns:
+    """The runs in a database, and the results of tuning, within one transaction.
+
+    A database's own class says how statements are executed. Their values stand as question marks. A
+    database without SQL has a class with the same public methods from `runs` on.
+    """
+
+    tables = ""  # what is before the names of tables
+    order = "time DESC, id DESC"
+    contents: Sequence[str] = CONTENTS  # the columns with what a Report is of
+    is_same = "IS NOT DISTINCT FROM"  # compares values that may be NULL
+
+    def execute(self, statement: str, values: Sequence[object] = ()) -> Iterable[Any]:
+        """Execute a statement; return its rows, whose values are found by column."""
+        raise NotImplementedError
+
+    def execute_each(self, statement: str, values: Sequence[Sequence[object]]) -> None:
+        """Execute a statement for each of several lists of values."""
+        raise NotImplementedError
+
+    def select(self, statement: str, values: Sequence[object]) -> Iterable[Any]:
+        """Return the rows of a statement; usually only the first ones are read."""
+        return self.execute(statement, values)
+
+    def insert_row(self, statement: str, values: Sequence[object]) -> int:
+        """Execute an INSERT; return the number of the new row."""
+        raise NotImplementedError
+
+    def kept_contents(self, row: Any) -> Mapping[str, Sequence[str]]:
+        """Return what a run is of from its row, by the names of `CONTENTS`."""
+        return {name: row[name] for name in CONTENTS}
+
+    def written_contents(self, contents: Mapping[str, Sequence[str]]) -> Sequence[object]:
+        """Return the values of the columns with the contents."""
+        return [[*contents[name]] for name in self.contents]
+
+    def conditions(self, choice: Choice) -> dict[str, list[object] | None]:
+        """Return conditions with their values; None for one that does not matter."""
+        commit = choice.commit
+        return {
+            "id = ?": None if choice.id is None else [choice.id],
+            "id < ?": None if choice.before is None else [choice.before],
+            "name = ?": None if choice.name is None else [choice.name],
+            "git_branch = ?": None if choice.branch is None else [choice.branch],
+            # Hexadecimal: it has no wildcard.
+            "git_commit LIKE ?": None if commit is None else [f"{commit}%"],
+            "NOT git_dirty AND NOT failed": [] if choice.is_clean is True else None,
+            "(git_dirty OR failed)": [] if choice.is_clean is False else None,
+            "failed = ?": None if choice.has_failed is None else [choice.has_failed],
+        }
+
+    def runs(self, choice: Choice) -> Iterator[Run]:
+        """Yield runs, newest first by time, then by number; those that `Choice.has` are meant.
+
+        An imported run keeps the time of its measurement.
+        """
+        columns = ", ".join(["id", *_FACTS, "rows", *self.contents])
+        where, values = self._where(choice)
+        statement = f"SELECT {columns} FROM {self.tables}runs {where} ORDER BY {self.order}"
+        return (run_of(row, self.kept_contents(row)) for row in self.select(statement, values))
+
+    def count(self, choice: Choice) -> int:
+        """Return the number of runs; the choice has no project."""
+        where, values = self._where(choice)
+        [row] = self.execute(f"SELECT count(*) AS n FROM {self.tables}runs {where}", values)
+        return int(row["n"])
+
+    def _where(self, choice: Choice) -> tuple[str, list[object]]:
+        given = {text: each for text, each in self.conditions(choice).items() if each is not None}
+        values = [value for each in given.values() for value in each]
+        return f"WHERE {' AND '.join(given)}" if given else "", values
+
+    def report(self, number: int) -> bytes | None:
+        """Return the packed Report of a run; None if there is no such run."""
+        for row in self.execute(f"SELECT report FROM {self.tables}runs WHERE id = ?", [number]):
+            return row["report"] if isinstance(row["report"], bytes) else b""  # it is damaged
+        return None
+
+    def record(self, number: int) -> StoredRun | None:
+        """Return a run with its Report; None if absent, ValueError if damaged."""
+        columns = ", ".join([*_FACTS, "report"])
+        statement = f"SELECT {columns} FROM {self.tables}runs WHERE id = ?"
+        return next(map(record_of, self.execute(statement, [number])), None)
+
+    def like(self, record: StoredRun) -> Iterator[bytes]:
+        """Yield the packed Reports of runs with the same time, command and commit."""
+        same = f"time = ? AND command = ? AND git_commit {self.is_same} ?"
+        values = [record.time, record.command, record.commit]
+        found = self.execute(f"SELECT report FROM {self.tables}runs WHERE {same}", values)
+        return (row["report"] for row in found)
+
+    def insert(
+        self, record: StoredRun, packed: bytes, rows: int, contents: Mapping[str, Sequence[str]]
+    ) -> int:
+        """Add a run; return its number, which no run has had before."""
+        each = record
+        facts = (each.time, each.name, each.command, each.project)
+        git = (each.commit, each.branch, each.dirty)
+        own = self.written_contents(contents)
+        values = [*facts, *git, each.version, each.failed, packed, rows, *own]
+        columns = ", ".join([*_FACTS, "report", "rows", *self.contents])
+        marks = ", ".join("?" * len(values))
+        statement = f"INSERT INTO {self.tables}runs ({columns}) VALUES ({marks})"
+        return self.insert_row(statement, values)
+
+    def remove(self, number: int) -> None:
+        """Remove a run."""
+        self.execute(f"DELETE FROM {self.tables}runs WHERE id = ?", [number])
+
+    def rename(self, number: int, name: str | None) -> None:
+        """Name a run, or take its name away."""
+        self.execute(f"UPDATE {self.tables}runs SET name = ? WHERE id = ?", [name, number])
+
+    def results(self, keys: Sequence[str]) -> dict[str, str]:
+        """Return the results of tuning that are kept."""
+        found: dict[str, str] = {}
+        for at in range(0, len(keys), _KEYS_AT_ONCE):
+            some = keys[at : at + _KEYS_AT_ONCE]
+            among = f"WHERE key IN ({', '.join('?' * len(some))})"
+            rows = self.execute(f"SELECT key, result FROM {self.tables}candidates {among}", some)
+            found |= {row["key"]: str(row["result"]) for row in rows}
+        return found
+
+    def keep_results(self, results: Mapping[str, str]) -> None:
+        """Keep results of tuning by their keys."""
+        # In one order: two processes must not wait for each other.
+        self.execute_each(
+            f"INSERT INTO {self.tables}candidates (key, result) VALUES (?, ?) "
+            "ON CONFLICT (key) DO UPDATE SET result = excluded.result",
+            sorted(results.items()),
+        )
+
+
+class Database(Protocol):
+    """Where a history is.
+
+    Attributes:
+        name: for people: a file's path, or a URL without secrets.
+    """
+
+    name: str
+
+    def may_exist(self) -> bool:
+        """Tell whether it exists, as far as that is known without opening it."""
+
+    def reading(self) -> AbstractContextManager[SqlRuns | None]:
+        """Provide the runs as they are at one moment; None if nothing was kept yet.
+
+        Raises:
+            HistoryError: they cannot be read.
+        """
+
+    def writing(self) -> AbstractContextManager[SqlRuns]:
+        """Provide the runs within a transaction, which is committed as a whole at the end.
+
+        Raises:
+            HistoryError: they cannot be written.
+            StorageError: the disk has no room, or fails.
+        """
+
+    def adding(self) -> AbstractContextManager[SqlRuns]:
+        """Do the same while no other process adds runs that it has read elsewhere."""
+
+    def upgrade(self) -> str:
+        """Create or convert the tables for this version of boardprof; return what was done.
+
+        Raises:
+            HistoryError: that cannot be done.
+        """
+
+
+# -- paths and URLs ----------------------------------------------------------------------------
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _ALMOST_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/|postgres(?:ql)?:", re.IGNORECASE)
@@ -27,14 +241,6 @@ _SETTING: Final = re.compile(
     re.IGNORECASE,
 )
 """libpq's other form of a connection: ``host=db.lab dbname=boardprof``."""
-
-_EXTRA: Final = "boardprof[postgres]"
-
-
-class MissingPackagesError(UsageError):
-    """The Python packages for a kind of history are not installed."""
-
-    exit_code = 7  # like a missing tool
 
 
 def is_url(place: str | Path) -> bool:
@@ -64,37 +270,3 @@ def has_password(url: str) -> bool:
     rest = url.partition("://")[2]
     user, at, _ = rest.rpartition("@")
     return bool(at and ":" in user) or "password" in rest.partition("?")[2].casefold()
-
-
-def database_of(place: str | Path, timeout_s: float) -> Database:
-    """Return the database at a place; nothing is opened yet."""
-    if not is_url(place):
-        if isinstance(place, str):
-            require_place(place)
-        return SqliteDatabase(Path(place), timeout_s)
-    url = str(place).strip()
-    scheme = url.partition("://")[0].casefold()
-    if scheme in _SERVERS:
-        return _server(scheme)(url, timeout_s)
-    found = named_function(_GROUP, scheme, f"The history {scheme}")
-    if found is None:
-        known = sorted({*_SERVERS, *(entry.name for entry in entries(_GROUP))})
-        hint = "BOARDPROF_HISTORY=FILE, or postgresql://USER@HOST/DATABASE"
-        raise UnknownNameError("kind of history", f"{scheme}://", known, hint=hint)
-    database: Database = found.function(url, timeout_s)
-    return database
-
-
-def _server(scheme: str) -> Callable[[str, float], Database]:
-    try:
-        return cast(
-            "Callable[[str, float], Database]",
-            importlib.import_module(_SERVERS[scheme]).PostgresDatabase,
-        )
-    except ImportError as error:
-        if (error.name or "").startswith("boardprof"):
-            raise
-        raise MissingPackagesError(
-            f"A history on PostgreSQL needs packages that are not installed: {_EXTRA}.",
-            hint=f"pip install '{_EXTRA}'",
-        ) from error

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.metrics import digits
+from boardprof.results.history.databases import Choice, SqlRuns
 from boardprof.results.history.project import Project
 from boardprof.results.history.run import KINDS, LAST, Run, storable
-from boardprof.results.history.run_table import Choice, RunTable
 
 _LARGEST = (1 << 63) - 1
 """Largest number in SQLite; no run has it."""
@@ -70,116 +70,118 @@ def _bounded(text: str) -> int:
     return int(significant) if len(significant) < len(str(_LARGEST)) else _LARGEST
 
 
-def run_by_number(table: RunTable, reference: Reference) -> Run | None:
+def run_by_number(table: SqlRuns, reference: Reference) -> Run | None:
     """Return the run of a reference's number; None if it has none, or no such run exists."""
     if reference.number is None:
         return None
     return next(table.runs(Choice(id=reference.number)), None)
 
 
-def run_by_word(table: RunTable, reference: Reference, project: Project | None) -> Run | None:
-    """Return the run that a word means: ``last``, else a name or a branch, else a commit."""
-    if reference.must_be_number:
-        return None
-    if reference.word == LAST and not reference.kind:
-        return _newest(own_runs(table, project), reference.back)
-    found: dict[str, Run | None] = {}
-    for kind in ("name", "branch"):
-        runs = _of_kind(table, reference, project, kind)
-        newest = next(runs, None) if reference.kind in ("", kind) else None
-        if newest is not None:
-            found[kind] = _newest(runs, reference.back - 1) if reference.back else newest
-    if len({run and run.id for run in found.values()}) > 1:
-        raise _ambiguous(table, reference, project)
-    if found:
-        return next(iter(found.values()))
-    is_commit = reference.kind in ("", "commit")
-    runs = _of_kind(table, reference, project, "commit") if is_commit else iter(())
-    return _newest(runs, reference.back)
-
-
-def _of_kind(
-    table: RunTable,
-    reference: Reference,
-    project: Project | None,
-    kind: str,
-    is_clean: bool = True,
-) -> Iterator[Run]:
-    """Yield the runs of a name, or those of a branch or commit that are clean, or are not."""
-    if kind == "name":
-        return own_runs(table, project, Choice(name=reference.word))
-    if kind == "branch":
-        return own_runs(table, project, Choice(branch=reference.word, is_clean=is_clean))
-    if (commit := reference.commit) is None:
-        return iter(())
-    return own_runs(table, project, Choice(commit=commit, is_clean=is_clean))
-
-
-def _newest(runs: Iterator[Run], back: int) -> Run | None:
-    """Return the run that is N before the newest; None if there is none."""
-    return next(itertools.islice(runs, min(back, sys.maxsize), None), None)
-
-
-def _ambiguous(table: RunTable, reference: Reference, project: Project | None) -> UsageError:
-    named = _newest(_of_kind(table, reference, project, "name"), 0)
-    on_branch = _newest(_of_kind(table, reference, project, "branch"), 0)
-    assert named is not None
-    assert on_branch is not None
-    word = reference.word
-    return UsageError(
-        f"{word!r} is ambiguous: #{named.id} was saved as {word}, and #{on_branch.id} is the "
-        f"newest clean run of the branch {word}.",
-        hint=(
-            f"name:{word} or branch:{word}; `boardprof history rename #{named.id} NAME` resolves it"
-        ),
-    )
-
-
 def own_runs(
-    table: RunTable, project: Project | None, choice: Choice | None = None
+    table: SqlRuns, project: Project | None, choice: Choice | None = None
 ) -> Iterator[Run]:
     """Yield the runs of a project, newest first; of all projects if it is None."""
     own = replace(choice or Choice(), project=project)
     return filter(own.has, table.runs(own))
 
 
-def unknown_run(table: RunTable, reference: Reference, project: Project | None) -> UnknownNameError:
-    """Return the error for a reference without a run; it suggests what exists instead."""
-    kind, hint = "run", "boardprof history"
-    if reference.must_be_number:
-        return UnknownNameError(kind, reference.text, _names(table, project), hint=hint)
-    if count := sum(1 for _ in _of_kind(table, reference, project, "name")):
-        oldest = f"{reference.word}~{count - 1}" if count > 1 else reference.word
-        runs = "runs were" if count > 1 else "run was"
-        hint = f"{count} {runs} saved as {reference.word}: {oldest} is the oldest"
-        return UnknownNameError(kind, reference.text, _names(table, project), hint=hint)
-    unclean = _unclean(table, reference, project)
-    elsewhere = _elsewhere(table, reference, project)
-    if unclean is not None:
-        kind, hint = _why_unclean(unclean, reference.word)
-    elif elsewhere is not None:
-        where = f"the project {elsewhere.place}"
-        hint = f"there is a run called {reference.text!r} of {where}: #{elsewhere.id}"
-    return UnknownNameError(kind, reference.text, _names(table, project), hint=hint)
+@dataclass(frozen=True)
+class WordLookup:
+    """A reference's word looked up among the runs of a project; None for all projects."""
+
+    table: SqlRuns
+    reference: Reference
+    project: Project | None
+
+    def run(self) -> Run | None:
+        """Return the run that the word means: ``last``, else a name or a branch, else a commit."""
+        reference = self.reference
+        if reference.must_be_number:
+            return None
+        if reference.word == LAST and not reference.kind:
+            return _newest(own_runs(self.table, self.project), reference.back)
+        found: dict[str, Run | None] = {}
+        for kind in ("name", "branch"):
+            runs = self._of_kind(kind)
+            newest = next(runs, None)
+            if newest is not None:
+                found[kind] = _newest(runs, reference.back - 1) if reference.back else newest
+        if len({run and run.id for run in found.values()}) > 1:
+            raise self._ambiguous()
+        return (
+            next(iter(found.values()))
+            if found
+            else _newest(self._of_kind("commit"), reference.back)
+        )
+
+    def error(self) -> UnknownNameError:
+        """Return the error for a reference without a run; it suggests what exists instead."""
+        kind, hint, reference = "run", "boardprof history", self.reference
+        word = reference.word
+        if not reference.must_be_number:
+            if count := sum(1 for _ in own_runs(self.table, self.project, Choice(name=word))):
+                oldest = f"{word}~{count - 1}" if count > 1 else word
+                runs = "runs were" if count > 1 else "run was"
+                hint = f"{count} {runs} saved as {word}: {oldest} is the oldest"
+            elif (unclean := self._unclean()) is not None:
+                kind, hint = _why_unclean(unclean, word)
+            elif (elsewhere := self._elsewhere()) is not None:
+                hint = (
+                    f"there is a run called {reference.text!r} of the project {elsewhere.place}: "
+                    f"#{elsewhere.id}"
+                )
+        return UnknownNameError(kind, reference.text, self._names(), hint=hint)
+
+    def _of_kind(self, kind: str, *, is_clean: bool = True) -> Iterator[Run]:
+        """Yield the runs of a name, or those of a branch or commit that are clean, or are not."""
+        word, commit = self.reference.word, self.reference.commit
+        if self.reference.kind not in ("", kind) or (kind == "commit" and commit is None):
+            return iter(())
+        choice = {
+            "name": Choice(name=word),
+            "branch": Choice(branch=word, is_clean=is_clean),
+            "commit": Choice(commit=commit, is_clean=is_clean),
+        }[kind]
+        return own_runs(self.table, self.project, choice)
+
+    def _ambiguous(self) -> UsageError:
+        named, on_branch = (next(self._of_kind(kind)) for kind in ("name", "branch"))
+        word = self.reference.word
+        return UsageError(
+            f"{word!r} is ambiguous: #{named.id} was saved as {word}, and #{on_branch.id} is the "
+            f"newest clean run of the branch {word}.",
+            hint=f"name:{word} or branch:{word}; `boardprof history rename #{named.id} NAME` "
+            "resolves it",
+        )
+
+    def _unclean(self) -> Run | None:
+        """Return the newest run of a branch, or else of a commit, that is not clean."""
+        kinds = (self._of_kind(kind, is_clean=False) for kind in ("branch", "commit"))
+        return next(itertools.chain.from_iterable(kinds), None)
+
+    def _elsewhere(self) -> Run | None:
+        """Return the run of another project that a reference would mean."""
+        try:
+            found = replace(self, project=None).run()
+        except UsageError:
+            return None
+        is_own = self.project is None or found is None or self.project.has(found.project)
+        return None if is_own else found
+
+    def _names(self) -> list[str]:
+        """Return names and branches by which runs can be found, newest first."""
+        runs = [*itertools.islice(own_runs(self.table, self.project), _NAMES_READ)]
+        names = dict.fromkeys([LAST] if runs else [])
+        for run in runs:
+            git = None if run.has_failed else run.git
+            branch = git.branch if git and not git.is_dirty else None
+            names |= dict.fromkeys(filter(None, [run.name, branch]))
+        return [*names][:_NAMES_LISTED]
 
 
-def _unclean(table: RunTable, reference: Reference, project: Project | None) -> Run | None:
-    """Return the newest run of a branch, or else of a commit, that is not clean."""
-    for kind in ("branch", "commit"):
-        if reference.kind in ("", kind):
-            found = next(_of_kind(table, reference, project, kind, is_clean=False), None)
-            if found is not None:
-                return found
-    return None
-
-
-def _elsewhere(table: RunTable, reference: Reference, project: Project | None) -> Run | None:
-    """Return the run of another project that a reference would mean."""
-    try:
-        found = run_by_word(table, reference, None)
-    except UsageError:
-        return None
-    return None if found is None or project is None or project.has(found.project) else found
+def _newest(runs: Iterator[Run], back: int) -> Run | None:
+    """Return the run that is N before the newest; None if there is none."""
+    return next(itertools.islice(runs, min(back, sys.maxsize), None), None)
 
 
 def _why_unclean(run: Run, word: str) -> tuple[str, str]:
@@ -192,14 +194,3 @@ def _why_unclean(run: Run, word: str) -> tuple[str, str]:
     return "whole run of", (
         f"#{run.id} is of {word}, and failed or was interrupted; see why, and run again"
     )
-
-
-def _names(table: RunTable, project: Project | None) -> list[str]:
-    """Return names and branches by which runs can be found, newest first."""
-    runs = [*itertools.islice(own_runs(table, project), _NAMES_READ)]
-    names = dict.fromkeys([LAST] if runs else [])
-    for run in runs:
-        git = None if run.has_failed else run.git
-        branch = git.branch if git and not git.is_dirty else None
-        names |= dict.fromkeys(filter(None, [run.name, branch]))
-    return [*names][:_NAMES_LISTED]

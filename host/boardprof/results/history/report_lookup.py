@@ -14,18 +14,14 @@ from pathlib import Path
 
 from boardprof.base.errors import ReportFileError, UnknownNameError, UsageError
 from boardprof.base.metrics import Metric
-from boardprof.results.history.databases import is_url, require_place
+from boardprof.results.history.databases import Choice, is_url, require_place
 from boardprof.results.history.lookup import parse_reference
 from boardprof.results.history.run import LAST, HistoryError, NothingKeptError, Run
-from boardprof.results.history.run_table import Choice
 from boardprof.results.history.sqlite import may_exist
 from boardprof.results.history.store import History
 from boardprof.results.probes import is_probe_run
 from boardprof.results.report.report import Report
 from boardprof.results.report.report_file import read_report
-
-__all__ = ["Found", "branch_reports", "find_report", "find_run", "history_place", "is_named"]
-__all__ += ["branch_meant", "find_run_if_present", "like_runs", "like_runs_of", "user_history"]
 
 _VARIABLE = "BOARDPROF_HISTORY"
 
@@ -257,7 +253,7 @@ def _mode(path: str) -> int:
 
 def _of_file(path: Path) -> Found:
     if is_probe_run(str(path)):
-        from boardprof.results.probes.in_place import report_of_file  # it needs numpy
+        from boardprof.results.probes.figures import report_of_file  # it needs numpy
 
         report = report_of_file(str(path))
     else:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, NewType
@@ -99,6 +99,34 @@ class Run:
         }
 
 
+def run_of(row: Any, contents: Mapping[str, Sequence[str]]) -> Run:
+    """Return a run by the columns of a table; damaged ones may be of any type."""
+
+    def text(column: str) -> str:
+        return row[column] if isinstance(row[column], str) else ""
+
+    git = GitState(text("git_commit"), text("git_branch"), bool(row["git_dirty"]))
+    return Run(
+        id=RunId(row["id"]),
+        time=text("time"),
+        name=row["name"] if isinstance(row["name"], str) else None,
+        boards=tuple(contents["boards"]),
+        functions=tuple(contents["functions"]),
+        build_ids=tuple(contents["build_ids"]),
+        flags=tuple(contents["flags"]),
+        command=text("command"),
+        git=git if isinstance(row["git_commit"], str) else None,
+        version=text("version"),
+        rows=row["rows"] if isinstance(row["rows"], int) else 0,
+        project=text("project"),
+        has_failed=bool(row["failed"]),
+    )
+
+
+CONTENTS: Final = ("boards", "functions", "build_ids", "flags")
+"""What a history knows of a run without its Report."""
+
+
 def contents_of(report: Report) -> dict[str, tuple[str, ...]]:
     """Return the contents of a Report: its boards, functions, build ids and flags."""
     record = report.record or NO_RECORD
@@ -119,7 +147,7 @@ def kept_contents(text: object) -> dict[str, tuple[str, ...]]:
     kept = found if isinstance(found, dict) else {}
     return {
         kind: _texts(names if isinstance(names := kept.get(kind), list) else ())
-        for kind in ("boards", "functions", "build_ids", "flags")
+        for kind in CONTENTS
     }
 
 
@@ -195,6 +223,25 @@ def unpacked(kept: Any) -> str:
         return zlib.decompress(kept).decode("utf-8", "surrogatepass")
     except (zlib.error, TypeError) as error:
         raise ValueError(str(error)) from error
+
+
+def record_of(row: Any) -> StoredRun:
+    """Return a run with its Report by the columns of a table; ValueError if it is damaged."""
+    if not isinstance(row["time"], str) or not isinstance(row["command"], str):
+        raise ValueError("its time or its command is missing")
+    dirty = row["git_dirty"]
+    return StoredRun(
+        time=row["time"],
+        name=row["name"],
+        command=row["command"],
+        project=row["project"] or "",
+        commit=row["git_commit"],
+        branch=row["git_branch"],
+        dirty=None if dirty is None else bool(dirty),
+        version=row["version"],
+        failed=bool(row["failed"]),
+        report=unpacked(row["report"]),
+    )
 
 
 def written(records: Iterable[StoredRun]) -> Iterator[str]:

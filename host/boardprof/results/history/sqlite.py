@@ -12,24 +12,16 @@ import json
 import os
 import sqlite3
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from boardprof.base.errors import BoardprofError, StorageError
+from boardprof.base.files import unwritable
 from boardprof.base.processes import described, lock_holders
-from boardprof.base.writing import unwritable
-from boardprof.results.history.run import (
-    GitState,
-    HistoryError,
-    Run,
-    RunId,
-    StoredRun,
-    kept_contents,
-    unpacked,
-)
-from boardprof.results.history.run_table import Choice
+from boardprof.results.history.databases import Choice, SqlRuns
+from boardprof.results.history.run import HistoryError, kept_contents
 
 _APPLICATION_ID: Final = 0x62706869
 """``bphi``: identifies a SQLite file as a history (SQLite's "PRAGMA application_id")."""
@@ -65,17 +57,10 @@ _SCHEMA: Final = (
 
 _ELSEWHERE = "BOARDPROF_HISTORY=FILE uses another file, BOARDPROF_HISTORY=off keeps no history"
 
-_COLUMNS: Final = (
-    "id, time, name, command, git_commit, git_branch, git_dirty, version, rows, contents, project, "
-    "failed"
-)
-_RECORD: Final = (
-    "time, name, command, project, git_commit, git_branch, git_dirty, version, failed, report"
-)
 _CANDIDATES: Final = (
     "CREATE TABLE IF NOT EXISTS candidates (key TEXT PRIMARY KEY, result TEXT NOT NULL)"
 )
-_HAS_CANDIDATES: Final = "SELECT count(*) FROM sqlite_schema WHERE name = 'candidates'"
+_HAS_CANDIDATES: Final = "SELECT 1 FROM sqlite_schema WHERE name = 'candidates'"
 
 
 class SqliteDatabase:
@@ -133,134 +118,53 @@ class SqliteDatabase:
             return "it has the tables of this boardprof"
 
 
-class SqliteRuns:
-    """The runs in a file, within one transaction; see `RunTable`."""
+class SqliteRuns(SqlRuns):
+    """The runs in a file, within one transaction."""
+
+    order = "time IS NULL DESC, time DESC, id DESC"  # damaged runs are shown
+    contents = ("contents",)
+    is_same = "IS"
 
     def __init__(self, file: sqlite3.Connection) -> None:
         """Take an open file."""
         self._file = file
 
-    def runs(self, choice: Choice) -> Iterator[Run]:
-        """Yield runs by time, newest first; an imported run keeps the time of its measurement."""
-        condition, values = _condition(choice)
-        order = "time IS NULL DESC, time DESC, id DESC"  # damaged runs are shown
-        statement = f"SELECT {_COLUMNS} FROM runs WHERE {condition} ORDER BY {order}"
-        return map(_run, self._file.execute(statement, values))
+    def execute(self, statement: str, values: Sequence[object] = ()) -> Iterable[sqlite3.Row]:
+        """Execute a statement."""
+        return self._file.execute(statement, values)
 
-    def count(self, choice: Choice) -> int:
-        """Return the number of runs."""
-        if choice.boards is not None or choice.functions is not None:
-            return sum(map(choice.has, self.runs(choice)))
-        condition, values = _condition(choice)
-        statement = f"SELECT count(*) FROM runs WHERE {condition}"
-        return int(self._file.execute(statement, values).fetchone()[0])
+    def execute_each(self, statement: str, values: Sequence[Sequence[object]]) -> None:
+        """Execute a statement for each of several lists of values."""
+        self._file.executemany(statement, values)
 
-    def report(self, number: int) -> bytes | None:
-        """Return the packed Report of a run."""
-        row = self._file.execute("SELECT report FROM runs WHERE id = ?", [number]).fetchone()
-        if row is None:
-            return None
-        return row[0] if isinstance(row[0], bytes) else b""  # damaged: no Report is that
-
-    def record(self, number: int) -> StoredRun | None:
-        """Return a run with its Report."""
-        row = self._file.execute(f"SELECT {_RECORD} FROM runs WHERE id = ?", [number]).fetchone()
-        if row is None:
-            return None
-        time, name, command, project, commit, branch, dirty, version, failed, report = row
-        if not isinstance(time, str) or not isinstance(command, str):
-            raise ValueError("its time or its command is missing")
-        git = (commit, branch, None if dirty is None else bool(dirty))
-        return StoredRun(
-            time, name, command, project or "", *git, version, bool(failed), unpacked(report)
-        )
-
-    def like(self, record: StoredRun) -> Iterator[bytes]:
-        """Yield the packed Reports of runs with the same time, command and commit."""
-        same = "SELECT report FROM runs WHERE time = ? AND command = ? AND git_commit IS ?"
-        found = self._file.execute(same, [record.time, record.command, record.commit])
-        return (kept for (kept,) in found)
-
-    def insert(
-        self, record: StoredRun, packed: bytes, rows: int, contents: Mapping[str, Sequence[str]]
-    ) -> int:
-        """Add a run."""
-        each = record
-        values = (
-            *(each.time, each.name, each.command, each.project),
-            *(each.commit, each.branch, each.dirty, each.version, each.failed),
-            *(packed, rows, json.dumps(contents)),
-        )
-        marks = ", ".join("?" * len(values))
-        statement = f"INSERT INTO runs ({_RECORD}, rows, contents) VALUES ({marks})"
+    def insert_row(self, statement: str, values: Sequence[object]) -> int:
+        """Execute an INSERT; return the number of the new row."""
         number = self._file.execute(statement, values).lastrowid
         assert number is not None  # an INSERT always sets it
         return number
 
-    def remove(self, number: int) -> None:
-        """Remove a run."""
-        self._file.execute("DELETE FROM runs WHERE id = ?", [number])
+    def kept_contents(self, row: sqlite3.Row) -> Mapping[str, Sequence[str]]:
+        """Return what a run is of."""
+        return kept_contents(row["contents"])
 
-    def rename(self, number: int, name: str | None) -> None:
-        """Name a run, or take its name away."""
-        self._file.execute("UPDATE runs SET name = ? WHERE id = ?", [name, number])
+    def written_contents(self, contents: Mapping[str, Sequence[str]]) -> Sequence[object]:
+        """Return the contents as JSON."""
+        return [json.dumps(contents)]
+
+    def count(self, choice: Choice) -> int:
+        """Return the number of runs."""
+        if choice.boards is None and choice.functions is None:
+            return super().count(choice)
+        return sum(map(choice.has, self.runs(choice)))
 
     def results(self, keys: Sequence[str]) -> dict[str, str]:
         """Return the results of tuning that are kept."""
-        if not self._file.execute(_HAS_CANDIDATES).fetchone()[0]:
-            return {}
-        statement = "SELECT result FROM candidates WHERE key = ?"
-        rows = ((key, self._file.execute(statement, [key]).fetchone()) for key in keys)
-        return {key: str(row[0]) for key, row in rows if row is not None}
+        return super().results(keys) if [*self.execute(_HAS_CANDIDATES)] else {}
 
     def keep_results(self, results: Mapping[str, str]) -> None:
         """Keep results of tuning."""
-        self._file.execute(_CANDIDATES)
-        statement = "INSERT OR REPLACE INTO candidates VALUES (?, ?)"
-        self._file.executemany(statement, results.items())
-
-
-def _condition(choice: Choice) -> tuple[str, list[object]]:
-    """Return SQL for the conditions on columns, and its values."""
-    commit = choice.commit
-    known: dict[str, list[object] | None] = {
-        "id = ?": None if choice.id is None else [choice.id],
-        "id < ?": None if choice.before is None else [choice.before],
-        "name = ?": None if choice.name is None else [choice.name],
-        "git_branch = ?": None if choice.branch is None else [choice.branch],
-        "substr(git_commit, 1, ?) = ?": None if commit is None else [len(commit), commit],
-        "NOT git_dirty AND NOT failed": [] if choice.is_clean is True else None,
-        "(git_dirty OR failed)": [] if choice.is_clean is False else None,
-        "failed = ?": None if choice.has_failed is None else [choice.has_failed],
-    }
-    given = {text: values for text, values in known.items() if values is not None}
-    return " AND ".join(given) or "1", [value for values in given.values() for value in values]
-
-
-def _run(row: tuple[Any, ...]) -> Run:
-    number, time, name, command, *git_columns, version, rows, contents, project, failed = row
-    commit, branch, is_dirty = git_columns
-    kept = kept_contents(contents)
-    return Run(
-        id=RunId(number),
-        time=_text(time),
-        name=name if isinstance(name, str) else None,
-        boards=kept["boards"],
-        functions=kept["functions"],
-        build_ids=kept["build_ids"],
-        flags=kept["flags"],
-        command=_text(command),
-        git=GitState(commit, _text(branch), bool(is_dirty)) if isinstance(commit, str) else None,
-        version=_text(version),
-        rows=rows if isinstance(rows, int) else 0,
-        project=_text(project),
-        has_failed=bool(failed),
-    )
-
-
-def _text(value: object) -> str:
-    """Return a column's text; empty if it is absent or damaged."""
-    return value if isinstance(value, str) else ""
+        self.execute(_CANDIDATES)
+        super().keep_results(results)
 
 
 def may_exist(path: Path) -> bool:
@@ -274,6 +178,7 @@ def may_exist(path: Path) -> bool:
 def _open(uri: str, timeout_s: float) -> sqlite3.Connection:
     # isolation_level=None: Python does not begin transactions itself.
     file = sqlite3.connect(uri, uri=True, timeout=timeout_s, isolation_level=None)
+    file.row_factory = sqlite3.Row
     # one damaged run does not make the others unreadable
     file.text_factory = lambda text: text.decode("utf-8", "replace")
     return file

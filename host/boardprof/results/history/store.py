@@ -4,21 +4,29 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import itertools
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from boardprof import __version__
 from boardprof.base.errors import ReportFileError, UnknownNameError, UsageError
-from boardprof.results.history.databases import database_of
+from boardprof.base.packages import entries, named_function
+from boardprof.results.history.databases import (
+    Choice,
+    Database,
+    SqlRuns,
+    is_url,
+    require_place,
+)
 from boardprof.results.history.lookup import (
+    WordLookup,
     own_runs,
     parse_reference,
     run_by_number,
-    run_by_word,
-    unknown_run,
 )
 from boardprof.results.history.project import Project, project_of
 from boardprof.results.history.run import (
@@ -34,10 +42,8 @@ from boardprof.results.history.run import (
     storable,
     unpacked,
 )
-from boardprof.results.history.run_table import Choice, RunTable
+from boardprof.results.history.sqlite import SqliteDatabase
 from boardprof.results.report.report import Report
-
-__all__ = ["History"]
 
 
 class History:
@@ -68,7 +74,7 @@ class History:
         Raises:
             UsageError: there is no such kind of database, or a package for it is missing.
         """
-        self._database = database_of(place, timeout_s)
+        self._database = _database_of(place, timeout_s)
         self.path: Path | None = getattr(self._database, "path", None)
         self.folder = folder
 
@@ -179,10 +185,10 @@ class History:
                 )
             found = run_by_number(table, reference)
             if found is None:
-                project = self._project()
-                found = run_by_word(table, reference, project)
+                words = WordLookup(table, reference, self._project())
+                found = words.run()
                 if found is None:
-                    raise unknown_run(table, reference, project)
+                    raise words.error()
         return found
 
     def runs(
@@ -337,6 +343,52 @@ class History:
             return None
 
 
+_GROUP: Final = "histories"
+_POSTGRES: Final = ("postgresql", "postgres")
+"""Schemes that libpq knows."""
+
+_EXTRA: Final = "boardprof[postgres]"
+
+
+class MissingPackagesError(UsageError):
+    """The Python packages for a kind of history are not installed."""
+
+    exit_code = 7  # like a missing tool
+
+
+def _database_of(place: str | Path, timeout_s: float) -> Database:
+    """Return the database at a place; nothing is opened yet."""
+    if not is_url(place):
+        if isinstance(place, str):
+            require_place(place)
+        return SqliteDatabase(Path(place), timeout_s)
+    url = str(place).strip()
+    scheme = url.partition("://")[0].casefold()
+    if scheme in _POSTGRES:
+        return _postgres(url, timeout_s)
+    found = named_function(_GROUP, scheme, f"The history {scheme}")
+    if found is None:
+        known = sorted({*_POSTGRES, *(entry.name for entry in entries(_GROUP))})
+        hint = "BOARDPROF_HISTORY=FILE, or postgresql://USER@HOST/DATABASE"
+        raise UnknownNameError("kind of history", f"{scheme}://", known, hint=hint)
+    database: Database = found.function(url, timeout_s)
+    return database
+
+
+def _postgres(url: str, timeout_s: float) -> Database:
+    try:
+        server = importlib.import_module("boardprof.results.history.postgres.server")
+    except ImportError as error:
+        if (error.name or "").startswith("boardprof"):
+            raise
+        raise MissingPackagesError(
+            f"A history on PostgreSQL needs packages that are not installed: {_EXTRA}.",
+            hint=f"pip install '{_EXTRA}'",
+        ) from error
+    database: Database = server.PostgresDatabase(url, timeout_s)
+    return database
+
+
 _BATCH = 100
 """Runs that are copied in one transaction."""
 
@@ -354,7 +406,7 @@ def _choice(board: str | None, function: str | None) -> Choice:
     )
 
 
-def _insert(table: RunTable, record: StoredRun, report: Report) -> int:
+def _insert(table: SqlRuns, record: StoredRun, report: Report) -> int:
     return table.insert(record, packed(record.report), len(report.calls), contents_of(report))
 
 

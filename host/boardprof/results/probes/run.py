@@ -20,11 +20,14 @@ import numpy as np
 import numpy.typing as npt
 
 from boardprof.base.errors import DecodeError, ReportFileError, option
-from boardprof.base.writing import write_bytes
-from boardprof.results.probes.core_clocks import CoreClock, related_clocks
-from boardprof.results.probes.core_events import CoreEvents, events_of_core
-from boardprof.results.probes.events import Block, blocks, join
-from boardprof.results.probes.probe_names import ProbeNames, read_names
+from boardprof.base.files import write_bytes
+from boardprof.results.probes.core_events import (
+    CoreClock,
+    CoreEvents,
+    events_of_core,
+    related_clocks,
+)
+from boardprof.results.probes.events import Block, ProbeNames, blocks, join, read_names
 from boardprof.results.probes.timeline import UNKNOWN_TASK, ProbeCosts, Timeline
 
 

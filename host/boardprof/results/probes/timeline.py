@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boardprof.results.probes.core_clocks import CoreClock
-from boardprof.results.probes.events import Events, gap, join
-from boardprof.results.probes.probe_names import ProbeNames
+from boardprof.results.probes.core_events import CoreClock
+from boardprof.results.probes.events import Events, ProbeNames, gap, join
 from boardprof_protocol.codes import ProbeKind, TraceId
 
 Ints = npt.NDArray[np.int64]

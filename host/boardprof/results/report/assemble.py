@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio
+from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio, raw_of
 from boardprof.results.record import (
     ColdRecord,
     MeasurementRecord,
@@ -80,14 +80,15 @@ def totals_of(measurements: Sequence[Measurement]) -> dict[str, Row]:
                 counts[counter] += total.value
                 found = metrics_of(counter, total.value, total, measurement.clock)
                 for name, metric in found.items():
-                    row[name] = _sum(row.get(name), metric)
+                    row[name] = added(row.get(name), metric)
         for part in (None, *dict.fromkeys(ours[0].parts.values())):
             if part_name(ours[0], part) in totals:
                 totals[part_name(ours[0], part)] |= computed_metrics(ours[0], counts, part)
     return totals
 
 
-def _sum(left: Metric | None, right: Metric) -> Metric:
+def added(left: Metric | None, right: Metric) -> Metric:
+    """Return a sum; ``right`` if it is of another kind, or if there is nothing to add it to."""
     if isinstance(left, Count) and isinstance(right, Count):
         return Count(left.value + right.value)
     if isinstance(left, Duration) and isinstance(right, Duration):
@@ -165,6 +166,20 @@ def _size(row: Row, counter: str) -> float:
     return metric.microseconds if isinstance(metric, Duration) else 0.0
 
 
+def samples_of(measurement: Measurement) -> dict[str, list[float]]:
+    """Return a measurement's samples per call, by metric, as a Report has them."""
+    not_per_call = {"Count", SHARE, PERTURBATION, STACK}
+    found: dict[str, list[float]] = {}
+    [measurement] = mark_emulators([measurement])
+    for row in rows_of(measurement, {}, False):
+        for name, metric in row.items():
+            if name in not_per_call or isinstance(metric, str):
+                continue
+            calls = measurement.number if isinstance(metric, Count | Duration) else 1
+            found.setdefault(name, []).append(float(raw_of(metric)) / calls)
+    return found
+
+
 # -- the record ---------------------------------------------------------------------------------
 
 
@@ -177,30 +192,21 @@ def record_of(measurements: Sequence[Measurement]) -> Record:
 def _measurement_record(measurement: Measurement) -> MeasurementRecord:
     stack, cold = measurement.stack, measurement.cold
     return MeasurementRecord(
+        **measurement.facts,
         name=measurement.function,
         device=measurement.device.name,
-        arguments=measurement.arguments,
-        inputs_crc32=measurement.inputs_crc32,
-        label=measurement.label,
         stack=stack if isinstance(stack, Stack) else None,
         stack_unknown=stack if isinstance(stack, str) else "",
         result=_result_json(measurement.result),
         outputs={name: _output(array) for name, array in measurement.outputs.items()},
-        flags=measurement.flags,
         build_id=measurement.device.build_id,
-        clock_fit=measurement.clock_fit,
         number=measurement.number,
         warmup=measurement.warmup,
-        calls_before=measurement.calls_before,
         formulas={name: (kind, f.text) for name, (kind, f) in measurement.formulas.items()},
-        compilers=tuple(measurement.compilers),
         libc=measurement.libc or "",
-        source=measurement.source,
-        interrupts=measurement.interrupts,
         cold=None if cold is None else _cold_record(cold, measurement.clock),
         calibration={name: measurement.overhead(name) for name in measurement.counters},
         hotspots=measurement.profile,
-        findings=measurement.findings,
         passes=tuple(map(_pass_record, measurement.passes)),
     )
 
@@ -220,7 +226,7 @@ def _pass_record(windows: PassResult) -> PassRecord:
         samples=tuple(map(_sample_record, windows.samples)),
         calibration_samples=tuple(map(_sample_record, windows.calibration_samples)),
         totals=tuple(map(_sample_record, windows.totals)),
-        interrupt_costs={name: float(cost) for name, cost in windows.interrupt_costs.items()},
+        interrupt_costs=windows.interrupt_costs,
     )
 
 

@@ -10,13 +10,16 @@ from boardprof import __version__
 from boardprof.base.metrics import Count, Metric, float32_text
 from boardprof.results.record import Device
 from boardprof.results.report.calls import Row, one_of
-from boardprof.results.report.interrupts import HOOKED, interrupts_in
 from boardprof.results.report.measurement import (
+    HOOKED,
     Measurement,
     busy_parts,
     clock_of,
     devices_of,
+    interrupt_doubts,
+    interrupts_in,
     metrics_of,
+    missed_interrupts,
 )
 from boardprof.wire.decode.clock import ClockFit
 
@@ -244,7 +247,7 @@ def _pass_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
 def _warnings(measurement: Measurement) -> Iterable[str]:
     interrupts = measurement.interrupts
     yield from (finding.text for finding in measurement.findings)
-    if missed := min(interrupts.missed_in(each) for each in measurement.samples):
+    if missed := min(missed_interrupts(interrupts, each) for each in measurement.samples):
         yield (
             f"each sample of {measurement.function} is longer than the {interrupts.timer_us:,} us "
             f"between two timer interrupts and contains at least {missed:,} of them: "
@@ -253,7 +256,7 @@ def _warnings(measurement: Measurement) -> Iterable[str]:
     costs = {
         name: cost for each in measurement.passes for name, cost in each.interrupt_costs.items()
     }
-    for doubt in interrupts.doubts(measurement.samples, costs):
+    for doubt in interrupt_doubts(interrupts, measurement.samples, costs):
         yield f"{measurement.function} is inexact: {doubt}"
     for counter in measurement.counters:
         told = f"{_column(measurement, counter)} of {measurement.function}"

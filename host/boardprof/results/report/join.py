@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from boardprof.base.errors import UsageError
 from boardprof.base.metrics import Count, Duration, Metric, Ratio
 from boardprof.results.record import NO_RECORD, Device, MeasurementRecord, Record
+from boardprof.results.report.assemble import added
 from boardprof.results.report.calls import LABEL, PERTURBATION, SHARE, Row
 from boardprof.results.report.configuration import differing_results, perturbation_text
 from boardprof.results.report.report import Report
@@ -129,14 +130,8 @@ def _totals(parts: Sequence[Part]) -> dict[str, Row]:
         for device, row in part.report.device_metrics.items():
             total = totals.setdefault(device, {})
             for name, metric in row.items():
-                before = total.get(name)
-                if isinstance(metric, Count):
-                    total[name] = Count(
-                        metric.value + (before.value if isinstance(before, Count) else 0)
-                    )
-                elif isinstance(metric, Duration):
-                    spent = before.microseconds if isinstance(before, Duration) else 0.0
-                    total[name] = Duration(metric.microseconds + spent)
+                if isinstance(metric, Count | Duration):
+                    total[name] = added(total.get(name), metric)
     return totals
 
 

@@ -4,25 +4,20 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from boardprof.base.formula import Formula
 from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio
-from boardprof.results.record import Device, Finding, SourcePlace, Stack
-from boardprof.results.report.calls import DURATION
-from boardprof.results.report.interrupts import NOT_MASKED, Interrupts
+from boardprof.results.record import CallFacts, Device, Interrupts, Stack
+from boardprof.results.report.calls import DURATION, Row
 from boardprof.results.report.profile import Profile
-from boardprof.wire.decode.clock import ClockFit
 from boardprof.wire.decode.samples import Reading, Sample
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-    from boardprof.results.report.calls import Row
 
 
 def clock_of(readings: Mapping[str, Reading], clock_kind: str) -> str | None:
@@ -46,7 +41,7 @@ class PassResult:
     # what the slots counted, by collector
     events: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # of one interrupt, outside its hooks, by counter; it is in ``outside_hooks`` of the readings
-    interrupt_costs: Mapping[str, Fraction] = field(default_factory=dict)
+    interrupt_costs: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def counters(self) -> tuple[str, ...]:
@@ -83,7 +78,7 @@ class Cold:
 
 
 @dataclass(frozen=True)
-class Measurement:
+class Measurement(CallFacts):
     """One function's samples on one board."""
 
     function: str
@@ -91,9 +86,6 @@ class Measurement:
     number: int  # calls in each sample
     warmup: int  # calls before the first sample
     passes: tuple[PassResult, ...]  # one for each pass that was needed to count all metrics
-    arguments: str = ""  # such as ``n=256, gain=0.5``; "" if it takes none
-    clock_fit: ClockFit | None = None  # None if the board has no clock
-    flags: str | None = None  # the compiler's, for its code; None if it was not built here
     libc: str | None = None  # in the image, or ``none``; None if every image has one, or not known
     stack: Stack | str | None = None  # or why it is not known; None if not requested
     result: object = None  # of one extra call after the samples; None if absent
@@ -107,14 +99,7 @@ class Measurement:
     # kind and formula of metrics computed from others
     formulas: Mapping[str, tuple[str, Formula]] = field(default_factory=dict)
     cold: Cold | None = None  # the very first call; None if not measured
-    compilers: tuple[str, ...] = ()  # of its code; () if not known
-    label: str = ""  # tells its rows from others of the same function and arguments
-    calls_before: int | None = None  # how often the board had run functions; None if not known
-    interrupts: Interrupts = NOT_MASKED  # whether they ran within the windows
     profile: Profile | None = None  # None if not recorded
-    source: SourcePlace | None = None  # None if not known
-    inputs_crc32: str = ""  # see `Arguments.inputs_crc32`; "" if not known
-    findings: tuple[Finding, ...] = ()  # what else was noticed
 
     @cached_property
     def samples(self) -> tuple[Sample, ...]:
@@ -250,3 +235,104 @@ def computed_metrics(measurement: Measurement, values: Mapping[str, int], part: 
 def computed(kind: str, value: float) -> Metric:
     """Return a formula's value as a metric of its kind."""
     return _KINDS[kind](value)
+
+
+HOOKED: Final = "interrupts"
+"""The counter of interrupts with hooked handlers, and the collector that leaves them out."""
+
+TICKS: Final = "interrupt-ticks"
+"""The counter of the time that they took, hooks included."""
+
+_SWITCHES = "context-switches"
+
+
+def interrupts_in(sample: Sample) -> int:
+    """Return the number of interrupts with hooks in a window."""
+    reading = sample.readings.get(HOOKED)
+    return 0 if reading is None else reading.value
+
+
+def switches_in(sample: Sample) -> int:
+    """Return the number of switches to another task in a window."""
+    reading = sample.readings.get(_SWITCHES)
+    return 0 if reading is None else reading.value
+
+
+def window_s(readings: Mapping[str, Reading]) -> float | None:
+    """Return a window's length by the board's clock in seconds; None if no clock was read."""
+    return next((each.value / each.hz for each in readings.values() if each.hz), None)
+
+
+def interrupt_costs(
+    triggered: Sequence[Sample], masked: Sequence[Sample], counters: Collection[str]
+) -> dict[str, float]:
+    """Return what one interrupt takes outside of its hooks, by counter, in its units.
+
+    ``triggered`` are windows with empty interrupts, ``masked`` the same with interrupts waiting
+    until the end. Empty if a window had no interrupt, or if one came that should have waited.
+    """
+    count = min(map(interrupts_in, triggered))
+    if not count or any(map(interrupts_in, masked)):
+        return {}
+    hit = [each for each in triggered if interrupts_in(each) == count]  # with the fewest others
+    found = {}
+    for name in counters:
+        if all(name in each.readings for each in (*hit, *masked)):
+            taken, without = (
+                statistics.median_low([each.readings[name].value for each in windows])
+                for windows in (hit, masked)
+            )
+            found[name] = (taken - without) / count
+    return found
+
+
+def without_costs(sample: Sample, costs: Mapping[str, float]) -> Sample:
+    """Return a sample with readings that have what interrupts took outside of their hooks.
+
+    A switch to another task and back costs at least as much: the core saves and restores registers
+    once, and the same hooks run.
+    """
+    count = interrupts_in(sample) + switches_in(sample)
+    if not count:
+        return sample
+    readings = {
+        name: replace(each, outside_hooks=round(costs[name] * count)) if name in costs else each
+        for name, each in sample.readings.items()
+    }
+    return replace(sample, readings=readings)
+
+
+def missed_interrupts(interrupts: Interrupts, sample: Sample) -> int:
+    """Return the least number of timer interrupts in a window's counts."""
+    if (
+        interrupts.masked
+        or not interrupts.timer_us
+        or (seconds := window_s(sample.readings)) is None
+    ):
+        return 0
+    known = interrupts_in(sample) + switches_in(sample)
+    return max(0, int(seconds * 1e6 / interrupts.timer_us) - known)
+
+
+def interrupt_doubts(
+    interrupts: Interrupts, samples: Sequence[Sample], costs: Mapping[str, float]
+) -> Iterator[str]:
+    """Yield why the counts of windows with hooked interrupts are inexact."""
+    hit = sum(interrupts_in(each) > 0 for each in samples)
+    if hit and not costs:
+        bound = f"up to {interrupts.bound_ns:,} ns" if interrupts.bound_ns else "an unknown amount"
+        yield (
+            f"{hit} of {len(samples)} samples include the part of interrupts that is outside "
+            f"of their hooks, {bound} each"
+        )
+    if hit and interrupts.kept_by:
+        yield (
+            f"the interrupts in {hit} of {len(samples)} samples are included in "
+            f"{', '.join(interrupts.kept_by)}"
+        )
+    switched = sum(switches_in(each) > 0 for each in samples)
+    if switched:
+        yield (
+            f"{switched} of {len(samples)} samples include the cost of switching to other "
+            "tasks and back"
+        )

@@ -8,8 +8,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, NamedTuple, cast
 
-from boardprof.base.errors import UnknownNameError
+from boardprof.base.errors import DecodeError, UnknownNameError
 from boardprof.base.metrics import metric_called
 
 CALL, INTERRUPTS, OTHER = 0, 1, 2
@@ -24,8 +25,7 @@ _Z = 1.959964
 """95 % of a normal distribution are within this number of standard deviations."""
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(NamedTuple):
     """A function that an instruction belongs to, and the line in it."""
 
     function: str  # as the sources call it; "" if not known
@@ -33,8 +33,7 @@ class Frame:
     line: int  # from 1; 0 if not known
 
 
-@dataclass(frozen=True)
-class Symbol:
+class Symbol(NamedTuple):
     """A function of the image. ``file`` is "" and ``line`` 0 where they are not known."""
 
     name: str
@@ -42,8 +41,7 @@ class Symbol:
     line: int
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(NamedTuple):
     """A call path: its caller's node, -1 at the top, and the function that it ends with.
 
     A function that is on the path already has no second node: recursion leads back to the first.
@@ -54,8 +52,7 @@ class Node:
     calls: int
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(NamedTuple):
     """Calls from one instruction on one path; ``cost`` is that of the calls."""
 
     caller: int
@@ -342,3 +339,102 @@ def share_interval(count: int, total: int) -> tuple[float, float]:
         0.0 if count == 0 else max(below, 0.0),
         1.0 if count == total else min(above, 1.0),
     )
+
+
+_Numbers = tuple[tuple[int, ...], ...]
+_Places = tuple[tuple[str, str, int], ...]
+
+
+@dataclass(frozen=True)
+class ProfileTables:
+    """A profile as tables, whose rows name rows of others by number: its form in JSON.
+
+    Attributes:
+        columns: what each cost has, instructions first.
+        exact: every instruction was seen; else the figures are of samples.
+        total: cost of the call without interrupts.
+        counted: the board's own counts of the same call.
+        symbols: functions: name, file, line.
+        totals: for each function the cost of it and all that it called.
+        paths: call paths: path of the caller or -1, function, calls. 0 is the call, 1 above all
+            handlers of interrupts, 2 what is beyond the limit.
+        calls: path, instruction, path of the callee, calls, their cost.
+        frames: function, file, line.
+        instructions: address, function, text, frames from the innermost inlined function outwards.
+        counts: path, instruction, cost.
+        sources: text of each source file, by its name in the frames.
+    """
+
+    function: str
+    board: str
+    columns: tuple[str, ...]
+    exact: bool
+    state: str
+    failure: str
+    recorder: str
+    total: tuple[int, ...]
+    counted: Mapping[str, int]
+    symbols: _Places
+    totals: _Numbers
+    paths: _Numbers
+    calls: _Numbers
+    frames: _Places
+    instructions: tuple[tuple[str | int, ...], ...]
+    counts: _Numbers
+    sources: Mapping[str, str]
+    newer: tuple[str, ...] = ()
+    sampled: SampledCalls | None = None
+
+
+_ALIKE = (
+    *("function", "board", "columns", "state", "failure", "recorder"),
+    *("total", "counted", "totals", "sources", "newer", "sampled"),
+)
+"""What a profile and its tables have alike."""
+
+
+def tables_of(profile: Profile) -> ProfileTables:
+    """Return the tables of a profile."""
+    frames: dict[Frame, int] = {}
+    instructions: tuple[tuple[str | int, ...], ...] = tuple(
+        (
+            each.address,
+            each.symbol,
+            each.text,
+            *(frames.setdefault(frame, len(frames)) for frame in each.frames),
+        )
+        for each in profile.instructions
+    )
+    return ProfileTables(
+        **{name: getattr(profile, name) for name in _ALIKE},
+        exact=profile.exact,
+        symbols=profile.symbols,
+        paths=profile.tree,
+        calls=tuple((*each[:4], *each.cost) for each in profile.sites),
+        frames=tuple(frames),
+        instructions=instructions,
+        counts=tuple((path, number, *cost) for path, number, cost in profile.counts),
+    )
+
+
+def profile_of(tables: ProfileTables) -> Profile:
+    """Return the profile of `tables_of`; a damaged table is a DecodeError."""
+    instructions = cast("Sequence[Sequence[Any]]", tables.instructions)
+    try:
+        frames = [Frame(*each) for each in tables.frames]
+        return Profile(
+            **{name: getattr(tables, name) for name in _ALIKE},
+            symbols=tuple(Symbol(*each) for each in tables.symbols),
+            tree=tuple(Node(*each) for each in tables.paths),
+            sites=tuple(
+                Site(caller, number, callee, calls, tuple(cost))
+                for caller, number, callee, calls, *cost in tables.calls
+            ),
+            instructions=tuple(
+                Instruction(address, symbol, tuple(frames[number] for number in numbers), text)
+                for address, symbol, text, *numbers in instructions
+            ),
+            counts=tuple((path, number, tuple(cost)) for path, number, *cost in tables.counts),
+        )
+    except (TypeError, ValueError, IndexError) as error:
+        raise DecodeError(f"The profile is damaged: {type(error).__name__}: {error}.") from error

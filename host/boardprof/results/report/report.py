@@ -10,7 +10,6 @@ it is under the key ``boardprof``.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,15 +18,15 @@ from boardprof.base.errors import ReportFileError
 from boardprof.base.metrics import Metric
 from boardprof.results.record import Record
 from boardprof.results.record_json import SCHEMA_VERSION, read_record, record_text
-from boardprof.results.report.calls import Calls, Row, checked_row, place_text
-from boardprof.results.report_json import Compat, parse_json, render_json
+from boardprof.results.report.calls import Calls, checked_row
+from boardprof.results.report_json import Compat, Contents, parse_json, render_json
 
 if TYPE_CHECKING:
     import pandas
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Report:
+class Report(Contents):
     """Measured data, ready to be shown, stored or compared.
 
     Two Reports are equal if their contents are, in any order of keys; NaN equals NaN.
@@ -38,11 +37,6 @@ class Report:
         configuration: facts about the run.
         record: what the board sent, and how it was measured; None if boardprof did not measure it.
     """
-
-    calls: Calls
-    device_metrics: dict[str, Row]
-    configuration: Row
-    record: Record | None
 
     def __init__(
         self,
@@ -65,7 +59,7 @@ class Report:
         Raises:
             TypeError: a value is not a metric (a bare float has no unit), a key is not a str, or
                 ``extra`` holds a type that JSON does not have, or that a record does not have in
-                its place; the message begins with the place, e.g. ``calls[3]["cycles"]``.
+                its place; the message has the place, e.g. ``calls[3]["cycles"]``.
             ValueError: ``extra`` lacks its schema version or holds a NaN.
         """
         set_field = object.__setattr__  # the class is frozen for everyone else
@@ -192,8 +186,8 @@ class Report:
         Raises:
             ReportFileError: the text is not a Report; the message gives the place.
         """
-        calls, totals, configuration, record = parse_json(text)
-        return cls(calls, totals, configuration, record=record)
+        found = parse_json(text)
+        return cls(found.calls, found.device_metrics, found.configuration, record=found.record)
 
 
 def _record(extra: Mapping[str, Any]) -> Record:
@@ -201,34 +195,6 @@ def _record(extra: Mapping[str, Any]) -> Record:
     if type(version) is not int or version != SCHEMA_VERSION:
         raise ValueError(f'extra must contain "schema_version": {SCHEMA_VERSION}, not {version!r}')
     try:
-        return read_record(plain_json(extra))
+        return read_record(json.loads(json.dumps(extra, allow_nan=False)))
     except ReportFileError as error:
         raise TypeError(error.message.replace("boardprof", "extra", 1)) from error
-
-
-def plain_json(extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a deep copy of ``extra``, made by way of JSON, which is fast."""
-    try:
-        copy: dict[str, Any] = json.loads(json.dumps(extra, allow_nan=False))
-    except (TypeError, ValueError):
-        _refuse_foreign(extra, "extra")
-        raise
-    if copy != extra:
-        _refuse_foreign(extra, "extra")
-    return copy
-
-
-def _refuse_foreign(value: object, root: str, *keys: str | int) -> None:
-    """Raise for the first value under ``value`` that JSON cannot hold."""
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if not isinstance(key, str):
-                raise TypeError(f"{place_text(root, *keys)}: a key must be a str, not {key!r:.60}")
-            _refuse_foreign(item, root, *keys, key)
-    elif isinstance(value, list | tuple):
-        for i, item in enumerate(value):
-            _refuse_foreign(item, root, *keys, i)
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{place_text(root, *keys)}: JSON has no {value}; use None or a str")
-    elif value is not None and not isinstance(value, str | int | float):
-        raise TypeError(f"{place_text(root, *keys)}: JSON cannot hold {type(value).__name__}")

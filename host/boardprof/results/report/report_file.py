@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from boardprof.base.errors import ReportFileError, UsageError
-from boardprof.base.writing import check_is_file, write_bytes
+from boardprof.base.files import check_is_file, write_bytes
 from boardprof.results.report.report import Report
 
 _OR_RUN = "`boardprof history` lists the runs that were kept"

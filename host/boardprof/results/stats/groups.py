@@ -6,15 +6,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from boardprof.base.metrics import Count, Duration, Kind, Metric, Percent, Ratio
-from boardprof.results.report.calls import IN_PLACE_MEAN, LABEL, LEVELS, SHARES
-from boardprof.results.report.columns import Column, Groups
+from boardprof.results.report.calls import IN_PLACE_MEAN, LABEL, LEVELS, SHARES, Column, Groups
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import NOTHING, GroupKey, Origin, Overhead, RowOrigins
-from boardprof.results.stats.summary import Number, Summary, are_finite, is_finite, summarize
+from boardprof.results.stats.summary import Summary, are_finite, is_finite, summarize
 
 _CALLS = "Count"
 _KEYS = ("Name", "Argument Shapes", "Flags", "Device", "Hash", LABEL)
@@ -29,7 +27,7 @@ class GroupSummary:
         metric: column name.
         kind: of the column: Count, Duration, Percent or Ratio.
         summary: of ``values``.
-        values: per call, in run order, exact where they are counts.
+        values: per call, in run order.
         grain: one step of its clock per call, in the metric's unit; 0 if it is not a clock.
         is_deterministic: the same code gives the same samples in each run, in the same order.
         is_stepped: likewise, except for steps of the clock that it is read from.
@@ -50,15 +48,15 @@ class GroupSummary:
     metric: str
     kind: Kind
     summary: Summary
-    values: tuple[Number, ...]
-    grain: Fraction = Fraction(0)
+    values: tuple[int | float, ...]
+    grain: float = 0.0
     is_deterministic: bool = False
     is_stepped: bool = False
     is_emulated: bool | None = None
     clock_kind: str = ""
     board: str = ""
     hz: int | None = None
-    cold_grain: Fraction = Fraction(0)
+    cold_grain: float = 0.0
     overhead: Overhead = NOTHING
     course: tuple[int, ...] = ()
     inputs: str = ""
@@ -166,7 +164,7 @@ def _is_number_of_calls(number: object) -> bool:
 class _Part:
     """One group in one column: values per call, and the largest number of calls in a sample."""
 
-    values: Sequence[Number]
+    values: Sequence[int | float]
     most_calls: int = 1
 
 
@@ -193,10 +191,8 @@ def _countable(values: Sequence[Any], numbers: Sequence[Any]) -> tuple[list[Any]
     return [value for value, _ in pairs], [number for _, number in pairs]
 
 
-def _per_call(size: int | float, number: int) -> Number:
-    if isinstance(size, float):
-        return size / number
-    return Fraction(size, number) if size % number else size // number
+def _per_call(size: int | float, number: int) -> int | float:
+    return size / number if isinstance(size, float) or size % number else size // number
 
 
 def _text(metric: Metric) -> str:
@@ -225,7 +221,7 @@ def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, origin: Origin
         board=origin.board or key.device,
         hz=origin.hz(metric),
         cold_grain=step,
-        overhead=origin.overhead(metric) * Fraction(1, part.most_calls),
+        overhead=origin.overhead(metric) * (1 / part.most_calls),
         course=origin.course if is_counted else (),
         inputs=origin.inputs,
     )

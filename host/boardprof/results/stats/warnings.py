@@ -14,7 +14,7 @@ from boardprof.results.report.report import Report
 from boardprof.results.row_origins import GroupKey
 from boardprof.results.stats.groups import GroupSummary, summaries
 from boardprof.results.stats.ranks import FEWEST_SAMPLES, rank_correlation, smallest_p
-from boardprof.results.stats.summary import Number, far_from_the_others, percentile
+from boardprof.results.stats.summary import far_from_the_others, percentile
 
 Kind: TypeAlias = Literal[
     "few", "warm-up", "drift", "bimodal", "apart", "grain", "overhead", "noise", "outliers"
@@ -332,7 +332,7 @@ def _matters(group: GroupSummary, difference: float) -> bool:
     return size > 2 * group.grain and size > _RELEVANT * abs(group.summary.median)
 
 
-def _median(values: Sequence[Number]) -> float:
+def _median(values: Sequence[int | float]) -> float:
     return statistics.median(map(float, values))
 
 
@@ -356,7 +356,7 @@ class Apart:
     middle: float  # their own median
 
 
-def samples_apart(values: Sequence[Number], least_gap: float) -> Apart | None:
+def samples_apart(values: Sequence[int | float], least_gap: float) -> Apart | None:
     """Return the samples that are clearly apart from most others; None if there are none.
 
     Most are more than half. They are alike if the gap to the nearest other sample is more than four
@@ -378,7 +378,7 @@ def samples_apart(values: Sequence[Number], least_gap: float) -> Apart | None:
     return None
 
 
-def two_modes(values: Sequence[Number]) -> tuple[Mode, Mode] | None:
+def two_modes(values: Sequence[int | float]) -> tuple[Mode, Mode] | None:
     """Return the lower and the upper group of samples; None if they are not two groups.
 
     They are split where the variance between the two is largest (Otsu's threshold). Each group

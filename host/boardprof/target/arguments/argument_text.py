@@ -85,17 +85,16 @@ class ArgumentText:
 
     def _array_for(self, pointer: Pointer, arena_bytes: int) -> object:
         if self.made is not None:
-            made = self.made.make(f"{self.name}={self.text}", pointer, arena_bytes)
-            if isinstance(made, StructText):
-                return made
-            self._check(made, pointer)
-            return made
-        assert self.array is not None
-        if self.is_raw:
-            return self._typed(self.array, pointer)
-        array = _pairs(self.array, pointer)
+            array = self.made.make(f"{self.name}={self.text}", pointer, arena_bytes)
+            if isinstance(array, StructText):
+                return array
+        else:
+            assert self.array is not None
+            if self.is_raw:
+                return self._typed(self.array, pointer)
+            array = _pairs(self.array, pointer).copy()
         self._check(array, pointer)
-        return array.copy()
+        return array
 
     def _check(self, array: npt.NDArray[Any], pointer: Pointer) -> None:
         """Refuse an array with wrong elements before anything is sent; hint what to change."""

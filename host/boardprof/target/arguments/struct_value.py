@@ -147,7 +147,7 @@ def number_of(where: str, name: str, kind: Scalar, value: object) -> Any:
     try:
         if is_float:
             number: Any = to_float(value)
-            packing.pack(_CODES[kind.text], number)
+            packing.pack(f"<{_CODES[kind.text]}", number)  # in native order, it would be infinite
         else:
             known = isinstance(value, str) and value in values
             number = values[str(value)] if known else to_integer(value)

@@ -63,12 +63,9 @@ class UserFlags:
     """The user's flags, which are added to the board's own."""
 
     compiler: tuple[str, ...]
-    includes: tuple[Path, ...] = ()  # for ``-I``; all folders are absolute, resolved, each once
+    folders: tuple[tuple[str, Path], ...] = ()  # option such as ``-I``, and folder with headers
     linker: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
-    quoted: tuple[Path, ...] = ()  # for ``-iquote``
-    system: tuple[Path, ...] = ()  # for ``-isystem``
-    last: tuple[Path, ...] = ()  # for ``-idirafter``
 
     @property
     def lto(self) -> bool:
@@ -105,7 +102,7 @@ def user_flags(options: BuildOptions) -> UserFlags:
                 f"{name!r} is not the name of a function.",
                 hint=f"{option('--no-inline')} NAME, or {option('--no-inline')} FILE:NAME",
             )
-    folders: dict[Path, None] = {}
+    folders: dict[tuple[str, Path], None] = {}  # absolute, resolved, each once
     for folder in map(Path, options.includes):
         if not folder.is_dir():
             raise UsageError(f"The include folder {folder} does not exist.")
@@ -114,16 +111,14 @@ def user_flags(options: BuildOptions) -> UserFlags:
                 f"Cannot include from {str(folder)!r}: its path contains a line break.",
                 hint="rename it",
             )
-        folders[folder.resolve()] = None
+        folders["-I", folder.resolve()] = None
     compiler = [*_words(options.optimize), *_absolute(_words(options.cflags))]
-    given: dict[str, dict[Path, None]] = {"-I": folders}
-    flags = list(_without_folders(compiler, given))
+    flags = list(_without_folders(compiler, folders))
     return UserFlags(
         (*flags, *(f"-D{define}" for define in options.defines)),
         tuple(folders),
         tuple(_absolute(_words(options.ldflags))),
         tuple(dict.fromkeys(options.keep)),
-        *(tuple(given.get(kind, ())) for kind in ("-iquote", "-isystem", "-idirafter")),
     )
 
 
@@ -148,21 +143,20 @@ def _words(text: str, depth: int = 0) -> list[str]:
     return found
 
 
-def _without_folders(words: Sequence[str], into: dict[str, dict[Path, None]]) -> Iterator[str]:
-    """Take the folders for headers out of flags, into the set of their option."""
+def _without_folders(words: Sequence[str], into: dict[tuple[str, Path], None]) -> Iterator[str]:
+    """Take the folders for headers out of flags."""
     waiting = ""
     for before, word in pairwise(["", *words]):
         option = next((o for o in _KINDS if word.startswith(o)), "")
         if waiting:
-            into.setdefault(waiting, {})[Path(word).resolve()] = None
+            into[waiting, Path(word).resolve()] = None
             waiting = ""
         elif before in _OPERAND or not option or re.fullmatch(_NO_PATH, word) or word == "-I-":
             yield word
         elif word == option:
             waiting = option
         else:
-            folder = Path(word.removeprefix(option)).resolve()
-            into.setdefault(option, {})[folder] = None
+            into[option, Path(word.removeprefix(option)).resolve()] = None
     if waiting:
         yield waiting
 

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from boardprof.base.errors import BuildError, UsageError, option
-from boardprof.base.resources import runtime_dir
+from boardprof.base.files import runtime_dir
 from boardprof.target.build.build_errors import missing_header
 from boardprof.target.build.build_options import (
     BuildOptions,

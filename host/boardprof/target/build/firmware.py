@@ -24,8 +24,8 @@ from boardprof.base.errors import (
     MissingToolError,
     UsageError,
 )
+from boardprof.base.files import check_is_file, write_bytes
 from boardprof.base.progress import activity
-from boardprof.base.writing import check_is_file, write_bytes
 from boardprof.target.cfunction import CFunction
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.descriptions.tables import DEFAULT_BAUD, FlashSpec, filled

@@ -17,8 +17,7 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 
 from boardprof.base.errors import BuildError, UsageError
-from boardprof.base.resources import runtime_dir
-from boardprof.base.writing import unwritable
+from boardprof.base.files import runtime_dir, unwritable
 from boardprof.target.build.glue import fit, table_source
 from boardprof.target.cfunction import CFunction
 from boardprof.target.descriptions.board import is_board_name

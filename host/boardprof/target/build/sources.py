@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import elftools
 
 from boardprof.base.errors import BuildError, UnknownNameError, UsageError
-from boardprof.base.resources import runtime_dir
+from boardprof.base.files import runtime_dir
 from boardprof.target import cfunction
 from boardprof.target.build.build_options import BuildOptions, UserFlags, user_flags
 from boardprof.target.build.glue import fit
@@ -148,19 +148,15 @@ def user_unit(spec: BoardSpec, file: Path, flags: UserFlags, libc: Sequence[str]
         # languages main is more than a name; there it is renamed in the object.
         words += [f"-Dmain={_USER_MAIN}{hashlib.sha256(content).hexdigest()[:16]}"]
         words += _KEEP if names_one_of(content, flags.kept_in(file)) else ()
-    folders = (*flags.includes, *flags.quoted, *flags.system, *flags.last)
-    roots = [(f"include{i}", folder) for i, folder in enumerate(folders)]
+    roots = [(f"include{i}", folder) for i, (_, folder) in enumerate(flags.folders)]
     return Unit(
         file.parent,
         # Otherwise the compiler would take it for an option, or for a file of options.
         f"./{file.name}" if file.name.startswith(("-", "@")) else file.name,
         tuple(words),
-        flags.includes,
+        (*flags.folders, ("-idirafter", runtime_dir() / "include")),
         (*roots, (RUNTIME, runtime_dir())),
-        last=(*flags.last, runtime_dir() / "include"),
         watched=True,
-        quoted=flags.quoted,
-        system=flags.system,
         tracked=is_tracked(flags.compiler),
     )
 
@@ -203,7 +199,7 @@ def agent_units(spec: BoardSpec) -> list[Unit]:
     units = [Unit(runtime, str(p.relative_to(runtime)), flags(p), includes) for p in files]
     roots = ((RUNTIME, runtime),)
     return units + [
-        Unit(folder, str(p.relative_to(folder)), flags(p), (*includes, folder), roots)
+        Unit(folder, str(p.relative_to(folder)), flags(p), (*includes, ("-I", folder)), roots)
         for folder, p in brought
     ]
 
@@ -273,11 +269,11 @@ def agent_flags(spec: BoardSpec) -> Callable[[Path], tuple[str, ...]]:
     return lambda path: c if path.suffix == ".c" else common
 
 
-def agent_includes(spec: BoardSpec) -> tuple[Path, ...]:
-    """Return the folders with the headers of the agent and of its architecture."""
-    runtime = runtime_dir()
-    arch = () if spec.build.arch is None else (runtime / "arch" / spec.build.arch,)
-    return (runtime / "include", *arch)
+def agent_includes(spec: BoardSpec) -> tuple[tuple[str, Path], ...]:
+    """Return the folders with the headers of the agent and of its architecture, for `Unit`."""
+    runtime, arch = runtime_dir(), spec.build.arch
+    folders = [runtime / "include", *([] if arch is None else [runtime / "arch" / arch])]
+    return tuple(("-I", folder) for folder in folders)
 
 
 def link_inputs(spec: BoardSpec) -> dict[str, str | None]:

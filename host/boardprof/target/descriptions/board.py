@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.base.files import boards_dir
 from boardprof.base.packages import load_plugins
-from boardprof.base.resources import boards_dir
 from boardprof.base.toml_table import TomlTable
 from boardprof.target.descriptions.tables import (
     DEFAULT_BAUD,

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType
 
+from boardprof.base.files import runtime_dir
 from boardprof.base.formula import Formula, FormulaError, marked, parse_formula
-from boardprof.base.resources import runtime_dir
 from boardprof.base.toml_table import TomlTable
 from boardprof_protocol.codes import FaultCause
 

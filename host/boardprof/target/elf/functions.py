@@ -150,14 +150,17 @@ def _own(
     known: Mapping[str, Sequence[Subprogram]],
     aliases: Callable[[], Mapping[str, Sequence[str]]],
     kept: bool,
-) -> Subprogram | NotCallable | str | None:
-    """Return the function of a symbol, or the name of the function that it is an alias of (Zig)."""
+) -> Subprogram | NotCallable:
+    """Return the function of a symbol, in Zig also that of an alias; or why it is not known."""
     own = _chosen(known[name], kept) if name in known else None
     if isinstance(own, Subprogram) and own.external:
         return own
     others = [known[n][0] for n in aliases().get(name, ()) if n in known and n != name]
     exported = (other for other in others if other.symbol.endswith(f".{name}"))
-    return next(exported, others[0].name if others else own)
+    if others:
+        alias = NotCallable(f"{_UNKNOWN}: it is an alias of {others[0].name}")
+        return next(exported, alias)
+    return own or NotCallable(_UNKNOWN)
 
 
 def _chosen(same: Sequence[Subprogram], kept: bool) -> Subprogram | NotCallable:
@@ -170,33 +173,25 @@ def _chosen(same: Sequence[Subprogram], kept: bool) -> Subprogram | NotCallable:
     return NotCallable(_SEVERAL)
 
 
-def _function(name: str, found: Subprogram | NotCallable | str | None, source: str) -> CFunction:
-    source = found.source or source if isinstance(found, Subprogram) else source
-    line = found.line if isinstance(found, Subprogram) else 0
+def _function(name: str, found: Subprogram | NotCallable, source: str) -> CFunction:
+    own, linkage, line = name, "", 0
+    if isinstance(found, Subprogram):
+        source, line = found.source or source, found.line
+        if found.language == "C++" and name != found.name:
+            own, linkage = found.full_name, name
     called = _prototype(name, found)
-    own, linkage = name, ""
-    if isinstance(found, Subprogram) and found.language == "C++" and name != found.name:
-        own, linkage = found.full_name, name
     if isinstance(called, NotCallable):
         own, linkage = (own, linkage) if _is_named(found) else (name, "")
         return CFunction(
             own, (), None, None, None, source, called.reason, line, linkage, wrapper=called.wrapper
         )
+    parameters, result, structs = called.parameters, called.result, called.structs
     return CFunction(
-        own,
-        called.parameters,
-        called.result,
-        None,
-        None,
-        source,
-        None,
-        line,
-        linkage,
-        called.structs,
+        own, parameters, result, None, None, source, None, line, linkage, structs=structs
     )
 
 
-def _is_named(found: Subprogram | NotCallable | str | None) -> bool:
+def _is_named(found: Subprogram | NotCallable | None) -> bool:
     """Tell whether a function of C++ has a name of its own, and is not of the library."""
     if not isinstance(found, Subprogram) or found.language != "C++":
         return False
@@ -228,7 +223,7 @@ def _overload(fn: CFunction) -> str:
     return f"{fn.name}({types})" if fn.reason is None else fn.symbol
 
 
-def _prototype(name: str, found: Subprogram | NotCallable | str | None) -> Prototype | NotCallable:
+def _prototype(name: str, found: Subprogram | NotCallable) -> Prototype | NotCallable:
     own = found if isinstance(found, Subprogram) else None
     if not _is_c_name(name) and (own is None or own.name != name) and not _is_named(own):
         language = own.language if own else "C++" if name.startswith("_Z") else ""
@@ -236,12 +231,7 @@ def _prototype(name: str, found: Subprogram | NotCallable | str | None) -> Proto
         return NotCallable(f"its name is not a C name{remedy}")
     if len(name) > _LONGEST_NAME and not _is_named(own):
         return NotCallable(_LONG)
-    if own is not None:
-        return prototype(own)
-    if isinstance(found, NotCallable):
-        return found
-    alias = f": it is an alias of {found}" if found else ""
-    return NotCallable(f"{_UNKNOWN}{alias}")
+    return prototype(found) if isinstance(found, Subprogram) else found
 
 
 def _is_c_name(name: str) -> bool:

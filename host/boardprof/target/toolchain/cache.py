@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from boardprof.base.errors import BoardprofError, StorageError
-from boardprof.base.writing import unwritable
+from boardprof.base.files import unwritable
 
 _DAY_S = 86400.0
 _LARGEST_BYTES = 1 << 30

@@ -16,7 +16,7 @@ import threading
 from pathlib import Path
 
 from boardprof.base.errors import BoardprofError
-from boardprof.base.resources import runtime_dir
+from boardprof.base.files import runtime_dir
 from boardprof.target.toolchain.cache import Cache, digest
 from boardprof_protocol.frame import BadFrame, Cobs, cobs_encode
 

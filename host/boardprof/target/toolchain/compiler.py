@@ -52,24 +52,11 @@ class Unit:
     folder: Path
     source: str  # relative to ``folder``
     flags: tuple[str, ...]
-    includes: tuple[Path, ...] = ()  # for ``-I``, below one of ``roots`` or ``folder``
+    # option such as ``-I``, and folder below one of ``roots`` or ``folder``
+    folders: tuple[tuple[str, Path], ...] = ()
     roots: tuple[tuple[str, Path], ...] = ()  # (label, folder) of files outside ``folder``
-    last: tuple[Path, ...] = ()  # such folders, after the system's own
     watched: bool = False  # a new header that hides another one makes it stale
-    quoted: tuple[Path, ...] = ()
-    system: tuple[Path, ...] = ()
     tracked: bool = True  # the compiler lists every file that the object depends on
-
-    @property
-    def folders(self) -> tuple[tuple[str, Path], ...]:
-        """The folders that are searched for headers, each with its option."""
-        kinds = {
-            "-iquote": self.quoted,
-            "-I": self.includes,
-            "-isystem": self.system,
-            "-idirafter": self.last,
-        }
-        return tuple((option, folder) for option, those in kinds.items() for folder in those)
 
     def label(self, path: str) -> tuple[str, str]:
         """Return a path as a root's label ("" for ``folder``, "/" for the system) and the rest."""

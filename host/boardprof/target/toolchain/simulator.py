@@ -18,9 +18,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from boardprof.base.errors import BuildError, MissingToolError
+from boardprof.base.files import runtime_dir
 from boardprof.base.processes import lock_within
 from boardprof.base.progress import activity
-from boardprof.base.resources import runtime_dir
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.descriptions.tables import SimulatorSpec, filled, simulator_sources
 from boardprof.target.toolchain.cache import Cache, FileHashes, digest, unwritable_cache

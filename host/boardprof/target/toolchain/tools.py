@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from boardprof.base.errors import BuildError, MissingToolError, StorageError
-from boardprof.base.writing import no_room
+from boardprof.base.files import no_room
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.toolchain.cache import Cache, digest, file_state
 

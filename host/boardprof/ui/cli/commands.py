@@ -22,7 +22,7 @@ from boardprof.base.errors import (
     UsageError,
     speaking_of_options,
 )
-from boardprof.base.writing import unwritable
+from boardprof.base.files import unwritable
 from boardprof.ui.cli.exit_codes import INTERRUPTED, bisects, for_bisect
 from boardprof.ui.cli.group import (
     Commands,

@@ -27,10 +27,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from boardprof.results.comparison.comparison import Comparison
-    from boardprof.results.history.run import Run
     from boardprof.results.report.report import Report
     from boardprof.show.exporters import Export
-    from boardprof.show.trend_table import RunName
 
 
 REGRESSION = 1
@@ -274,7 +272,7 @@ def trend(
     of the runs since the last change. The spread is 1.48 times the median distance from the median.
     """
     from boardprof.jobs.run.target import split_target
-    from boardprof.results.history.trends import function_trends, usual_branch
+    from boardprof.results.history.run_comparison import function_trends, usual_branch
     from boardprof.show.trend_table import chosen_trends, trend_page
 
     if takes_all and branch is not None:
@@ -286,19 +284,7 @@ def trend(
     if as_json:
         echo_json(found.json())
         return
-    trends = found.for_people()
-    runs = {id(each.trend): each.runs for each in trends}
-    chosen = chosen_trends([each.trend for each in trends], metrics)
-    echo_page(trend_page([(each, [*map(_name, runs[id(each)])]) for each in chosen]))
+    echo_page(trend_page(chosen_trends(found.for_people(), metrics)))
     for why, left_out in found.left_out.items():
         names = ", ".join(f"#{run.id}" for run in left_out)
         echo_note(f"left out: {names}. {why}")
-
-
-def _name(run: Run) -> RunName:
-    from boardprof.show.trend_table import RunName
-
-    saved = f"saved as {run.name}" if run.name else ""
-    source = "; ".join(filter(None, [saved, run.git.text if run.git else ""]))
-    commit = run.git.commit if run.git and not run.git.is_dirty else ""
-    return RunName(f"#{run.id}", source, run.time[:10], commit, run.build_ids)

@@ -213,7 +213,7 @@ def path(as_json: bool) -> None:
     The folder has a CMakeLists.txt for add_subdirectory, a boardprof.mk for make, a library.json
     for PlatformIO, a module for Zephyr and a component for ESP-IDF.
     """
-    from boardprof.base.resources import runtime_dir
+    from boardprof.base.files import runtime_dir
 
     folder = str(runtime_dir())
     if as_json:

@@ -355,7 +355,7 @@ def stdout_of_boards(*, shown: bool) -> Iterator[None]:
     try:
         yield
     finally:
-        if "boardprof.wire.transport.inprocess" in sys.modules:  # such a board was used
+        if "boardprof.wire.transport.sockets" in sys.modules:  # such a board was used
             import ctypes
 
             ctypes.CDLL(None).fflush(None)  # or it would be printed when the process ends

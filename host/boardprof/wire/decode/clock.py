@@ -65,13 +65,8 @@ class ClockFit:
         return self.host_s + (ticks - self.reference) * self.tick_s
 
 
-@dataclass(frozen=True)
-class _Post:
-    """An end of a gate: the line passes it above (a request) or below (an answer)."""
-
-    ticks: int
-    host_s: float
-    above: bool
+_Post = tuple[int, float, int]
+"""An end of a gate: ticks, the host's seconds, and 1 if the line passes above it, -1 if below."""
 
 
 def fit_clock(exchanges: Sequence[Exchange], hz: int) -> ClockFit:
@@ -111,8 +106,8 @@ def _posts(exchanges: Sequence[Exchange], reference: int, begin_s: float) -> lis
         post
         for e in exchanges
         for post in (
-            _Post(e.received + 1 - reference, e.sent_s - begin_s, above=True),
-            _Post(e.answered - reference, e.done_s - begin_s, above=False),
+            (e.received + 1 - reference, e.sent_s - begin_s, 1),
+            (e.answered - reference, e.done_s - begin_s, -1),
         )
     ]
 
@@ -124,15 +119,15 @@ def _extreme_lines(posts: Sequence[_Post], tick_s: float) -> Iterator[tuple[floa
     and least in a corner; in a corner two posts are touched.
     """
     slack_s = 1e-6 * tick_s
-    for one, other in itertools.combinations(posts, 2):
-        if one.ticks == other.ticks:
+    for (ticks, host_s, _), (other_ticks, other_s, _) in itertools.combinations(posts, 2):
+        if ticks == other_ticks:
             continue
-        slope = (other.host_s - one.host_s) / (other.ticks - one.ticks)
-        at_s = one.host_s - slope * one.ticks
-        if all(_passes(post, at_s + slope * post.ticks, slack_s) for post in posts):
+        slope = (other_s - host_s) / (other_ticks - ticks)
+        at_s = host_s - slope * ticks
+        if all(_passes(post, at_s + slope * post[0], slack_s) for post in posts):
             yield at_s, slope
 
 
 def _passes(post: _Post, line_s: float, slack_s: float) -> bool:
-    beyond_s = line_s - post.host_s if post.above else post.host_s - line_s
-    return beyond_s >= -max(slack_s, 1e-12 * math.fabs(post.host_s))
+    _, host_s, side = post
+    return side * (line_s - host_s) >= -max(slack_s, 1e-12 * math.fabs(host_s))

@@ -10,13 +10,19 @@ the cost of a return on its core. A package provides a `Layout` through the entr
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from boardprof.base.errors import UsageError
+from boardprof.base.errors import LayoutMismatchError, UsageError
 from boardprof.base.packages import entries, load_plugins
+from boardprof.wire.decode.dictionary import CollectorInfo
 from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.layout import Layout
 from boardprof_protocol.trace import PASSES
+
+if TYPE_CHECKING:
+    from boardprof.wire.decode.samples import Layouts
 
 _SCHEMA_FILE = "schema.py"
 
@@ -46,6 +52,35 @@ def _is_same_blob(one: Layout, other: Layout) -> bool:
         for each in (one, other)
     )
     return next(sides) == next(sides)
+
+
+def check_layouts(board: str, collectors: Iterable[CollectorInfo], layouts: Layouts) -> None:
+    """Check that the board's collectors have layouts known to the host."""
+    for collector in collectors:
+        layout = layouts.get(collector.schema_id)
+        if layout is None:
+            raise LayoutMismatchError(
+                f"Collector {collector.name!r} of {board} uses schema {collector.schema_id}, which "
+                f"this boardprof does not know; it knows {sorted(layouts)}.",
+                hint="install the package that has the board's schema, or a newer boardprof",
+            )
+        ours = (layout.version, layout.crc)
+        theirs = (collector.version, collector.layout_crc)
+        if ours != theirs:
+            raise LayoutMismatchError(
+                f"Collector {collector.name!r} of {board} lays its blob out as {layout.name} "
+                f"version {theirs[0]}, CRC {theirs[1]:#010x}; this boardprof has version "
+                f"{ours[0]}, CRC {ours[1]:#010x}.",
+                hint="build the firmware again with this boardprof",
+            )
+        meant = [counter.name for counter in layout.counters]
+        found = [counter.name.removeprefix(f"{collector.name}.") for counter in collector.counters]
+        if meant != found:
+            raise LayoutMismatchError(
+                f"Collector {collector.name!r} of {board} has the counters {found}; {layout.name} "
+                f"version {layout.version} has {meant}.",
+                hint="build the firmware again with this boardprof",
+            )
 
 
 def packages_collectors() -> dict[str, Path]:

@@ -11,16 +11,14 @@ from typing import Self
 
 from boardprof.base.errors import BoardprofError, FrameError, RpcError, UsageError, agent_option
 from boardprof.wire.decode.dictionary import Dictionary
-from boardprof.wire.link.handshake import Welcome
+from boardprof.wire.link.line import OnProgress
+from boardprof.wire.link.replies import Welcome
 from boardprof.wire.link.session import Session
 from boardprof.wire.link.transfer import LEAST_FRAME, Receiver, Upload
 from boardprof_protocol.codes import ErrorCode
 from boardprof_protocol.frame import Cobs
 
 __all__ = ["Stream"]
-
-Progress = Callable[[int, int], None]
-"""Called with (bytes done, bytes in all)."""
 
 _FAST_CREDIT = 1 << 20
 _SLOW_CREDIT = 1 << 14
@@ -54,15 +52,19 @@ class Channels:
 
     def offers(self, opener: str) -> bool:
         """Whether the agent has the function ``opener`` and no stream is open."""
-        return opener in self._ids and "bp.finish" in self._ids and self._session.channel is None
+        return (
+            opener in self._ids
+            and "bp.finish" in self._ids
+            and self._session.requests.channel is None
+        )
 
     def download(
-        self, handle: int, offset: int, length: int, on_progress: Progress | None = None
+        self, handle: int, offset: int, length: int, on_progress: OnProgress | None = None
     ) -> bytes:
         """Return ``length`` bytes, 1 or more, of the block from ``offset``."""
-        client = self._session.client
-        credit = _SLOW_CREDIT if client.byte_time_s else _FAST_CREDIT
-        channel = Receiver(client, self._next(), credit, length)
+        requests = self._session.requests
+        credit = _SLOW_CREDIT if requests.byte_time_s else _FAST_CREDIT
+        channel = Receiver(requests, self._next(), credit, length)
         self._opened(channel, "bp.download", handle, offset, length)
         self._carry(channel, "bp.download", on_progress)
         content = channel.take()
@@ -76,13 +78,13 @@ class Channels:
         return content
 
     def upload(
-        self, handle: int, offset: int, content: bytes, on_progress: Progress | None = None
+        self, handle: int, offset: int, content: bytes, on_progress: OnProgress | None = None
     ) -> None:
         """Write ``content``, 1 byte or more, to the block at ``offset``; raises as `download`."""
-        client = self._session.client
-        frame = max(min(self._mtu_rx, _SLOW_FRAME if client.byte_time_s else 65535), LEAST_FRAME)
-        window = _SLOW_CREDIT if client.byte_time_s else _FAST_CREDIT
-        channel = Upload(client, self._next(), content, frame_bytes=frame, window=window)
+        requests = self._session.requests
+        frame = max(min(self._mtu_rx, _SLOW_FRAME if requests.byte_time_s else 65535), LEAST_FRAME)
+        window = _SLOW_CREDIT if requests.byte_time_s else _FAST_CREDIT
+        channel = Upload(requests, self._next(), content, frame_bytes=frame, window=window)
         self._opened(channel, "bp.upload", handle, offset, len(content))
         self._carry(channel, "bp.upload", on_progress)
         taken, crc, _ = self.finish()
@@ -100,7 +102,7 @@ class Channels:
                 "The board's agent does not support streams.",
                 hint=f"compile it with {agent_option('stream', 4096)}",
             )
-        channel = Receiver(self._session.client, self._next(), _STREAM_CREDIT)
+        channel = Receiver(self._session.requests, self._next(), _STREAM_CREDIT)
         self._opened(channel, "bp.stream")
         return channel
 
@@ -120,10 +122,10 @@ class Channels:
 
     def _next(self) -> int:
         """Close a channel that an interruption or error left open; return the next one's number."""
-        if self._session.channel is not None:
+        if self._session.requests.channel is not None:
             raise UsageError("A stream of the board is already open.", hint="close it first")
         if self._load_cobs is not None:
-            self._session.client.decoder.cobs = self._load_cobs()
+            self._session.requests.decoder.cobs = self._load_cobs()
             self._load_cobs = None
         if self._open is not None:
             try:
@@ -142,7 +144,7 @@ class Channels:
             self._open = None  # refused: nothing is open
             raise
 
-    def _carry(self, channel: Receiver | Upload, name: str, on_progress: Progress | None) -> None:
+    def _carry(self, channel: Receiver | Upload, name: str, on_progress: OnProgress | None) -> None:
         try:
             self._session.carry(channel, name, on_progress)
         finally:
@@ -217,7 +219,7 @@ class Stream:
     def _has_more(self) -> bool:
         before = self._receiver.position
         # On a slow line the board resends lost data only after some time-outs.
-        wait_s = min(max(_SETTLE_S, 3 * self._session.client.rtt.timeout_s), _LONGEST_SETTLE_S)
+        wait_s = min(max(_SETTLE_S, 3 * self._session.requests.rtt.timeout_s), _LONGEST_SETTLE_S)
         self._session.listen(wait_s, lambda: self._receiver.position != before, "a stream")
         return self._receiver.position != before
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -17,12 +19,9 @@ from boardprof.base.errors import (
     LinkError,
     UsageError,
 )
-from boardprof.wire.link.console import Console
-from boardprof.wire.link.error_replies import Locate, unpack_reply
-from boardprof.wire.link.handshake import taken_over
 from boardprof.wire.link.no_answer import Overdue, find_hang, lost_board, no_reply, no_welcome
-from boardprof.wire.link.rpc import RpcClient
-from boardprof.wire.link.thread_lock import ThreadLock
+from boardprof.wire.link.replies import Locate, taken_over, unpack_reply
+from boardprof.wire.link.requests import Console, Requests
 from boardprof.wire.link.transfer import Receiver, Upload
 from boardprof.wire.transport.base import Clocked, Emulator, Transport, unknown_time
 from boardprof_protocol.codes import FrameKind
@@ -52,7 +51,87 @@ _LOOK_S = 0.01
 _PROBE_AFTER = 3
 """Time-outs of a channel after which the board is asked whether it still knows the session."""
 
+_GRACE_S = 5.0
+"""Extra seconds that a waiting thread allows: the one that holds the line times out first."""
+
 _NEVER = float("inf")
+
+
+class ThreadLock:
+    """A reentrant lock on one board, with a deadline.
+
+    A thread waits as long as the other one's work goes on: each frame from the board renews the
+    deadline. A thread that works in a loop does not overtake one that waits.
+    """
+
+    def __init__(self, port: str) -> None:
+        """Lock nothing yet; ``port`` is for messages."""
+        self._port = port
+        self._lock = threading.RLock()  # not a Lock: only its owner can release it
+        # Held by the thread that is next, whose deadline ends the wait of those behind it, too.
+        self._next = threading.Lock()
+        self._depth = self._holder = 0
+        self._name = ""
+        self._heard_s = 0.0
+
+    def acquire(self, name: str, silence_s: float) -> bool:
+        """Take the board; return whether a turn of this thread begins. Each needs its `release`.
+
+        Raises UsageError if the other thread hears nothing from the board for ``silence_s``.
+        """
+        thread = threading.get_ident()
+        if self._holder == thread:
+            self._depth += 1
+            return False
+        try:
+            if self._next.locked() or not self._lock.acquire(blocking=False):
+                self._wait(name, silence_s)
+        except BaseException:
+            with contextlib.suppress(RuntimeError):  # not taken, unless Ctrl-C came just after it
+                self._lock.release()
+            raise
+        self._holder, self._depth, self._name = thread, 1, name
+        return True
+
+    def acquire_within(self, limit_s: float) -> bool:
+        """Take the board without queueing; return False if it is not free after ``limit_s``."""
+        thread = threading.get_ident()
+        if self._holder != thread:
+            if not self._lock.acquire(timeout=limit_s):
+                return False
+            self._holder = thread
+        self._depth += 1
+        return True
+
+    def release(self) -> None:
+        """Undo one `acquire`; after the first one's, the turn is over."""
+        self._depth -= 1
+        if not self._depth:
+            self._holder = 0
+            self._lock.release()
+
+    def tell_frames(self, count: int) -> None:
+        """Note that frames came from the board."""
+        if count:
+            self._heard_s = time.monotonic()
+
+    def _wait(self, name: str, silence_s: float) -> None:
+        limit_s = min(silence_s + _GRACE_S, threading.TIMEOUT_MAX)
+        began_s = time.monotonic()
+        with self._next:
+            while True:
+                left_s = max(began_s, self._heard_s) + limit_s - time.monotonic()
+                if self._lock.acquire(timeout=max(left_s, 0)):
+                    self._heard_s = time.monotonic()  # those behind wait for this thread from now
+                    return
+                if left_s <= 0:
+                    names = {each.ident: each.name for each in threading.enumerate()}
+                    owner = names.get(self._holder, "unknown")
+                    raise UsageError(
+                        f"{name} waited {limit_s:g} s for thread {owner}, which holds "
+                        f"{self._port} for {self._name} and hears nothing from it.",
+                        hint="let that thread end its work on the board first",
+                    )
 
 
 class Answer(NamedTuple):
@@ -70,13 +149,13 @@ class Line:
     def __init__(
         self,
         transport: Transport,
-        client: RpcClient,
+        requests: Requests,
         clock: Callable[[], float],
         on_console: Callable[[str], None] | None,
     ) -> None:
         """Begin with nothing sent; ``on_console`` gets each line that is not a frame."""
         self.transport = transport
-        self.client = client
+        self.requests = requests
         self.clock = clock  # seconds; the transport waits by the same clock
         self.is_board = False  # a board has answered: its silence is not the line's
         self.cancelled = False  # ends this turn's call under way, or its next one
@@ -86,8 +165,7 @@ class Line:
         self.locate: Locate | None = None  # None where the image is not known
         self.is_closed = False
         self._board_s = transport.board_s if isinstance(transport, Clocked) else unknown_time
-        self._has_printed = False
-        self._console = Console(on_console, transport.printed)
+        self.console = Console(requests.decoder, on_console, transport.printed)
         self._threads = ThreadLock(transport.name)
         self._is_busy = False
         self._process = os.getpid()
@@ -108,16 +186,16 @@ class Line:
         ``silence_s``: longest silence of the board. PROGRESS ends it only if more is done than
         before.
         """
-        client = self.client
-        encoded = client.encode(kind, sequence, body)
+        requests = self.requests
+        encoded = requests.encode(kind, sequence, body)
         begin = self.clock()
         self.transport.write(encoded, silence_s)
-        client.request(kind, sequence, encoded, begin, silence_s)
+        requests.request(kind, sequence, encoded, begin, silence_s)
         now = self.clock()
-        if client.channel is not None and (more := client.outgoing(now)):
+        if requests.channel is not None and (more := requests.outgoing(now)):
             self.transport.write(more, silence_s)
         end, now = self._await_end(kind, name, now, silence_s, on_progress)
-        return Answer(end.kind, end.body, client.sent, now - begin)
+        return Answer(end.kind, end.body, requests.sent, now - begin)
 
     def _await_end(
         self,
@@ -130,24 +208,23 @@ class Line:
         """Return the frame that ends the request under way, and the time."""
         deadline = now + silence_s
         overdue = Overdue(self.limit_s, self._board_s, now)
-        most_done, printed_at_s = -1, -_NEVER
+        most_done, began_s, printed_at_s = -1, now, -_NEVER
         while True:
             frames, now = self.pump(now, min(deadline, overdue.look_at_s), silence_s)
             for frame in frames:
                 if frame.kind != FrameKind.PROGRESS:
-                    self._console.end_call(now)
+                    self.console.end_call(now)
                     return frame, now
                 done, total = _progress(name, frame)
                 if most_done < done <= total:  # otherwise a board could keep us here for ever
                     most_done = done
                     deadline = now + silence_s
                     overdue.renew(now)
-                self._console.follow(now)
+                self.console.follow(now)
                 if on_progress is not None:
                     on_progress(done, total)
-            if self._has_printed:
-                self._has_printed = False
-                printed_at_s = now
+            if self.console.printed_at_s > max(began_s, printed_at_s):
+                printed_at_s = self.console.printed_at_s
                 overdue.renew(now)
             if overdue.is_certain(now):
                 raise self._unended(name, None, overdue, prints=False)
@@ -157,7 +234,7 @@ class Line:
                     raise self._unended(name, silence_s, overdue, prints=prints)
                 raise self._silent(name, silence_s)
             if self.cancelled:
-                self.client.cancel(now)
+                self.requests.cancel(now)
 
     def carry(
         self,
@@ -178,7 +255,7 @@ class Line:
         position, deadline = channel.position, now + silence_s
         probe_after = _PROBE_AFTER
         while not channel.done:
-            if outgoing := self.client.outgoing(now):
+            if outgoing := self.requests.outgoing(now):
                 self.transport.write(outgoing, silence_s)
                 now = self.clock()
             _, now = self.pump(now, deadline, silence_s)
@@ -201,11 +278,10 @@ class Line:
         """Take what comes until something is due, but not beyond ``deadline``; send what is due."""
         data = self._read(now, deadline)
         now = self.clock()
-        frames = self.client.receive(data, now)
+        frames = self.requests.receive(data, now)
         self._threads.tell_frames(len(frames))
-        if self.client.decoder.has_text or now >= self._console.quiet_at_s:
-            self._take_console(now)
-        if now < deadline and (outgoing := self.client.outgoing(now)):
+        self.console.take(now)
+        if now < deadline and (outgoing := self.requests.outgoing(now)):
             self.transport.write(outgoing, silence_s)
         return frames, now
 
@@ -213,23 +289,23 @@ class Line:
         """Read until something is due, but not beyond ``deadline``."""
         if self.is_closed:
             raise self._closed()
-        until = min(self.client.next_at_s, deadline, self._console.quiet_at_s, now + _WATCH_S)
+        until = min(self.requests.next_at_s, deadline, self.console.quiet_at_s, now + _WATCH_S)
         try:
             return self.transport.read(max(until - now, 0.0))
         except LinkError as error:
             if not self.is_board:
-                error.add_console(self._all_console())
+                error.add_console(self.console.take_all(self.clock()))
             raise
 
     def _break_off(self) -> None:
         """Give the board a moment to end the interrupted call; it answers no other host before."""
         now = self.clock()
         deadline = now + _CANCEL_S
-        if not self.client.cancel(now):
+        if not self.requests.cancel(now):
             return
         try:
-            self.transport.write(self.client.outgoing(now), _CANCEL_S)
-            while now < deadline and self.client.waits:
+            self.transport.write(self.requests.outgoing(now), _CANCEL_S)
+            while now < deadline and self.requests.waits:
                 _, now = self.pump(now, deadline, _CANCEL_S)
         except BoardprofError:
             return  # show the user the interruption
@@ -276,23 +352,20 @@ class Line:
             self._threads.release()
 
     def _begin_turn(self, name: str, silence_s: float) -> None:
-        self._check_process(name)
-        if self._threads.acquire(name, silence_s):
-            self.cancelled = False
-
-    def _check_process(self, name: str) -> None:
         if os.getpid() != self._process:
             raise UsageError(
                 f"{name} was called in a different process from the one that connected to "
                 f"{self.transport.name}: two processes would mix their bytes on one line.",
                 hint="connect after the fork, in the process that uses the board",
             )
+        if self._threads.acquire(name, silence_s):
+            self.cancelled = False
 
     def give_up(self, error: BaseException, name: str) -> None:
         """End what is under way; replace an error of the line by a more specific one, if any."""
         if isinstance(error, KeyboardInterrupt):
             self._break_off()
-        self.client.forget()
+        self.requests.forget()
         if isinstance(error, LinkError):
             self._explain(error, name)
 
@@ -303,9 +376,9 @@ class Line:
             deadline = self.clock() + _LAST_WORDS_S
             with contextlib.suppress(BoardprofError):
                 while self.clock() < deadline and (data := self.transport.read(0.0)):
-                    self.client.receive(data, self.clock())
-        if self.client.taken_by is not None:
-            raise taken_over(self.transport.name, self.client.taken_by) from error
+                    self.requests.receive(data, self.clock())
+        if self.requests.taken_by is not None:
+            raise taken_over(self.transport.name, self.requests.taken_by) from error
         if self.is_board and error.ended:
             hint = f"check {name} for stack overflow and for writes through invalid pointers"
             if name.startswith("bp."):  # the agent's own function, and not the one to blame
@@ -314,34 +387,14 @@ class Line:
                 f"The board ended during {name}: {error.ended}", hint=f"{hint}; then connect again"
             ) from error
 
-    # -- what is not a frame ----------------------------------------------------------------
-
-    def _take_console(self, now: float, *, everything: bool = False) -> None:
-        if text := self.client.decoder.take_console(everything=everything, lines=True):
-            self._has_printed = True
-            self._console.feed(text, now)
-        elif now >= self._console.quiet_at_s:
-            self._console.flush()
-
-    def _all_console(self) -> str:
-        """Take all that is there, also what may be the beginning of a frame; return it as text."""
-        self._take_console(self.clock(), everything=True)
-        self._console.flush()
-        return self._console.text
-
-    @property
-    def console(self) -> str:
-        """Everything received outside of frames, as text."""
-        return self._console.text
-
     # -- what ends a wait -------------------------------------------------------------------
 
     def _silent(self, name: str, silence_s: float, where: str = "") -> BoardprofError:
         """Return the error for a board that says nothing; ``where`` it stopped, for messages."""
-        text, printed = self._all_console(), self._console.unfollowed
-        port, naks = self.transport.name, self.client.naks
+        text, printed = self.console.take_all(self.clock()), self.console.unfollowed
+        port, naks = self.transport.name, self.requests.naks
         if not self.is_board:
-            heard, echoes = self._console.data, self.client.echoes
+            heard, echoes = self.console.data, self.requests.echoes
             return no_welcome(port, silence_s, heard, naks=naks, echoes=echoes, printed=printed)
         is_wall = silence_s == self.wall_s
         console = text + printed
@@ -361,7 +414,7 @@ class Line:
             if hang is not None and (hang.is_seen or prints or (wall_s or _NEVER) < self.surely_s):
                 self.close()
                 return hang.error(name, self.limit_s, overdue.passed_s, wall_s)
-        console = self._all_console() + self._console.unfollowed
+        console = self.console.take_all(self.clock()) + self.console.unfollowed
         return lost_board(emulator.name, name, self.limit_s, wall_s, console)
 
     def _go_on(self) -> None:
@@ -379,9 +432,8 @@ class Line:
         has_line = self._threads.acquire_within(_CLOSE_S)  # not if that thread is in a callback
         try:
             if has_line:
-                self._take_console(self.clock(), everything=True)
-                self._console.follow(self.clock())
-                self._console.flush()
+                self.console.take(self.clock(), everything=True)
+                self.console.end_call(self.clock())
             self.transport.close()
         finally:
             if has_line:

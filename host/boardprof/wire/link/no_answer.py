@@ -15,8 +15,8 @@ from boardprof.base.errors import (
     Location,
     option,
 )
-from boardprof.wire.link.console import KEPT_BYTES
-from boardprof.wire.link.error_replies import Locate, place_text
+from boardprof.wire.link.replies import Locate, place_text
+from boardprof.wire.link.requests import KEPT_BYTES
 from boardprof.wire.transport.base import Emulator
 from boardprof_protocol.codes import ErrorCode
 
@@ -205,8 +205,7 @@ def no_reply(
     text = f"The board at {port} did not answer {name} for {silence_s:g} s{limit}{where}."
     hint = (
         f"check whether {name} crashes or never ends; if it is only slow, give {name_of_limit} "
-        "more "
-        "seconds"
+        "more seconds"
     )
     if naks >= _MANY_NAKS:
         text += f" It received {naks:,} damaged frames."
@@ -215,15 +214,6 @@ def no_reply(
             "buffer is as large as BP_CFG_RX_BYTES and BP_CFG_MTU say"
         )
     return BoardTimeoutError(text, console=console, hint=hint)
-
-
-def other_program(heard: bytes) -> tuple[str, str] | None:
-    """Return who sends this greeting and what to try, or None if unknown."""
-    text = heard.strip(b"\0").replace(b"\r", b"")
-    for pattern, who, hint in _GREETINGS:
-        if re.search(pattern, text):
-            return who, hint
-    return None
 
 
 def no_welcome(
@@ -236,13 +226,12 @@ def no_welcome(
     printed: str,
 ) -> BoardprofError:
     """Return the error for a HELLO that nobody answered; ``heard`` are bytes outside of frames."""
-    found = other_program(heard)
-    if found is not None:
-        who, hint = found
-        return LinkError(
-            f"{port} is not a boardprof agent but {who}: it said {_quoted(heard)}.",
-            hint=hint,
-        )
+    greeting = heard.strip(b"\0").replace(b"\r", b"")
+    for pattern, who, hint in _GREETINGS:
+        if re.search(pattern, greeting):
+            return LinkError(
+                f"{port} is not a boardprof agent but {who}: it said {_quoted(heard)}.", hint=hint
+            )
     if naks:
         return LinkError(
             f"The board at {port} answers, but every frame sent to it in {silence_s:g} s arrived "
@@ -263,8 +252,7 @@ def no_welcome(
             f"{port} sent {count} bytes in {silence_s:g} s, but no frame and hardly any text: "
             f"{_hex(heard)}.",
             hint=f"set the board's baud rate with {option('--baud')} (doctor --link tries "
-            "several), or check "
-            "whether this port speaks another protocol",
+            "several), or check whether this port speaks another protocol",
         )
     return BoardTimeoutError(
         f"The board at {port} did not answer HELLO for {silence_s:g} s.",

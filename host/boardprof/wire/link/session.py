@@ -13,17 +13,18 @@ from typing import Any, NamedTuple
 import msgpack
 
 from boardprof.base.errors import BoardprofError, BoardTimeoutError, LinkError, RpcError, UsageError
-from boardprof.wire.link.error_replies import Locate, refusal, unpack_reply
-from boardprof.wire.link.handshake import (
+from boardprof.wire.link.line import Answer, Line, OnProgress
+from boardprof.wire.link.replies import (
     HOST_MTU,
     Welcome,
     hello_body,
     in_use,
     lost_session,
     read_welcome,
+    refusal,
+    unpack_reply,
 )
-from boardprof.wire.link.line import Answer, Line, OnProgress
-from boardprof.wire.link.rpc import Channel, RpcClient
+from boardprof.wire.link.requests import Requests
 from boardprof.wire.link.transfer import Receiver, Upload
 from boardprof.wire.transport.base import Transport
 from boardprof_protocol.codes import BuiltIn, ErrorCode, FrameKind
@@ -76,20 +77,20 @@ class Session:
         self.calls = 0  # of functions that are not the board's own
         self._body_room = body_capacity(HOST_MTU)
         self._sequence = 0
-        self._client = RpcClient(1 + random_bits(16) % 0xFFFF, transport.byte_time_s)
-        self._line = Line(transport, self._client, clock, on_console)
+        self.requests = Requests(1 + random_bits(16) % 0xFFFF, transport.byte_time_s)
+        self.line = Line(transport, self.requests, clock, on_console)
 
     def open(self) -> Welcome:
         """Say HELLO and take WELCOME."""
         nonce = self._random_bits(32)
         hello = hello_body(nonce) + self._claim
-        with self._line.held("HELLO", self.timeout_s):
-            answer = self._line.ask(FrameKind.HELLO, nonce, hello, "HELLO", self.timeout_s)
+        with self.line.held("HELLO", self.timeout_s):
+            answer = self.line.ask(FrameKind.HELLO, nonce, hello, "HELLO", self.timeout_s)
         if answer.kind == FrameKind.BUSY:
             raise in_use(self.transport.name, answer.body)
         self.welcome = read_welcome(self.transport.name, answer.body)
-        self._line.is_board = True
-        self._client.expect_frames(self.welcome.mtu_tx)
+        self.line.is_board = True
+        self.requests.expect_frames(self.welcome.mtu_tx)
         self._body_room = body_capacity(self.welcome.mtu_rx)
         self._sequence = self.welcome.last_sequence
         return self.welcome
@@ -142,7 +143,7 @@ class Session:
                 hint="pass large data through board.memory",
             )
         silence_s = self.timeout_s if timeout_s is None else timeout_s
-        line = self._line
+        line = self.line
         line.take(name, silence_s)  # as `Line.held`, which costs a null call 1 us
         try:
             self.calls += runs
@@ -152,7 +153,7 @@ class Session:
                 return answer
             if answer.kind == FrameKind.NO_SESSION:
                 raise self._forgotten(name)
-            refused = refusal(name, answer.body, self.locate)
+            refused = refusal(name, answer.body, line.locate)
             if isinstance(refused, RpcError) and refused.code == ErrorCode.CANCELLED:
                 line.cancelled = False
             raise refused
@@ -167,20 +168,20 @@ class Session:
 
         Under another id than the session's: a late duplicate of its own WELCOME is not an answer.
         """
-        client = self._client
-        client.channel = None
+        requests = self.requests
+        requests.channel = None
         answer = None
-        own = client.session
-        client.session = 1 + (own + self._random_bits(16) % 0xFFFE) % 0xFFFF
+        own = requests.session
+        requests.session = 1 + (own + self._random_bits(16) % 0xFFFE) % 0xFFFF
         nonce = self._random_bits(32)
         hello = hello_body(nonce, version=0)
-        silence_s = max(client.rtt.timeout_s, _WHY_S)
+        silence_s = max(requests.rtt.timeout_s, _WHY_S)
         try:
             with contextlib.suppress(BoardTimeoutError, LinkError):
-                answer = self._line.ask(FrameKind.HELLO, nonce, hello, "HELLO", silence_s)[:2]
+                answer = self.line.ask(FrameKind.HELLO, nonce, hello, "HELLO", silence_s)[:2]
         finally:
-            client.forget()
-            client.session = own
+            requests.forget()
+            requests.session = own
         boot_id = None if self.welcome is None else self.welcome.boot_id
         return lost_session(self.transport.name, name, boot_id, answer)
 
@@ -189,25 +190,16 @@ class Session:
     ) -> None:
         """Set what ends a call; see `Line`."""
         self.timeout_s = timeout_s
-        self._line.limit_s, self._line.surely_s, self._line.wall_s = limit_s, surely_s, wall_s
-
-    @property
-    def locate(self) -> Locate | None:
-        """Finds the source lines of faults. None if the image is unknown."""
-        return self._line.locate
-
-    @locate.setter
-    def locate(self, locate: Locate | None) -> None:
-        self._line.locate = locate
+        self.line.limit_s, self.line.surely_s, self.line.wall_s = limit_s, surely_s, wall_s
 
     @property
     def is_closed(self) -> bool:
         """Whether the line was released."""
-        return self._line.is_closed
+        return self.line.is_closed
 
     def exclusive(self, name: str) -> AbstractContextManager[None]:
         """Keep other threads from the board for several calls; they wait as long as frames come."""
-        return self._line.exclusive(name, self.timeout_s)
+        return self.line.exclusive(name, self.timeout_s)
 
     def cancel(self) -> None:
         """Ask the board to cancel the call under way: it then ends as RpcError, CANCELLED.
@@ -216,65 +208,55 @@ class Session:
         calls, and older agents, go on to their end. Between two requests of one turn, the next one
         is cancelled.
         """
-        self._line.cancelled = True
+        self.line.cancelled = True
 
     # -- channels ---------------------------------------------------------------------------
-
-    @property
-    def client(self) -> RpcClient:
-        """The state machine, for code that creates channels."""
-        return self._client
 
     @property
     def next_sequence(self) -> int:
         """The number of the next call, and of the channel that it opens."""
         return (self._sequence + 1) & 0xFFFFFFFF
 
-    @property
-    def channel(self) -> Channel | None:
-        """The open channel. None if no channel is open."""
-        return self._client.channel
-
     def open_channel(
         self, channel: Receiver | Upload, function_id: int, name: str, *arguments: object
     ) -> None:
         """Call the function that opens ``channel``, which may then be open even if this raises."""
-        self._client.channel = channel  # its first frame may come right after the reply
+        self.requests.channel = channel  # its first frame may come right after the reply
         try:
             self.invoke(function_id, name, *arguments)
         except BaseException:
-            self._client.channel = None
+            self.requests.channel = None
             raise
-        channel.begin(self._line.clock())
+        channel.begin(self.line.clock())
 
     def drop_channel(self) -> None:
         """Carry the channel's frames no longer; whoever opened it tells the board."""
-        self._client.channel = None
+        self.requests.channel = None
 
     def carry(
         self, channel: Receiver | Upload, name: str, on_progress: OnProgress | None = None
     ) -> None:
         """Carry a block of known length through its channel to the end."""
-        with self._line.held(name, self.timeout_s):
-            self._line.carry(channel, name, self.timeout_s, self._is_known, on_progress)
+        with self.line.held(name, self.timeout_s):
+            self.line.carry(channel, name, self.timeout_s, self._is_known, on_progress)
 
     def _is_known(self, name: str, silence_s: float) -> bool:
         """Return whether the board answers; raise the reason if it has lost the session."""
         self._sequence = self.next_sequence
         body = _call_body(BuiltIn.DESCRIBE, b"\0\0", 2)
         try:
-            answer = self._line.ask(FrameKind.CALL, self._sequence, body, name, silence_s)
+            answer = self.line.ask(FrameKind.CALL, self._sequence, body, name, silence_s)
         except BoardTimeoutError:
             return False
         finally:
-            self._client.forget()
+            self.requests.forget()
         if answer.kind == FrameKind.NO_SESSION:
             raise self._forgotten(name)
         return True
 
     def listen(self, timeout_s: float, until: Callable[[], bool], name: str) -> None:
         """Carry the open channel's frames until ``until()`` or the time is over."""
-        line = self._line
+        line = self.line
         with line.held(name, self.timeout_s):
             now = line.clock()
             deadline = now + timeout_s
@@ -285,11 +267,6 @@ class Session:
 
     # -- the end ----------------------------------------------------------------------------
 
-    @property
-    def console(self) -> str:
-        """Everything received outside of frames, as text."""
-        return self._line.console
-
     def close(self) -> None:
         """Release the line. A call of another thread ends with a `LinkError`."""
-        self._line.close()
+        self.line.close()

@@ -2,7 +2,7 @@
 """Channels as state machines, without I/O and clock: bulk and streams (SPEC.md 4.5).
 
 Numbered bytes go one way, in windows that the receiver can hold, and acknowledgements the other.
-The board reacts only; the host keeps the time for both. `RpcClient` carries a channel's frames
+The board reacts only; the host keeps the time for both. `Requests` carries a channel's frames
 beside its own.
 """
 
@@ -13,7 +13,7 @@ import zlib
 from collections import deque
 from dataclasses import dataclass
 
-from boardprof.wire.link.rpc import RpcClient
+from boardprof.wire.link.requests import Requests
 from boardprof_protocol.codes import AckFlag, FrameKind
 from boardprof_protocol.frame import Frame, body_capacity
 
@@ -31,14 +31,14 @@ _LONGEST_WAIT_S = 1.0
 class _Timer:
     """The channel's time-out: that of calls, doubled with each that brought nothing."""
 
-    def __init__(self, client: RpcClient) -> None:
-        self._client = client
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
         self._factor = 1
         self.at_s = _NEVER
         self.count = 0
 
     def start(self, from_s: float) -> None:
-        rtt = self._client.rtt
+        rtt = self._requests.rtt
         longest_s = max(_LONGEST_WAIT_S, rtt.floor_s)
         self.at_s = from_s + max(rtt.timeout_s, min(self._factor * rtt.timeout_s, longest_s))
 
@@ -56,7 +56,7 @@ class Receiver:
     """Takes numbered bytes from the board: a block of known length, or a stream without an end."""
 
     def __init__(
-        self, client: RpcClient, sequence: int, credit: int, length: int | None = None
+        self, requests: Requests, sequence: int, credit: int, length: int | None = None
     ) -> None:
         """Prepare; nothing is asked for before `begin`.
 
@@ -67,7 +67,7 @@ class Receiver:
         self.length = length  # None for a stream
         self.position = 0
         self.crc = 0
-        self._client = client
+        self._requests = requests
         self._credit = credit
         self._chunks: deque[bytes] = deque()
         self.waiting = 0  # bytes that `take` would return
@@ -77,7 +77,7 @@ class Receiver:
         self._resend = False
         self._told = 0  # the credit of the last ACK
         self._acked: deque[tuple[int, int]] = deque([(0, 0)], maxlen=256)
-        self._timer = _Timer(client)
+        self._timer = _Timer(requests)
 
     def begin(self, now_s: float) -> None:
         """Let the board send: the channel is open."""
@@ -170,7 +170,7 @@ class Receiver:
         self._timer.start(now_s)
         if self.position == self.length:
             self._timer.stop()
-        return self._client.encode(FrameKind.ACK, self.sequence, body)
+        return self._requests.encode(FrameKind.ACK, self.sequence, body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ class Upload:
     """
 
     def __init__(
-        self, client: RpcClient, sequence: int, content: bytes, *, frame_bytes: int, window: int
+        self, requests: Requests, sequence: int, content: bytes, *, frame_bytes: int, window: int
     ) -> None:
         """Prepare to send 1 byte or more; the board's first ACK begins.
 
@@ -200,7 +200,7 @@ class Upload:
         self.sequence = sequence
         self.position = 0  # bytes that the board has acknowledged
         self.length = len(content)
-        self._client = client
+        self._requests = requests
         self.crc = zlib.crc32(content)
         self._content = content
         self._frame_bytes = frame_bytes
@@ -214,7 +214,7 @@ class Upload:
         self._gone_back = False  # since the board last took something new
         self._line_free_s = 0.0
         self._probe = False
-        self._timer = _Timer(client)
+        self._timer = _Timer(requests)
 
     def begin(self, now_s: float) -> None:
         """Start the time-out: the channel is open."""
@@ -308,8 +308,10 @@ class Upload:
 
     def _frame(self, size: int, now_s: float) -> bytes:
         body = _DATA.pack(self._sent) + self._content[self._sent : self._sent + size]
-        encoded = self._client.encode(FrameKind.DATA, self.sequence, body)
-        self._line_free_s = max(self._line_free_s, now_s) + len(encoded) * self._client.byte_time_s
+        encoded = self._requests.encode(FrameKind.DATA, self.sequence, body)
+        self._line_free_s = (
+            max(self._line_free_s, now_s) + len(encoded) * self._requests.byte_time_s
+        )
         if not self._flight:
             self._timer.start(self._line_free_s)
         self._sent += size

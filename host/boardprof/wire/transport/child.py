@@ -16,7 +16,7 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -25,7 +25,7 @@ from boardprof.base.processes import is_at_other_end
 from boardprof.wire.transport.base import DescriptorTransport, Transport
 from boardprof.wire.transport.emulator import EmulatorLock, QemuClock
 from boardprof.wire.transport.keyed import KEY_VARIABLE
-from boardprof.wire.transport.tcp import SCHEME, connect_socket, stream_of
+from boardprof.wire.transport.sockets import SCHEME, connect_socket, stream_of
 
 ANNOUNCEMENT = "listening on "
 """The text that a listening agent prints before its address, on a separate line."""
@@ -335,8 +335,10 @@ def spawn_and_accept(
         name = f"{SCHEME}127.0.0.1:{port}"
         command = [part.replace("{port}", str(port)) for part in command]
         child = ChildProcess(command, package, lock=lock)
-        with _closed_on_error(child):
+        with contextlib.ExitStack() as on_error:
+            on_error.callback(child.close)
             connection = _accept(listener, child, timeout_s)
+            on_error.pop_all()
     return _stream(child, connection, name, is_emulator)
 
 
@@ -350,9 +352,11 @@ def spawn_and_connect(
 ) -> Transport:
     """Start a child that listens and says where, and connect to it; see `spawn_and_accept`."""
     child = ChildProcess(command, package, lock=lock)
-    with _closed_on_error(child):
+    with contextlib.ExitStack() as on_error:
+        on_error.callback(child.close)
         name = SCHEME + _announced(child, timeout_s)
         connection = connect_socket(name, timeout_s)
+        on_error.pop_all()
     return _stream(child, connection, name, is_emulator)
 
 
@@ -371,15 +375,6 @@ def _stream(
     if not is_emulator:
         return line
     return EmulatorLine(line, child, lambda: connection.shutdown(socket.SHUT_RDWR))
-
-
-@contextlib.contextmanager
-def _closed_on_error(child: ChildProcess) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        child.close()
-        raise
 
 
 def _accept(listener: socket.socket, child: ChildProcess, timeout_s: float) -> socket.socket:

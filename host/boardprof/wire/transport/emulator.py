@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from boardprof.base.errors import BoardprofError
-from boardprof.base.writing import unwritable
+from boardprof.base.files import unwritable
+from boardprof.base.processes import command_of
 
 _END_S = 2.0
 _UNFINISHED_S = 60.0
@@ -70,7 +71,7 @@ class _Process:
         return (
             _boot() == self.boot
             and _start_ticks(self.pid) == self.start_ticks
-            and _command(self.pid) == self.command
+            and command_of(self.pid) == self.command
         )
 
     def end(self) -> None:
@@ -183,14 +184,6 @@ def _start_ticks(pid: int) -> int | None:
     except OSError:
         return None
     return None if fields[0] == "Z" else int(fields[19])
-
-
-def _command(pid: int) -> list[str]:
-    try:
-        text = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return []
-    return [os.fsdecode(part) for part in text.split(b"\0")[:-1]]
 
 
 # -- QEMU's clock ------------------------------------------------------------------------------

@@ -15,9 +15,9 @@
     Faults([Planned(Way.TO_BOARD, 3, FlipBit(17))])
 
 `Faults` is a pure model: bytes in, (delay, bytes) out, drawn from a seed. `FaultyTransport` waits
-out the delays. A line has two ways, and
-what happens on one depends on that way's bytes alone, however they were cut into reads. Two models
-with the same seed and plan that are given the same bytes do the same.
+out the delays. A line has two ways, and what happens on one depends on that way's bytes alone,
+however they were cut into reads. Two models with the same seed and plan that are given the same
+bytes do the same.
 
 A *frame* is here what ends at a delimiter: leading zeros, one or more other bytes, one zero. Text
 beside the frames counts as one where a delimiter ends it.
@@ -25,13 +25,12 @@ beside the frames counts as one where a delimiter ends it.
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from operator import itemgetter
 
 from boardprof.base.errors import LinkError
 from boardprof.wire.transport.base import Transport
@@ -54,13 +53,17 @@ class Way(Enum):
     TO_HOST = "to the host"
 
 
+class Fault:
+    """What happens to a frame."""
+
+
 @dataclass(frozen=True)
-class Lose:
+class Lose(Fault):
     """The whole frame is lost."""
 
 
 @dataclass(frozen=True)
-class FlipBit:
+class FlipBit(Fault):
     """Bit ``bit`` is flipped, counted from the least of the first byte, delimiters included.
 
     A position after the frame's end has no effect. This holds for all positions.
@@ -70,55 +73,55 @@ class FlipBit:
 
 
 @dataclass(frozen=True)
-class DropByte:
+class DropByte(Fault):
     """Byte ``index`` is lost, delimiters included."""
 
     index: int
 
 
 @dataclass(frozen=True)
-class DropLeading:
+class DropLeading(Fault):
     """The delimiters before the frame are lost; it may have none."""
 
 
 @dataclass(frozen=True)
-class DropTrailing:
+class DropTrailing(Fault):
     """The delimiter after the frame is lost."""
 
 
 @dataclass(frozen=True)
-class Glue:
+class Glue(Fault):
     """All delimiters between this frame and the next one are lost."""
 
 
 @dataclass(frozen=True)
-class Duplicate:
+class Duplicate(Fault):
     """The frame comes twice in a row."""
 
 
 @dataclass(frozen=True)
-class Delay:
+class Delay(Fault):
     """The frame comes ``delay_s`` seconds late; what follows may overtake it."""
 
     delay_s: float
 
 
 @dataclass(frozen=True)
-class LateDuplicate:
+class LateDuplicate(Fault):
     """The frame comes in time, and once more ``delay_s`` seconds later, after others."""
 
     delay_s: float
 
 
 @dataclass(frozen=True)
-class Truncate:
+class Truncate(Fault):
     """Only the first ``length`` bytes come."""
 
     length: int
 
 
 @dataclass(frozen=True)
-class Inject:
+class Inject(Fault):
     """``text`` comes before byte ``at`` of the frame: 0 is before it, its length after it."""
 
     text: bytes
@@ -126,26 +129,11 @@ class Inject:
 
 
 @dataclass(frozen=True)
-class Cut:
+class Cut(Fault):
     """The first ``length`` bytes come, and then the line is gone for good, both ways."""
 
     length: int = 0
 
-
-Fault = (
-    Lose
-    | FlipBit
-    | DropByte
-    | DropLeading
-    | DropTrailing
-    | Glue
-    | Duplicate
-    | Delay
-    | LateDuplicate
-    | Truncate
-    | Inject
-    | Cut
-)
 
 _Draw = Callable[[random.Random, int, float], Fault]
 
@@ -391,26 +379,14 @@ def _changed(fault: Fault, frame: bytes) -> bytes:
             return b""
 
 
-class _Queue:
-    """Bytes that are due later, in the order of their times."""
+_Queue = list[tuple[float, bytes]]
+"""Bytes that are due later, with their times."""
 
-    def __init__(self) -> None:
-        self._heap: list[tuple[float, int, bytes]] = []
-        self._count = itertools.count()
 
-    def put(self, due_s: float, data: bytes) -> None:
-        heapq.heappush(self._heap, (due_s, next(self._count), data))
-
-    def take(self, now_s: float) -> bytes:
-        """Return all that is due."""
-        due = []
-        while self._heap and self._heap[0][0] <= now_s:
-            due.append(heapq.heappop(self._heap)[2])
-        return b"".join(due)
-
-    def next_s(self) -> float:
-        """Return when something is due next; infinity when nothing is."""
-        return self._heap[0][0] if self._heap else float("inf")
+def _take_due(queue: _Queue, now_s: float) -> bytes:
+    due = sorted((each for each in queue if each[0] <= now_s), key=itemgetter(0))
+    queue[:] = [each for each in queue if each[0] > now_s]
+    return b"".join(data for _, data in due)
 
 
 class FaultyTransport:
@@ -442,13 +418,13 @@ class FaultyTransport:
         self.faults = faults
         self._inner = inner
         self._clock = clock
-        self._to_board = _Queue()
-        self._to_host = _Queue()
+        self._to_board: _Queue = []
+        self._to_host: _Queue = []
 
     def write(self, data: bytes, timeout_s: float) -> None:
         """Send ``data`` as far as it survives; see `Transport.write`."""
         for delay_s, piece in self.faults.to_board(data):
-            self._to_board.put(self._clock() + delay_s, piece)
+            self._to_board.append((self._clock() + delay_s, piece))
         self._forward(timeout_s)
         self._check()
 
@@ -458,19 +434,19 @@ class FaultyTransport:
         while True:
             now = self._clock()
             self._forward(max(deadline - now, 0.0))
-            if data := self._to_host.take(now):
+            if data := _take_due(self._to_host, now):
                 return data
             self._check()
-            until = min(deadline, self._to_host.next_s(), self._to_board.next_s())
+            until = min([deadline, *(due_s for due_s, _ in self._to_host + self._to_board)])
             arrived = self._inner.read(max(until - now, 0.0))
             for delay_s, piece in self.faults.to_host(arrived):
-                self._to_host.put(self._clock() + delay_s, piece)
+                self._to_host.append((self._clock() + delay_s, piece))
             if self._clock() >= deadline:  # also where all that comes is lost
-                late = self._to_host.take(self._clock())
+                late = _take_due(self._to_host, self._clock())
                 return late or (b"" if arrived else self.faults.idle_to_host())
 
     def _forward(self, timeout_s: float) -> None:
-        if data := self._to_board.take(self._clock()):
+        if data := _take_due(self._to_board, self._clock()):
             self._inner.write(data, timeout_s)
 
     def _check(self) -> None:

@@ -13,12 +13,11 @@ import secrets
 import stat
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from boardprof.base.errors import (
     AuthenticationError,
-    BoardprofError,
     BoardTimeoutError,
     LinkError,
     UsageError,
@@ -104,15 +103,13 @@ class Sealer:
 
     def seal(self, data: bytes) -> bytes:
         """Return the records that carry ``data``."""
-        return b"".join(self._records(data))
-
-    def _records(self, data: bytes) -> Iterator[bytes]:
+        records = b""
         for begin in range(0, len(data), _LONGEST):
             payload = data[begin : begin + _LONGEST]
             counted = _COUNTED.pack(self._counter, len(payload)) + payload
             self._counter += 1
-            yield counted[8:]
-            yield hmac.digest(self._key, counted, "sha256")[:_TAG]
+            records += counted[8:] + hmac.digest(self._key, counted, "sha256")[:_TAG]
+        return records
 
 
 class Opener:
@@ -209,8 +206,7 @@ def _shake_hands(inner: Transport, key: bytes, timeout_s: float) -> SealedTransp
             f"The agent at {inner.name} does not ask for a key: it sent nothing for "
             f"{greeting_s:g} s.",
             hint=f"leave out {option('--key-file')} and {KEY_VARIABLE}, start the agent with the "
-            "key, or check "
-            "that this is an agent's port",
+            "key, or check that this is an agent's port",
         )
     host_nonce = secrets.token_bytes(_NONCE)
     nonces = (agent_nonce, host_nonce)
@@ -285,26 +281,19 @@ class _WithoutKey:
         data = self._inner.read(timeout_s)
         self._seen += data
         if self._seen.startswith(GREETING):
-            raise self._asked()
+            raise AuthenticationError(
+                f"The agent at {self.name} asks for a key.",
+                hint=f"give {option('--key-file')} PATH, or set {KEY_VARIABLE} in the environment",
+            )
         if self._seen.startswith(REFUSAL):
-            raise self._refused()
+            raise AuthenticationError(
+                f"The agent at {self.name} belongs to another user of this machine and has no key.",
+                hint=f"start the agent with a key, and give it here, too ({option('--key-file')}, "
+                f"{KEY_VARIABLE}); or use an agent of your own",
+            )
         if not GREETING.startswith(self._seen) and not REFUSAL.startswith(self._seen):
             self.read = self._inner.read  # from now on nothing stands in the way
         return data
-
-    def _refused(self) -> BoardprofError:
-        return AuthenticationError(
-            f"The agent at {self.name} belongs to another user of this machine and has no key.",
-            hint=f"start the agent with a key, and give it here, too ({option('--key-file')}, "
-            f"{KEY_VARIABLE}); "
-            "or use an agent of your own",
-        )
-
-    def _asked(self) -> BoardprofError:
-        return AuthenticationError(
-            f"The agent at {self.name} asks for a key.",
-            hint=f"give {option('--key-file')} PATH, or set {KEY_VARIABLE} in the environment",
-        )
 
 
 def without_key(inner: Transport) -> Transport:

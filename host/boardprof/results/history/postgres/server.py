@@ -24,8 +24,13 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from boardprof.base.errors import BoardprofError, StorageError, UsageError
-from boardprof.results.history.postgres.runs import PostgresRuns
-from boardprof.results.history.postgres.tables import VERSIONS, lock, migrate, version_of
+from boardprof.results.history.postgres.runs import (
+    VERSIONS,
+    PostgresRuns,
+    lock,
+    migrate,
+    version_of,
+)
 from boardprof.results.history.run import HistoryError
 
 _FORM: Final = "postgresql://USER@HOST:PORT/DATABASE, with the password in ~/.pgpass or PGPASSWORD"

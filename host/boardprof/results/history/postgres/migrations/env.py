@@ -3,11 +3,10 @@
 
 from alembic import context
 
-from boardprof.results.history.postgres.tables import METADATA, SCHEMA
+from boardprof.results.history.postgres.runs import SCHEMA
 
 context.configure(
     connection=context.config.attributes["connection"],
-    target_metadata=METADATA,
     version_table_schema=SCHEMA,
 )
 context.run_migrations()

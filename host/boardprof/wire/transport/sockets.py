@@ -1,23 +1,84 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An agent on another Linux machine, run by ssh over its own channel: no port is open there."""
+"""Lines over sockets: TCP, an agent that ssh runs on another machine, an agent in this process."""
 
 from __future__ import annotations
 
+import _ctypes
 import contextlib
+import ctypes
 import math
 import shlex
+import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import IO
+from pathlib import Path
+from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
+from boardprof.base.connection import FORMS
 from boardprof.base.errors import BoardError, MissingToolError, UsageError
-from boardprof.wire.transport.base import DescriptorTransport
+from boardprof.wire.transport.base import DescriptorTransport, Transport
+from boardprof.wire.transport.keyed import seal, without_key
 
-SCHEME = "ssh://"
+SCHEME = "socket://"
+"""The prefix that distinguishes a TCP port from a device path."""
+
+
+def parse_socket_url(port: str) -> tuple[str, int]:
+    """Take ``socket://HOST:PORT`` apart."""
+    host, _, number = port.removeprefix(SCHEME).rpartition(":")
+    if not port.startswith(SCHEME) or not host or not number.isdecimal() or int(number) > 65535:
+        raise UsageError(f"{port!r} is not a port", hint=f"give {FORMS}")
+    return host.strip("[]"), int(number)
+
+
+def connect_socket(port: str, timeout_s: float) -> socket.socket:
+    """Connect to ``socket://HOST:PORT``."""
+    address = parse_socket_url(port)
+    try:
+        return socket.create_connection(address, timeout=timeout_s)
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise BoardError(
+            f"No board at {port}: {reason}.", hint="start the agent there, or check host and port"
+        ) from error
+
+
+def stream_of(
+    connection: socket.socket,
+    name: str,
+    close: Callable[[], object] = lambda: None,
+    **reports: Any,
+) -> DescriptorTransport:
+    """Make a transport of a connected TCP socket, without Nagle's delay.
+
+    ``close`` is called after the socket was closed; ``reports`` as for `DescriptorTransport`.
+    """
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def close_all() -> None:
+        connection.close()
+        close()
+
+    return DescriptorTransport(connection.fileno(), name, close_all, **reports)
+
+
+def connect_tcp(port: str, timeout_s: float, key: bytes | None = None) -> Transport:
+    """Connect to ``socket://HOST:PORT`` as a transport; both sides must have the key, if any.
+
+    ``timeout_s``: longest time to connect, and then for the key. Without a key, `read` raises
+    AuthenticationError when the agent asks for one.
+    """
+    stream = stream_of(connect_socket(port, timeout_s), port)
+    return without_key(stream) if key is None else seal(stream, key, timeout_s)
+
+
+# -- an agent that ssh runs: no port is open on its machine ----------------------------------------
 
 _FORM = "ssh://USER@HOST/PATH-OF-AGENT; /~/ begins a path in the home folder"
 _FIRST_LINE = b"listening on standard input\n"
@@ -125,3 +186,47 @@ def _text_of(file: IO[bytes]) -> str:
         return ""
     file.seek(0)
     return file.read(_MOST_BEFORE).decode(errors="replace").strip()
+
+
+# -- an agent as a shared library in this process, on its own thread -------------------------------
+
+ENTRY_POINT = "bp_native_serve"
+"""``int bp_native_serve(int fd)``: serve until the other end closes."""
+
+_JOIN_S = 0.5
+
+
+def connect_library(library: Path) -> DescriptorTransport:
+    """Load ``library`` and let its agent serve one end of a socket pair, on a daemon thread."""
+    # A copy for each connection: the loader gives out one image for each file, with the static
+    # memory of the connection before. A copy boots afresh.
+    with tempfile.TemporaryDirectory(prefix="boardprof-") as folder:
+        copy = Path(shutil.copy(library, folder))
+        try:
+            loaded = ctypes.CDLL(str(copy))
+            serve = loaded[ENTRY_POINT]
+        except (OSError, AttributeError) as error:
+            raise BoardError(
+                f"{library.name} cannot be loaded as a board: {error}",
+                hint="build it again for this machine",
+            ) from error
+    ours, theirs = socket.socketpair()
+    thread = threading.Thread(
+        target=_serve, args=(serve, theirs, loaded._handle), name="boardprof agent", daemon=True
+    )
+    thread.start()
+
+    def close() -> None:
+        with contextlib.suppress(OSError):
+            ours.shutdown(socket.SHUT_RDWR)
+        ours.close()
+        thread.join(_JOIN_S)
+
+    return DescriptorTransport(ours.fileno(), f"in-process:{library.name}", close)
+
+
+def _serve(serve: Callable[[int], int], end: socket.socket, handle: int) -> None:
+    serve(end.fileno())
+    with contextlib.suppress(OSError):  # a function that it ran may have closed it
+        end.close()
+    _ctypes.dlclose(handle)  # ctypes never unloads a library

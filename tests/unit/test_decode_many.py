@@ -15,10 +15,9 @@ import pytest
 from construct import Float32l, Int16ul, Int32ul, Struct
 
 from boardprof.base.errors import DecodeError
-from boardprof.wire.decode import batch
-from boardprof.wire.decode.batch import decode_batch, records_of
+from boardprof.wire.decode import samples
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
-from boardprof.wire.decode.samples import Sample, decode_samples
+from boardprof.wire.decode.samples import Sample, decode_batch, decode_samples, records_of
 from boardprof.wire.decode.schemas import board_layouts, collector_layouts
 from boardprof_protocol.blob import encode_blob
 from boardprof_protocol.codes import CounterStatus
@@ -100,7 +99,7 @@ def test_samples_of_every_boards_collectors_are_those_that_construct_reads(
     bodies = [body_of(layout, bits, chance) for _ in range(40)]
     data = b"".join(encode_blob(layout.schema_id, layout.version, body) for body in bodies)
     expected = decode_samples(data, [info], LAYOUTS, longest_s=longest_s)
-    monkeypatch.setattr(batch, "decode_samples", refused_slow_way)
+    monkeypatch.setattr(samples, "decode_samples", refused_slow_way)
     assert decode_batch(data, [info], LAYOUTS, longest_s=longest_s) == expected
 
 

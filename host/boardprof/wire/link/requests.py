@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host's side of the protocol as a state machine, without I/O and clock.
+"""The host's side of the protocol as state machines, without I/O and clock: requests and console.
 
 The caller passes in the time and moves the bytes. One request is under way at a time: it
 is sent again until its reply comes, and the board answers a duplicate with the reply it has kept,
@@ -8,7 +8,8 @@ so that nothing runs twice (SPEC.md 4).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import codecs
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -29,7 +30,7 @@ _ALIVE_RESEND_S = 5.0
 
 
 class Channel(Protocol):
-    """What `RpcClient` carries beside its requests (SPEC.md 4.5); ``link.transfer`` has them."""
+    """What `Requests` carries beside its requests (SPEC.md 4.5); see ``transfer.py``."""
 
     sequence: int  # of the CALL that opened it: the number of its frames
 
@@ -102,7 +103,7 @@ class _Request:
 
 
 @dataclass
-class RpcClient:
+class Requests:
     """One session's requests, and at most one channel beside them."""
 
     session: int  # 16-bit id, 1..65535, the host's choice
@@ -161,13 +162,13 @@ class RpcClient:
         request = self._request
         encoded = b""
         if request is not None and now_s >= request.resend_at_s:
-            encoded = self._again(request, now_s)
+            encoded = self._resend(request, now_s)
         if self.channel is not None:
             # A board at work on a call is silent, and may have no room for more of our frames.
             encoded += self.channel.outgoing(now_s, timed=request is None)
         return encoded
 
-    def _again(self, request: _Request, now_s: float) -> bytes:
+    def _resend(self, request: _Request, now_s: float) -> bytes:
         encoded = request.encoded
         if request.cancel:
             # CANCEL alone at first: the board has the CALL. Nor is its sending a time-out. Later
@@ -260,3 +261,99 @@ class RpcClient:
     def forget(self) -> None:
         """Give up the request under way; a late reply to it is ignored."""
         self._request = None
+
+
+KEPT_BYTES = 1 << 16
+"""How many bytes of text are kept: the last ones."""
+
+_QUIET_S = 0.1
+"""Seconds after which an unfinished line is given out: it may be a prompt."""
+
+_LONGEST_LINE = 4096
+"""Longest line, in characters; longer text is given out in pieces."""
+
+
+class Console:
+    """The board's console: keeps the end of what was not a frame, and cuts it into lines."""
+
+    def __init__(
+        self,
+        frames: FrameDecoder,
+        on_line: Callable[[str], None] | None = None,
+        printed: Callable[[], str] = str,
+    ) -> None:
+        """Begin with nothing printed; ``printed`` as `Transport.printed`."""
+        self._frames = frames
+        self.on_line = on_line  # gets each line, without its line end
+        self.printed_at_s = -_NEVER  # when bytes last came
+        self._printed = printed
+        self._followed = len(printed()) if on_line is not None else 0  # characters of it
+        self.quiet_at_s = _NEVER  # when a begun line is given out
+        self._kept = bytearray()
+        self._line = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def take(self, now_s: float, *, everything: bool = False) -> None:
+        """Take what the frames' decoder has left; ``everything``: also what may begin a frame."""
+        if not (everything or self._frames.has_text or now_s >= self.quiet_at_s):
+            return
+        if text := self._frames.take_console(everything=everything, lines=True):
+            self.printed_at_s = now_s
+            self.feed(text, now_s)
+        elif now_s >= self.quiet_at_s:
+            self.flush()
+
+    def take_all(self, now_s: float) -> str:
+        """Take and give out all that is there; return it as text."""
+        self.take(now_s, everything=True)
+        self.flush()
+        return self.text
+
+    def feed(self, data: bytes, now_s: float) -> None:
+        """Take what was printed, in whatever pieces, and give out the lines that it ends."""
+        self._kept += data
+        del self._kept[:-KEPT_BYTES]
+        if self.on_line is None:
+            return
+        *lines, rest = (self._line + self._decoder.decode(data)).split("\n")
+        while len(rest) > _LONGEST_LINE:
+            lines.append(rest[:_LONGEST_LINE])
+            rest = rest[_LONGEST_LINE:]
+        self._line = rest
+        self.quiet_at_s = now_s + _QUIET_S if rest else _NEVER
+        for line in lines:
+            self.on_line(line.removesuffix("\r"))
+
+    def follow(self, now_s: float) -> None:
+        """Take what was printed elsewhere, if there is a listener."""
+        if self.on_line is not None and (text := self.unfollowed):
+            self._followed += len(text)
+            self.feed(text.encode(), now_s)
+
+    def end_call(self, now_s: float) -> None:
+        """Give out all that was printed during a call that has ended."""
+        if self.on_line is not None:
+            self.follow(now_s)
+            self.flush()
+
+    @property
+    def unfollowed(self) -> str:
+        """What was printed elsewhere and not taken."""
+        return self._printed()[self._followed :]
+
+    def flush(self) -> None:
+        """Give out the line that was begun, if there is one."""
+        line, self._line = self._line, ""
+        self.quiet_at_s = _NEVER
+        if line and self.on_line is not None:
+            self.on_line(line.removesuffix("\r"))
+
+    @property
+    def data(self) -> bytes:
+        """The end of all that was printed, as it came."""
+        return bytes(self._kept)
+
+    @property
+    def text(self) -> str:
+        """The end of all that was printed."""
+        return self._kept.decode(errors="replace")

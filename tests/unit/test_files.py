@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.errors import StorageError, UsageError
-from boardprof.base.writing import check_is_file, no_room, unwritable
+from boardprof.base.files import check_is_file, no_room, unwritable
 from boardprof.target.toolchain.cache import Cache
 
 

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import html
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +19,8 @@ from boardprof.results.probes.run import ProbeRun
 from boardprof.results.probes.timeline import Ints
 from boardprof.show.chrome_trace import json_text, microseconds, trace_text, track_names
 from boardprof.show.flame_graph import frame_text, speedscope_text
+from boardprof.show.html import asset, filled_page, inert, isolated, tables_html
+from boardprof.show.probe_tables import memory_page, probe_run_page
 from boardprof.show.probe_tracks import (
     Counter,
     Lane,
@@ -147,82 +152,61 @@ def _timed(times: Ints, events: Iterable[bytes]) -> Iterator[bytes]:
 # -- Chrome --------------------------------------------------------------------------------------
 
 
+_Entry: TypeAlias = tuple[int, str]
+"""When an event began, and its entry in JSON, which is made at once: there may be millions."""
+
+
 def render_probe_chrome(run: ProbeRun) -> str:
     """Return a run for chrome://tracing and similar programs, with a process for each core."""
     check_events(run)
     drawing = ProbeTracks(run)
-    entries = _Entries(drawing)
-    names = [line for core in drawing.timelines for line in entries.names_of(core)]
+    texts = [json_text(name) for name in drawing.names]
+    names: list[str] = []
+    entries: list[_Entry] = []
+    thread = 0
+    for core in drawing.timelines:
+        titles = {}
+        for title, lane, track in drawing.rows(core):
+            thread += 1
+            titles[thread] = title
+            place = f'"pid": {core + 1}, "tid": {thread}'
+            if lane is not None:
+                entries += _chrome_slices(lane, texts, place)
+            if track is not None:
+                entries += _chrome_marks(track, texts, place)
+        names += track_names(core + 1, drawing.process(core), titles)
     for counter in drawing.counters:
-        entries.add_values(counter)
+        entries += _chrome_values(counter)
+    entries.sort(key=itemgetter(0))  # those of a lane keep their order
     metadata = {
         "boardprof": __version__,
         "boardprof_time_base": drawing.unit_note or "time",
         "boardprof_began": run.facts.time,
     }
-    return trace_text(chain(names, entries.in_order()), metadata=metadata)
+    return trace_text(chain(names, map(itemgetter(1), entries)), metadata=metadata)
 
 
-class _Entries:
-    """The entries of a file; text is made at once, as there may be millions."""
+def _chrome_slices(lane: Lane, names: Sequence[str], place: str) -> Iterator[_Entry]:
+    columns = (column.tolist() for column in (lane.begin, lane.end - lane.begin, lane.name))
+    for begin, length, name in zip(*columns, strict=True):
+        times = f'"ts": {microseconds(begin)}, "dur": {microseconds(length)}'
+        yield begin, f'{{"ph": "X", "name": {names[name]}, {place}, {times}}}'
 
-    def __init__(self, drawing: ProbeTracks) -> None:
-        self._drawing = drawing
-        self._names = [json_text(name) for name in drawing.names]
-        self._times: list[Ints] = []
-        self._texts: list[str] = []
-        self._threads = 0
 
-    def names_of(self, core: int) -> Sequence[str]:
-        """Add what is on a core's tracks; return the entries with their names."""
-        titles = {}
-        for title, lane, track in self._drawing.rows(core):
-            self._threads += 1
-            titles[self._threads] = title
-            if lane is not None:
-                self._times.append(lane.begin)
-                self._texts += self._slices(core, lane)
-            if track is not None:
-                self._times.append(track.mark_time)
-                self._texts += self._marks(core, track)
-        return track_names(core + 1, self._drawing.process(core), titles)
+def _chrome_marks(track: Track, names: Sequence[str], place: str) -> Iterator[_Entry]:
+    for time, name in zip(track.mark_time.tolist(), track.mark_name.tolist(), strict=True):
+        when = f'"s": "t", "ts": {microseconds(time)}'
+        yield time, f'{{"ph": "i", "name": {names[name]}, {place}, {when}}}'
 
-    def _slices(self, core: int, lane: Lane) -> Iterator[str]:
-        place = f'"pid": {core + 1}, "tid": {self._threads}'
-        lengths = (lane.end - lane.begin).tolist()
-        for begin, length, name in zip(
-            lane.begin.tolist(), lengths, lane.name.tolist(), strict=True
-        ):
-            yield (
-                f'{{"ph": "X", "name": {self._names[name]}, {place}, '
-                f'"ts": {microseconds(begin)}, "dur": {microseconds(length)}}}'
-            )
 
-    def _marks(self, core: int, track: Track) -> Iterator[str]:
-        place = f'"pid": {core + 1}, "tid": {self._threads}, "s": "t"'
-        for time, name in zip(track.mark_time.tolist(), track.mark_name.tolist(), strict=True):
-            yield f'{{"ph": "i", "name": {self._names[name]}, {place}, "ts": {microseconds(time)}}}'
-
-    def add_values(self, counter: Counter) -> None:
-        """Add the values of a counter."""
-        finite = np.isfinite(counter.value)
-        values = counter.value[finite]
-        self._times.append(counter.time[finite])
-        head = f'{{"ph": "C", "name": {json_text(counter.title)}, "pid": {counter.core + 1}'
-        key = json_text(counter.unit or "value")
-        for time, value in zip(
-            counter.time[finite].tolist(),
-            (values.astype(np.int64) if counter.is_whole else values).tolist(),
-            strict=True,
-        ):
-            self._texts.append(
-                f'{head}, "ts": {microseconds(time)}, "args": {{{key}: {value!r}}}}}'
-            )
-
-    def in_order(self) -> Iterator[str]:
-        """Yield the entries of events in the order of time; those of a lane keep theirs."""
-        order = np.argsort(np.concatenate([*self._times, np.zeros(0, np.int64)]), kind="stable")
-        return map(self._texts.__getitem__, order.tolist())
+def _chrome_values(counter: Counter) -> Iterator[_Entry]:
+    finite = np.isfinite(counter.value)
+    values = counter.value[finite]
+    head = f'{{"ph": "C", "name": {json_text(counter.title)}, "pid": {counter.core + 1}'
+    key = json_text(counter.unit or "value")
+    shown = (values.astype(np.int64) if counter.is_whole else values).tolist()
+    for time, value in zip(counter.time[finite].tolist(), shown, strict=True):
+        yield time, f'{head}, "ts": {microseconds(time)}, "args": {{{key}: {value!r}}}}}'
 
 
 # -- stacks --------------------------------------------------------------------------------------
@@ -309,3 +293,112 @@ def _add(sums: dict[_Path, int], base: _Path, lane: Lane, names: Sequence[str]) 
         sums[paths[-1]] = sums.get(paths[-1], 0) + own
         if around in sums:
             sums[around] -= own
+
+
+# -- a page -----------------------------------------------------------------------------------
+
+MOST_EVENTS = 200_000
+"""More would make a page of many megabytes."""
+
+
+def render_probe_page(run: ProbeRun, places: Mapping[int, str] | None = None) -> str:
+    """Return a run as an HTML page; ``places`` has file and line of callers that took memory."""
+    drawing = ProbeTracks(run)
+    count = sum(len(each.events) for each in drawing.timelines.values())
+    if count > MOST_EVENTS:
+        raise UsageError(
+            f"The recording has {count:,} events. A page can have {MOST_EVENTS:,}.",
+            hint="boardprof export perfetto, and open it in ui.perfetto.dev",
+        )
+    facts = run.facts
+    return filled_page(
+        "timeline.html",
+        asset("page.css"),
+        asset("timeline.js"),
+        title=html.escape(f"{bounded(facts.board)} \N{MIDDLE DOT} boardprof trace"),
+        heading=isolated(facts.board),
+        facts=_facts(run),
+        notes=_tag(run),
+        memory=_memory(drawing, places or {}),
+        tables=_section("Ranges, interrupts and tasks", tables_html(probe_run_page(run))),
+        view=inert(json.dumps(_view(drawing), separators=(",", ":"), allow_nan=False)),
+    )
+
+
+def _facts(run: ProbeRun) -> str:
+    facts = run.facts
+    parts = [facts.time, f"build {facts.build_id}" if facts.build_id else "", facts.port]
+    return " \N{MIDDLE DOT} ".join(isolated(part) for part in parts if part)
+
+
+def _tag(run: ProbeRun) -> str:
+    if run.facts.clock_kind != "simulated":
+        return ""
+    return '<p class="clocks"><span class="tag caution">Simulated clock: no wall time</span></p>'
+
+
+def _memory(drawing: ProbeTracks, places: Mapping[int, str]) -> str:
+    if drawing.heap is None:
+        return ""
+    return _section("Memory", tables_html(memory_page(drawing.heap, places)))
+
+
+def _section(title: str, content: str) -> str:
+    return f"<section>\n<h2>{title}</h2>\n{content}\n</section>"
+
+
+# -- data for the script ---------------------------------------------------------------------
+
+
+def _view(drawing: ProbeTracks) -> dict[str, Any]:
+    """Return the page's data as plain JSON; times are differences to the one before."""
+    return {
+        "unit": drawing.unit,
+        "end": drawing.end,
+        "names": [bounded(name) for name in drawing.names],
+        "tracks": [
+            *(
+                _track(drawing, each)
+                for each in drawing.tracks
+                if each.lanes or each.mark_time.size
+            ),
+            *(_counter(drawing, each) for each in drawing.counters),
+        ],
+    }
+
+
+def _title(drawing: ProbeTracks, each: Track | Counter) -> str:
+    where = f"core {each.core}: " if len(drawing.timelines) > 1 else ""
+    return where + bounded(each.title)
+
+
+def _track(drawing: ProbeTracks, track: Track) -> dict[str, Any]:
+    return {
+        "title": _title(drawing, track),
+        "lanes": [_lane(lane) for lane in track.lanes],
+        "marks": [_steps(track.mark_time), track.mark_name.tolist()],
+    }
+
+
+def _lane(lane: Lane) -> list[list[int]]:
+    depths: list[int] = []
+    for parent in lane.parent.tolist():
+        depths.append(0 if parent < 0 else depths[parent] + 1)
+    return [_steps(lane.begin), (lane.end - lane.begin).tolist(), lane.name.tolist(), depths]
+
+
+def _counter(drawing: ProbeTracks, counter: Counter) -> dict[str, Any]:
+    values = (counter.value.astype(np.int64) if counter.is_whole else counter.value).tolist()
+    finite = np.isfinite(counter.value).tolist()
+    shown = [value if ok else None for value, ok in zip(values, finite, strict=True)]
+    return {
+        "title": _title(drawing, counter),
+        "unit": counter.unit,
+        "lanes": [],
+        "values": [_steps(counter.time), shown],
+    }
+
+
+def _steps(times: Ints) -> list[int]:
+    steps: list[int] = np.diff(times, prepend=0).tolist()
+    return steps

@@ -9,24 +9,19 @@ from __future__ import annotations
 
 import math
 import posixpath
-import sys
 from collections.abc import Iterable, Iterator, Sequence
-from fractions import Fraction
 from typing import Any, Final
 
 from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio, digits, raw_of
 from boardprof.base.printable import bounded
-from boardprof.results.comparison.compare import compare
+from boardprof.results.comparison.compare import compare, trends_of
 from boardprof.results.comparison.comparison import Comparison, Difference, mean_ratios, place_in
 from boardprof.results.comparison.profile_difference import AlignedLine, aligned_lines, plain_name
-from boardprof.results.comparison.trend import trends_of
 from boardprof.results.report.calls import DURATION, PERTURBATION, SHARE, STACK
 from boardprof.results.report.profile import Profile
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import GroupKey, ProfiledRow, profiles_of
 from boardprof.results.stats.groups import GroupSummary
-from boardprof.results.stats.summary import Number
-from boardprof.results.stats.summary import plain as rounded
 from boardprof.results.stats.warnings import modes_of
 from boardprof.show.aggregate import SORT_COLUMNS
 from boardprof.show.answer import JUDGED_BY, relatives, settings_of
@@ -115,8 +110,8 @@ class _History:
         found: dict[str, Any] = {"runs": names, "medians": medians}
         usual = trend.usual()
         if usual is not None and usual.spread:
-            middle, spread = Fraction(usual.middle), usual.spread
-            found["usual"] = [_number(middle - spread), _number(middle + spread)]
+            low, high = usual.middle - usual.spread, usual.middle + usual.spread
+            found["usual"] = [_number(low), _number(high)]
             found["since"] = len(medians) - usual.runs
         if trend.changes:
             found["changes"] = [
@@ -157,7 +152,7 @@ def _add_sweep(
         for metric in rows[swept[0]]["metrics"]:
             found = [groups[key, metric] for key in swept if metric in rows[key]["metrics"]]
             if found[0].kind in (Count, Duration):
-                medians = [each.summary.exactly("median") for each in found]
+                medians = [each.summary.median for each in found]
                 for group, each in zip(found, relatives(medians) or (), strict=False):
                     more = {"ratio": each.ratio, "best": each.is_best}
                     rows[group.key]["metrics"][metric] |= more
@@ -267,26 +262,23 @@ def _change(each: Difference) -> dict[str, Any]:
     }
 
 
-def _exact(value: Number | str | None) -> int | float | str | None:
+def _exact(value: int | float | str | None) -> int | float | str | None:
     """Return a number as `_number` does, but as text if a float of the script would be rounded."""
     if isinstance(value, int) and abs(value) >= _EXACT_FLOAT:
         return digits(value, ",")
     return _number(value)
 
 
-def _number(value: Number | str | None) -> int | float | str | None:
+def _number(value: int | float | str | None) -> int | float | str | None:
     """Return a number as JSON can hold it; infinities and NaN become their names."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, int):
-        return value if abs(value) <= sys.float_info.max else digits(value, ",")
-    number = rounded(value) if isinstance(value, Fraction) else value
-    if isinstance(number, int):
-        return _number(number)
-    if not math.isfinite(number):
-        return str(number)
-    whole = number.is_integer() and abs(number) < _EXACT_FLOAT
-    return int(number) if whole else number
+        return value
+    if not math.isfinite(value):
+        return str(value)
+    is_whole = value.is_integer() and abs(value) < _EXACT_FLOAT
+    return int(value) if is_whole else value
 
 
 # -- profiles ----------------------------------------------------------------------------------

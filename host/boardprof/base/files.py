@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks and errors for files that the user asks to write."""
+"""Files: the folders of the boards and of the agent's C sources, and files that users ask for.
+
+An installed wheel has these folders inside the package, as ``boardprof/data``. In a checkout, and
+in an editable install of one, they stand at the top of the tree.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,38 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from boardprof.base.errors import BoardprofError, StorageError, UsageError
+from boardprof.base.errors import BoardprofError, BuildError, StorageError, UsageError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from pathlib import Path  # imported later: `boardprof --version` needs no files
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _TOLD = rf"(?m)^.*: '?({'|'.join(map(os.strerror, _NO_ROOM))})'?$"
+
+
+def boards_dir() -> Path:
+    """Return the folder with one folder per board."""
+    return _resource("boards")
+
+
+def runtime_dir() -> Path:
+    """Return the folder with the agent's C sources, ``device_runtime_c``."""
+    return _resource("device_runtime_c")
+
+
+def _resource(name: str) -> Path:
+    from pathlib import Path
+
+    package = Path(__file__).resolve().parents[1]
+    places = [package / "data" / name, package.parents[1] / name]
+    for place in places:
+        if place.is_dir():
+            return place
+    raise BuildError(
+        f"This installation of boardprof has no folder {name}: "
+        f"{' and '.join(map(str, places))} do not exist.",
+        hint="install boardprof again from its wheel",
+    )
 
 
 def check_is_file(name: str) -> None:
@@ -28,7 +57,7 @@ def check_is_file(name: str) -> None:
 
 def write_bytes(content: bytes, file: str) -> None:
     """Write a file; a regular file completely or not at all."""
-    from pathlib import Path  # later: `boardprof --version` writes nothing
+    from pathlib import Path
 
     path = Path(file)
     try:

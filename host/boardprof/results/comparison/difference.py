@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judgement of one metric before and after: the same, better, worse, or only noise."""
+"""The difference of one metric, judged: the same, better, worse, or only noise."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
-from fractions import Fraction
 
-from boardprof.base.metrics import Kind, Percent, Ratio
-from boardprof.results.comparison.comparison import Difference, Verdict
+from boardprof.base.metrics import Percent, Ratio
+from boardprof.results.comparison.comparison import Difference, Verdict, keys_of
 from boardprof.results.report.calls import IN_PLACE
 from boardprof.results.row_origins import GroupKey
 from boardprof.results.stats.groups import GroupSummary
 from boardprof.results.stats.ranks import mann_whitney, signed_rank, smallest_p
-from boardprof.results.stats.summary import Number, magnitude, plain, summarize
+from boardprof.results.stats.summary import summarize
 
 _MORE_IS_BETTER = re.compile(
     r"\bipc\b|(?:/|\bper[ -])(?:cycles?|s|second)\b|utili[sz]ation|\bhits?\b|throughput|bandwidth",
@@ -23,6 +22,9 @@ _MORE_IS_BETTER = re.compile(
 
 _GRAINS = 2
 """A window and its calibration are each uncertain by one step of the clock."""
+
+_ROUNDED = 1 + 1e-9
+"""Values per call and times are rounded, which is not a difference."""
 
 
 def difference(
@@ -71,13 +73,11 @@ def difference(
             verdict = "other calls"
         is_exact = is_exact and verdict != "noise"
         is_cold_apart = _is_cold_apart(before, after)
-        if (is_cold_apart or verdict in ("better", "worse")) and _has_other_inputs(before, after):
+        has_other_inputs = before.inputs and after.inputs and before.inputs != after.inputs
+        if has_other_inputs and (is_cold_apart or verdict in ("better", "worse")):
             verdict = "other inputs"
     return Difference(
-        name=key.name,
-        shapes=key.shapes,
-        device=key.device,
-        flags=key.flags,
+        **keys_of(key),
         metric=one.metric,
         kind=one.kind,
         before=before.summary if before else None,
@@ -86,9 +86,8 @@ def difference(
         p=p,
         is_exact=is_exact,
         verdict=verdict,
-        label=key.label,
         is_cold_apart=is_cold_apart,
-        doubt=_doubt(before, after) if before and after and not is_paired else Fraction(0),
+        doubt=_doubt(before, after) if before and after and not is_paired else 0.0,
         is_emulated=bool(before and after and before.is_emulated and after.is_emulated),
         is_paired=is_paired,
     )
@@ -100,7 +99,7 @@ def _by_session(group: GroupSummary, sessions: int) -> GroupSummary | None:
     if rest or not size:
         return None
     parts = (group.values[i * size : (i + 1) * size] for i in range(sessions))
-    values = tuple(summarize(part).exactly("median") for part in parts)
+    values = tuple(summarize(part).median for part in parts)
     return replace(group, values=values, summary=summarize(values, first=group.summary.first))
 
 
@@ -113,17 +112,18 @@ def _is_exact(before: GroupSummary, after: GroupSummary) -> bool:
     return _is_paired(before, after) or all(_is_steady(side) for side in sides)
 
 
-def _has_other_inputs(before: GroupSummary, after: GroupSummary) -> bool:
-    return bool(before.inputs and after.inputs) and before.inputs != after.inputs
-
-
 def _repeats(side: GroupSummary) -> bool:
     return side.is_deterministic or side.is_stepped
 
 
 def _is_steady(side: GroupSummary) -> bool:
     """Tell whether all samples are equal within the clock's steps."""
-    return magnitude(side.summary.maximum - side.summary.minimum) <= _GRAINS * side.grain
+    return _is_within(side.summary.maximum - side.summary.minimum, side.grain)
+
+
+def _is_within(step: float, grain: int | float) -> bool:
+    """Tell whether a difference may come from the steps of the clock."""
+    return abs(step) <= _GRAINS * float(grain) * _ROUNDED
 
 
 def _is_paired(before: GroupSummary, after: GroupSummary) -> bool:
@@ -134,11 +134,12 @@ def _is_paired(before: GroupSummary, after: GroupSummary) -> bool:
 
 
 def _change(before: GroupSummary, after: GroupSummary) -> int | float | None:
-    """Return the difference of the medians, relative to the old one; rounded once, at the end."""
-    old, new = _medians(before, after)
+    """Return the difference of the medians, relative to the old one: an int if it is whole."""
+    old, new = before.summary.median, after.summary.median
     if old == 0:
         return None
-    return plain((Fraction(new) - Fraction(old)) / Fraction(magnitude(old)))
+    whole, rest = divmod(new - old, abs(old))
+    return (new - old) / abs(old) if rest else int(whole)
 
 
 def _p(before: GroupSummary, after: GroupSummary, is_paired: bool) -> float:
@@ -146,14 +147,9 @@ def _p(before: GroupSummary, after: GroupSummary, is_paired: bool) -> float:
     if _is_same(before, after):
         return 1.0
     if is_paired:
-        return signed_rank(_steps(before, after))
+        pairs = zip(before.values, after.values, strict=True)
+        return signed_rank([new - old for old, new in pairs])
     return mann_whitney(before.values, after.values)
-
-
-def _steps(before: GroupSummary, after: GroupSummary) -> list[Fraction]:
-    """Return the differences of the n-th values."""
-    pairs = zip(before.values, after.values, strict=True)
-    return [Fraction(new) - Fraction(old) for old, new in pairs]
 
 
 def _verdict(
@@ -163,7 +159,7 @@ def _verdict(
         return "same"
     step = _step(before, after)
     grain = max(before.grain, after.grain)
-    is_within_steps = magnitude(step) <= _GRAINS * grain
+    is_within_steps = _is_within(step, grain)
     if p is None and grain and is_within_steps:
         return "noise"
     if p is not None:
@@ -171,17 +167,19 @@ def _verdict(
             n1, n2 = before.summary.n, after.summary.n
             is_few = (0.5 ** (n1 - 1) if is_paired else smallest_p(n1, n2)) >= alpha
             return "too few samples" if is_few else "noise"
-        if not is_paired and magnitude(step) <= _doubt(before, after):
+        if not is_paired and abs(step) <= _doubt(before, after):
             return "within overhead"
     is_more = step > 0 if step else sorted(before.values)[::-1] < sorted(after.values)[::-1]
-    return "better" if is_more == _is_gain(before.kind, before.metric) else "worse"
+    may_gain = before.kind in (Ratio, Percent)
+    is_gain = may_gain and _MORE_IS_BETTER.search(before.metric) is not None
+    return "better" if is_more == is_gain else "worse"
 
 
-def _doubt(before: GroupSummary, after: GroupSummary) -> Fraction:
+def _doubt(before: GroupSummary, after: GroupSummary) -> float:
     """Return how much of a difference may come from the subtracted overhead of both sides."""
     sides = [s.overhead for s in (before, after) if s.summary.minimum != s.summary.maximum]
-    most = max((side.taken for side in sides), default=Fraction(0))
-    return min(most, sum((side.doubt for side in sides), Fraction(0)))
+    most = max((side.taken for side in sides), default=0)
+    return float(min(most, sum(side.doubt for side in sides)))
 
 
 def _is_same(before: GroupSummary, after: GroupSummary) -> bool:
@@ -199,16 +197,10 @@ def _is_one_value(before: GroupSummary, after: GroupSummary) -> bool:
     return len({*before.values, *after.values}) == 1
 
 
-def _step(before: GroupSummary, after: GroupSummary) -> Fraction:
+def _step(before: GroupSummary, after: GroupSummary) -> int | float:
     """Return the difference of the medians, or of the means if the medians are equal."""
-    old, new = _medians(before, after)
-    if old == new:
-        old, new = before.summary.exactly("mean"), after.summary.exactly("mean")
-    return Fraction(new) - Fraction(old)
-
-
-def _medians(before: GroupSummary, after: GroupSummary) -> tuple[Number, Number]:
-    return before.summary.exactly("median"), after.summary.exactly("median")
+    old, new = before.summary, after.summary
+    return new.median - old.median or new.mean - old.mean
 
 
 def _is_cold_apart(before: GroupSummary, after: GroupSummary) -> bool:
@@ -216,8 +208,4 @@ def _is_cold_apart(before: GroupSummary, after: GroupSummary) -> bool:
     if old is None or new is None:
         return False
     grain = max(before.cold_grain, after.cold_grain)
-    return magnitude(Fraction(new) - Fraction(old)) > _GRAINS * grain
-
-
-def _is_gain(kind: Kind, metric: str) -> bool:
-    return kind in (Ratio, Percent) and _MORE_IS_BETTER.search(metric) is not None
+    return not _is_within(new - old, grain)
