@@ -9,20 +9,18 @@ static const char bp_ticks_name[] BP_ROM = "ticks";
 static uint8_t bp_ticks_status;
 
 /* A slow counter needs a while to show that it moves. A stuck one must not hold up the board. */
-static bool bp_ticks_move(void) {
-    uint64_t before = bp_port_ticks();
-    for (uint16_t i = 0; i < 10000; i++) {
-        if (bp_port_ticks() != before) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void bp_ticks_init(void) {
     bp_ticks_status = BP_COUNTER_ABSENT;
-    if (BP_ROM_GET(bp_port_clock.ticks_hz) != 0) {
-        bp_ticks_status = bp_ticks_move() ? BP_COUNTER_OK : BP_COUNTER_STUCK;
+    if (BP_ROM_GET(bp_port_clock.ticks_hz) == 0) {
+        return;
+    }
+    uint64_t before = bp_port_ticks();
+    bp_ticks_status = BP_COUNTER_STUCK;
+    for (uint16_t i = 0; i < 10000; i++) {
+        if (bp_port_ticks() != before) {
+            bp_ticks_status = BP_COUNTER_OK;
+            return;
+        }
     }
 }
 
@@ -34,7 +32,7 @@ __attribute__((weak)) bool bp_port_clock_intact(void) {
 static bool bp_ticks_intact(const void *state) {
     const bp_ticks_t *s = state;
     bool back = s != NULL && BP_ROM_GET(bp_port_clock.ticks_bits) == 64 && s->stop < s->start;
-    return bp_port_clock_intact() && bp_ticks_move() && !back;
+    return bp_port_clock_intact() && !back;
 }
 
 static void bp_ticks_start(void *state) {

@@ -105,10 +105,16 @@ static void bp_timer_set(void) {
     BP_TIMER_START = 1; /* no effect if it runs */
 }
 
-/* Whether it runs cannot be read. A timer that was stopped is seen by its user: it does not move. */
+/* Whether it runs cannot be read, but seen: a tick takes a few instructions. */
 bool bp_port_clock_intact(void) {
     bool intact = BP_TIMER_BITMODE == BP_TIMER_32_BITS && BP_TIMER_PRESCALER == 0 &&
                   BP_TIMER_CC(BP_WRAP) == 0;
+    uint64_t before = bp_port_ticks();
+    bool moves = false;
+    for (uint32_t i = 0; i < 100 && !moves; i++) {
+        moves = bp_port_ticks() != before;
+    }
+    intact = intact && moves;
     if (!intact) {
         bp_timer_set();
     }
