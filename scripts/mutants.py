@@ -44,7 +44,7 @@ _CLOSEST = {  # files of the first stage, by room
     "report": "unit/report unit/report_columns unit/assemble unit/assemble_outputs unit/history"
     " unit/stats_groups unit/render_json unit/render_table unit/render_aggregate unit/comparison"
     " cli/decode",
-    "link": "unit/line unit/codec unit/rpc unit/transfer unit/console unit/refusal unit/passes"
+    "link": "unit/line unit/codec unit/requests unit/transfer unit/console unit/refusal unit/passes"
     " unit/correlate link/answers link/odd_replies link/overdue link/bad_lines link/locks"
     " link/memory",
     "board": "unit/passes unit/rounds unit/stack_check unit/board_counts unit/torch_profile"

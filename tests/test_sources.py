@@ -68,7 +68,7 @@ def test_a_board_includes_the_public_headers_and_its_own_only() -> None:
 
 
 def test_a_package_of_an_extra_is_used_in_one_place() -> None:
-    users = {"optuna": "jobs.tune.search", "distributed": "jobs.fleet.security"}
+    users = {"optuna": "jobs.tune.search", "distributed": "jobs.fleet.dask_worker"}
     users["dask"] = "jobs.fleet.dask_worker"
     found = {package: {m for m in MODULES if package in third_party(m)} for package in users}
     assert found == {package: {f"boardprof.{place}"} for package, place in users.items()}

@@ -4,8 +4,8 @@
  *     qemu-system-... -plugin bp_qemu.so,plan=FILE
  *
  * It tells the recorder of each block as it begins. Whether the block before ran to its end shows a
- * count that QEMU itself keeps, of the instructions that can stop: it costs one addition for each
- * of these, and no call. The other instructions cannot trap.
+ * count that QEMU itself keeps, of the instructions that can stop and the last one: it costs one
+ * addition for each of these, and no call. The other instructions cannot trap.
  *
  * Under -icount, a device access that is not the last instruction of its block ends the block, and
  * QEMU executes it in a block of its own, which plugins do not see (accel/tcg/translate-all.c,
@@ -23,7 +23,7 @@
 
 /// QEMU's interface ///
 
-enum { QEMU_PLUGIN_CB_NO_REGS = 0, QEMU_PLUGIN_INLINE_ADD_U64 = 0 };
+enum { QEMU_PLUGIN_CB_R_REGS = 1, QEMU_PLUGIN_INLINE_ADD_U64 = 0 };
 
 struct qemu_plugin_tb;
 struct qemu_plugin_insn;
@@ -71,6 +71,36 @@ __attribute__((weak)) void
 qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(struct qemu_plugin_insn *insn, int op,
                                                     qemu_plugin_u64 to, uint64_t amount);
 
+/* GLib's GByteArray, and the beginning of its GArray. */
+typedef struct {
+    uint8_t *data;
+    unsigned int length;
+} bp_bytes_t;
+
+__attribute__((weak)) bp_bytes_t *g_byte_array_new(void);
+__attribute__((weak)) bp_bytes_t *g_byte_array_set_size(bp_bytes_t *bytes, unsigned int length);
+
+struct qemu_plugin_register;
+typedef struct {
+    struct qemu_plugin_register *handle;
+    const char *name;
+    const char *feature;
+} qemu_plugin_reg_descriptor;
+
+__attribute__((weak)) bp_bytes_t *qemu_plugin_get_registers(void);
+__attribute__((weak)) int qemu_plugin_read_register(struct qemu_plugin_register *handle,
+                                                    bp_bytes_t *to);
+
+/* Version 1 reads no registers. A QEMU that loads its modules from files, as Debian's does, exports
+ * all functions, these too (QEMU 5.1 to 8.2, target/.../gdbstub.c). */
+struct qemu_cpu;
+typedef int bp_read_t(struct qemu_cpu *cpu, bp_bytes_t *to, int number);
+
+__attribute__((weak)) struct qemu_cpu *qemu_get_cpu(int index);
+__attribute__((weak)) bp_read_t riscv_cpu_gdb_read_register;
+__attribute__((weak)) bp_read_t arm_cpu_gdb_read_register;
+__attribute__((weak)) bp_read_t aarch64_cpu_gdb_read_register;
+
 /* Versions 1 and 2 return a pointer and take one argument; version 3 copies. */
 size_t qemu_plugin_insn_data(const struct qemu_plugin_insn *insn, void *to, size_t bytes);
 
@@ -107,8 +137,9 @@ static bool is_link(uint32_t x) {
     return x == 1 || x == 5;
 }
 
-static void jumps_by_register(bp_insn_t *insn, uint32_t rd, uint32_t rs1) {
+static void jumps_by_register(bp_insn_t *insn, uint32_t rd, uint32_t rs1, uint32_t offset) {
     goes(insn, is_link(rd) ? BP_FLOW_CALL : is_link(rs1) ? BP_FLOW_RETURN : BP_FLOW_INDIRECT, 0);
+    insn->by = rd == rs1 || offset != 0 ? 0 : (uint8_t)(1 + rs1);
 }
 
 /* RISC-V unprivileged manual 20191213, chapter 16, tables 16.5 to 16.7. */
@@ -134,7 +165,7 @@ static void decode_compressed(bp_insn_t *insn, uint32_t w, bool is_64) {
         break;
     case 2 << 3 | 4:
         if (rs2 == 0 && rs1 != 0) {
-            jumps_by_register(insn, bits(w, 12, 12), rs1);
+            jumps_by_register(insn, bits(w, 12, 12), rs1, 0);
         } else {
             insn->can_stop = rs2 == 0; /* c.ebreak */
         }
@@ -163,7 +194,7 @@ static void decode_riscv(bp_insn_t *insn, uint32_t w, bool is_64) {
         goes(insn, is_link(bits(w, 11, 7)) ? BP_FLOW_CALL : BP_FLOW_BRANCH, sign_extended(j, 21));
         break;
     case 0x67:
-        jumps_by_register(insn, bits(w, 11, 7), bits(w, 19, 15));
+        jumps_by_register(insn, bits(w, 11, 7), bits(w, 19, 15), bits(w, 31, 20));
         break;
     case 0x63:
         goes(insn, BP_FLOW_BRANCH, sign_extended(b, 13));
@@ -184,6 +215,62 @@ static void decode_riscv(bp_insn_t *insn, uint32_t w, bool is_64) {
     default:
         insn->can_stop = true;
     }
+}
+
+static int32_t words_of(uint32_t registers) {
+    return 4 * __builtin_popcount(registers);
+}
+
+/* What an instruction takes from the stack: the same manual, A5.2.3 and A5.2.5. */
+static int32_t pops_thumb16(uint32_t w) {
+    uint32_t rd = bits(w, 7, 7) << 3 | bits(w, 2, 0);
+    switch (w & 0xfe00u) {
+    case 0xb400u:
+        return -words_of(w & 0x1ffu);
+    case 0xbc00u:
+        return words_of(w & 0x1ffu);
+    case 0xb000u: /* CBZ has bit 8 */
+        return bits(w, 8, 8) != 0 ? 0 : (bits(w, 7, 7) != 0 ? -4 : 4) * (int32_t)bits(w, 6, 0);
+    case 0x4400u: /* CMP and BX have it */
+    case 0x4600u:
+        return rd == 13 && bits(w, 8, 8) == 0 ? BP_POPS_ANY : 0;
+    default:
+        return 0;
+    }
+}
+
+/* A5.3.2: a constant as instructions have it. */
+static int32_t expanded(uint32_t imm12) {
+    return imm12 < 0x100u   ? (int32_t)imm12
+           : imm12 < 0x400u ? BP_POPS_ANY
+                            : (int32_t)((0x80u | bits(imm12, 6, 0)) << (32 - bits(imm12, 11, 7)));
+}
+
+/* A5.3, and A6 for VPUSH and VPOP. */
+static int32_t pops_thumb32(uint32_t a, uint32_t b) {
+    int32_t imm8 = (int32_t)bits(b, 7, 0);
+    uint32_t imm12 = bits(a, 10, 10) << 11 | bits(b, 14, 12) << 8 | bits(b, 7, 0);
+    bool sets_sp = bits(b, 11, 8) == 13;
+    bool is_sub = bits(a, 7, 7) != 0;
+    if (a == 0xe92du || a == 0xe8bdu) {
+        return a == 0xe92du ? -words_of(b) : words_of(b);
+    } else if (a == 0xf84du && bits(b, 11, 8) == 13) {
+        return -imm8;
+    } else if (a == 0xf85du && bits(b, 11, 8) == 11) {
+        return imm8;
+    } else if ((a & 0xfe6fu) == 0xe86du) {
+        return bits(a, 7, 7) != 0 ? 4 * imm8 : -4 * imm8;
+    } else if ((a & 0xffbfu) == 0xed2du || (a & 0xffbfu) == 0xecbdu) {
+        return (a & 0xffbfu) == 0xed2du ? -4 * imm8 : 4 * imm8;
+    } else if (!sets_sp || (b & 0x8000u) != 0) {
+        return 0;
+    } else if ((a & 0xfbffu) == 0xf10du || (a & 0xfbffu) == 0xf1adu) {
+        int32_t constant = expanded(imm12);
+        return is_sub && constant != BP_POPS_ANY ? -constant : constant;
+    } else if ((a & 0xfbffu) == 0xf20du || (a & 0xfbffu) == 0xf2adu) {
+        return is_sub ? -(int32_t)imm12 : (int32_t)imm12;
+    }
+    return (a & 0xf800u) == 0xf000u || (a & 0xfe00u) == 0xea00u ? BP_POPS_ANY : 0;
 }
 
 /* ARMv7-M reference manual (DDI 0403E), A5.2. */
@@ -265,7 +352,9 @@ static void decode_aarch64(bp_insn_t *insn, uint32_t w) {
         static const uint8_t by_opcode[4] = {BP_FLOW_INDIRECT, BP_FLOW_CALL, BP_FLOW_RETURN,
                                              BP_FLOW_INDIRECT};
         bool is_eret = bits(w, 24, 21) == 4;
+        uint32_t rn = bits(w, 9, 5);
         goes(insn, is_eret ? BP_FLOW_RESUME : (bp_flow_t)by_opcode[bits(w, 22, 21)], 0);
+        insn->by = is_eret || (rn == 30 && insn->flow == BP_FLOW_CALL) ? 0 : (uint8_t)(1 + rn);
         insn->can_stop = is_eret; /* it traps in EL0 */
     } else {
         bool is_immediate = bits(w, 28, 26) == 4, is_register = bits(w, 27, 25) == 5;
@@ -284,6 +373,7 @@ static int bp_isa;
 static uint64_t bp_stops;                          /* in version 1 */
 static struct qemu_plugin_scoreboard *bp_stops_of; /* from version 2, by CPU */
 static bool bp_copies;                             /* from version 3 */
+static bp_bytes_t *bp_value;                       /* of a register; NULL if this QEMU gives none */
 
 static uint64_t *stops_of(unsigned int cpu) {
     return bp_stops_of == NULL ? &bp_stops : qemu_plugin_scoreboard_find(bp_stops_of, cpu);
@@ -319,21 +409,106 @@ static void decode(bp_insn_t *insn, const struct qemu_plugin_insn *from) {
     insn->length = (uint8_t)length;
     if (bp_isa == BP_ARM && length == 2) {
         decode_thumb16(insn, low);
+        insn->pops = pops_thumb16(low);
     } else if (bp_isa == BP_ARM) {
         decode_thumb32(insn, low, high);
+        insn->pops = pops_thumb32(low, high);
+        insn->switches = (low & 0xfff0u) == 0xf380u && (high & 0xf37fu) == 0x8009u; /* MSR PSP */
     } else if (bp_isa == BP_AARCH64) {
         decode_aarch64(insn, low | high << 16);
     } else {
         decode_riscv(insn, low | high << 16, bp_isa == BP_RISCV64);
     }
+    if (bp_value == NULL && insn->flow == BP_FLOW_RESUME) {
+        insn->switches = true; /* to another task, as far as is known without registers */
+    }
     insn->target &= bp_isa == BP_RISCV32 || bp_isa == BP_ARM ? UINT32_MAX : UINT64_MAX;
 }
 
-static void on_block(unsigned int cpu, void *block) {
+static bool bp_is_inside; /* of QEMU's block: version 1 has registers only where this begins */
+
+static void arrive(unsigned int cpu, void *block) {
     uint64_t *stops = stops_of(cpu);
     uint32_t before = (uint32_t)*stops;
     *stops = 0;
     bp_recorder_arrive(bp_recorder, block, before);
+}
+
+static void on_block(unsigned int cpu, void *block) {
+    bp_is_inside = false;
+    arrive(cpu, block);
+}
+
+static void on_later_block(unsigned int cpu, void *block) {
+    bp_is_inside = qemu_plugin_version == 1;
+    arrive(cpu, block);
+}
+
+/// Registers ///
+
+enum { BP_XPSR = 16, BP_REGISTERS = 33 }; /* xPSR has this place on a Cortex-M, after the pc */
+
+static bp_read_t *reader_of_version_1(void) {
+    bp_read_t *const by_isa[] = {riscv_cpu_gdb_read_register, riscv_cpu_gdb_read_register,
+                                 arm_cpu_gdb_read_register, aarch64_cpu_gdb_read_register};
+    return qemu_get_cpu == NULL ? NULL : by_isa[bp_isa];
+}
+
+static bool reads_by_handle(void) {
+    return qemu_plugin_read_register != NULL && qemu_plugin_get_registers != NULL;
+}
+
+static bool can_read(void) {
+    return g_byte_array_new != NULL && g_byte_array_set_size != NULL &&
+           (reads_by_handle() || reader_of_version_1() != NULL);
+}
+
+/* The registers of GDB's description of the core come first, in its order. */
+static void read_by_handle(unsigned int index) {
+    static struct qemu_plugin_register *handles[BP_REGISTERS];
+    if (handles[0] == NULL) { /* they exist when a CPU runs */
+        const bp_bytes_t *found = qemu_plugin_get_registers();
+        const qemu_plugin_reg_descriptor *all = (const void *)found->data;
+        for (unsigned int i = 0; i < found->length && i < BP_REGISTERS; i++) {
+            handles[i] = all[i].handle;
+        }
+    }
+    if (handles[index] != NULL) {
+        (void)qemu_plugin_read_register(handles[index], bp_value);
+    }
+}
+
+static uint64_t read_register(unsigned int index) {
+    enum { XPSR_OF_GDB = 25 };
+    uint64_t value = 0;
+    (void)g_byte_array_set_size(bp_value, 0);
+    if (reads_by_handle()) {
+        read_by_handle(index);
+    } else {
+        int number = bp_isa == BP_ARM && index == BP_XPSR ? XPSR_OF_GDB : (int)index;
+        (void)reader_of_version_1()(qemu_get_cpu(0), bp_value, number);
+    }
+    for (unsigned int i = 0; i < bp_value->length && i < sizeof value; i++) {
+        value |= (uint64_t)bp_value->data[i] << 8 * i;
+    }
+    return value;
+}
+
+static uint64_t stack_now(void) {
+    static const unsigned int indexes[] = {2, 2, 13, 31};
+    return bp_is_inside ? 0 : read_register(indexes[bp_isa]);
+}
+
+/* In a handler of a Cortex-M, xPSR has the number of the exception. Elsewhere, the register that
+ * had the target still has it. */
+static bool has_jumped(const bp_insn_t *insn, uint64_t to) {
+    if (bp_is_inside) {
+        return true;
+    }
+    if (bp_isa == BP_ARM) {
+        return (read_register(BP_XPSR) & 0x1ffu) == 0;
+    }
+    return insn->by == 0 || ((read_register(insn->by - 1u) ^ to) & ~(uint64_t)1) == 0;
 }
 
 /* Tell the recorder of instructions `begin` to `end`, without that, of one function. A function may
@@ -341,13 +516,13 @@ static void on_block(unsigned int cpu, void *block) {
 static void watch(struct qemu_plugin_tb *tb, const bp_insn_t *insns, size_t begin, size_t end) {
     bp_block_t *block = bp_recorder_block(bp_recorder, insns + begin, end - begin);
     if (begin == 0) {
-        qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS, block);
+        qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_R_REGS, block);
     } else { /* before its own instructions are counted */
-        qemu_plugin_register_vcpu_insn_exec_cb(qemu_plugin_tb_get_insn(tb, begin), on_block,
-                                               QEMU_PLUGIN_CB_NO_REGS, block);
+        qemu_plugin_register_vcpu_insn_exec_cb(qemu_plugin_tb_get_insn(tb, begin), on_later_block,
+                                               QEMU_PLUGIN_CB_R_REGS, block);
     }
     for (size_t i = begin; i < end; i++) {
-        if (insns[i].can_stop) {
+        if (insns[i].can_stop || i + 1 == end) {
             count_stop(qemu_plugin_tb_get_insn(tb, i));
         }
     }
@@ -405,6 +580,12 @@ int qemu_plugin_install(uint64_t id, const qemu_info_t *info, int argc, char **a
     bp_recorder = bp_recorder_open(argv[0] + sizeof plan - 1, NULL);
     if (bp_recorder == NULL) {
         return 1;
+    }
+    if (can_read()) {
+        bp_value = g_byte_array_new();
+        bp_core_t core = {.stack = stack_now, .jumped = has_jumped};
+        core.pushed = bp_isa == BP_ARM ? BP_PUSHED_ELSEWHERE : 0;
+        bp_recorder_core(bp_recorder, core);
     }
     qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
     qemu_plugin_register_atexit_cb(id, on_end, NULL);

@@ -26,6 +26,7 @@ enum {
     BP_SLOTS = 2000000,       /* pairs of a node and a block */
     BP_FRAMES = 1u << 22,     /* calls within each other */
     BP_VECTORS = 64,          /* entries of interrupts and traps */
+    BP_NEAR = 4,              /* blocks from the agent's call to the function, such as a veneer */
     BP_TABLE_START = 1u << 10 /* places of a new hash table */
 };
 
@@ -93,13 +94,14 @@ typedef struct {
     bool is_open;      /* whether the instruction ran is known when the handler returns */
     bp_block_t *block; /* that was executed before */
     bp_slot_t *slot;
-    uint32_t at; /* index of the last instruction in it */
+    uint32_t at;                    /* index of the last instruction in it */
+    uint64_t stack_low, stack_high; /* what was interrupted has its stack pointer between them */
 } bp_frame_t;
 
 struct bp_block {
     uint32_t id;
     uint32_t count;
-    uint32_t stops; /* instructions that can stop */
+    uint32_t stops; /* instructions that can stop, and the last one */
     int32_t function;
     bp_role_t role;
     bool is_entry;
@@ -135,7 +137,8 @@ struct bp_recorder {
     bp_table_t blocks;
     uint32_t block_count;
 
-    bool armed; /* a window has begun */
+    bool armed;   /* a window has begun */
+    uint8_t near; /* blocks in which it may call the function: later ones are another task's */
     bool recording;
     uint64_t generation;
     bp_block_t *block; /* the last one */
@@ -154,6 +157,11 @@ struct bp_recorder {
     uint64_t total[BP_COLUMNS + 1];
     uint64_t aside[BP_COLUMNS + 1]; /* of it, in handlers that have returned */
     bool too_deep;
+    bp_core_t core;
+    bool has_tasks;       /* some code sets the stack pointer of tasks */
+    uint64_t stack_begin; /* the stack pointer when the call began */
+    uint64_t stack_last;  /* and at the last block, if the image has tasks */
+    bool is_unsure;       /* another task may have been taken for the call */
 };
 
 /// Memory ///
@@ -281,7 +289,8 @@ bp_block_t *bp_recorder_block(bp_recorder_t *r, const bp_insn_t *insn, size_t co
     b->goes_on = insn[count - 1].flow <= BP_FLOW_BRANCH;
     b->slot_of = b->edge_of = UINT64_MAX;
     for (size_t i = 0; i < count; i++) {
-        b->stops += insn[i].can_stop;
+        b->stops += insn[i].can_stop || i + 1 == count;
+        r->has_tasks = r->has_tasks || (insn[i].switches && b->role != BP_ROLE_OUTSIDE);
     }
     *place = b;
     grow_table(&r->blocks, block_hash);
@@ -447,6 +456,10 @@ static bp_edge_t *edge_of(bp_recorder_t *r, bp_block_t *block, uint64_t site, ui
     return block->edge;
 }
 
+static bool is_of(const bp_recorder_t *r, const bp_frame_t *f, uint64_t entry) {
+    return f->node != BP_OTHER && r->nodes[f->node].entry == entry;
+}
+
 static bp_frame_t *push(bp_recorder_t *r, uint32_t node, bp_edge_t *edge) {
     if (r->depth == BP_FRAMES) { /* far beyond what a board's stack holds */
         r->too_deep = true;
@@ -477,8 +490,8 @@ static bp_frame_t *push(bp_recorder_t *r, uint32_t node, bp_edge_t *edge) {
     return f;
 }
 
-static void pop(bp_recorder_t *r) {
-    const bp_frame_t *f = &r->frames[--r->depth];
+/* Take what a frame has cost. */
+static void settle(bp_recorder_t *r, const bp_frame_t *f) {
     bp_total_t *t = &r->totals[r->nodes[f->node].function];
     bool is_last = f->is_counted && --t->active == 0;
     r->handlers -= f->is_handler;
@@ -495,7 +508,7 @@ static void pop(bp_recorder_t *r) {
 
 static void pop_to(bp_recorder_t *r, size_t depth) {
     while (r->depth > depth) {
-        pop(r);
+        settle(r, &r->frames[--r->depth]);
     }
     if (depth != 0) {
         arrived(r);
@@ -510,30 +523,35 @@ static void call(bp_recorder_t *r, const bp_insn_t *insn, bp_block_t *last,
     push(r, edge->node, edge)->return_to = after(insn);
 }
 
+/* Remove a frame below others. */
+static void drop(bp_recorder_t *r, size_t d) {
+    settle(r, &r->frames[d]);
+    r->depth--;
+    memmove(&r->frames[d], &r->frames[d + 1], (r->depth - d) * sizeof(*r->frames));
+}
+
 /* A jump out of the function: a tail call, or back into a function that has jumped to here. */
 static void jump(bp_recorder_t *r, const bp_insn_t *insn, bp_block_t *last,
                  const bp_block_t *block) {
     uint64_t entry = entry_of(r, block);
     bool is_begin = block->insn[0].address == entry;
-    for (size_t d = r->depth; d-- > 0;) {
-        const bp_frame_t *f = &r->frames[d];
-        if (f->node != BP_OTHER && r->nodes[f->node].entry == entry) {
-            pop_to(r, d + 1);
-            r->nodes[f->node].calls += is_begin;
-            if (is_begin && f->edge != NULL) {
-                f->edge->calls++;
-            }
-            return;
-        }
-        if (!f->tail) {
-            break;
-        }
+    size_t d = r->depth - 1;
+    while (r->frames[d].tail && !is_of(r, &r->frames[d], entry)) {
+        d--;
+    }
+    bool is_known = is_of(r, &r->frames[d], entry);
+    if (is_known && !is_begin) {
+        pop_to(r, d + 1);
+        return;
     }
     uint64_t return_to = r->frames[r->depth - 1].return_to;
     bp_edge_t *edge = edge_of(r, last, insn->address, entry);
     bp_frame_t *f = push(r, edge->node, edge);
     f->return_to = return_to;
     f->tail = true;
+    if (is_known && r->frames[d].tail) { /* calls in turns have a frame for each function */
+        drop(r, d);
+    }
 }
 
 /* Go back to the call at index `d`, and to its caller if it is done. */
@@ -556,17 +574,21 @@ static void go_indirect(bp_recorder_t *r, const bp_insn_t *insn, bp_block_t *las
     if (block->function == last->function) {
         return; /* a jump table */
     }
-    for (size_t d = top; d-- > 1;) {
-        if (r->frames[d].return_to == to && !r->frames[d].is_handler) {
+    /* Not beyond a handler: another task, which it has started, may be in the same functions. */
+    for (size_t d = top; d > 0 && !r->frames[d].is_handler; d--) {
+        if (r->frames[d].return_to == to) {
             return_from(r, d);
             return;
         }
     }
     uint64_t entry = entry_of(r, block);
-    for (size_t d = top + 1; to != entry && d-- > 0;) {
-        if (r->frames[d].node != BP_OTHER && r->nodes[r->frames[d].node].entry == entry) {
+    for (size_t d = top; to != entry; d--) {
+        if (is_of(r, &r->frames[d], entry)) {
             pop_to(r, d + 1); /* longjmp */
             return;
+        }
+        if (d == 0 || r->frames[d].is_handler) {
+            break;
         }
     }
     jump(r, insn, last, block);
@@ -581,17 +603,52 @@ static bool is_vector(const bp_recorder_t *r, uint64_t address) {
     return false;
 }
 
-/* Whether an instruction alone can have led to an address. */
-static bool explains(const bp_recorder_t *r, const bp_insn_t *insn, uint64_t to) {
+/* Whether an instruction whose target is only known when it runs has led to a block. */
+static bool jumps(const bp_recorder_t *r, const bp_insn_t *insn, const bp_block_t *block) {
+    uint64_t to = block->insn[0].address;
+    bool may_be_handler = r->handlers == 0 && to == entry_of(r, block);
+    return !is_vector(r, to) &&
+           !(may_be_handler && r->core.jumped != NULL && !r->core.jumped(insn, to));
+}
+
+/* Whether an instruction alone can have led to a block. */
+static bool explains(const bp_recorder_t *r, const bp_insn_t *insn, const bp_block_t *block) {
+    uint64_t to = block->insn[0].address;
     switch ((bp_flow_t)insn->flow) {
     case BP_FLOW_NEXT:
         return to == after(insn);
     case BP_FLOW_BRANCH:
         return to == after(insn) || to == insn->target;
     case BP_FLOW_CALL: /* in an IT block of Thumb, perhaps to the next one */
-        return insn->target != 0 ? to == insn->target || to == after(insn) : !is_vector(r, to);
+        return insn->target != 0 ? to == insn->target || to == after(insn) : jumps(r, insn, block);
     default:
-        return !is_vector(r, to);
+        return jumps(r, insn, block);
+    }
+}
+
+/* Whether the stack pointer shows which task runs. */
+static bool tells_tasks(const bp_recorder_t *r) {
+    return r->core.stack != NULL && (r->has_tasks || r->core.pushed != BP_PUSHED_ELSEWHERE);
+}
+
+/* Note where the stack pointer of what is interrupted can be: after instruction `at`. */
+static void note_stack(const bp_recorder_t *r, bp_frame_t *f, const bp_block_t *last, uint32_t at) {
+    f->stack_low = 0;
+    f->stack_high = UINT64_MAX;
+    if (!tells_tasks(r)) {
+        return;
+    }
+    if (r->core.pushed != BP_PUSHED_ELSEWHERE) {
+        f->stack_low = f->stack_high = r->core.stack() + (uint64_t)r->core.pushed;
+        return;
+    }
+    uint64_t sp = r->stack_last;
+    f->stack_low = f->stack_high = sp;
+    for (uint32_t i = 0; i <= at; i++) {
+        bool is_any = last->insn[i].pops == BP_POPS_ANY; /* the end of a frame, mostly */
+        sp = is_any ? r->stack_begin : sp + (uint64_t)last->insn[i].pops;
+        f->stack_low = sp < f->stack_low ? sp : f->stack_low;
+        f->stack_high = sp > f->stack_high ? sp : f->stack_high;
     }
 }
 
@@ -607,8 +664,7 @@ static void suspend(bp_recorder_t *r, bp_block_t *last, uint32_t at, const bp_bl
     } else if (at + 1 != last->count) {
         cut(r, slot, at + 1, 1);
     }
-    bool is_certain = insn->flow <= BP_FLOW_BRANCH || insn->target != 0;
-    if (is_certain && r->vector_count < BP_VECTORS && !is_vector(r, to)) {
+    if (r->vector_count < BP_VECTORS && !is_vector(r, to)) {
         r->vectors[r->vector_count++] = to;
     }
     r->handlers++;
@@ -618,31 +674,63 @@ static void suspend(bp_recorder_t *r, bp_block_t *last, uint32_t at, const bp_bl
     f->block = last;
     f->slot = slot;
     f->at = at;
+    note_stack(r, f, last, at);
 }
 
 static void transfer(bp_recorder_t *r, const bp_insn_t *insn, bp_block_t *last,
                      const bp_block_t *block);
 
+/* Whether a block begins where a handler came in. */
+static bool is_place(const bp_recorder_t *r, const bp_frame_t *f, const bp_block_t *block) {
+    const bp_insn_t *before = &f->block->insn[f->at];
+    return (f->is_open && block->insn[0].address == before->address) || explains(r, before, block);
+}
+
+/* Whether an instruction of a handler returns to where the handler came in. */
+static bool returns(const bp_recorder_t *r, const bp_frame_t *f, const bp_insn_t *insn,
+                    const bp_block_t *block) {
+    const bp_insn_t *before = &f->block->insn[f->at];
+    bool is_sure = before->flow <= BP_FLOW_BRANCH || before->target != 0;
+    return insn->flow == BP_FLOW_RESUME ||
+           (is_place(r, f, block) && (is_sure || insn->flow == BP_FLOW_RETURN));
+}
+
+/* Index of the handler that returns to a block; 0 if none does: it goes on, or has started another
+ * task. */
+static size_t handler_of(bp_recorder_t *r, const bp_insn_t *insn, const bp_block_t *block) {
+    size_t top = r->depth - 1;
+    while (r->frames[top].tail) {
+        top--;
+    }
+    if (!r->frames[top].is_handler) {
+        return 0;
+    }
+    if (!tells_tasks(r)) {
+        bool is_top = returns(r, &r->frames[top], insn, block);
+        bool is_clear = !r->has_tasks && is_place(r, &r->frames[top], block);
+        r->is_unsure = r->is_unsure || (is_top && !is_clear);
+        return is_top ? top : 0;
+    }
+    uint64_t sp = r->core.stack();
+    for (size_t d = 1; d <= top; d++) { /* other tasks may have been interrupted since */
+        const bp_frame_t *f = &r->frames[d];
+        bool is_there = f->is_handler && sp >= f->stack_low && sp <= f->stack_high;
+        if (is_there && returns(r, f, insn, block)) {
+            return d;
+        }
+    }
+    return 0;
+}
+
 /* If a handler returns to a block: go on where it came in. Returns false if it does not return. */
 static bool resumed(bp_recorder_t *r, const bp_insn_t *insn, const bp_block_t *block) {
-    size_t d = r->depth - 1;
-    while (r->frames[d].tail) {
-        d--;
+    size_t d = handler_of(r, insn, block);
+    if (d == 0) {
+        return false;
     }
     bp_frame_t f = r->frames[d];
-    if (!f.is_handler) {
-        return false;
-    }
-    uint64_t to = block->insn[0].address;
     const bp_insn_t *before = &f.block->insn[f.at];
-    bool again = f.is_open && to == before->address;
-    bool is_known = again || explains(r, before, to);
-    bool is_sure = before->flow <= BP_FLOW_BRANCH || before->target != 0;
-    bool returns =
-        insn->flow == BP_FLOW_RESUME || (is_known && (is_sure || insn->flow == BP_FLOW_RETURN));
-    if (!returns) {
-        return false;
-    }
+    bool again = f.is_open && block->insn[0].address == before->address;
     pop_to(r, d);
     if (again) { /* a trap, whose instruction now runs once more */
         return true;
@@ -653,7 +741,7 @@ static bool resumed(bp_recorder_t *r, const bp_insn_t *insn, const bp_block_t *b
             cut(r, f.slot, f.at + 1, 1);
         }
     }
-    if (is_known) {
+    if (is_place(r, &f, block)) {
         transfer(r, before, f.block, block);
     } else { /* the handler has chosen another way */
         go_indirect(r, before, f.block, block);
@@ -774,7 +862,8 @@ static void write_record(const bp_recorder_t *r, const char *state) {
 static void end(bp_recorder_t *r, const char *state) {
     pop_to(r, 0);
     r->recording = false;
-    write_record(r, r->too_deep ? "incomplete too-deep" : state);
+    bool is_mixed = r->is_unsure && strcmp(state, "complete") == 0;
+    write_record(r, r->too_deep ? "incomplete too-deep" : is_mixed ? "incomplete tasks" : state);
 }
 
 static void begin(bp_recorder_t *r, const bp_block_t *block) {
@@ -789,6 +878,8 @@ static void begin(bp_recorder_t *r, const bp_block_t *block) {
     r->cut_count = 0;
     r->depth = 0;
     r->too_deep = false;
+    r->is_unsure = false;
+    r->stack_begin = r->core.stack != NULL ? r->core.stack() : 0;
     memset(r->total, 0, sizeof r->total);
     memset(r->aside, 0, sizeof r->aside);
     empty_table(&r->slots, true);
@@ -852,7 +943,7 @@ static void leave(bp_recorder_t *r, const bp_block_t *block) {
 static void follow(bp_recorder_t *r, bp_block_t *last, uint32_t stops, bp_block_t *block) {
     uint32_t at = last_of(last, stops);
     const bp_insn_t *insn = &last->insn[at];
-    if (block->role == BP_ROLE_INSIDE && !explains(r, insn, block->insn[0].address)) {
+    if (block->role == BP_ROLE_INSIDE && !explains(r, insn, block)) {
         suspend(r, last, at, block);
         return;
     }
@@ -874,13 +965,20 @@ void bp_recorder_arrive(bp_recorder_t *r, bp_block_t *block, uint32_t stops) {
         if (!is_plain) {
             follow(r, last, stops, block);
         }
-    } else if (block->is_entry && r->armed) {
+    } else if (block->is_entry && r->armed && r->near != 0) {
         begin(r, block);
     }
     if (r->recording) {
         count(r, block);
+        if (r->has_tasks && r->core.stack != NULL) {
+            uint64_t sp = r->core.stack();
+            r->stack_last = sp != 0 ? sp : r->stack_last;
+        }
     } else if (block->role != BP_ROLE_INSIDE) {
         r->armed = block->role == BP_ROLE_WINDOW || (r->armed && block->role == BP_ROLE_THUNK);
+        r->near = BP_NEAR;
+    } else if (r->near != 0) {
+        r->near--;
     }
 }
 
@@ -896,6 +994,10 @@ static void add_range(bp_range_t **list, size_t *count, bp_range_t range) {
         *list = must(realloc(*list, (*count == 0 ? 1 : *count * 2) * sizeof(**list)));
     }
     (*list)[(*count)++] = range;
+}
+
+void bp_recorder_core(bp_recorder_t *r, bp_core_t core) {
+    r->core = core;
 }
 
 void bp_recorder_interrupt(bp_recorder_t *r, uint64_t address) {

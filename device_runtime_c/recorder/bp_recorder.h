@@ -3,9 +3,10 @@
  * path, and what it cost where the emulator knows that.
  *
  * The recorder is part of an emulator: a plugin of QEMU, or a simulator. It never runs on a board.
- * The emulator tells it which block of instructions comes next, and nothing else. The recorder
- * follows calls, returns, tail calls, longjmp, interrupts and traps from the addresses alone, since
- * not every emulator lets a plugin read registers.
+ * The emulator tells it which block of instructions comes next. The recorder follows calls,
+ * returns, tail calls, longjmp, interrupts and traps from the addresses. An interrupt may return to
+ * another task, even at the same address. The stack pointer tells which task it is, if the emulator
+ * can read it.
  *
  * A plan, a file by the host, says what to record. Addresses are hexadecimal, without the bit that
  * marks Thumb code; ranges are half open:
@@ -25,7 +26,8 @@
  *
  *     boardprof-record 1
  *     columns instructions NAME...
- *     state complete               or: incomplete left, incomplete ended, incomplete too-deep
+ *     state complete               or: incomplete left, incomplete ended, incomplete too-deep,
+ *                                  incomplete tasks: these may have been taken for the call
  *     total COST...                of the call without interrupts, a figure for each column
  *     path ID PARENT ENTRY CALLS   0: the call, 1: above all handlers, 2: paths beyond the limit
  *     function ENTRY COST...       of the function and all that it called, recursion counted once
@@ -63,11 +65,18 @@ typedef enum {
 typedef struct {
     uint64_t address;
     uint64_t target; /* of BP_FLOW_BRANCH and BP_FLOW_CALL; 0: only known when it runs */
+    uint8_t by;      /* 1 + the register that then has it; 0 if it is elsewhere */
     uint8_t length;  /* bytes */
     uint8_t flow;    /* bp_flow_t */
     bool can_stop;   /* it may be the last one of its block that runs: it can trap, or access a
                         device */
+    /* Of cores whose handlers have another stack: */
+    bool switches; /* it sets the stack pointer of tasks */
+    int32_t pops;  /* bytes that it takes from the stack, below 0 if it pushes */
 } bp_insn_t;
+
+/* What an instruction pops that computes the stack pointer. */
+enum { BP_POPS_ANY = INT32_MAX };
 
 /* Instructions that run one after the other, unless one of them stops. */
 typedef struct bp_block bp_block_t;
@@ -89,9 +98,24 @@ bool bp_recorder_is_one(const bp_recorder_t *recorder, uint64_t a, uint64_t b);
  * never seen. It stays valid until the recorder is closed. */
 bp_block_t *bp_recorder_block(bp_recorder_t *recorder, const bp_insn_t *insn, size_t count);
 
+/* How the core's registers are when execution comes to a block. NULL: that cannot be read. */
+typedef struct {
+    uint64_t (*stack)(void); /* the stack pointer; 0 if it is not known there */
+    int pushed;              /* bytes that an interrupt has pushed when its handler begins */
+    /* Whether an instruction may have led there; otherwise it was an interrupt or a trap. Asked for
+     * targets that are only known when it runs. */
+    bool (*jumped)(const bp_insn_t *insn, uint64_t to);
+} bp_core_t;
+
+/* For `pushed`: handlers may have another stack. */
+enum { BP_PUSHED_ELSEWHERE = -1 };
+
+/* Let the recorder read the core's registers. */
+void bp_recorder_core(bp_recorder_t *recorder, bp_core_t core);
+
 /* Execution has come to a block.
- * `stops`: how many of those that can stop began in the block before; a block that ran to its end
- * has them all. */
+ * `stops`: how many of the instructions that can stop, and of the last one, began in the block
+ * before; a block that ran to its end has them all. */
 void bp_recorder_arrive(bp_recorder_t *recorder, bp_block_t *block, uint32_t stops);
 
 /* Add to a cost of the block to which execution has come last, which has one instruction. */

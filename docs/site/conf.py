@@ -77,8 +77,8 @@ def _prepare(_app: Any, page: str, source: list[str]) -> None:
 _PUBLIC = ["boardprof", "errors", "fleet", "flops", "itt", "metrics", "profiling", "tune"]
 _GIVEN = """
     memory:Memory connect:Firmware passing:Block dtypes:Dtypes board_link:Window channels:Stream
-    clock:ClockFit calls:Calls columns:Column row_origins:GroupKey groups:GroupSummary
-    groups:LeftOut summary:Summary warnings:Warning_ change_points:Change comparison:Comparison
+    clock:ClockFit calls:Calls calls:Column row_origins:GroupKey groups:GroupSummary
+    groups:LeftOut summary:Summary warnings:Warning_ ranks:Change comparison:Comparison
     comparison:Difference comparison:Unjudged rule:Rule rule:Usual results:EventList
     table:EventAverages events:FunctionEvent board_activity:MemoryChange
     events:FunctionEventAvg profiler:Profiler profiler:Measured record:Record

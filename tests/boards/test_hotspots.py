@@ -100,6 +100,10 @@ def test_tail_calls_in_turns_take_no_more_than_their_two_paths(paths: Board) -> 
     profile = paths.hotspots("table_tennis", 100_000)
     check_sums(profile)
     assert calls_of(profile) == {"": 1, "ping": 50_001, "ping pong": 50_000}
+    ping, pong = (e for name in ("ping", "pong") for e in profile.functions() if e.name == name)
+    assert ping.total == ping.self + pong.self
+    turn = pong.self // 50_000  # of which each, and of ping, has as many instructions
+    assert ping.total - pong.total == turn
 
 
 def test_a_deep_recursion_is_followed_to_its_end(paths: Board) -> None:
@@ -319,7 +323,7 @@ def test_where_the_board_does_not_count_another_counter_does(name: str, tmp_path
         for function in NAMES:
             profile = board.hotspots(function, warmup=0)
             check_sums(profile)
-            assert profile.counted == {}
+            assert list(profile.counted) == ["ticks"]
             # The recorded call is the first of its entry from a window; singles come after it.
             assert profile.sum() in read_counts(counts, 0)[entries[function]]
 

@@ -77,8 +77,11 @@ def test_paths_on_an_avr_are_those_of_the_code() -> None:
     with build(available("arduino-mega"), [PATHS], BuildOptions("-O1")).open() as board:
         fib = board.hotspots("fib", 8)
         assert [(each.functions, each.calls) for each in fib.paths()] == [(("fib",), 67)]
-        turns = {e.functions[1:]: e.calls for e in board.hotspots("table_tennis", 100).paths()}
+        tennis = board.hotspots("table_tennis", 100)
+        turns = {e.functions[1:]: e.calls for e in tennis.paths()}
         assert turns == {(): 1, ("ping",): 51, ("ping", "pong"): 50}
+        ping, pong = (e for n in ("ping", "pong") for e in tennis.functions() if e.name == n)
+        assert (ping.total, ping.total - pong.total) == (ping.self + pong.self, pong.self // 50)
         caught = {e.functions[1:]: e.calls for e in board.hotspots("caught", 3).paths()}
         assert caught["thrower",] == 4
         assert caught["after",] == 1

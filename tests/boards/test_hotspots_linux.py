@@ -34,6 +34,13 @@ OUT_OF_LINE uint32_t is_odd(uint32_t n);
 OUT_OF_LINE uint32_t is_even(uint32_t n) { return n == 0 ? 1 : (is_odd(n - 1) ^ 1) ^ 1; }
 OUT_OF_LINE uint32_t is_odd(uint32_t n) { return n == 0 ? 0 : (is_even(n - 1) ^ 1) ^ 1; }
 
+OUT_OF_LINE uint32_t second(uint32_t n);
+OUT_OF_LINE uint32_t third(uint32_t n);
+OUT_OF_LINE uint32_t first(uint32_t n) { return n == 0 ? 1 : (second(n - 1) ^ 1) ^ 1; }
+OUT_OF_LINE uint32_t second(uint32_t n) { return n == 0 ? 2 : (third(n - 1) ^ 1) ^ 1; }
+OUT_OF_LINE uint32_t third(uint32_t n) { return n == 0 ? 3 : (first(n - 1) ^ 1) ^ 1; }
+uint32_t circle(uint32_t n) { return first(n) + 1; }
+
 OUT_OF_LINE static int by_value(const void *a, const void *b) {
     return *(const int32_t *)a - *(const int32_t *)b;
 }
@@ -75,6 +82,16 @@ def test_recursion_is_one_path_with_all_its_calls(board: Board) -> None:
     profile = board.hotspots("fib", 10)
     assert calls_of(profile) == {"fib": 177}
     assert calls_of(board.hotspots("is_even", 9)) == {"is_even": 5, "is_even is_odd": 5}
+
+
+@pytest.mark.parametrize("n", [7, 700, 7000])
+def test_a_functions_total_has_all_that_it_called_in_turns(board: Board, n: int) -> None:
+    """Beyond 1,000 calls within each other, callgrind tells only the innermost ones apart."""
+    found = {each.name: each for each in board.hotspots("circle", n).functions()}
+    one = found["first"].self // (n // 3 + 1)  # of each but the innermost, which are alike
+    assert found["circle"].total - found["circle"].self == found["first"].total
+    assert found["first"].total - found["second"].total == one
+    assert found["second"].total - found["third"].total == one
 
 
 def test_recursion_through_two_functions_beyond_what_callgrind_tells_apart_keeps_its_sum(

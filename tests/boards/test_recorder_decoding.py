@@ -87,6 +87,33 @@ def expected(isa: int, one: Instruction) -> tuple[set[int], int]:
     return ({RETURN, INDIRECT} if writes_pc else {NEXT}), 0
 
 
+def popped(one: Instruction) -> int | None:
+    """The bytes that an instruction of a Cortex-M takes from the stack, None if computed."""
+    name = one.mnemonic.removesuffix(".w")
+    registers = re.search(r"\{(.*)\}", one.operands)
+    moved = re.fullmatch(r"\w+, \[sp(?:, #(-?\d+)\]!|\], #(-?\d+))", one.operands)
+    adjusted = re.fullmatch(r"sp, (?:sp, )?#(\d+)", one.operands)
+    if registers and (name in ("push", "vpush") or one.operands.startswith("sp!")):
+        is_push = name in ("push", "vpush") or name.startswith(("stm", "vstm"))
+        return -_bytes(registers[1]) if is_push else _bytes(registers[1])
+    if registers and name in ("pop", "vpop"):
+        return _bytes(registers[1])
+    if moved and name in ("str", "ldr"):
+        return int(moved[1] or moved[2])
+    if adjusted and name in ("add", "sub", "addw", "subw"):
+        return int(adjusted[1]) if name.startswith("add") else -int(adjusted[1])
+    return None if re.match(r"sp, ", one.operands) and name[:3] in ("mov", "add", "sub") else 0
+
+
+def _bytes(registers: str) -> int:
+    count = 0
+    for part in registers.split(", "):
+        first, _, last = part.partition("-")
+        size = 8 if first.startswith("d") else 4
+        count += size * (int(last[1:]) - int(first[1:]) + 1 if last else 1)
+    return count
+
+
 @pytest.fixture(scope="module")
 def decoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("decoder") / "decode"
@@ -109,13 +136,16 @@ def test_flow_and_target_are_those_of_the_disassembly(name: str, decoder: Path) 
     )
     told = [line.split() for line in done.stdout.splitlines()]
     wrong, flows = [], set()
-    for one, (flow, target, can_stop) in zip(found, told, strict=True):
+    for one, (flow, target, can_stop, pops) in zip(found, told, strict=True):
         wanted, to = expected(isa, one)
         flows.add(int(flow))
         if int(flow) not in wanted or (to and int(target, 16) != to):
             wrong.append((one, flow, target))
         if re.fullmatch(ACCESSES[0 if isa < 2 else isa], one.mnemonic) and can_stop != "1":
             wrong.append((one, "cannot stop", ""))
+        bytes_popped = popped(one) if isa == 2 else 0
+        if int(pops) != (2**31 - 1 if bytes_popped is None else bytes_popped):
+            wrong.append((one, "pops", pops))
     assert wrong == []
     assert {NEXT, BRANCH, CALL, RETURN} <= flows
     assert len(found) > 3000

@@ -33,8 +33,8 @@ ENTRIES = {
     "script": [str(Path(sys.executable).parent / "boardprof")],
 }
 # Modules that are loaded one after the other, from the first on that the command asks for.
-MOMENTS = ["signal", "typing", "click.core", "click", "boardprof.ui.cli.against"]
-MOMENTS += ["boardprof.ui.cli.commands", "msgpack", "construct", "boardprof.measure.board.board"]
+MOMENTS = ["signal", "typing", "click.core", "click", "boardprof.ui.cli.compare"]
+MOMENTS += ["boardprof.ui.cli.commands", "msgpack", "construct", "boardprof.measure.session.board"]
 
 
 @contextmanager

@@ -112,7 +112,7 @@ def test_compiling_shows_how_many_files_and_the_bar_is_gone_before_the_result(
 
 LONG_WAY = """
 import itertools
-from boardprof.ui.cli.progress_bar import Bar
+from boardprof.ui.cli.output import Bar
 bar = Bar(clock=itertools.count(1).__next__)
 for done in range(3):
     bar("a_function_of_many_words on qemu-cortex-m4, -O3 -funroll-loops", done, 1000)

@@ -8,52 +8,52 @@ import signal
 import time
 from pathlib import Path
 
-from boardprof.jobs.fleet.boards import FleetBoard, lease_of
+from boardprof.jobs.fleet.boards import FleetBoard, lease
 from boardprof.jobs.fleet.job import JobError
-from boardprof.jobs.fleet.work import Answer
+from boardprof.jobs.fleet.work import AttemptResult
 
 NAP_S = 0.1
 
 
-def nap(job: object, board: FleetBoard) -> Answer:
+def nap(job: object, board: FleetBoard) -> AttemptResult:
     time.sleep(NAP_S)
-    return Answer()
+    return AttemptResult()
 
 
-def long_nap(job: object, board: FleetBoard) -> Answer:
+def long_nap(job: object, board: FleetBoard) -> AttemptResult:
     time.sleep(60.0)
-    return Answer()
+    return AttemptResult()
 
 
-def crash(job: object, board: FleetBoard) -> Answer:
+def crash(job: object, board: FleetBoard) -> AttemptResult:
     os.kill(os.getpid(), signal.SIGKILL)
-    return Answer()
+    return AttemptResult()
 
 
-def flaky(job: object, board: FleetBoard) -> Answer:
+def flaky(job: object, board: FleetBoard) -> AttemptResult:
     """Crash in the first attempt; the folder of the batch remembers it."""
     if not Path("crashed").exists():
         Path("crashed").touch()
         crash(job, board)
-    return Answer()
+    return AttemptResult()
 
 
 def exclusive(board: FleetBoard) -> None:
     """Hold the lease of a board."""
-    with lease_of(board)(board, 1.0):
+    with lease(board, 1.0):
         time.sleep(60.0)
 
 
-def silent(job: object, board: FleetBoard) -> Answer:
+def silent(job: object, board: FleetBoard) -> AttemptResult:
     """Fail like a board that does not answer."""
     error = JobError("BoardTimeoutError", "The board does not answer.", 5)
-    return Answer(errors=(error,), is_boards_fault=True)
+    return AttemptResult(errors=(error,), is_boards_fault=True)
 
 
-def sick_twice(job: object, board: FleetBoard) -> Answer:
+def sick_twice(job: object, board: FleetBoard) -> AttemptResult:
     """Do not answer, twice; the folder of the batch remembers it."""
     count = len(list(Path().glob("sick*")))
     if count < 2:
         Path(f"sick{count}").touch()
         return silent(job, board)
-    return Answer()
+    return AttemptResult()

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.errors import BoardError, BusyError, MissingToolError
-from boardprof.jobs.fleet.boards import CLIENT_VARIABLE, FleetBoard, lease_of
+from boardprof.jobs.fleet.boards import CLIENT_VARIABLE, FleetBoard, lease
 from tests.fleet.cluster import until
 from tests.support import ROOT, run
 
@@ -32,9 +32,9 @@ lab:
 HOLDER = """
 import sys, time
 from boardprof.jobs.fleet.boards import FleetBoard
-from boardprof.jobs.fleet.boards import lease_of
+from boardprof.jobs.fleet.boards import lease
 board = FleetBoard("linux", "bench", "labgrid:bench")
-with lease_of(board)(board, 20.0) as port:
+with lease(board, 20.0) as port:
     print(port, flush=True)
     time.sleep(100.0)
 """
@@ -106,7 +106,7 @@ def holder(client: list[str]) -> str:
 @pytest.mark.timeout(600)
 def test_a_place_is_held_within_the_block_and_free_after_it(client: list[str]) -> None:
     assert holder(client) == "None"
-    with lease_of(BOARD)(BOARD, 10.0) as port:
+    with lease(BOARD, 10.0) as port:
         assert port == "socket://127.0.0.1:4321"
         assert holder(client) != "None"
     assert holder(client) == "None"
@@ -143,7 +143,7 @@ def test_a_place_of_another_holder_is_busy_and_stays_his(
         began_s = time.monotonic()
         with (
             pytest.raises(BusyError, match=f"The place bench has been acquired by {named} for"),
-            lease_of(BOARD)(BOARD, 1.0),
+            lease(BOARD, 1.0),
         ):
             pass
         assert time.monotonic() - began_s < 30.0
@@ -156,7 +156,7 @@ def test_a_place_of_another_holder_is_busy_and_stays_his(
 @pytest.mark.timeout(600)
 def test_a_place_that_does_not_exist_is_an_error_with_labgrids_words(client: list[str]) -> None:
     board = FleetBoard("linux", "x", "labgrid:nowhere")
-    with pytest.raises(BoardError, match="nowhere"), lease_of(board)(board, 1.0):
+    with pytest.raises(BoardError, match="nowhere"), lease(board, 1.0):
         pass
 
 
@@ -164,7 +164,7 @@ def test_without_labgrids_command_the_error_says_how_to_name_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(CLIENT_VARIABLE, "no-such-client")
-    with pytest.raises(MissingToolError) as caught, lease_of(BOARD)(BOARD, 1.0):
+    with pytest.raises(MissingToolError) as caught, lease(BOARD, 1.0):
         pass
     assert "BOARDPROF_LABGRID_CLIENT=/path/to/labgrid-client" in str(caught.value)
 
@@ -177,5 +177,5 @@ def test_the_port_of_a_place_at_an_ipv6_address_has_brackets(
     command.write_text("#!/bin/sh\necho \"{'host': 'fd00::7', 'port': 4321, 'protocol': 'raw'}\"\n")
     command.chmod(0o755)
     monkeypatch.setenv(CLIENT_VARIABLE, str(command))
-    with lease_of(BOARD)(BOARD, 10.0) as port:
+    with lease(BOARD, 10.0) as port:
         assert port == "socket://[fd00::7]:4321"

@@ -24,7 +24,7 @@ from boardprof.jobs.fleet.boards import (
     FleetBoard,
     Quarantine,
     keep_quarantine,
-    lease_of,
+    lease,
     local_leases,
     quarantine_of,
 )
@@ -152,7 +152,7 @@ def test_a_job_that_cannot_be_served_or_built_fails_at_once_and_others_run(folde
 def test_jobs_with_the_same_content_share_one_build(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from boardprof.jobs.fleet import fleet, work
+    from boardprof.jobs.fleet import batch, work
 
     builds: list[tuple[str, str]] = []
 
@@ -160,7 +160,7 @@ def test_jobs_with_the_same_content_share_one_build(
         builds.append((job.file, job.flags))
         return work.built(job, kind)
 
-    monkeypatch.setattr(fleet, "built", counted)
+    monkeypatch.setattr(batch, "built", counted)
     wanted = [*jobs(folder, "square", "cube"), *jobs(folder, "square", "cube", once=True)]
     assert [result.state for result in Fleet().map(wanted)] == ["done"] * 4
     assert builds == [(str(folder / "f.c"), "-O2")]
@@ -452,7 +452,7 @@ def test_an_emulators_lease_is_one_of_as_many_as_there_are_cores(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     boards = [FleetBoard("qemu-rv32", f"{n}") for n in range(3)]
-    first, second, third = (lease_of(board)(board, 0.1) for board in boards)
+    first, second, third = (lease(board, 0.1) for board in boards)
     with first, second:
         assert sorted(local_leases()) == ["emulator 0", "emulator 1"]
         with pytest.raises(BusyError, match="2 emulators, one for each core"), third:
@@ -481,10 +481,10 @@ def test_a_lease_ends_with_the_process_that_holds_it(
         holder = process.process_id
         assert holder is not None
         assert local_leases() == {"127.0.0.1:9": f"process {holder}"}
-        with pytest.raises(BusyError, match=f"by process {holder}"), lease_of(board)(board, 0.1):
+        with pytest.raises(BusyError, match=f"by process {holder}"), lease(board, 0.1):
             pass
         os.kill(holder, signal.SIGKILL)
-        with lease_of(board)(board, 10.0) as port:
+        with lease(board, 10.0) as port:
             assert port == "127.0.0.1:9"
     finally:
         thread.join(20.0)
@@ -576,7 +576,7 @@ def test_status_without_a_scheduler_shows_the_leases_of_this_machine(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert command(tmp_path, "status").stdout == "Nothing is leased on this machine.\n"
     board = FleetBoard("linux", "a", "127.0.0.1:9")
-    with lease_of(board)(board, 1.0):
+    with lease(board, 1.0):
         assert command(tmp_path, "status").stdout == f"127.0.0.1:9: process {os.getpid()}\n"
 
 

@@ -18,8 +18,12 @@ import pytest
 
 from boardprof.base.errors import BoardError, UsageError
 from boardprof.jobs.fleet import Fleet, Job
-from boardprof.jobs.fleet.dask_worker import run_scheduler
-from boardprof.jobs.fleet.security import check_address, host_and_port, security_of
+from boardprof.jobs.fleet.dask_worker import (
+    check_address,
+    host_and_port,
+    run_scheduler,
+    security_of,
+)
 from tests.fleet.cluster import Cluster, certified, cluster, until
 from tests.fleet.stand_in import nap
 from tests.support import ROOT

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from boardprof.base.metrics import Count
 from boardprof.results.report.calls import Row
 from boardprof.results.report.report import Report
-from boardprof.ui.pytest_plugin.gate import Gate
-from boardprof.ui.pytest_plugin.session_comparison import Conclusion, conclude
+from boardprof.ui.pytest_plugin.gate import Conclusion, MeasurementGate, conclude
 
 RULE = ("instructions:max>0",)
 EXACT = {"schema_version": 1, "devices": {"rv": {"clock_kind": "simulated", "emulated": True}}}
@@ -38,7 +37,7 @@ def concluded(
     return conclude(
         baseline,
         together(*now) if now else None,
-        [Gate({}, rules, baseline).judge(each) for each in now],
+        [MeasurementGate({}, rules, baseline).judge(each) for each in now],
         any_board=False,
         is_ruled=bool(rules),
         is_required=is_required,

@@ -9,7 +9,7 @@ from boardprof.base.errors import UsageError
 from boardprof.base.metrics import Count, Duration
 from boardprof.results.report.calls import Row
 from boardprof.results.report.report import Report
-from boardprof.ui.pytest_plugin.gate import Gate, check_limits
+from boardprof.ui.pytest_plugin.gate import MeasurementGate, check_limits
 
 
 def report(n: int = 2, **metrics: Count | Duration) -> Report:
@@ -17,8 +17,8 @@ def report(n: int = 2, **metrics: Count | Duration) -> Report:
     return Report([{**row, **metrics}] * n, {}, {})
 
 
-def gate(before: Report, rule: str, is_baseline_required: bool) -> Gate:
-    return Gate({}, (rule,), ("main", before), (), is_baseline_required)
+def gate(before: Report, rule: str, is_baseline_required: bool) -> MeasurementGate:
+    return MeasurementGate({}, (rule,), ("main", before), (), is_baseline_required)
 
 
 def test_what_a_rule_could_not_judge_fails_where_the_baseline_is_required() -> None:
@@ -35,13 +35,13 @@ def test_what_a_rule_could_not_judge_is_told_once() -> None:
     before, now = report(time=Duration(5.0)), report(time=Duration(9.0))
     assert gate(before, "time>2%", False).judge(now).notes == (
         "The rule time>2% cannot be broken by time of f [a.py::test_f]: there are too few "
-        "samples to reach p < 0.01. Take more with --repeat.",
+        "samples to reach p < 0.01. Take more with repeat=.",
     )
 
 
 def test_what_is_gone_is_told_with_the_rule_that_cannot_judge_it() -> None:
     before, now = report(loads=Count(1), cycles=Count(7)), report(loads=Count(1))
-    both = Gate({}, ("*>2%",), ("main", before)).judge(now)
+    both = MeasurementGate({}, ("*>2%",), ("main", before)).judge(now)
     assert both.failures == ()
     text = "cycles of f [a.py::test_f] could not be checked against *>2%: it is no longer there"
     assert text in both.notes

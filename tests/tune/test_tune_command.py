@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from boardprof.jobs.tune import MeasureError, Runner
-from boardprof.jobs.tune.page import number
 from boardprof.jobs.tune.search import Search, Space, Trial
+from boardprof.jobs.tune.tuning import number
 from boardprof.results.report.report_file import read_report
 from tests.cli.command import boardprof
 from tests.cli.terminal import on_terminal

@@ -68,7 +68,7 @@ def test_where_one_build_counts_otherwise_its_input_is_in_doubt() -> None:
     one, other = ({"build_id": build} for build in ("00c0ffee", "0badcafe"))
     note = (
         "board ran the same build before and after. If its exact counts differ, its arguments, "
-        "--number or --warmup differ too."
+        "number= or warmup= differ too."
     )
     before = counts([205], measurement=one)
     assert note in compare(before, counts([206], measurement=one)).notes
@@ -155,7 +155,7 @@ def test_states_of_other_calls_are_not_compared(run: dict[str, Any]) -> None:
         assert (found.regressed, len(found.unjudged)) == (False, 1)
         assert found.unjudged[0].why == (
             "its samples differ from call to call, and the two runs did not measure the same "
-            "calls: use the same --repeat, --number, --warmup, --cold and --metrics, and call "
+            "calls: use the same repeat=, number=, warmup=, cold=True and metrics=, and call "
             "the same functions before it"
         )
     alike = compare(counts([100] * 5), counts([130] * 5, measurement=run), ["instructions>0"])
@@ -377,11 +377,11 @@ def test_a_change_that_is_less_than_the_measuring_takes_is_no_regression() -> No
     assert (each.what, each.why) == (
         "Duration (us) of fir",
         "the measurement overhead may differ by 0.02 us per call between two runs, which is more "
-        "than the limit: use --number 1000, or do more work in each call",
+        "than the limit: use number=1000, or do more work in each call",
     )
     assert found.notes == (
         "Duration (us) of fir: the measurement overhead may differ by as much between two runs, "
-        "so there may be no change; use --number 1000, or do more work in each call.",
+        "so there may be no change; use number=1000, or do more work in each call.",
     )
 
 
@@ -868,7 +868,7 @@ def test_too_few_samples_for_a_rule_are_noted() -> None:
     found = compare(durations(FAST[:3]), durations(SLOW[:3]), ["duration>1%"])
     assert not found.regressed
     assert "too few samples to reach p < 0.01" in found.notes[0]
-    assert "--repeat" in found.notes[0]
+    assert "repeat=" in found.notes[0]
 
 
 def test_a_cold_call_is_judged_by_the_limit_alone() -> None:

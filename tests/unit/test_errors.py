@@ -115,6 +115,7 @@ def test_a_hint_follows_on_its_own_line() -> None:
         ("--takeover", None, "--takeover", "takeover=True"),
         ("--wall-timeout", None, "--wall-timeout", "wall_timeout_s="),
         ("--libc", "none", "--libc none", 'libc="none"'),
+        ("--number", "1000", "--number 1000", "number=1000"),
         ("--no-inline", "a.c:fir", "--no-inline a.c:fir", 'keep=["a.c:fir"]'),
     ],
 )
@@ -125,6 +126,21 @@ def test_a_hint_names_parameters_in_python_and_options_at_the_command_line(
     with speaking_of_options():
         assert option(name, value) == at_the_command_line
     assert option(name, value) == in_python
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "in_pytest"),
+    [
+        ("--timeout", None, "--bp-timeout"),
+        ("--wall-timeout", None, "--bp-wall-timeout"),
+        ("--allow", "clock", "--bp-allow clock"),
+        ("--repeat", None, "repeat="),
+        ("--number", "1000", "number=1000"),
+    ],
+)
+def test_a_hint_names_what_pytest_has(name: str, value: str | None, in_pytest: str) -> None:
+    with speaking_of_options("--bp-"):
+        assert option(name, value) == in_pytest
 
 
 def test_a_thread_of_a_command_names_options_too() -> None:

@@ -697,12 +697,11 @@ def test_a_git_that_does_not_answer_is_not_waited_for(
     assert find_run("#1").report == report()
 
 
-def test_a_run_that_cannot_be_kept_is_a_note(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_said_why_a_run_is_not_kept(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BOARDPROF_HISTORY", str(here))
-    notes: list[str] = []
-    assert keep_run(report(), on_note=notes.append) is None
-    assert len(notes) == 1
-    assert notes[0].startswith(f"the run was not kept: The history {here} is a folder.")
+    with pytest.raises(UsageError) as caught:
+        keep_run(report(), on_note=[].append)
+    assert str(caught.value).startswith(f"the run was not kept: The history {here} is a folder.")
 
 
 def test_with_the_history_turned_off_nothing_is_kept_and_nothing_said(

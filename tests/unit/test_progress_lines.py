@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from boardprof.ui.cli.progress_bar import ProgressLines
+from boardprof.ui.cli.output import ProgressLines
 
 
 def lines(calls: list[tuple[float, str, int, int]]) -> list[str]:

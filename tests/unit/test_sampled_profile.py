@@ -33,7 +33,7 @@ from boardprof.show.profile_tables import (
     notes,
 )
 from boardprof.target.elf.addresses import symbol_table
-from boardprof.ui.cli.output import changed_sources
+from boardprof.ui.cli.recording import changed_sources
 from tests.support import requires_tool
 from tests.unit.profiles import profile_report, sampled_profile, small_profile
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from boardprof.base.errors import UsageError
-from boardprof.jobs.run.target import split_target
+from boardprof.jobs.run.plan import split_target
 from boardprof.target.arguments.struct_value import (
     members_of,
     members_text,

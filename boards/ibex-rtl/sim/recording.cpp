@@ -104,7 +104,7 @@ void Recording::cycle(const Vsoc &soc) {
     }
     add(pending_);
     if (soc.id_done_o) {
-        bp_recorder_arrive(recorder_, block(soc), 0);
+        bp_recorder_arrive(recorder_, block(soc), 1);
         charge(pending_);
     }
 }

@@ -108,6 +108,11 @@ __attribute__((always_inline)) static inline void bp_avr_receive(void) {
  */
 enum { BP_AVR_CANARY = 16 };
 
+/* Called before anything is sent, unless NULL: sends what stdout holds back (libc/bp_avr_stdio.c).
+ */
+typedef void bp_avr_flush_t(void);
+extern bp_avr_flush_t *bp_avr_flush;
+
 /* bp_port_init of the board: USART0 at 8N1 with a divisor for double speed (UBRR0, "U2X0 = 1"),
  * TIMER1, and interrupts on. Saves the reset cause and clears it in MCUSR. This folder defines
  * everything else that a port must define, except bp_port_clock. */

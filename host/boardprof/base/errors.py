@@ -90,39 +90,51 @@ _PARAMETERS = {
     "--no-inline": "keep=",
     "--number": "number=",
     "--port": "port=",
+    "--repeat": "repeat=",
     "--takeover": "takeover=True",
     "--timeout": "timeout_s=",
     "--wall-timeout": "wall_timeout_s=",
+    "--warmup": "warmup=",
 }
 """Options of the command line, and what they are in Python."""
 
 _LISTS = ("--no-inline",)
 """Options whose parameter is a list."""
 
-_is_command_line = False
+_IN_PYTEST = frozenset(
+    f"--{name}"
+    for name in ("allow", "baud", "board", "fail-if", "port", "save", "timeout", "wall-timeout")
+)
+"""Options that pytest has, too, under names that begin with ``--bp-``."""
+
+_prefix = ""
+"""With which the options of the caller begin: ``--``, ``--bp-`` in pytest, or "" in Python."""
 
 _CONSOLE_LINES = 20
 _TAB = "\t"
 
 
 @contextlib.contextmanager
-def speaking_of_options() -> Iterator[None]:
-    """Word errors for the command line while the context lasts, in all threads."""
-    global _is_command_line
-    before, _is_command_line = _is_command_line, True
+def speaking_of_options(prefix: str = "--") -> Iterator[None]:
+    """Word errors for the command line, or for pytest, while the context lasts, in all threads."""
+    global _prefix
+    before, _prefix = _prefix, prefix
     try:
         yield
     finally:
-        _is_command_line = before
+        _prefix = before
 
 
 def option(name: str, value: str | None = None) -> str:
-    """Return an option, one that Python has too, as the caller of boardprof knows it."""
-    if _is_command_line:
-        return name if value is None else f"{name} {value}"
-    if value is None:
-        return _PARAMETERS[name]
-    return _PARAMETERS[name] + (f'["{value}"]' if name in _LISTS else f'"{value}"')
+    """Return an option as the caller of boardprof knows it, with a value if there is one."""
+    if _prefix != "--" and name in _PARAMETERS and not (_prefix and name in _IN_PYTEST):
+        parameter = _PARAMETERS[name]
+        if value is None or value.isdecimal():
+            return parameter + (value or "")
+        return parameter + (f'["{value}"]' if name in _LISTS else f'"{value}"')
+    if _prefix and name in _IN_PYTEST:
+        name = f"{_prefix}{name[2:]}"
+    return name if value is None else f"{name} {value}"
 
 
 def agent_option(name: str, value: int | None = None) -> str:

@@ -139,12 +139,16 @@ def connect_by(
 ) -> Board:
     """Connect to a board; see `connect`."""
     at_port = connection.port is not None
+    if board is None and at_port:
+        return open_board(unnamed_board(), connection, image=image)
+    spec = _spec_of(board)
+    return open_board(spec.at_port() if at_port else spec, connection, image=image)
+
+
+def _spec_of(board: str | BoardSpec | None) -> BoardSpec:
     if board is None:
-        spec = unnamed_board() if at_port else default_board()
-    else:
-        spec = board_spec(board) if isinstance(board, str) else board
-        spec = spec.at_port() if at_port else spec
-    return open_board(spec, connection, image=image)
+        return default_board()
+    return board_spec(board) if isinstance(board, str) else board
 
 
 def open_board(
@@ -195,7 +199,10 @@ def open_firmware(firmware: BuiltFirmware, connection: Connection = _DEFAULT) ->
     )
     board.flags = firmware.flags
     board.add_functions(firmware.functions)
-    board.libc, board.compilers = firmware.libc, firmware.compilers
+    board.libc = "; ".join(filter(None, [firmware.libc, firmware.libc_lacks])) or None
+    board.compilers = firmware.compilers
+    if firmware.libc_lacks and connection.on_note is not None:
+        connection.on_note(firmware.libc_lacks)
     board.files = firmware.sources
     return board
 
@@ -401,6 +408,8 @@ class Firmware(BuiltFirmware):
         flags: of the functions, besides the board's own.
         missing: functions that are left out because they need an undefined symbol: name -> symbol.
         sources: the user's files that were compiled, and the headers that they include.
+        libc_lacks: the conversions in the user's texts that the C library does not know; "" if it
+            knows them all.
     """
 
     @classmethod
@@ -497,10 +506,6 @@ def build(
         MissingToolError: the board's compiler, or a library that the code needs, is not installed.
         BuildError: something does not compile or link; in plain words, then the tool's own.
     """
-    if board is None:
-        spec = default_board()
-    else:
-        spec = board_spec(board) if isinstance(board, str) else board
     options = BuildOptions(
         optimize=optimize,
         includes=tuple(include),
@@ -513,4 +518,4 @@ def build(
     )
     from boardprof.target.build import builder  # later: it knows all compilers
 
-    return Firmware.of(builder.build(spec, sources, options, verbose=verbose))
+    return Firmware.of(builder.build(_spec_of(board), sources, options, verbose=verbose))

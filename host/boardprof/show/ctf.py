@@ -18,9 +18,10 @@ import numpy.typing as npt
 
 from boardprof import __version__
 from boardprof.base.printable import escaped
+from boardprof.results.probes.core_events import Ints
 from boardprof.results.probes.events import VALUES, ProbeName, ProbeNames
 from boardprof.results.probes.run import ProbeRun
-from boardprof.results.probes.timeline import Ints, Timeline
+from boardprof.results.probes.timeline import Timeline
 from boardprof.show.probe_tracks import check_events
 from boardprof_protocol.codes import ProbeKind, TraceId
 

@@ -15,8 +15,8 @@ import numpy as np
 from boardprof import __version__
 from boardprof.base.errors import UsageError
 from boardprof.base.printable import bounded
+from boardprof.results.probes.core_events import Ints
 from boardprof.results.probes.run import ProbeRun
-from boardprof.results.probes.timeline import Ints
 from boardprof.show.chrome_trace import json_text, microseconds, trace_text, track_names
 from boardprof.show.flame_graph import frame_text, speedscope_text
 from boardprof.show.html import asset, filled_page, inert, isolated, tables_html

@@ -16,10 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from boardprof.base.errors import UsageError
+from boardprof.results.probes.core_events import Ints
 from boardprof.results.probes.events import VALUES, ProbeName
 from boardprof.results.probes.heap import Heap, heap_of
 from boardprof.results.probes.run import ProbeRun, Task, TraceClock, task_name
-from boardprof.results.probes.timeline import UNKNOWN_TASK, Ints, Passes, Timeline
+from boardprof.results.probes.timeline import UNKNOWN_TASK, Passes, Timeline
 from boardprof.show.chrome_trace import nesting
 from boardprof_protocol.codes import ProbeKind, TraceId
 

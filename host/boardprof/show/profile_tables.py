@@ -132,10 +132,17 @@ def _check(profile: Profile) -> str:
             "its interval in 95 of 100 such profiles; lines are less certain (docs/hotspots.md)"
         )
     if not profile.is_complete:
-        return "total not checked: the call did not return"
+        return "total not checked: the profile is incomplete"
     name = profile.checked
     if profile.recorder:
         return f"total not checked: {profile.recorder} simulates its own CPU"
+    if name is None and profile.sleeps:
+        return "total not checked: the board's counters go on while the core sleeps"
+    if name is None and "ticks" in profile.counted:
+        ticks = _count(profile.counted["ticks"], "ticks")
+        return f"total checked: these instructions take the {ticks} that the board has counted"
+    if name is None and profile.interrupts():
+        return "total not checked: the board does not count interrupts apart exactly"
     if name is None:
         return "total not checked: this board has no instruction counter"
     return f"total checked: the board has counted the same {_count(profile.sum(name), name)}"

@@ -22,6 +22,7 @@
 #define _GNU_SOURCE /* ppoll */
 
 #include <arpa/inet.h>
+#include <elf.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -197,6 +198,30 @@ static void bp_wire(bp_sim_t *s) {
     s->avr->sleep = bp_on_sleep;
 }
 
+/* simavr loads the sections .text and .data only. Load all that the image has for the flash. */
+static void bp_load(avr_t *avr, const char *image) {
+    FILE *file = fopen(image, "rb");
+    Elf32_Ehdr head;
+    if (file == NULL || fread(&head, sizeof head, 1, file) != 1) {
+        bp_die(image, "cannot be read");
+    }
+    for (unsigned i = 0; i < head.e_phnum; i++) {
+        Elf32_Phdr part;
+        if (fseek(file, (long)(head.e_phoff + i * sizeof part), SEEK_SET) != 0 ||
+            fread(&part, sizeof part, 1, file) != 1) {
+            bp_die(image, "is truncated");
+        }
+        bool in_flash =
+            part.p_paddr <= avr->flashend && part.p_filesz <= avr->flashend + 1u - part.p_paddr;
+        if (part.p_type == PT_LOAD && in_flash &&
+            (fseek(file, (long)part.p_offset, SEEK_SET) != 0 ||
+             fread(avr->flash + part.p_paddr, 1, part.p_filesz, file) != part.p_filesz)) {
+            bp_die(image, "is truncated");
+        }
+    }
+    fclose(file);
+}
+
 static void bp_make(bp_sim_t *s, const char *device, uint32_t clock_hz, const char *image) {
     static elf_firmware_t firmware;
     (void)freopen("/dev/null", "w", stdout); /* the library prints what it loads */
@@ -209,6 +234,7 @@ static void bp_make(bp_sim_t *s, const char *device, uint32_t clock_hz, const ch
     }
     avr_init(avr);
     avr_load_firmware(avr, &firmware);
+    bp_load(avr, image);
     avr->frequency = clock_hz;
     avr->log = LOG_NONE;
     avr->run_cycle_limit = BP_LAP;
@@ -309,6 +335,10 @@ static bp_insn_t bp_decode(const avr_t *avr, uint32_t pc) {
     return insn;
 }
 
+static uint64_t bp_stack_now(void) {
+    return bp_stack(bp_sim.avr);
+}
+
 static void bp_run_recorded(bp_sim_t *s, const char *plan) {
     static const char *const columns[] = {"cycles", NULL};
     static bp_block_t *blocks[BP_FLASH / 2];
@@ -319,6 +349,7 @@ static void bp_run_recorded(bp_sim_t *s, const char *plan) {
     for (unsigned i = 0; i < BP_VECTORS; i++) {
         bp_recorder_interrupt(recorder, (uint64_t)i * s->avr->vector_size); /* in bytes */
     }
+    bp_recorder_core(recorder, (bp_core_t){.stack = bp_stack_now, .pushed = s->avr->address_size});
     s->avr->run_cycle_limit = 1; /* one instruction at a time */
     bool goes_on = true;
     while (goes_on) {
@@ -330,7 +361,7 @@ static void bp_run_recorded(bp_sim_t *s, const char *plan) {
                 bp_insn_t insn = bp_decode(s->avr, pc);
                 blocks[pc / 2] = bp_recorder_block(recorder, &insn, 1);
             }
-            bp_recorder_arrive(recorder, blocks[pc / 2], 0);
+            bp_recorder_arrive(recorder, blocks[pc / 2], 1);
         }
         goes_on = bp_run(s);
         bp_recorder_charge(recorder, 0, s->avr->cycle - before);

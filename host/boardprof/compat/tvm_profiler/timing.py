@@ -27,8 +27,6 @@ from boardprof.measure.sampling.available_metrics import ALL, metric_names
 from boardprof.measure.sampling.counted_pass import UNMASKED, PackedCall
 from boardprof.measure.sampling.measure_function import check_range
 from boardprof.measure.sampling.placement import Placement
-from boardprof.results.record import Stack
-from boardprof.results.report.assemble import samples_of
 
 if TYPE_CHECKING:
     from boardprof.jobs.tune.candidate import MeasureResult
@@ -174,15 +172,9 @@ class TimeEvaluator:
             named=named,
             mask_interrupts=self._masks,
         )
-        from boardprof.jobs.tune.candidate import measured_result  # later: it loads the builder
+        from boardprof.jobs.tune.measuring import measured_result  # later: it loads the builder
 
-        stack = measurement.stack
-        return measured_result(
-            samples_of(measurement),
-            stack.used if isinstance(stack, Stack) else stack,
-            self._metrics,
-            run_s=time.monotonic() - began_s,
-        )
+        return measured_result(measurement, self._metrics, run_s=time.monotonic() - began_s)
 
     def close(self) -> None:
         """Stop the board, if it was started for this."""

@@ -4,8 +4,8 @@
 The boards of this machine need no extra. Those of other hosts need ``boardprof[fleet]``.
 """
 
-from boardprof.jobs.fleet.fleet import Fleet, Progress
-from boardprof.jobs.fleet.fleet_runner import FleetRunner
+from boardprof.jobs.fleet.batch import Progress
+from boardprof.jobs.fleet.fleet import Fleet, FleetRunner
 from boardprof.jobs.fleet.job import Job, JobError, Limits, Result, merged_report, read_jobs
 from boardprof.jobs.fleet.policy import Rules
 

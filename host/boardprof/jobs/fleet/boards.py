@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A board of a fleet: how its host reaches it, its quarantine, and the right to use it.
 
-A lease ends with its holder, however the holder ends. `local_lease` is a lock on a file, which the
-kernel releases. The pytest plugin and other batches on this machine take the same locks. A place in
-labgrid belongs to a user and not to a process, so `labgrid_lease` leaves its release to a shell
-that waits for our end.
+A lease ends with its holder, however the holder ends. On this machine it is a lock on a file, which
+the kernel releases. The pytest plugin and other batches take the same locks. A place in labgrid
+belongs to a user and not to a process, so its release is left to a shell that waits for our end.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -157,37 +155,31 @@ def boards_of_host(texts: Sequence[str], host: str) -> list[FleetBoard]:
 CLIENT_VARIABLE = "BOARDPROF_LABGRID_CLIENT"
 """Path of ``labgrid-client``, which has a Python environment of its own."""
 
+LEASE_S = 300.0
 _CLIENT_S = 60.0
 _POLL_S = 0.5
 _WAIT_FOR_OUR_END = 'cat >/dev/null; exec "$@"'
 
 
-Lease = Callable[[FleetBoard, float], AbstractContextManager[str | None]]
-"""Lends a board to the block of a ``with``; gives its port, or None if it has to be started.
-
-Raises BusyError if another holder still has it after the time in seconds.
-"""
-
-
-def lease_of(board: FleetBoard) -> Lease:
-    """Return what lends a board."""
-    is_labgrid = board.port is not None and board.port.startswith(LABGRID)
-    return labgrid_lease if is_labgrid else local_lease
-
-
 @contextlib.contextmanager
-def local_lease(board: FleetBoard, timeout_s: float) -> Iterator[str | None]:
-    """Hold a board of this machine: its port, its kind, or one of the cores for an emulator."""
-    folder = lease_folder()
-    if board.port is not None:
-        with leased(folder, board.port, timeout_s):
-            yield board.port
-    elif board.spec.clock.kind != "simulated":
-        with leased(folder, board.kind, timeout_s):
-            yield None
-    else:
+def lease(board: FleetBoard, timeout_s: float = LEASE_S) -> Iterator[str | None]:
+    """Lend a board to a block; gives its port, or None if it has to be started.
+
+    Raises BusyError if another holder still has it after the time in seconds.
+    """
+    port = board.port
+    if port is not None and port.startswith(LABGRID):
+        client = _Client(port.removeprefix(LABGRID))
+        # For labgrid, all processes of a user on a host are one holder.
+        with leased(lease_folder(), port, timeout_s), _guarded(client) as take:
+            take(timeout_s)
+            yield client.port()
+    elif port is None and board.spec.clock.kind == "simulated":  # one of the cores for an emulator
         with _one_of([f"emulator {n}" for n in range(os.cpu_count() or 1)], timeout_s):
             yield None
+    else:
+        with leased(lease_folder(), port or board.kind, timeout_s):
+            yield port
 
 
 def local_leases() -> dict[str, str]:
@@ -213,17 +205,6 @@ def _one_of(names: list[str], timeout_s: float) -> Iterator[None]:
                     hint="wait for them to end",
                 )
             time.sleep(0.02)
-
-
-@contextlib.contextmanager
-def labgrid_lease(board: FleetBoard, timeout_s: float) -> Iterator[str | None]:
-    """Hold a place in labgrid, by its command; see `Lease`."""
-    place = (board.port or "").removeprefix(LABGRID)
-    client = _Client(place)
-    # For labgrid, all processes of a user on a host are one holder.
-    with leased(lease_folder(), board.port or "", timeout_s), _guarded(client) as take:
-        take(timeout_s)
-        yield client.port()
 
 
 @contextlib.contextmanager

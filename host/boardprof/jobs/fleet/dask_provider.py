@@ -29,11 +29,13 @@ from boardprof.jobs.fleet.boards import (
 from boardprof.jobs.fleet.dask_worker import (
     FACTS,
     call_on_board,
-    kind_resource,
-    serial_resource,
+    check_address,
+    distributed,
+    host_and_port,
+    resources_of,
+    security_of,
 )
 from boardprof.jobs.fleet.provider import Ended, Function, Joined, Left, Post
-from boardprof.jobs.fleet.security import check_address, distributed, host_and_port, security_of
 from boardprof.show.layout import Page
 
 _CONNECT_S = 10.0
@@ -60,7 +62,7 @@ class DaskProvider:
         self._watcher = threading.Thread(target=self._watch, name="boardprof fleet", daemon=True)
 
     def open(self, post: Post) -> Sequence[FleetBoard]:
-        """Return the boards, and watch for changes; see `Provider`."""
+        """Return the boards, and watch for changes; see `LocalProvider.open`."""
         self._post = post
         self._boards = _boards_of(self.workers())
         self._watcher.start()
@@ -80,7 +82,7 @@ class DaskProvider:
     def start(
         self, call: int, board: FleetBoard, function: Function, *arguments: Any, timeout_s: float
     ) -> None:
-        """Submit a task; see `Provider`."""
+        """Submit a task; then `Ended` or `Left` is posted."""
         with self._lock:
             if board not in self._boards:
                 return  # that it has left is posted
@@ -97,7 +99,7 @@ class DaskProvider:
                     retries=0,
                     workers=[board.host],
                     allow_other_workers=False,
-                    resources={serial_resource(board.serial): 1, kind_resource(board.kind): 1},
+                    resources=resources_of(board),
                 )
             except Exception as error:  # dask raises many kinds if the scheduler has gone
                 self._leave(board, str(error))

@@ -1,90 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fleet: runs batches of jobs on the boards of this machine or of many hosts."""
+"""A fleet runs batches of jobs, or of candidates, on the boards of one machine or of many hosts."""
 
 from __future__ import annotations
 
-import itertools
 import os
-import queue
-import time
-from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from boardprof.base.errors import (
-    BoardError,
-    BoardprofError,
-    MissingToolError,
-    ReportFileError,
-    UnknownNameError,
-    UsageError,
-)
-from boardprof.jobs.fleet.boards import FleetBoard, boards_of_host, check_startable, next_check
-from boardprof.jobs.fleet.job import (
-    DONE,
-    FAILED,
-    STARTED,
-    UNKNOWN,
-    Job,
-    JobError,
-    Result,
-    ResultsFolder,
-)
-from boardprof.jobs.fleet.policy import AttemptEnd, Check, GiveUp, Policy, Rules, Start
-from boardprof.jobs.fleet.provider import (
-    UNKNOWN_HINT,
-    Ended,
-    Event,
-    JobLostError,
-    JobTimeoutError,
-    Joined,
-    Left,
-    LocalProvider,
-    Provider,
-)
-from boardprof.jobs.fleet.work import (
-    Answer,
-    Image,
-    ImageMissingError,
-    Work,
-    built,
-    check,
-    data_of,
-    key_of,
-    perform,
-)
-
-_CHECK_S = 300.0
-_LONGEST_WAIT_S = 5.0
-_LINE = "\n"
-_SHORT_S = 2.0
-"""Mean time of jobs below which boards get their next job in advance."""
-
-Perform = Callable[[Any, FleetBoard], Answer]
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a batch is.
-
-    Attributes:
-        total: number of jobs.
-        states: number of results by state.
-        boards: serial number -> state of the board, what it works on or why it is out of service,
-            and how many jobs it has ended.
-        waiting: need -> what its jobs wait for.
-        left_s: estimated seconds to the end. None if unknown.
-    """
-
-    total: int
-    states: Counter[str]
-    boards: dict[str, tuple[str, str, int]]
-    waiting: tuple[str, ...]
-    left_s: float | None
+from boardprof.base.errors import BoardError, BoardprofError, UnknownNameError, UsageError
+from boardprof.jobs.fleet.batch import Batch, Perform, Progress, Provider
+from boardprof.jobs.fleet.boards import FleetBoard, boards_of_host, check_startable, lease
+from boardprof.jobs.fleet.job import DONE, Job, JobError, Limits, Result, ResultsFolder
+from boardprof.jobs.fleet.policy import Rules
+from boardprof.jobs.fleet.provider import LocalProvider
+from boardprof.jobs.fleet.work import AttemptResult, is_boards_fault, perform
+from boardprof.jobs.tune.candidate import Candidate, MeasureResult, as_candidates
+from boardprof.jobs.tune.measuring import ArgumentValues
+from boardprof.jobs.tune.runner import OnResult, Runner, metric_name
+from boardprof.target.build.build_options import BuildOptions
+from boardprof.target.descriptions.board import BoardSpec
 
 
 class Fleet:
@@ -153,7 +90,7 @@ class Fleet:
         with ResultsFolder(results) if results is not None else nullcontext() as folder:
             faults: dict[str, BoardprofError] = {}
             provider = self._provider(wanted, faults)
-            batch = _Batch(wanted, provider, self._rules, self._perform, folder, faults)
+            batch = Batch(wanted, provider, self._rules, self._perform, folder, faults)
             batch.on_progress, batch.on_sources = on_progress, on_sources
             try:
                 yield from batch.run()
@@ -193,332 +130,118 @@ def _can_be_started(kind: str, there: Collection[str]) -> bool:
     return True
 
 
-def _has_report(result: Result) -> bool:
-    """Tell whether the Report of a known result can be read, if it has one."""
-    try:
-        return result.report is not None or result.report_file is None
-    except ReportFileError:
-        return False
+# -- of a tuner --------------------------------------------------------------------------------
+
+_SHARE_S = 3600.0
 
 
-@dataclass
-class _Call:
-    """A call that was sent to a board."""
+@dataclass(frozen=True)
+class _Share(Job):
+    """Some of the candidates, which one board measures."""
 
-    board: str  # its serial number
-    number: int | None  # of the job; None for a check of the board
-    began_s: float  # Unix time
-    image: str = ""  # digest of the image that it needs; "" if none
+    settings: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    candidates: tuple[Candidate, ...] = field(default=(), compare=False, repr=False)
 
 
-@dataclass
-class _Attempt:
-    """The last attempt at a job, and what went wrong in all of them, the last one first."""
+class FleetRunner:
+    """Measures candidates of one function on all boards of a kind at once, as `Runner` does on one.
 
-    board: str
-    began_s: float
-    ended_s: float
-    errors: tuple[JobError, ...]
-
-
-class _Batch:
-    """One batch while it runs."""
+    Each board measures a share of the candidates at a time, in a process of its own, which also
+    builds them. So a host needs the compilers of its boards, and files of candidates at the same
+    paths. If a board or a host fails, its share goes to another one.
+    """
 
     def __init__(
         self,
-        jobs: Sequence[Job],
-        provider: Provider,
-        rules: Rules,
-        perform: Perform,
-        folder: ResultsFolder | None,
-        faults: Mapping[str, BoardprofError],
+        board: str | BoardSpec,
+        arguments: ArgumentValues,
+        metric: str = "cycles",
+        *,
+        scheduler: str | None = None,
+        boards: Sequence[str] = (),
+        share: int = 8,
+        rules: Rules | None = None,
+        **settings: Any,
     ) -> None:
-        self.on_progress: Callable[[Progress], None] | None = None
-        self.on_sources: Callable[[Sequence[Path]], None] | None = None
-        self._faults, self._folder = faults, folder
-        self._jobs, self._provider, self._perform = jobs, provider, perform
-        self._policy = Policy(rules)
-        self._events: queue.SimpleQueue[Event | Future[Image]] = queue.SimpleQueue()
-        self._boards: dict[str, FleetBoard] = {}
-        self._calls: dict[int, _Call] = {}
-        self._call_numbers = itertools.count()
-        self._ended: Counter[str] = Counter()
-        self._states: Counter[str] = Counter()
-        self._waiting: Counter[str] = Counter()
-        self._builders = ThreadPoolExecutor(os.cpu_count() or 1, "boardprof build")
-        self._builds: dict[Future[Image], list[int]] = {}
-        self._images: dict[int, Image] = {}
-        self._keys: dict[int, str] = {}
-        self._attempts: dict[int, _Attempt] = {}
-        self._sent: set[tuple[str, str]] = set()
-        self._began_s = time.monotonic()
-        self._measured = 0
-        self._left_why = ""
+        """Choose the boards; nothing is started yet.
 
-    def run(self) -> Iterator[Result]:
-        for board in self._provider.open(self._events.put):
-            self._join(board)
-        results = deque(self._submitted())
-        left = len(self._jobs)
-        while True:
-            results.extend(self._decided())
-            while results:
-                result = results.popleft()
-                left -= 1
-                self._states[result.state] += 1
-                yield result
-            self._tell()
-            if not left:
-                return
-            results.extend(self._handled(self._next_events()))
+        Args:
+            board: a kind of board, or its description.
+            arguments: as for `Runner`, like the following.
+            metric: the cost.
+            scheduler: as for `Fleet`, like the following.
+            boards: of this machine.
+            share: how many candidates a board measures at a time, >= 1.
+            rules: retries and quarantine.
+            **settings: of `Runner`, without a port. Relative paths start at the current folder.
+        """
+        self._board, self._share = board if isinstance(board, str) else board.name, share
+        self._settings = {"arguments": arguments, "metric": metric, **_placed(settings)}
+        limits = settings.get("constraints") or {}
+        self.constraints = {metric_name(name): float(limit) for name, limit in limits.items()}
+        self._fleet = Fleet(scheduler, boards=boards, rules=rules, perform=measure_share)
 
-    def close(self) -> None:
-        self._builders.shutdown(wait=False, cancel_futures=True)
-        self._provider.close()
+    def measure(
+        self,
+        candidates: Sequence[Candidate | str | Path],
+        *,
+        on_result: OnResult | None = None,
+    ) -> list[MeasureResult]:
+        """Measure candidates; see `Runner.measure`.
 
-    # -- jobs --------------------------------------------------------------------------------
+        Raises:
+            UsageError: a setting is not valid, or the board does not count the metric.
+            BoardError: some could not be measured; the message says why.
+        """
+        todo = as_candidates(candidates)
+        found: dict[int, MeasureResult] = {}
+        for result in self._fleet.as_completed(self._shares(todo)):
+            first = int(result.job.function)
+            if result.state != DONE:
+                error = result.errors[0]
+                kind = UsageError if error.kind == UsageError.__name__ else BoardError
+                told = f"Candidates from number {first} on were not measured: {error.message}"
+                raise kind(told)
+            for index, measured in enumerate(result.value, start=first):
+                found[index] = measured
+                if on_result is not None:
+                    on_result(index, measured)
+        return [found[index] for index in range(len(todo))]
 
-    def _submitted(self) -> Iterator[Result]:
-        """Start the builds; yield the results of jobs that no board can serve."""
-        alike: dict[tuple[str, str, str], list[int]] = {}  # these share an image
-        for number, job in enumerate(self._jobs):
-            if lack := self._policy.lack(job.board):
-                fault = self._faults.get(job.board)
-                yield self._failed(number, fault or BoardError(lack, hint="boardprof fleet status"))
-                continue
-            kind = next(b.kind for b in self._boards.values() if job.board in (b.kind, b.serial))
-            alike.setdefault((kind, job.file, job.flags), []).append(number)
-        for (kind, *_), numbers in alike.items():
-            if self._perform is perform:
-                future = self._builders.submit(built, self._jobs[numbers[0]], kind)
-                self._builds[future] = numbers
-                future.add_done_callback(self._events.put)
-            else:  # its jobs need no image
-                for number in numbers:
-                    yield from self._added(number, None)
-
-    def _built(self, future: Future[Image]) -> Iterator[Result]:
-        numbers = self._builds.pop(future)
-        try:
-            image = future.result()
-        except BoardprofError as error:
-            for number in numbers:
-                yield self._failed(number, error)
-            return
-        if self.on_sources is not None:
-            self.on_sources(image.firmware.sources)
-        for number in numbers:
-            yield from self._added(number, image)
-
-    def _added(self, number: int, image: Image | None) -> Iterator[Result]:
-        """Hand a job to the policy, unless its result is known."""
-        job = self._jobs[number]
-        try:
-            self._keys[number] = f"{job}" if image is None else key_of(job, image)
-        except BoardprofError as error:
-            yield self._failed(number, error)
-            return
-        known = None if self._folder is None else self._folder.known.get(self._keys[number])
-        if known is not None and _has_report(known):
-            yield known
-            return
-        if image is not None:
-            self._images[number] = image
-        self._waiting[job.board] += 1
-        self._policy.add_job(number, job.board, time.monotonic(), once=job.limits.once)
-
-    # -- what happens ------------------------------------------------------------------------
-
-    def _decided(self) -> Iterator[Result]:
-        """Carry out what the policy decides; yield the results of jobs that it gives up."""
-        for decision in self._policy.decisions(time.monotonic()):
-            match decision:
-                case Start(number, board):
-                    self._start(number, board)
-                case Check(board):
-                    call, there = self._called(_Call(board, None, time.time())), self._boards[board]
-                    self._provider.start(call, there, check, decision, timeout_s=_CHECK_S)
-                case GiveUp(number, is_unknown, why):
-                    self._waiting[self._jobs[number].board] -= 1
-                    yield self._given_up(number, why, is_unknown=is_unknown)
-
-    def _start(self, number: int, board: str) -> None:
-        job, image = self._jobs[number], self._images.get(number)
-        call = _Call(board, number, time.time())
-        if job.limits.once and self._folder is not None:
-            self._folder.add(self._result(number, STARTED, board, began_s=call.began_s))
-        if image is not None:
-            host = self._boards[board].host
-            call.image = image.digest
-            if host and (host, image.digest) not in self._sent:
-                image = image.with_content()
-        work = Work(job, data_of(job.arguments), image) if image is not None else job
-        there, limit_s = self._boards[board], job.limits.job_s
-        self._provider.start(self._called(call), there, self._perform, work, timeout_s=limit_s)
-
-    def _called(self, call: _Call) -> int:
-        number = next(self._call_numbers)
-        self._calls[number] = call
-        return number
-
-    def _next_events(self) -> Iterator[Event | Future[Image]]:
-        """Wait for an event or the policy's next decision; yield all events that are there."""
-        due_s = self._policy.next_s
-        wait_s = _LONGEST_WAIT_S if due_s is None else max(0.0, due_s - time.monotonic())
-        try:
-            yield self._events.get(timeout=min(wait_s, _LONGEST_WAIT_S))
-            while True:
-                yield self._events.get_nowait()
-        except queue.Empty:
-            return
-
-    def _handled(self, events: Iterator[Event | Future[Image]]) -> Iterator[Result]:
-        for event in events:
-            match event:
-                case Joined(board):
-                    self._join(board)
-                case Left(board, why):
-                    if self._boards.get(board.serial) == board:
-                        self._left_why = why
-                        serial = board.serial
-                        del self._boards[serial]
-                        lost = [call for call in self._calls.values() if call.board == serial]
-                        if lost and lost[0].number is not None:  # later ones were sent ahead
-                            left = JobLostError(
-                                why, hint="`boardprof fleet status` shows the others"
-                            )
-                            self._note_attempt(lost[0], (JobError.of(left),))
-                        self._calls = {n: c for n, c in self._calls.items() if c.board != serial}
-                        self._policy.lose_board(serial, why, time.monotonic())
-                case Ended(number, value, error):
-                    if number in self._calls:
-                        yield from self._attempted(self._calls.pop(number), value, error)
-                case Future() as future:
-                    if not future.cancelled():
-                        yield from self._built(future)
-
-    def _join(self, board: FleetBoard) -> None:
-        if board.serial not in self._boards:
-            self._boards[board.serial] = board
-            self._policy.add_board(board.serial, (board.kind, board.serial))
-            if (kept := board.quarantine) is not None:
-                now_s = time.monotonic()
-                until_s = now_s + kept.until_s - time.time()
-                self._policy.quarantine(board.serial, kept.why, until_s, kept.count, now_s)
-
-    def _attempted(self, call: _Call, value: Any, error: BaseException | None) -> Iterator[Result]:
-        """Take the end of an attempt, or of a check."""
-        board, number, now_s = call.board, call.number, time.monotonic()
-        if number is None:
-            self._policy.checked(board, value if error is None else str(error), now_s)
-            return
-        if isinstance(error, JobLostError):
-            self._note_attempt(call, (JobError.of(error),))
-            self._policy.ended(board, number, AttemptEnd.LOST, now_s, str(error))
-            return
-        answer = value if error is None else Answer(errors=(JobError.of(error),))
-        self._note_attempt(call, answer.errors)
-        if any(each.kind == ImageMissingError.__name__ for each in answer.errors):
-            self._sent.discard((self._boards[board].host, call.image))
-        elif call.image:
-            self._sent.add((self._boards[board].host, call.image))
-        if answer.is_boards_fault:
-            why = answer.errors[0].message
-            outcome = (
-                AttemptEnd.BOARD_FAILED_LATE if answer.may_have_run else AttemptEnd.BOARD_FAILED
+    def _shares(self, todo: Sequence[Candidate]) -> list[_Share]:
+        return [
+            _Share(
+                file="candidates",
+                board=self._board,
+                function=f"{first}",
+                flags="",
+                limits=Limits(job_s=_SHARE_S),
+                settings=self._settings,
+                candidates=tuple(todo[first : first + self._share]),
             )
-            if not answer.may_have_run:
-                if any(each.kind == MissingToolError.__name__ for each in answer.errors):
-                    outcome = AttemptEnd.BOARD_UNFIT
-                if self._jobs[number].limits.once:  # a batch that ends now has not run it
-                    self._over(number, FAILED, is_final=False)
-            self._policy.ended(board, number, outcome, now_s, why)
-            return
-        self._policy.ended(board, number, AttemptEnd.OVER, now_s)
-        self._ended[board] += 1
-        self._measured += 1
-        spent_s = now_s - self._began_s
-        self._policy.sends_ahead = spent_s * len(self._boards) < _SHORT_S * self._measured
-        self._waiting[self._jobs[number].board] -= 1
-        is_once, is_over_time = self._jobs[number].limits.once, isinstance(error, JobTimeoutError)
-        state = FAILED if answer.errors else DONE
-        yield self._over(
-            number,
-            UNKNOWN if is_over_time and is_once else state,
-            report_text=answer.report,
-            medians=answer.medians,
-            warnings=answer.warnings,
-            value=answer.value,
-            is_final=is_once or not is_over_time,
-        )
+            for first in range(0, len(todo), self._share)
+        ]
 
-    def _given_up(self, number: int, why: str, *, is_unknown: bool) -> Result:
-        """Return the result of a job that no board has finished."""
-        attempt = self._attempts.get(number)
-        tried = attempt.errors if attempt is not None else ()
-        if is_unknown:
-            told = "The board or its process failed when the job may have begun; nobody knows "
-            told += f"whether it ran: {why.partition(_LINE)[0]}"
-            first = JobError.of(JobLostError(told, hint=UNKNOWN_HINT))
-        elif not any(each.message.partition(_LINE)[0] == why.partition(_LINE)[0] for each in tried):
-            first = JobError("BoardError", why, 3)
-        else:
-            return self._over(number, FAILED, is_final=False)
-        return self._over(
-            number, UNKNOWN if is_unknown else FAILED, is_final=is_unknown, errors=(first, *tried)
-        )
 
-    def _note_attempt(self, call: _Call, errors: tuple[JobError, ...]) -> None:
-        assert call.number is not None
-        earlier = self._attempts.get(call.number)
-        whole = [replace(each, board=call.board) for each in errors]
-        whole += () if earlier is None else earlier.errors
-        now_s = time.time()
-        self._attempts[call.number] = _Attempt(call.board, call.began_s, now_s, tuple(whole))
+def _placed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings whose paths are absolute, because a worker has another current folder."""
+    options = settings.get("options") or BuildOptions()
+    return {
+        **settings,
+        "sources": [os.path.abspath(each) for each in settings.get("sources", ())],
+        "options": replace(
+            options,
+            sources=tuple(map(os.path.abspath, options.sources)),
+            includes=tuple(map(os.path.abspath, options.includes)),
+        ),
+    }
 
-    # -- results -----------------------------------------------------------------------------
 
-    def _result(self, number: int, state: str, board: str | None = None, **facts: Any) -> Result:
-        key = self._keys.get(number, "")
-        return Result(self._jobs[number], state, key, board, **facts)
-
-    def _over(self, number: int, state: str, **facts: Any) -> Result:
-        """Save a result, with what is known of the job's last attempt, and return it."""
-        attempt = self._attempts.get(number)
-        if attempt is None:
-            facts["ended_s"] = time.time()
-        else:
-            facts |= {"board": attempt.board, "began_s": attempt.began_s}
-            facts["ended_s"] = attempt.ended_s
-            if state != DONE:
-                facts.setdefault("errors", attempt.errors)
-        result = self._result(number, state, **facts)
-        return result if self._folder is None else self._folder.add(result)
-
-    def _failed(self, number: int, error: BoardprofError) -> Result:
-        return self._over(number, FAILED, errors=(JobError.of(error),), is_final=False)
-
-    def _tell(self) -> None:
-        if self.on_progress is None:
-            return
-        works_on = {
-            call.board: str(self._jobs[call.number])
-            for call in reversed(self._calls.values())
-            if call.number is not None
-        }
-        boards = {}
-        for serial in self._boards:
-            state, why, until_s = self._policy.state(serial)
-            if until_s is not None:
-                why = f"{next_check(time.time() + until_s - time.monotonic())}: {why}"
-            boards[serial] = (state.value, why or works_on.get(serial, ""), self._ended[serial])
-        gone = f" ({self._left_why})" if self._left_why and not self._boards else ""
-        waiting = tuple(
-            f"{self._policy.waits_for(need)}{gone}"
-            for need, count in self._waiting.items()
-            if count > 0
-        )
-        left = sum(self._waiting.values())
-        spent_s = time.monotonic() - self._began_s
-        left_s = spent_s / self._measured * left if self._measured else None
-        self.on_progress(Progress(len(self._jobs), self._states, boards, waiting, left_s))
+def measure_share(share: _Share, board: FleetBoard) -> AttemptResult:
+    """Measure a share on one board; runs in the process of the board."""
+    try:
+        with lease(board) as port:
+            runner = Runner(board.kind, port=port, **share.settings)
+            return AttemptResult(value=runner.measure(share.candidates))
+    except BoardprofError as error:
+        return AttemptResult(errors=(JobError.of(error),), is_boards_fault=is_boards_fault(error))

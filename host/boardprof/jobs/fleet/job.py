@@ -248,7 +248,8 @@ def read_jobs(file: str | Path) -> list[Job]:
 
 
 def _expanded(table: TomlTable, general: Limits) -> Iterator[Job]:
-    files = [_placed(name, table.file.parent) for name in table.texts("files", None)]
+    folder = table.file.parent
+    files = [str(folder / Path(name).expanduser()) for name in table.texts("files", None)]
     functions = table.texts("functions", ("all",)) or ("all",)
     try:
         settings = [
@@ -271,10 +272,6 @@ def _expanded(table: TomlTable, general: Limits) -> Iterator[Job]:
         yield Job(file, board, function, values, flags, limits)
 
 
-def _placed(name: str, folder: Path) -> str:
-    return str(folder / Path(name).expanduser())
-
-
 def _argument_list(table: TomlTable, given: object) -> tuple[str, ...]:
     if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
         raise table.error("arguments", 'must be lists of strings, such as [["n=64"], ["n=256"]]')
@@ -290,11 +287,9 @@ def _limits(table: TomlTable, default: Limits, axes: tuple[str, ...] = ()) -> Li
             raise table.error(name, f"must be at least {least}, not {value}")
         found[name] = value
     for name in ("timeout_s", "wall_timeout_s", "job_s"):
-        given = getattr(default, name)
-        value = (
-            table.positive(name, math.inf if given is None else given) if table.has(name) else given
-        )
-        found[name] = value
+        found[name] = given = getattr(default, name)
+        if table.has(name):
+            found[name] = table.positive(name, math.inf if given is None else given)
     found["once"] = table.take("once", bool, default.once)
     assert set(found) == {each.name for each in fields(Limits)}
     for name in axes:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -161,7 +161,7 @@ class Policy:
         self.sends_ahead = False
         self._rules = rules or Rules()
         self._boards: dict[str, _Board] = {}
-        self._labels: dict[str, _Label] = {}
+        self._labels: defaultdict[str, _Label] = defaultdict(_Label)
         self._touched: dict[str, None] = {}
         self._decided: deque[Decision] = deque()
         self._due: list[tuple[float, int, str, bool]] = []  # the last: a label, not a board
@@ -173,7 +173,7 @@ class Policy:
         """Put a board into service; jobs need one of its labels, its kind or serial number."""
         assert name not in self._boards, name
         board = self._boards[name] = _Board(name, tuple(dict.fromkeys(labels)))
-        for label in map(self._label, board.labels):
+        for label in self._labels_of(board):
             label.boards[name] = None
         self._serve(board, +1, 0.0)
         self._place(board)
@@ -190,7 +190,7 @@ class Policy:
         board = self._boards[name]
         if board.state in (State.IDLE, State.BUSY):
             self._leave(board, State.QUARANTINED, now_s)
-        for label in map(self._label, board.labels):
+        for label in self._labels_of(board):
             del label.boards[name]
         del self._boards[name]
         for place, job in enumerate(board.jobs.values()):
@@ -203,7 +203,7 @@ class Policy:
         if lack := self.lack(need):
             self._decided.append(GiveUp(number, False, lack))
             return
-        label = self._label(need)
+        label = self._labels[need]
         label.fresh.append(_Job(number, need, once))
         self._touched[need] = None
         if not label.in_service:
@@ -283,7 +283,7 @@ class Policy:
 
     def waits_for(self, need: str) -> str:
         """Return what jobs with this need wait for: ``qemu-rv32: 2 busy, 1 quarantined (...)``."""
-        boards = [self._boards[name] for name in self._label(need).boards]
+        boards = [self._boards[name] for name in self._labels[need].boards]
         counts = Counter(board.state.value for board in boards)
         parts = [f"{count} {state}" for state, count in counts.items()] or ["no board"]
         parts += [f"{b.name}: {b.why}" for b in boards if b.state is State.QUARANTINED]
@@ -298,11 +298,8 @@ class Policy:
 
     # -- inside ------------------------------------------------------------------------------
 
-    def _label(self, name: str) -> _Label:
-        found = self._labels.get(name)
-        if found is None:
-            found = self._labels[name] = _Label()
-        return found
+    def _labels_of(self, board: _Board) -> list[_Label]:
+        return [self._labels[name] for name in board.labels]
 
     def _check(self, board: _Board) -> None:
         self._decided.append(Check(board.name, self._pause_s(board), board.quarantines + 1))
@@ -319,7 +316,7 @@ class Policy:
     def _serve(self, board: _Board, change: int, now_s: float) -> None:
         """Count a board as in service or not; repeated jobs may have to go elsewhere then."""
         for name in board.labels:
-            label = self._label(name)
+            label = self._labels[name]
             label.in_service += change
             if label.in_service:
                 label.unserved_since_s = None
@@ -331,13 +328,13 @@ class Policy:
                 self._touched[name] = None
 
     def _await(self, need: str, now_s: float) -> None:
-        label = self._label(need)
+        label = self._labels[need]
         if label.unserved_since_s is None:
             label.unserved_since_s = now_s
         heapq.heappush(self._due, (now_s + self._rules.wait_s, next(self._order), need, True))
 
     def _end_waiting(self, need: str, at_s: float) -> None:
-        label = self._label(need)
+        label = self._labels[need]
         since_s = label.unserved_since_s
         if since_s is None or since_s > at_s - self._rules.wait_s:
             return
@@ -351,7 +348,7 @@ class Policy:
         board.state = State.BUSY if board.jobs else State.IDLE
         count = len(board.jobs)
         for name in board.labels:
-            label = self._label(name)
+            label = self._labels[name]
             label.idle.pop(board.name, None)
             label.spare.pop(board.name, None)
             if count < 2:
@@ -363,8 +360,8 @@ class Policy:
         """Take a board out of service."""
         board.state = state
         for name in board.labels:
-            self._label(name).idle.pop(board.name, None)
-            self._label(name).spare.pop(board.name, None)
+            self._labels[name].idle.pop(board.name, None)
+            self._labels[name].spare.pop(board.name, None)
         self._serve(board, -1, now_s)
 
     def _again(self, job: _Job, board: _Board, why: str, *, is_unknown: bool) -> None:
@@ -373,9 +370,9 @@ class Policy:
             self._decided.append(GiveUp(job.number, is_unknown, why))
             return
         job.failed_on = board.name
-        self._label(job.need).again.append(job)
+        self._labels[job.need].again.append(job)
         self._touched[job.need] = None
-        label = self._label(job.need)
+        label = self._labels[job.need]
         if not label.in_service:
             self._await(job.need, label.unserved_since_s or 0.0)
 
@@ -401,7 +398,7 @@ class Policy:
 
     def _job_for(self, board: _Board, *, is_ahead: bool) -> _Job | None:
         """Return the next job for a board: the one that came first."""
-        waiting = [(label.first(), label) for label in map(self._label, board.labels)]
+        waiting = [(label.first(), label) for label in self._labels_of(board)]
         order = sorted((at, place) for place, (at, _) in enumerate(waiting) if at is not None)
         for _, place in order:
             job = waiting[place][1].take(board.name, is_ahead=is_ahead)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, Pipe
-from typing import Any, Protocol
+from typing import Any
 
 from boardprof.base.errors import BoardError, DeviceError
 from boardprof.jobs.fleet.boards import FleetBoard, quarantine_of
@@ -176,21 +176,6 @@ Post = Callable[[Event], None]
 Function = Callable[..., Any]
 
 
-class Provider(Protocol):
-    """Boards, and a way to call functions for them, one at a time for each board."""
-
-    def open(self, post: Post) -> Sequence[FleetBoard]:
-        """Return the boards that are there; ``post`` gets all later events, from any thread."""
-
-    def start(
-        self, call: int, board: FleetBoard, function: Function, *arguments: Any, timeout_s: float
-    ) -> None:
-        """Call a function after earlier calls; then `Ended` with ``call``, or `Left`, is posted."""
-
-    def close(self) -> None:
-        """End what runs, and let go of the boards."""
-
-
 class LocalProvider:
     """The boards of this machine, each with a thread and a process."""
 
@@ -202,14 +187,14 @@ class LocalProvider:
         self._is_over = threading.Event()
 
     def open(self, post: Post) -> Sequence[FleetBoard]:
-        """Return the boards; see `Provider`."""
+        """Return the boards that are there; ``post`` gets all later events, from any thread."""
         self._post = post
         return [replace(each, quarantine=quarantine_of(each.place)) for each in self._processes]
 
     def start(
         self, call: int, board: FleetBoard, function: Function, *arguments: Any, timeout_s: float
     ) -> None:
-        """Call a function in the board's process; see `Provider`."""
+        """Call a function in the board's process after earlier calls; `Ended` is posted then."""
         if board not in self._queues:
             calls = self._queues[board] = queue.SimpleQueue()
             thread = threading.Thread(target=self._serve, args=(board, calls), daemon=True)
@@ -218,7 +203,7 @@ class LocalProvider:
         self._queues[board].put((call, function, arguments, timeout_s))
 
     def close(self) -> None:
-        """End the processes; see `Provider`."""
+        """End what runs, and let go of the boards."""
         self._is_over.set()
         for calls in self._queues.values():
             calls.put(None)

@@ -31,13 +31,13 @@ from boardprof.jobs.fleet.boards import (
     check_startable,
     end_quarantine,
     keep_quarantine,
-    lease_of,
+    lease,
 )
 from boardprof.jobs.fleet.job import Job, JobError
 from boardprof.jobs.fleet.policy import Check
 from boardprof.jobs.run.execution import Listener, results
 from boardprof.jobs.run.plan import Plan, PlanData
-from boardprof.measure.connect import open_firmware
+from boardprof.measure.connect import connect, open_firmware
 from boardprof.measure.doctor.check_board import check_board, finding_text, proof_sources
 from boardprof.measure.doctor.counters import FAILED as PROOF_FAILED
 from boardprof.results.report.assemble import assemble
@@ -60,8 +60,6 @@ _OF_THE_BOARD = (
 )
 """Errors that say nothing about the job; another board may do it."""
 
-LEASE_S = 300.0
-
 
 @dataclass(frozen=True)
 class Image:
@@ -75,10 +73,6 @@ class Image:
     def of(cls, firmware: BuiltFirmware) -> Image:
         """Take a firmware's image."""
         return cls(firmware, hashlib.sha256(firmware.image.read_bytes()).hexdigest())
-
-    def with_content(self) -> Image:
-        """Return the image with the file itself."""
-        return replace(self, content=self.firmware.image.read_bytes())
 
     def here(self, spec: BoardSpec) -> BuiltFirmware:
         """Return the firmware with an image of this machine."""
@@ -117,7 +111,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Answer:
+class AttemptResult:
     """How an attempt at a job ended."""
 
     report: str | None = None  # as JSON; None if nothing was measured
@@ -162,14 +156,14 @@ def key_of(job: Job, image: Image) -> str:
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
-def perform(work: Work, board: FleetBoard) -> Answer:
+def perform(work: Work, board: FleetBoard) -> AttemptResult:
     """Carry out a job; runs in the process of its board."""
     measured: list[Measurement] = []
     errors: list[BoardprofError] = []
     connections: list[None] = []
     try:
         spec = board.spec
-        with lease_of(board)(board, LEASE_S) as port:
+        with lease(board) as port:
             firmware = work.image.here(spec)
             if port is not None and spec.flash is not None:
                 _flash_unless_there(firmware, port)
@@ -192,7 +186,7 @@ def perform(work: Work, board: FleetBoard) -> Answer:
         errors.append(error)
     missing = [error.message.partition("\n")[0] for error in errors]
     report = assemble(measured, missing=missing) if measured else None
-    return Answer(
+    return AttemptResult(
         None if report is None else report.json(),
         {} if report is None else _medians(report),
         tuple(map(JobError.of, errors)),
@@ -248,7 +242,7 @@ def fault_of(board: FleetBoard) -> str | None:
     except BoardprofError as error:
         return error.message.partition("\n")[0]
     try:
-        with lease_of(board)(board, LEASE_S) as port:
+        with lease(board) as port:
             if port is None or spec.flash is not None:
                 firmware = build(spec, proof_sources(spec))
                 if port is not None:
@@ -256,8 +250,6 @@ def fault_of(board: FleetBoard) -> str | None:
                 with open_firmware(firmware, Connection(port)) as opened:
                     found = [f for f in check_board(opened) if f.verdict == PROOF_FAILED]
                 return finding_text(found[0]) if found else None
-            from boardprof.measure.connect import connect
-
             connect(spec, port).close()
     except MissingToolError:
         return None  # this machine cannot build the functions; the board may be in order

@@ -24,7 +24,7 @@ SESSIONS = 10
 
 
 @dataclass(frozen=True)
-class Side:
+class NamedPlan:
     """One of the two sides."""
 
     plan: Plan
@@ -52,15 +52,6 @@ class Alternated:
         )
 
 
-def sides_of_flags(plan: Plan, flags: str) -> tuple[Side, Side]:
-    """Return a plan with each of two settings of compiler flags, which may be the same."""
-    with_each_setting(replace(plan, sweep="-g"))  # the same requirements as a sweep
-    before, after = (
-        Side(replace(plan, code=code), name) for name, code in two_settings(plan.code, flags)
-    )
-    return before, after
-
-
 def two_settings(code: BuildOptions, flags: str) -> list[tuple[str, BuildOptions]]:
     """Return the build options for each of two settings of flags, and their names in output."""
     texts = flags.split("|")
@@ -74,7 +65,7 @@ def two_settings(code: BuildOptions, flags: str) -> list[tuple[str, BuildOptions
     ]
 
 
-def run_in_turns(before: Side, after: Side, listener: Listener) -> Alternated:
+def run_in_turns(before: NamedPlan, after: NamedPlan, listener: Listener) -> Alternated:
     """Measure two plans in alternating sessions; each session starts the board again."""
     # The side that begins changes from pair to pair, so that a drift affects both. On emulators one
     # session per side is enough, because the next one would be the same.
@@ -95,10 +86,12 @@ def run_in_turns(before: Side, after: Side, listener: Listener) -> Alternated:
 @contextlib.contextmanager
 def two_sides(
     plan: Plan, *, flags: str | None, revision: str | None
-) -> Iterator[tuple[Side, Side]]:
+) -> Iterator[tuple[NamedPlan, NamedPlan]]:
     """Lend a plan with two settings of flags; or that of a commit, and that of the working tree."""
     if flags is not None:
-        yield sides_of_flags(plan, flags)
+        with_each_setting(replace(plan, sweep="-g"))  # the same requirements as a sweep
+        (one, first), (two, second) = two_settings(plan.code, flags)
+        yield NamedPlan(replace(plan, code=first), one), NamedPlan(replace(plan, code=second), two)
         return
     assert revision is not None
     if plan.path is None:
@@ -107,8 +100,8 @@ def two_sides(
     with worktree_of(here, revision) as tree:
         name = f"{revision} ({tree.commit[:8]})"
         folder = tree.inside(here)
-        before = Side(tree.plan(plan), name, folder if folder.is_dir() else tree.folder)
-        yield before, Side(plan, "the working tree")
+        before = NamedPlan(tree.plan(plan), name, folder if folder.is_dir() else tree.folder)
+        yield before, NamedPlan(plan, "the working tree")
 
 
 def turns(sessions: int) -> Iterator[int]:
@@ -129,20 +122,16 @@ def _joined(outcomes: Sequence[Outcome]) -> Outcome:
         str(each): each for outcome in outcomes for each in outcome.failures
     }
     reports = [outcome.report for outcome in outcomes if outcome.report is not None]
-    return Outcome(
-        _joined_reports(reports) if reports else None,
-        tuple(failures.values()),
-        any(outcome.interrupted for outcome in outcomes),
-    )
-
-
-def _joined_reports(reports: Sequence[Report]) -> Report:
-    last = reports[-1]
-    records = [report.record for report in reports if report.record is not None]
-    measurements = tuple(each for record in records for each in record.measurements)
-    record = replace(records[-1], measurements=measurements) if records else None
-    rows = [row for report in reports for row in report.calls]
-    return Report(rows, last.device_metrics, last.configuration, record=record)
+    joined = None
+    if reports:
+        last = reports[-1]
+        records = [report.record for report in reports if report.record is not None]
+        measurements = tuple(each for record in records for each in record.measurements)
+        record = replace(records[-1], measurements=measurements) if records else None
+        rows = [row for report in reports for row in report.calls]
+        joined = Report(rows, last.device_metrics, last.configuration, record=record)
+    is_interrupted = any(outcome.interrupted for outcome in outcomes)
+    return Outcome(joined, tuple(failures.values()), is_interrupted)
 
 
 _CHECKOUT_TIMEOUT_S = 300.0

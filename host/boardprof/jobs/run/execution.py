@@ -23,12 +23,7 @@ from boardprof.base.errors import (
 )
 from boardprof.base.progress import show_progress, waiting
 from boardprof.jobs.run.function_choice import check_early, chosen_functions
-from boardprof.jobs.run.plan import (
-    Plan,
-    WantedMetrics,
-    boards_of,
-    with_each_setting,
-)
+from boardprof.jobs.run.plan import Plan, WantedMetrics, boards_of, with_each_setting
 from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect_by, open_firmware
 from boardprof.results.report.assemble import assemble
@@ -249,18 +244,20 @@ def run_plan(plan: Plan, listener: Listener) -> Outcome:
     wanted = WantedMetrics(plan.metrics, len(specs))
     settings = with_each_setting(replace(plan, data=data, wanted=wanted))
     listener = replace(listener, on_note=once(listener.on_note))
-    found = RunResults(names)
+    measurements: list[Measurement] = []
+    found: list[_Failure] = []
     interrupted = False
     try:
         for spec, setting in itertools.product(specs, settings):
             flags = None if plan.sweep is None else setting.code.cflags
-            found.take(results(spec, setting, listener), spec.name, flags)
+            _take(results(spec, setting, listener), spec.name, flags, measurements, found)
     except KeyboardInterrupt:
-        if not found.measurements:
+        if not measurements:
             raise
         interrupted = True
-    failures = wanted.failures(found.failures, listener.on_note)
-    found.name_places()
+    failures = wanted.failures([each.error for each in found], listener.on_note)
+    for each in found:
+        each.name_places(names)
     missing, wrong = [], []
     for failure in failures:
         line = failure.message.partition("\n")[0]
@@ -271,9 +268,9 @@ def run_plan(plan: Plan, listener: Listener) -> Outcome:
     missing += wanted.left_out()
     missing += ["the rest, after it was interrupted"] if interrupted else []
     report = None
-    if found.measurements:
+    if measurements:
         swept = plan.sweep is not None
-        report = assemble(found.measurements, swept=swept, missing=missing, wrong=wrong)
+        report = assemble(measurements, swept=swept, missing=missing, wrong=wrong)
     return Outcome(report, tuple(failures), interrupted)
 
 
@@ -313,50 +310,28 @@ class _Failure:
             self.error.message = f"{where[0].upper()}{where[1:]}: {self.error.message}"
 
 
-class RunResults:
-    """The results of a plan so far, which later failures do not remove."""
-
-    def __init__(self, boards: Sequence[str]) -> None:
-        """Start without results; ``boards`` are the names of all boards of the run."""
-        self.measurements: list[Measurement] = []
-        self._failures: list[_Failure] = []
-        self._boards = boards
-        self._told: dict[str, _Failure] = {}
-
-    @property
-    def failures(self) -> list[BoardprofError]:
-        """The errors, in the order in which they occurred."""
-        return [failure.error for failure in self._failures]
-
-    def name_places(self) -> None:
-        """Add to each error the board and the setting, if there are several."""
-        for failure in self._failures:
-            failure.name_places(self._boards)
-
-    def take(
-        self,
-        found: Generator[Measurement | BoardprofError, None, None],
-        board: str,
-        flags: str | None,
-    ) -> None:
-        """Keep the results of one board and setting as they arrive, and an error that ends them."""
-        now: list[BoardprofError] = []
-        try:
-            with closing(found):
-                for result in found:
-                    if isinstance(result, Measurement):
-                        self.measurements.append(result)
-                    else:
-                        now.append(result)
-        except BoardprofError as error:
-            told = self._told.get(str(error))
-            # Report a mistake in the plan once, and errors that do not depend on a setting.
-            if told is None or (flags is not None and not isinstance(error, UsageError)):
-                now.append(error)
-            else:
-                told.boards.append(board)
-        finally:
-            for each in now:
-                failure = _Failure(each, [board], flags)
-                self._failures.append(failure)
-                self._told.setdefault(str(each), failure)
+def _take(
+    found: Generator[Measurement | BoardprofError, None, None],
+    board: str,
+    flags: str | None,
+    measurements: list[Measurement],
+    failures: list[_Failure],
+) -> None:
+    """Keep the results of one board and setting as they arrive, and an error that ends them."""
+    now: list[BoardprofError] = []
+    try:
+        with closing(found):
+            for result in found:
+                if isinstance(result, Measurement):
+                    measurements.append(result)
+                else:
+                    now.append(result)
+    except BoardprofError as error:
+        told = next((each for each in failures if str(each.error) == str(error)), None)
+        # Report a mistake in the plan once, and errors that do not depend on a setting.
+        if told is None or (flags is not None and not isinstance(error, UsageError)):
+            now.append(error)
+        else:
+            told.boards.append(board)
+    finally:
+        failures += [_Failure(each, [board], flags) for each in now]

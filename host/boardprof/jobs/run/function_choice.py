@@ -31,43 +31,48 @@ def chosen_functions(
     board: Board, plan: Plan, firmware: BuiltFirmware | None, on_note: Note
 ) -> list[str]:
     """Return the functions to measure, in the board's order."""
-    chosen = _chosen(board, plan, firmware, on_note)
+    if plan.function == ALL:
+        chosen = _all_callable(board, plan, firmware, on_note)
+    else:
+        _check_named(board, plan, firmware)
+        chosen = [plan.function]
     _note_hooks(chosen, board, plan, firmware, on_note)
     return chosen
 
 
-def _chosen(board: Board, plan: Plan, firmware: BuiltFirmware | None, on_note: Note) -> list[str]:
+def _check_named(board: Board, plan: Plan, firmware: BuiltFirmware | None) -> None:
+    """Check that the named function can be called with the given arguments."""
     infos = {f.name: f for f in board.dictionary.user_functions if f.measurable}
     reasons = {f.name: f.reason for f in firmware.functions if f.reason} if firmware else {}
-    if plan.function != ALL:
-        if firmware is not None and plan.function in firmware.missing:
-            raise BuildError(
-                f"{plan.function} needs {firmware.missing[plan.function]}, which is not defined.",
-                hint=source_hint(),
-            )
-        if reason := reasons.get(plan.function):
-            raise UsageError(
-                f"{plan.function} cannot be called over the wire: {reason}.",
-                hint=wrapper_hint(firmware, plan.function),
-            )
-        hidden = firmware.hidden if firmware else {}
-        if plan.function not in infos:
-            _check_mangled(plan.function, reasons)
-            _check_hidden(plan, firmware)
-            hint = (
-                None if infos or plan.path else "give PATH:FUNCTION to build firmware that has it"
-            )
-            others = [name for name in (*reasons, *hidden) if not name.startswith("_")]
-            if firmware is not None and not infos and not others:
-                others, _, hint = _why_nothing(plan, firmware)
-            where = _where(board, plan)
-            raise UnknownNameError(
-                "function", plan.function, [*infos, *others], where=where, hint=hint
-            )
-        check_arguments(
-            plan.function, board.functions[plan.function].signature.text, plan.arguments
+    if firmware is not None and plan.function in firmware.missing:
+        raise BuildError(
+            f"{plan.function} needs {firmware.missing[plan.function]}, which is not defined.",
+            hint=source_hint(),
         )
-        return [plan.function]
+    if reason := reasons.get(plan.function):
+        raise UsageError(
+            f"{plan.function} cannot be called over the wire: {reason}.",
+            hint=wrapper_hint(firmware, plan.function),
+        )
+    hidden = firmware.hidden if firmware else {}
+    if plan.function not in infos:
+        _check_mangled(plan.function, reasons)
+        _check_hidden(plan, firmware)
+        hint = None if infos or plan.path else "give PATH:FUNCTION to build firmware that has it"
+        others = [name for name in (*reasons, *hidden) if not name.startswith("_")]
+        if firmware is not None and not infos and not others:
+            others, _, hint = _why_nothing(plan, firmware)
+        where = _where(board, plan)
+        raise UnknownNameError("function", plan.function, [*infos, *others], where=where, hint=hint)
+    check_arguments(plan.function, board.functions[plan.function].signature.text, plan.arguments)
+
+
+def _all_callable(
+    board: Board, plan: Plan, firmware: BuiltFirmware | None, on_note: Note
+) -> list[str]:
+    """Return each function that the arguments fit; note why others are left out."""
+    infos = [f.name for f in board.dictionary.user_functions if f.measurable]
+    reasons = {f.name: f.reason for f in firmware.functions if f.reason} if firmware else {}
     skipped = dict(reasons)
     chosen, hints = [], []
     for name in infos:

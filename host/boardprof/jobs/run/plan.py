@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +18,6 @@ from boardprof.jobs.run.expectation import (
     read_expectations,
     save_outputs,
 )
-from boardprof.jobs.run.target import split_target
 from boardprof.measure.board.board import Board
 from boardprof.measure.board.functions import RemoteFunction
 from boardprof.measure.sampling.available_metrics import ALL as ALL_METRICS
@@ -32,6 +32,15 @@ ALL = "all"
 """In place of a function's name: each that the arguments fit."""
 
 _TARGET = "PATH:FUNCTION or PATH:all"
+
+_LAST_COLON = re.compile(r"(?<!:):(?!:)(?=(?:[^:]|::)*$)")
+"""The last colon that is not one of the two in a C++ name."""
+
+
+def split_target(text: str) -> tuple[str, str]:
+    """Return path and function of ``fir.c:fir`` or ``dsp.cpp:k::dot``; the path is "" if absent."""
+    match = _LAST_COLON.search(text)
+    return ("", text) if match is None else (text[: match.start()], text[match.end() :])
 
 
 @dataclass(frozen=True)
@@ -173,7 +182,10 @@ def boards_of(plan: Plan) -> list[BoardSpec]:
         )
     if not plan.function:
         raise UsageError(f"{plan.target!r} names no function.", hint=_TARGET)
-    specs = [board_spec(name) for name in dict.fromkeys(plan.boards)] or [_board_for(plan)]
+    specs = [board_spec(name) for name in dict.fromkeys(plan.boards)]
+    if not specs:  # an agent at a port reports its own board
+        builds = plan.path is not None or plan.flash or plan.connection.port is None
+        specs = [default_board() if builds else unnamed_board()]
     if plan.connection.port is not None and len(specs) > 1:
         raise UsageError(
             "-p connects to one board, but several boards were given.",
@@ -194,12 +206,6 @@ def boards_of(plan: Plan) -> list[BoardSpec]:
     if plan.flash:
         _check_flash(plan, specs)
     return specs
-
-
-def _board_for(plan: Plan) -> BoardSpec:
-    """Return the board if none is named; an agent at a port reports its own board."""
-    builds = plan.path is not None or plan.flash
-    return default_board() if builds or plan.connection.port is None else unnamed_board()
 
 
 def _check_image(plan: Plan, specs: Sequence[BoardSpec]) -> None:
@@ -259,27 +265,26 @@ class WantedMetrics:
         self._names = names
         self._may_lack = boards > 1 and names is not None and ALL_METRICS not in names
         self._had: set[str] = set()
-        self._errors: dict[tuple[str, str], UsageError] = {}
-        self._without: list[UsageError] = []
+        self._lacking: dict[str, dict[str, UsageError]] = {}  # of each board, by metric
+        self._without: list[UsageError] = []  # of boards that have none
 
     def of(self, board: Board) -> list[str] | None:
         """Return those that a board has, or None for the fixed counters."""
         if self._names is None or not self._may_lack:
             return None if self._names is None else list(self._names)
         found, lacking = board.offer.split(self._names)
-        self._errors |= {(board.spec.name, name): error for name, error in lacking.items()}
+        self._lacking[board.spec.name] = lacking
         self._had.update(found)
-        if not found and (errors := self._of(board.spec.name)):
-            self._without.append(next(iter(errors.values())))
+        if not found and lacking:
+            self._without.append(next(iter(lacking.values())))
             raise self._without[-1]
         return [*found]
 
     def with_missing(self, measurement: Measurement, board: Board) -> Measurement:
         """Return the measurement, with the board's missing metrics noted."""
-        lacking = {
-            name: lack_text(name, error) for name, error in self._of(board.spec.name).items()
-        }
-        unsupported = {**measurement.device.unsupported, **lacking}
+        lacking = self._lacking.get(board.spec.name, {})
+        texts = {name: lack_text(name, error) for name, error in lacking.items()}
+        unsupported = {**measurement.device.unsupported, **texts}
         return replace(measurement, device=replace(measurement.device, unsupported=unsupported))
 
     def failures(
@@ -292,7 +297,8 @@ class WantedMetrics:
         for board, told in self._boards_without():
             on_note(f"{board} was not measured, because it has none of the metrics: {told}")
         others = [failure for failure in failures if failure not in self._without]
-        return others + [e for (_, name), e in self._errors.items() if name not in self._had]
+        lacking = (pair for each in self._lacking.values() for pair in each.items())
+        return others + [error for name, error in lacking if name not in self._had]
 
     def left_out(self) -> list[str]:
         """Return the boards that have none of the metrics, which others have, and why."""
@@ -300,13 +306,6 @@ class WantedMetrics:
         return [f"all of {board}, which has none of the metrics ({told})" for board, told in boards]
 
     def _boards_without(self) -> Iterator[tuple[str, str]]:
-        for board in dict.fromkeys(at for at, _ in self._errors):
-            lacking = self._of(board)
+        for board, lacking in self._lacking.items():
             if any(error in self._without for error in lacking.values()):
-                yield (
-                    board,
-                    "; ".join(f"{name}: {lack_text(name, e)}" for name, e in lacking.items()),
-                )
-
-    def _of(self, board: str) -> dict[str, UsageError]:
-        return {name: error for (at, name), error in self._errors.items() if at == board}
+                yield board, "; ".join(f"{n}: {lack_text(n, e)}" for n, e in lacking.items())

@@ -41,20 +41,17 @@ def check_save_name(name: str | None, folder: str | Path = ".") -> None:
     """Check before the first measurement that a run can be stored, and found by its name."""
     if name is not None:
         check_name(name)
-        check_is_no_branch(name, folder)
-    if name is not None or history_place() is not None:
-        user_history()
-
-
-def check_is_no_branch(name: str, folder: str | Path = ".") -> None:
-    """Check that a name does not hide the runs of a branch."""
-    with contextlib.suppress(HistoryError):  # a run is kept even without git
-        if has_branch(folder, name):
+        is_branch = False
+        with contextlib.suppress(HistoryError):  # a run is kept even without git
+            is_branch = has_branch(folder, name)
+        if is_branch:
             raise UsageError(
                 f"{name!r} is a branch here: a run saved as {name} would hide the runs of that "
                 "branch.",
                 hint=f"use another name; {name} already means the newest clean run of the branch",
             )
+    if name is not None or history_place() is not None:
+        user_history()
 
 
 def keep_run(
@@ -68,9 +65,10 @@ def keep_run(
     has_failed: bool = False,
     on_note: Callable[[str], None],
 ) -> RunId | None:
-    """Save a Report in the history and return its number; a failure is a note, never an error."""
-    # A failed run does not get the ``name``: it must not become a baseline unnoticed. ``on_note``
-    # also hears if a history that the user has named did not exist: the name may be a mistake.
+    """Save a Report in the history and return its number; None if the history is turned off."""
+    # A UsageError says why it was not kept. A failed run does not get the ``name``: it must not
+    # become a baseline unnoticed. ``on_note`` hears if a history that the user has named did not
+    # exist: the name may be a mistake.
     if history_place() is None:
         return None
     words = shlex.join(["boardprof", *sys.argv[1:]] if command is None else command)
@@ -81,8 +79,7 @@ def keep_run(
         given = None if has_failed else name
         kept = history.save(report, given, words, git=state, has_failed=has_failed)
     except BoardprofError as error:
-        on_note(f"the run was not kept: {error}")
-        return None
+        raise UsageError(f"the run was not kept: {error}") from error
     if is_new:
         on_note(f"{history.name} did not exist: a new history starts with this run")
     return kept

@@ -1,30 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A candidate, which is one way to write or compile a function, and what becomes of it."""
+"""Candidates, each one way to write or compile a function, and the images that have them.
+
+They are compiled on all cores, and linked in batches while the board measures. A batch that does
+not link is split in halves, until the candidate that is to blame is alone.
+"""
 
 from __future__ import annotations
 
-import json
-import math
+import os
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from boardprof.base import errors
-from boardprof.base.errors import (
-    BoardprofError,
-    BoardTimeoutError,
-    BuildError,
-    CheckFailedError,
-    DeviceTimeoutError,
-    Location,
-    UsageError,
-)
-from boardprof.base.metrics import metric_called
+from boardprof.base.errors import BoardprofError, BuildError, MissingToolError, UsageError
 from boardprof.target.build.build_options import BuildOptions
+from boardprof.target.build.firmware import BuiltFirmware, sizes_of
+from boardprof.target.build.versions import Version, VersionBuilder
+from boardprof.target.toolchain.cache import FileHashes
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -180,137 +178,200 @@ SHORT_NAMES = {
 }
 """Short names of metrics, for constraints and goals."""
 
-FORMAT = 2
-"""Part of results' keys; 1 had too low times, and errors due to other candidates in the image."""
+BATCH = 32
+"""Candidates in an image, if they fit. The next batch is built while one is measured."""
+
+_TOO_LARGE = " needs "  # as `build_errors.explain` writes it
 
 
-def error_number(error: BoardprofError) -> MeasureError:
-    """Return the number for an error."""
-    match error:
-        case CheckFailedError():
-            return MeasureError.WRONG_ANSWER
-        case DeviceTimeoutError() | BoardTimeoutError():
-            return MeasureError.RUN_TIMEOUT
-        case BuildError():
-            return MeasureError.COMPILE_DEVICE
-        case UsageError():
-            return MeasureError.INSTANTIATION_ERROR
-        case errors.DeviceError() | errors.LinkError() | errors.BoardError():
-            return MeasureError.RUNTIME_DEVICE
-    return MeasureError.UNKNOWN_ERROR
+@dataclass
+class Build:
+    """A candidate on its way through compiler, linker and board."""
+
+    index: int  # its place in the caller's list
+    candidate: Candidate
+    version: Version | None = None  # once it is compiled; None for an image
+    key: str = ""  # digest of all that its result depends on; "" if not known
+    sizes: Mapping[str, float] | None = None  # of its code and data; None if not known
+    error: BoardprofError | None = None  # why it cannot be measured
+    build_s: float = 0.0  # time of compiling, and its share of linking
+
+    @property
+    def function(self) -> str:
+        """The function's name in its source; "" if not known."""
+        return "" if self.version is None else self.version.function.name
+
+    def name(self, offered: Sequence[str]) -> str:
+        """Return its name in an image that offers these functions."""
+        if self.version is not None:
+            return self.version.name
+        if len(offered) != 1:
+            raise UsageError(
+                f"It is not clear which function of {self.candidate.image} is meant: it has "
+                f"{', '.join(offered) or 'none'}.",
+                hint="name it: Runner(function=...)",
+            )
+        return offered[0]
 
 
-def measured_result(
-    samples: Mapping[str, Sequence[float]],
-    stack: int | str | None,
-    wanted: Sequence[str],
-    *,
-    sizes: Mapping[str, float] | None = None,
-    limits: Mapping[str, float] | None = None,
-    build_s: float = 0.0,
-    run_s: float,
-    key: str = "",
-    outputs: Mapping[str, npt.NDArray[Any]] | None = None,
-) -> MeasureResult:
-    """Return the result of what ran and whose output is right; the first metric is the cost."""
-    metrics = {name: statistics.median(each) for name, each in samples.items()}
-    metrics |= sizes or {}
-    if isinstance(stack, int):
-        metrics[STACK] = float(stack)
-    for name in wanted:  # it may have been given by another name
-        found = metric_called(name, metrics)
-        if found is not None:
-            metrics[name] = metrics[found]
-    error = _broken(metrics, stack, wanted, limits or {})
-    sampled = metric_called(wanted[0], samples)
-    costs = samples[sampled] if sampled else [metrics.get(wanted[0], math.inf)]
-    return MeasureResult(
-        () if error is not None else tuple(costs),
-        MeasureError.NO_ERROR if error is None else MeasureError.OVER_LIMIT,
-        build_s + run_s,
-        time.time(),
-        metrics,
-        error,
-        build_s,
-        run_s,
-        key,
-        outputs=outputs or {},
+@dataclass(frozen=True)
+class Batch:
+    """The candidates of one image, and those that need none."""
+
+    image: BuiltFirmware | Path | None = None  # None if none of its candidates can be measured
+    builds: Sequence[Build] = ()
+    failed: Sequence[Build] = ()  # candidates that have an error already
+    repeated: Sequence[Build] = ()  # candidates whose key was seen before
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the image was linked from several candidates."""
+        return len(self.builds) + len(self.failed) > 1
+
+
+@dataclass
+class ImageFactory:
+    """Makes the images of candidates, in order. Use it in a ``with``."""
+
+    builder: VersionBuilder
+    candidates: Sequence[Candidate]
+    base: BuildOptions  # options of each compilation
+    sources: Sequence[Path]  # of candidates that have none of their own
+    # returns the key of a candidate's code under the conditions of all results
+    conditions: Callable[[str], str]
+    is_known: Callable[[Sequence[str]], set[str]]  # tells which keys need not be measured
+    _pool: ThreadPoolExecutor = field(init=False)
+    _linker: ThreadPoolExecutor = field(init=False)
+    _seen: set[str] = field(init=False, default_factory=set)
+    _most: int = field(init=False, default=BATCH)
+
+    def __enter__(self) -> Self:
+        """Start the threads."""
+        self._pool = ThreadPoolExecutor(os.cpu_count(), "boardprof-compile")
+        self._linker = ThreadPoolExecutor(1, "boardprof-link")
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """End the threads; after an error also what they compile."""
+        if error is not None:
+            self.builder.stop()
+        self._linker.shutdown(cancel_futures=True)
+        self._pool.shutdown(cancel_futures=True)
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield the batches, each as soon as it is linked."""
+        builds = [Build(index, each) for index, each in enumerate(self.candidates)]
+        compiled = [self._pool.submit(self._compiled, build) for build in builds]
+        chunks = [compiled[at : at + BATCH] for at in range(0, len(compiled), BATCH)]
+        waiting = [self._linker.submit(self._linked, chunk) for chunk in chunks]
+        for each in waiting:
+            yield from each.result()
+
+    def _compiled(self, build: Build) -> Build:
+        began_s = time.monotonic()
+        try:
+            self._compile(build)
+        except MissingToolError:
+            raise
+        except BoardprofError as error:
+            build.error = error
+        build.build_s = time.monotonic() - began_s
+        return build
+
+    def _compile(self, build: Build) -> None:
+        candidate = build.candidate
+        if candidate.image is not None:
+            path = Path(candidate.image).absolute()
+            content = FileHashes().of(path)
+            if content is None:
+                raise UsageError(f"The image {path} cannot be read.")
+            build.key = self.conditions(content)
+            build.sizes = _sizes_of(*(sizes_of(self.builder.spec, [path]) or ()))
+            return
+        files = [self.builder.write_source(candidate.text)] if candidate.text is not None else []
+        files = files or candidate.files or list(self.sources)
+        if not files:
+            raise UsageError(
+                "A candidate has no source.", hint="give it one, or sources= to the runner"
+            )
+        extra = [Path(each) for each in self.base.sources if Path(each).suffix != ".a"]
+        options = candidate.options(self.base)
+        build.version = self.builder.compile([*files, *extra], options)
+        build.key = self.conditions(build.version.code)
+
+    def _linked(self, chunk: Sequence[Future[Build]]) -> list[Batch]:
+        """Link a chunk of candidates to one image, or to several."""
+        builds = [each.result() for each in chunk]
+        failed = [build for build in builds if build.error is not None]
+        able = [build for build in builds if build.error is None]
+        known = self.is_known([build.key for build in able])
+        fresh: list[Build] = []
+        repeated: list[Build] = []
+        for build in able:
+            is_new = build.key not in known and build.key not in self._seen
+            self._seen.add(build.key)
+            (fresh if is_new else repeated).append(build)
+        batches = [Batch(failed=failed, repeated=repeated)]
+        shared: list[Build] = []
+        for build in fresh:
+            if build.version is None:
+                batches.append(Batch(Path(build.candidate.image or ""), [build]))
+            elif build.version.is_alone:
+                batches += self._halved([build])
+            else:
+                shared.append(build)
+        for at in range(0, len(shared), self._most):
+            batches += self._halved(shared[at : at + self._most])
+        return batches
+
+    def halves(self, builds: Sequence[Build]) -> list[Batch]:
+        """Link candidates of a shared image again in two images; a single one in its own."""
+        half = len(builds) // 2
+        return [*self._halved(builds[:half]), *self._halved(builds[half:])]
+
+    def _halved(self, builds: Sequence[Build]) -> list[Batch]:
+        """Link candidates, in halves if they do not link together."""
+        if not builds:
+            return []
+        versions = [build.version for build in builds if build.version is not None]
+        began_s = time.monotonic()
+        try:
+            firmware = self.builder.link(versions)
+        except MissingToolError:
+            raise
+        except BuildError as error:
+            if len(builds) == 1:
+                builds[0].error = error
+                return [Batch(failed=builds)]
+            half = len(builds) // 2
+            if _TOO_LARGE in error.message:
+                self._most = min(self._most, max(1, half))
+            return [*self._halved(builds[:half]), *self._halved(builds[half:])]
+        sizes = self.builder.sizes(versions)
+        share_s = (time.monotonic() - began_s) / len(builds)
+        for build, size in zip(builds, sizes, strict=True):
+            build.build_s += share_s
+            build.sizes = _sizes_of(size)
+            build.error = _missing(build, firmware)
+        failed = [build for build in builds if build.error is not None]
+        return [Batch(firmware, [build for build in builds if build.error is None], failed)]
+
+
+def _missing(build: Build, firmware: BuiltFirmware) -> BuildError | None:
+    """Return an error if a function was left out of an image."""
+    assert build.version is not None
+    symbol = firmware.missing.get(build.version.name)
+    if symbol is None:
+        return None
+    return BuildError(
+        f"{build.function} does not link: it needs {symbol}, which is not defined.",
+        hint="give the file that defines it among the sources",
     )
 
 
-def _broken(
-    metrics: Mapping[str, float],
-    stack: int | str | None,
-    wanted: Sequence[str],
-    limits: Mapping[str, float],
-) -> BoardprofError | None:
-    """Return the error of a limit that is broken, or of a metric that is not known."""
-    for name in wanted:
-        if name not in metrics:
-            is_stack = metric_called(name, [STACK]) is not None and isinstance(stack, str)
-            return CheckFailedError(f"{name} is not known{f': {stack}' if is_stack else ''}.")
-    for name, limit in limits.items():
-        if metrics[name] > limit:
-            return CheckFailedError(f"{name} is {metrics[name]:,g}, above the limit of {limit:,g}.")
-    return None
-
-
-# -- as text, for the history ------------------------------------------------------------------
-
-
-def result_to_text(result: MeasureResult) -> str:
-    """Return a result as JSON, without outputs."""
-    data: dict[str, Any] = {
-        "costs": result.costs,
-        "error_no": result.error_no,
-        "timestamp": result.timestamp,
-        "metrics": dict(result.metrics),
-        "key": result.key,
-    }
-    if result.error is not None:
-        data["error"] = _error_to_data(result.error)
-    return json.dumps(data)
-
-
-def result_from_text(text: str) -> MeasureResult:
-    """Return the result that `result_to_text` wrote."""
-    data = json.loads(text)
-    error = data.get("error")
-    return MeasureResult(
-        tuple(data["costs"]),
-        MeasureError(data["error_no"]),
-        0.0,
-        data["timestamp"],
-        data["metrics"],
-        None if error is None else _error_from_data(error),
-        key=data["key"],
-        is_known=True,
-        is_from_history=True,
-    )
-
-
-def _error_to_data(error: BoardprofError) -> dict[str, Any]:
-    facts = {
-        name: value
-        for name, value in vars(error).items()
-        if isinstance(value, str | int | float | None) and name not in ("message", "hint")
-    }
-    location = getattr(error, "location", None)
-    return {
-        "type": next(
-            kind.__name__ for kind in type(error).__mro__ if hasattr(errors, kind.__name__)
-        ),
-        "message": error.message,
-        "hint": error.hint,
-        "facts": facts,
-        "location": None if location is None else [location.path, location.line, location.function],
-    }
-
-
-def _error_from_data(data: Mapping[str, Any]) -> BoardprofError:
-    kind = getattr(errors, data["type"])
-    error: BoardprofError = kind.__new__(kind, data["message"])
-    vars(error).update(data["facts"], message=data["message"], hint=data["hint"])
-    if data["location"] is not None:
-        vars(error)["location"] = Location(*data["location"])
-    return error
+def _sizes_of(size: Mapping[str, int] | None = None) -> dict[str, float] | None:
+    """Return flash and RAM of a file: initial values of variables are in both."""
+    if size is None:
+        return None
+    count = Counter(size)
+    return {FLASH: count["text"] + count["data"], RAM: count["data"] + count["bss"]}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure the versions in one image, on one boot of the board.
+"""Measure the versions in one image, on one boot of the board, and make results of that.
 
 The arrays are sent once, and the empty function is calibrated once for all versions with the same
 signature. On a deterministic board each version is called once: that call gives its cost and its
@@ -9,6 +9,10 @@ output.
 from __future__ import annotations
 
 import copy
+import json
+import math
+import statistics
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -17,8 +21,19 @@ from typing import Any, Self
 
 import numpy.typing as npt
 
-from boardprof.jobs.run.expectation import Expectation, check_outputs, outputs_of
-from boardprof.jobs.tune.candidate import FLASH, RAM, STACK
+from boardprof.base import errors
+from boardprof.base.errors import (
+    BoardprofError,
+    BoardTimeoutError,
+    BuildError,
+    CheckFailedError,
+    DeviceTimeoutError,
+    Location,
+    UsageError,
+)
+from boardprof.base.metrics import metric_called
+from boardprof.jobs.run.expectation import Expectation, check_outputs
+from boardprof.jobs.tune.candidate import FLASH, RAM, STACK, MeasureError, MeasureResult
 from boardprof.measure.board.board import Board
 from boardprof.measure.board.functions import RemoteFunction
 from boardprof.measure.sampling.counted_pass import CountedPass, PackedCall
@@ -60,15 +75,6 @@ def rounds_on(board: Board, warmup: int | None, repeat: int | None, number: int)
     return Rounds(warmup, repeat, number)
 
 
-@dataclass(frozen=True)
-class Measured:
-    """What the board says about a version."""
-
-    samples: Mapping[str, Sequence[float]]  # of each metric, per call
-    stack: int | str | None  # bytes; a text: why it is not known; None if nobody asked
-    outputs: Mapping[str, npt.NDArray[Any]]
-
-
 class Measuring:
     """One boot of a board, with the arrays of the versions. Use it in a ``with``."""
 
@@ -108,7 +114,7 @@ class Measuring:
         """End the session; a board that was started for it ends, too."""
         self.board.close()
 
-    def measure(self, name: str, function: str) -> Measured:
+    def measure(self, name: str, function: str) -> Measurement:
         """Measure a function of the image, and check its output; messages call it ``function``."""
         remote = self.board.measurable(name)
         self.board.stack_check.require(name)
@@ -154,12 +160,7 @@ class Measuring:
         expected = self._settings.expected
         wanted = [Expectation(key, "what was expected", array) for key, array in expected.items()]
         check_outputs(measurement, wanted, self._settings.tolerance)
-        stack = measurement.stack
-        return Measured(
-            samples_of(measurement),
-            stack.used if isinstance(stack, Stack) else stack,
-            outputs_of(measurement),
-        )
+        return measurement
 
     def renew(self) -> None:
         """Send the arrays again: a version that failed may have written to them."""
@@ -273,3 +274,141 @@ def _value(value: object, signature: Signature, name: str) -> object:
     if isinstance(value, ArgumentText):
         return value.value(signature.pointers.get(name))
     return value
+
+
+# -- results ---------------------------------------------------------------------------------
+
+FORMAT = 2
+"""Part of results' keys; 1 had too low times, and errors due to other candidates in the image."""
+
+
+def error_number(error: BoardprofError) -> MeasureError:
+    """Return the number for an error."""
+    match error:
+        case CheckFailedError():
+            return MeasureError.WRONG_ANSWER
+        case DeviceTimeoutError() | BoardTimeoutError():
+            return MeasureError.RUN_TIMEOUT
+        case BuildError():
+            return MeasureError.COMPILE_DEVICE
+        case UsageError():
+            return MeasureError.INSTANTIATION_ERROR
+        case errors.DeviceError() | errors.LinkError() | errors.BoardError():
+            return MeasureError.RUNTIME_DEVICE
+    return MeasureError.UNKNOWN_ERROR
+
+
+def measured_result(
+    measurement: Measurement,
+    wanted: Sequence[str],
+    *,
+    sizes: Mapping[str, float] | None = None,
+    limits: Mapping[str, float] | None = None,
+    build_s: float = 0.0,
+    run_s: float,
+    key: str = "",
+    outputs: Mapping[str, npt.NDArray[Any]] | None = None,
+) -> MeasureResult:
+    """Return the result of what ran and whose output is right; the first metric is the cost."""
+    samples, stack = samples_of(measurement), measurement.stack
+    metrics = {name: statistics.median(each) for name, each in samples.items()}
+    metrics |= sizes or {}
+    if isinstance(stack, Stack):
+        metrics[STACK] = float(stack.used)
+    for name in wanted:  # it may have been given by another name
+        found = metric_called(name, metrics)
+        if found is not None:
+            metrics[name] = metrics[found]
+    error = _broken(metrics, stack, wanted, limits or {})
+    sampled = metric_called(wanted[0], samples)
+    costs = samples[sampled] if sampled else [metrics.get(wanted[0], math.inf)]
+    return MeasureResult(
+        () if error is not None else tuple(costs),
+        MeasureError.NO_ERROR if error is None else MeasureError.OVER_LIMIT,
+        build_s + run_s,
+        time.time(),
+        metrics,
+        error,
+        build_s,
+        run_s,
+        key,
+        outputs=outputs or {},
+    )
+
+
+def _broken(
+    metrics: Mapping[str, float],
+    stack: Stack | str | None,
+    wanted: Sequence[str],
+    limits: Mapping[str, float],
+) -> BoardprofError | None:
+    """Return the error of a limit that is broken, or of a metric that is not known."""
+    for name in wanted:
+        if name not in metrics:
+            is_stack = metric_called(name, [STACK]) is not None and isinstance(stack, str)
+            return CheckFailedError(f"{name} is not known{f': {stack}' if is_stack else ''}.")
+    for name, limit in limits.items():
+        if metrics[name] > limit:
+            return CheckFailedError(f"{name} is {metrics[name]:,g}, above the limit of {limit:,g}.")
+    return None
+
+
+# -- as text, for the history ------------------------------------------------------------------
+
+
+def result_to_text(result: MeasureResult) -> str:
+    """Return a result as JSON, without outputs."""
+    data: dict[str, Any] = {
+        "costs": result.costs,
+        "error_no": result.error_no,
+        "timestamp": result.timestamp,
+        "metrics": dict(result.metrics),
+        "key": result.key,
+    }
+    if result.error is not None:
+        data["error"] = _error_to_data(result.error)
+    return json.dumps(data)
+
+
+def result_from_text(text: str) -> MeasureResult:
+    """Return the result that `result_to_text` wrote."""
+    data = json.loads(text)
+    error = data.get("error")
+    return MeasureResult(
+        tuple(data["costs"]),
+        MeasureError(data["error_no"]),
+        0.0,
+        data["timestamp"],
+        data["metrics"],
+        None if error is None else _error_from_data(error),
+        key=data["key"],
+        is_known=True,
+        is_from_history=True,
+    )
+
+
+def _error_to_data(error: BoardprofError) -> dict[str, Any]:
+    facts = {
+        name: value
+        for name, value in vars(error).items()
+        if isinstance(value, str | int | float | None) and name not in ("message", "hint")
+    }
+    location = getattr(error, "location", None)
+    return {
+        "type": next(
+            kind.__name__ for kind in type(error).__mro__ if hasattr(errors, kind.__name__)
+        ),
+        "message": error.message,
+        "hint": error.hint,
+        "facts": facts,
+        "location": None if location is None else [location.path, location.line, location.function],
+    }
+
+
+def _error_from_data(data: Mapping[str, Any]) -> BoardprofError:
+    kind = getattr(errors, data["type"])
+    error: BoardprofError = kind.__new__(kind, data["message"])
+    vars(error).update(data["facts"], message=data["message"], hint=data["hint"])
+    if data["location"] is not None:
+        vars(error)["location"] = Location(*data["location"])
+    return error

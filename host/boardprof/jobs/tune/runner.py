@@ -29,20 +29,27 @@ from boardprof.base.errors import (
     UsageError,
     option,
 )
+from boardprof.jobs.run.expectation import outputs_of
 from boardprof.jobs.tune.candidate import (
-    FORMAT,
     SHORT_NAMES,
+    Batch,
+    Build,
     Candidate,
+    ImageFactory,
     MeasureError,
     MeasureResult,
     as_candidates,
+)
+from boardprof.jobs.tune.measuring import (
+    FORMAT,
+    ArgumentValues,
+    Measuring,
+    Settings,
     error_number,
     measured_result,
     result_from_text,
     result_to_text,
 )
-from boardprof.jobs.tune.images import Batch, ImageFactory, Job
-from boardprof.jobs.tune.measuring import ArgumentValues, Measuring, Settings
 from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect_by, open_firmware
 from boardprof.results.history.report_lookup import history_place, user_history
@@ -200,12 +207,12 @@ class Runner:
         """
         todo = as_candidates(candidates)
         results: dict[int, MeasureResult] = {}
-        aliases: list[Job] = []
+        aliases: list[Build] = []
 
-        def take(job: Job, result: MeasureResult) -> None:
-            results[job.index] = result
+        def take(build: Build, result: MeasureResult) -> None:
+            results[build.index] = result
             if on_result is not None:
-                on_result(job.index, result)
+                on_result(build.index, result)
 
         builder = VersionBuilder(self.spec, self._function, self._options, self._verbose)
         conditions = digest(self._conditions(builder))
@@ -222,17 +229,17 @@ class Runner:
                 aliases += batch.repeated
                 fresh = {}
                 try:
-                    for job, result in self._measured(batch, factory):
-                        take(job, result)
-                        if job.key:
-                            self._known[job.key] = result
+                    for build, result in self._measured(batch, factory):
+                        take(build, result)
+                        if build.key:
+                            self._known[build.key] = result
                         if result.error is None or isinstance(result.error, DeviceError):
-                            fresh[job.key] = result
+                            fresh[build.key] = result
                 finally:  # also after Ctrl-C
                     self._keep(fresh)
-        for job in aliases:
-            known = replace(self._known[job.key], is_known=True, all_cost=job.build_s)
-            take(job, replace(known, build_s=job.build_s, run_s=0.0))
+        for build in aliases:
+            known = replace(self._known[build.key], is_known=True, all_cost=build.build_s)
+            take(build, replace(known, build_s=build.build_s, run_s=0.0))
         return [results[index] for index in range(len(todo))]
 
     # -- what is known ------------------------------------------------------------------------
@@ -275,71 +282,72 @@ class Runner:
 
     # -- on the board -------------------------------------------------------------------------
 
-    def _measured(self, batch: Batch, factory: ImageFactory) -> Iterator[tuple[Job, MeasureResult]]:
+    def _measured(
+        self, batch: Batch, factory: ImageFactory
+    ) -> Iterator[tuple[Build, MeasureResult]]:
         """Measure the candidates of an image."""
         # A failure in an image of several candidates does not count. The candidate is measured
         # again in an image of its own: the others may have taken its RAM, or written to it.
-        for job in batch.failed:
-            assert job.error is not None
-            yield job, _failure(job, job.error)
-        left, suspects = list(batch.jobs), list[Job]()
+        for build in batch.failed:
+            assert build.error is not None
+            yield build, _failure(build, build.error)
+        left, suspects = list(batch.builds), list[Build]()
         while batch.image is not None and left:
             board = None
             try:
                 board = self._open(batch.image)
                 measuring = Measuring(board, self._settings)
             except UsageError as error:
-                if board is not None or batch.jobs[0].version is not None:
+                if board is not None or batch.builds[0].version is not None:
                     raise  # the settings do not fit the board
-                yield batch.jobs[0], _failure(batch.jobs[0], error)
+                yield batch.builds[0], _failure(batch.builds[0], error)
                 return
             except _NOT_STARTED as error:
                 self._check_starts(error)
                 if not batch.is_shared:
-                    yield batch.jobs[0], _failure(batch.jobs[0], error)
+                    yield batch.builds[0], _failure(batch.builds[0], error)
                     return
                 for half in factory.halves(left):
                     yield from self._measured(half, factory)
                 break
             with measuring:
                 while left:
-                    job = left.pop(0)
+                    build = left.pop(0)
                     began_s = time.monotonic()
                     try:
-                        result = self._measure(measuring, job)
+                        result = self._measure(measuring, build)
                     except BoardprofError as error:
                         run_s = time.monotonic() - began_s
                         if not batch.is_shared or isinstance(error, UsageError):
-                            yield job, _failure(job, _named(error, job), run_s)
+                            yield build, _failure(build, _named(error, build), run_s)
                         else:
-                            suspects.append(job)
+                            suspects.append(build)
                         is_over = isinstance(error, _LOSING) or measuring.board.session.is_closed
                         if is_over or not self._renewed(measuring):
                             break
                     else:
-                        yield job, result
-        for job in suspects:
-            for own in factory.halves([job]):
+                        yield build, result
+        for build in suspects:
+            for own in factory.halves([build]):
                 yield from self._measured(own, factory)
 
-    def _measure(self, measuring: Measuring, job: Job) -> MeasureResult:
+    def _measure(self, measuring: Measuring, build: Build) -> MeasureResult:
         began_s = time.monotonic()
         offered = list(measuring.board.functions)
-        name = self._function if job.version is None else None
+        name = self._function if build.version is None else None
         if name is not None and name not in offered:
             raise UnknownNameError("function", name, offered)
-        name = name or job.name(offered)
-        measured = measuring.measure(name, job.function or name)
+        name = name or build.name(offered)
+        measurement = measuring.measure(name, build.function or name)
         return measured_result(
-            measured.samples,
-            measured.stack,
+            measurement,
             self._settings.metrics,
-            sizes=job.sizes,
+            sizes=build.sizes,
             limits=self.constraints,
-            build_s=job.build_s,
+            build_s=build.build_s,
             run_s=time.monotonic() - began_s,
-            key=job.key,
-            outputs=measured.outputs,
+            key=build.key,
+            outputs=outputs_of(measurement),
         )
 
     def _check_starts(self, error: BoardprofError) -> None:
@@ -370,24 +378,24 @@ class Runner:
         return True
 
 
-def _failure(job: Job, error: BoardprofError, run_s: float = 0.0) -> MeasureResult:
+def _failure(build: Build, error: BoardprofError, run_s: float = 0.0) -> MeasureResult:
     return MeasureResult(
         (),
         error_number(error),
-        job.build_s + run_s,
+        build.build_s + run_s,
         time.time(),
-        job.sizes or {},
+        build.sizes or {},
         error,
-        job.build_s,
+        build.build_s,
         run_s,
-        job.key,
+        build.key,
     )
 
 
-def _named(error: BoardprofError, job: Job) -> BoardprofError:
+def _named(error: BoardprofError, build: Build) -> BoardprofError:
     """Return an error with the function's own name instead of that in the image."""
-    if job.version is not None:
-        own, name = job.version.function.name, job.version.name
+    if build.version is not None:
+        own, name = build.version.function.name, build.version.name
         error.message = error.message.replace(name, own)
         error.hint = error.hint and error.hint.replace(name, own)
     return error

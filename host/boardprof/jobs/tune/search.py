@@ -13,7 +13,7 @@ import random
 import sqlite3
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 FLAGS = "flags"
 """Name of the compiler flags among the choices."""
-
-SAMPLERS = ("tpe", "random", "grid", "nsga2")
 
 _BATCH = {"tpe": 16, "nsga2": 16, "random": 32, "grid": 32}
 """Candidates between two decisions of a sampler. Fewer teach it sooner, more share an image."""
@@ -126,7 +124,12 @@ class Search:
         self._runner, self._sampler = runner, sampler
         self._random = random.Random(seed)
         self._optuna = _optuna()
-        self._study = _opened(self._optuna, study, self.goals, _sampler(sampler, seed))
+        samplers = self._optuna.samplers
+        made = {
+            "tpe": samplers.TPESampler,
+            "nsga2": partial(samplers.NSGAIISampler, population_size=_POPULATION),
+        }.get(sampler, samplers.RandomSampler)(seed=seed)
+        self._study = _opened(self._optuna, study, self.goals, made)
         self._check_subject(subject or {}, study)
         self._alternatives = {
             name: self._optuna.distributions.CategoricalDistribution(values)
@@ -246,14 +249,8 @@ class Search:
         return next(left, None)
 
     def _tell(self, asked: optuna.trial.Trial, trial: Trial) -> None:
-        facts = {
-            "metrics": dict(trial.metrics),
-            "error_no": int(trial.error_no),
-            "error": trial.error,
-            "is_known": trial.is_known,
-            "is_from_history": trial.is_from_history,
-            "key": trial.key,
-        }
+        facts = {**asdict(trial), "error_no": int(trial.error_no)}
+        del facts["number"], facts["choice"]
         asked.set_user_attr(_FACTS, facts)
         is_over = trial.error_no is MeasureError.OVER_LIMIT
         if (trial.ok or is_over) and all(goal in trial.metrics for goal in self.goals):
@@ -341,15 +338,6 @@ def _file(path: Path) -> sqlite3.Connection:
     file = sqlite3.connect(path, timeout=_LOCKED_S)
     file.execute("PRAGMA synchronous = OFF")
     return file
-
-
-def _sampler(name: str, seed: int) -> Any:
-    samplers = _optuna().samplers
-    if name == "tpe":
-        return samplers.TPESampler(seed=seed)
-    if name == "nsga2":
-        return samplers.NSGAIISampler(seed=seed, population_size=_POPULATION)
-    return samplers.RandomSampler(seed=seed)
 
 
 def _opened(module: Any, study: str | Path | None, goals: Sequence[str], sampler: Any) -> Any:

@@ -85,9 +85,11 @@ class _Dump:
         self._texts = texts
         self._object = self._callee_object = ""  # those of the lines that follow
         self._path: _Path | None = None
+        self._around: frozenset[str] = frozenset()  # the functions of this path and of its turns
         self._callee: _Path | None = None
         self._calls: int | None = None  # of the arc whose cost the next line has
         self._own: defaultdict[tuple[_Path, int], int] = defaultdict(int)
+        self._with_callees: defaultdict[str, int] = defaultdict(int)  # cost by function
         self._arcs: defaultdict[tuple[_Path, int, _Path], list[int]] = defaultdict(lambda: [0, 0])
         self._entries: dict[str, int] = {}  # of functions, by name
         self._libraries: dict[int, CodeRange] = {}
@@ -107,6 +109,7 @@ class _Dump:
             self._callee_object = value
         elif key == "fn":
             self._path = self._path_of(value)
+            self._around = frozenset(value.partition(f"'{_WINDOW}")[0].split("'"))
         elif key == "cfn":
             self._callee = self._path_of(value)
         elif key == "calls":
@@ -121,6 +124,8 @@ class _Dump:
             if self._path:
                 place = self._place(self._path[-1], self._object, address)
                 self._own[self._path, place] += cost
+                for name in self._around:
+                    self._with_callees[name] += cost
             return
         callee, self._callee, self._callee_object = self._callee, None, self._object
         if callee and self._path:
@@ -194,7 +199,7 @@ class _Dump:
         for (path, at), cost in self._own.items():
             counts[paths[path], at] += cost
         record.counts = {place: [cost] for place, cost in counts.items()}
-        record.totals = _totals(record)
+        record.totals = self._totals(paths)
         functions = [*self._table.functions, *self._libraries.values()]
         return record, SymbolTable(functions, self._table.entries)
 
@@ -206,18 +211,20 @@ class _Dump:
         free = [CALL, *range(max(CALL, INTERRUPTS, OTHER) + 1, len(ordered) + 3)]
         return dict(zip(ordered, free, strict=False))
 
+    def _totals(self, numbers: Mapping[_Path, int]) -> dict[int, Cost]:
+        """Return the cost of each function with all that it called, recursion once."""
+        found = self._with_callees.copy()
+        whole = {number: path for path, number in numbers.items() if path[0] != _CUT}
+        for (path, _), cost in self._own.items():
+            if path[0] == _CUT:
+                for name in {*whole.get(numbers[path], ())} - {*path}:
+                    found[name] += cost
+        return {
+            self._entries[name]: (cost,) for name, cost in found.items() if name in self._entries
+        }
+
     def _seen(self) -> set[_Path]:
         return {path for path, _ in self._own} | {callee for _, _, callee in self._arcs}
-
-
-def _totals(record: CallTree) -> dict[int, Cost]:
-    """Return the cost of each function with all that it called; no path has one twice."""
-    found: defaultdict[int, int] = defaultdict(int)
-    for (number, _), (cost,) in record.counts.items():
-        while number >= 0:
-            found[record.paths[number].entry] += cost
-            number = record.paths[number].parent
-    return {entry: (cost,) for entry, cost in found.items()}
 
 
 def _whole(path: _Path, numbers: Mapping[_Path, int]) -> int:

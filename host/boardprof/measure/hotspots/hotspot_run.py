@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Protocol
 
@@ -24,13 +25,18 @@ from boardprof.measure.hotspots.call_tree import (
     CallPath,
     CallTree,
     Cost,
+    Ticks,
     profile_of,
 )
 from boardprof.measure.hotspots.callgrind import Callgrind
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import Profile
 from boardprof.target.arguments.passing import copied_arguments
-from boardprof.target.descriptions.board import BoardSpec, check_recordable
+from boardprof.target.descriptions.board import (
+    BoardSpec,
+    check_recordable,
+    instruction_time_ns,
+)
 from boardprof.target.descriptions.tables import SimulatorSpec, filled
 from boardprof.target.elf.addresses import SymbolTable, disassembly, objdump_of, symbol_table
 from boardprof.target.toolchain.simulator import build_simulator
@@ -43,6 +49,7 @@ _THUNK = "bp_thunk"
 _OUTSIDE = (
     *("bp_round", "bp_measure_loop", "bp_measure", "bp_guarded", "bp_single", "bp_call_target"),
     *("bp_call_painted", "bp_call_user", "bp_agent_poll", "bp_handle", "main", "bp_arch_guard"),
+    "bp_guard_enter",
 )
 """Code of the agent that no measured function calls: a fault or a time limit leads there."""
 _VECTOR, _VECTORS, _VECTOR_BYTES, _VECTOR_COUNT = "bp_trap", "bp_vectors", 128, 16
@@ -236,6 +243,20 @@ def _remove(folder: Path) -> None:
             time.sleep(0.02)
 
 
+_LOST = "interrupts or other tasks ran within the call, and could not be told apart from it"
+
+
+def _counted(found: Measurement, record: CallTree) -> dict[str, int]:
+    """Return the board's counts, without one that differs only by what is estimated in it."""
+    readings = found.samples[0].readings
+    recorded = dict(zip(record.columns, record.total, strict=True))
+    return {
+        name: net
+        for name, (net, *_) in found.nets.items()
+        if not net < recorded.get(name, net) <= net + readings[name].outside_hooks
+    }
+
+
 class RecordedBoard(Protocol):
     """What recording needs of a board that was started."""
 
@@ -310,6 +331,7 @@ class HotspotRun:
         counted: dict[str, int] = {}
         failure = ""
         self._recorder.arm()
+        ticks: Ticks | None = None
         ours, by_name = copied_arguments(args, named)
         try:
             found = self._board.measure(function, *ours, warmup=warmup, repeat=1, named=by_name)
@@ -319,10 +341,13 @@ class HotspotRun:
             if kept is None:
                 raise
         else:
-            counted = {name: nets[0] for name, nets in found.nets.items()}
             kept = self._recorder.record(symbol)
             if kept is None:
                 raise DecodeError(f"Nothing was recorded of the call of {function}.")
+            counted = _counted(found, kept[0])
+            ticks = self._ticks(found)
+            if not kept[0].is_complete:
+                failure = _LOST
         record, table = kept
         if failure and record.is_complete:
             record = replace(record, state="incomplete left")
@@ -335,8 +360,21 @@ class HotspotRun:
             {} if self._spec.launch.recorder else counted,
             self._texts,
             self._sources,
+            ticks=ticks,
         )
         return replace(profile, failure=failure, recorder=self._spec.launch.recorder or "")
+
+    def _ticks(self, found: Measurement) -> Ticks | None:
+        """Return the ticks of the last call, if all instructions take the same number of them."""
+        instruction_ns = instruction_time_ns(self._spec.launch.command)
+        last = found.passes[-1]
+        if instruction_ns is None or "ticks" not in last.counters:
+            return None
+        reading = last.samples[0].readings["ticks"]
+        if reading.ambiguous or reading.estimated or not reading.hz:
+            return None
+        net = reading.uninterrupted - last.overheads["ticks"]
+        return Ticks(net, Fraction(instruction_ns * reading.hz, 10**9))
 
     def _ended(self, function: str) -> tuple[CallTree, SymbolTable] | None:
         """Return what a recorder tells only when its board has ended."""

@@ -10,16 +10,15 @@ from functools import cached_property
 from numbers import Real
 from typing import Final
 
-from boardprof.base.errors import UsageError
+from boardprof.base.errors import UsageError, option
 from boardprof.base.metrics import Kind
 from boardprof.results.comparison.comparison import (
-    LONGER,
-    MORE_CODE,
     Comparison,
     ComparisonError,
     Difference,
     Gap,
     first_of,
+    longer,
     place_in,
     row_title,
 )
@@ -327,19 +326,19 @@ def _now_unknown(rows: Sequence[Difference], unknown: Mapping[tuple[str, ...], s
 
 def _verdict_notes(rows: Sequence[Difference], sessions: int) -> Iterator[str]:
     """Yield why verdicts are as they are, each with the rows that it is about."""
-    longer = LONGER if one_of(row.label for row in rows) == "call" else MORE_CODE
+    advice = longer(one_of(row.label for row in rows))
     others = _names(row for row in rows if row.verdict == "other inputs")
     within = _names(row for row in rows if row.verdict == "within overhead")
     paired = _names(row for row in rows if row.is_paired)
     if others:
         yield (
-            f"{others}: its arrays had other contents before, so the change is not judged; --allow "
-            "inputs does."
+            f"{others}: its arrays had other contents before, so the change is not judged; "
+            f"{option('--allow', 'inputs')} does."
         )
     if within:
         yield (
             f"{within}: the measurement overhead may differ by as much between two runs, so there "
-            f"may be no change; {longer}."
+            f"may be no change; {advice}."
         )
     if paired:
         yield f"{paired}: judged by the medians of {sessions} alternating sessions on each side."
@@ -355,7 +354,7 @@ def _of_one_run(rows: Sequence[Difference]) -> list[str]:
     text = (
         "one run on each side cannot show what varies from run to run, such as the CPU's clock, "
         "the placement of code and data, and other programs; to confirm it, run both again with "
-        "--save and compare each pair"
+        f"{option('--save')} and compare each pair"
     )
     return [f"{names}: {text}."] if names else []
 

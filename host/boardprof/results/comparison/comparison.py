@@ -6,9 +6,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from boardprof.base.errors import UsageError
+from boardprof.base.errors import UsageError, option
 from boardprof.base.metrics import Count, Duration, Kind
 from boardprof.results.comparison.profile_difference import ProfileDifference
 from boardprof.results.comparison.rule import Rule
@@ -16,10 +16,6 @@ from boardprof.results.record import SourcePlace
 from boardprof.results.report.calls import SHARES, one_of
 from boardprof.results.row_origins import GroupKey, titled
 from boardprof.results.stats.summary import Summary
-
-LONGER: Final = "use --number 1000, or do more work in each call"
-MORE_CODE: Final = "put the range around more code"
-"""Advice if the overhead is too large a part of a call."""
 
 _MOST_LISTED = 8
 
@@ -308,3 +304,10 @@ def _mean(rows: Iterable[Difference]) -> float:
     ratios = (r.after.median / r.before.median for r in rows if r.after and r.before)
     ratio = statistics.geometric_mean(ratios)
     return float(f"{ratio:.12g}")  # logarithms miss 1 by a few bits, which is not a change
+
+
+def longer(unit: str) -> str:
+    """Return what to do if the overhead is too large a part of a ``call``, or of a range."""
+    if unit == "call":
+        return f"use {option('--number', '1000')}, or do more work in each call"
+    return "put the range around more code"

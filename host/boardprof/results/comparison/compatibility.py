@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from boardprof.base.errors import UnknownNameError
+from boardprof.base.errors import UnknownNameError, option
 from boardprof.results.comparison.comparison import ComparisonError, Difference, Gap, gap_in
 from boardprof.results.record import Device, MeasurementRecord
 from boardprof.results.report.calls import IN_PLACE, OF_STATISTICS, SHARE, SHARES, one_of
@@ -114,7 +114,7 @@ def paired_boards(
     if "board" not in allow:
         raise ComparisonError(
             f"The Reports are from different boards: {old} before, {new} after.",
-            hint="compare runs on the same board, or --allow board",
+            hint=f"compare runs on the same board, or {option('--allow', 'board')}",
         )
     if len(before) != 1 or len(after) != 1:
         raise ComparisonError(
@@ -146,7 +146,7 @@ def check_same(
 
 def _allowed(text: str, kind: str, allow: Collection[str]) -> str:
     if kind not in allow:
-        raise ComparisonError(text, hint=f"compare like with like, or --allow {kind}")
+        raise ComparisonError(text, hint=f"compare like with like, or {option('--allow', kind)}")
     return f"{text} (allowed)"
 
 
@@ -198,7 +198,9 @@ def of_one_build(
     exact = [row for row in rows if row.is_exact and row.verdict in ("better", "worse")]
     changed = {row.device for row in exact}
     is_called = one_of(row.label for row in exact) == "call"
-    inputs = "arguments, --number or --warmup" if is_called else "inputs or what was recorded"
+    inputs = "inputs or what was recorded"
+    if is_called:
+        inputs = f"arguments, {option('--number')} or {option('--warmup')}"
     return [
         f"{name} ran the same build before and after. If its exact counts differ, its {inputs} "
         "differ too."

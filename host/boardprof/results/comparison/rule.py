@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, cast
 
-from boardprof.base.errors import UsageError
+from boardprof.base.errors import UsageError, option
 from boardprof.base.metrics import metric_called
 from boardprof.base.printable import display_width
 from boardprof.results.stats.summary import Summary
@@ -157,7 +157,7 @@ def parse_rule(text: str) -> Rule:
         raise RuleError(text, len(text), "The rule has no '>' or '<'.", hint=_FORM)
     if (several := _several(text)) is not None:
         column, rules = several
-        options = " ".join(f"--fail-if {shlex.quote(rule)}" for rule in rules)
+        options = " ".join(option("--fail-if", shlex.quote(rule)) for rule in rules)
         raise RuleError(
             text,
             column,

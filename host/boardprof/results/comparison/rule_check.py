@@ -11,14 +11,13 @@ from typing import Final, TypeAlias
 from boardprof.base.errors import UnknownNameError, option
 from boardprof.base.metrics import Duration, Percent
 from boardprof.results.comparison.comparison import (
-    LONGER,
-    MORE_CODE,
     ComparisonError,
     Difference,
     Gap,
     Unjudged,
     first_of,
     gap_in,
+    longer,
     place_in,
 )
 from boardprof.results.comparison.rule import Rule, RuleError, Usual, statistic
@@ -30,16 +29,21 @@ _COLD = "cold"
 _SPREAD = "stddev"
 """The overhead, which is subtracted from all samples alike, does not affect it."""
 
-_OTHER_CALLS = (
-    "its samples differ from call to call, and the two runs did not measure the same calls: use "
-    "the same --repeat, --number, --warmup, --cold and --metrics, and call the same functions "
-    "before it"
-)
 
-_OTHER_INPUTS = (
-    "its arrays had other contents, which may be what changed it: give both runs the same files or "
-    "seeds, and :out for an array that is only written, or --allow inputs"
-)
+def _other_calls() -> str:
+    *names, last = map(option, ("--repeat", "--number", "--warmup", "--cold", "--metrics"))
+    return (
+        "its samples differ from call to call, and the two runs did not measure the same calls: "
+        f"use the same {', '.join(names)} and {last}, and call the same functions before it"
+    )
+
+
+def _other_inputs() -> str:
+    return (
+        "its arrays had other contents, which may be what changed it: give both runs the same "
+        f"files or seeds, and :out for an array that is only written, or "
+        f"{option('--allow', 'inputs')}"
+    )
 
 
 @dataclass(frozen=True)
@@ -177,9 +181,9 @@ class _Pair:
             )
             return gap_in(row, row.metric, why, awaits_runs=True)
         elif row.verdict == "other calls" and not is_cold:
-            why = _OTHER_CALLS
+            why = _other_calls()
         elif row.verdict == "other inputs":
-            why = _OTHER_INPUTS
+            why = _other_inputs()
         elif row.verdict == "too few samples" and not is_cold:
             why = f"too few samples to reach p < {alpha:g}"
         elif self.is_too_fine(rule):
@@ -187,7 +191,7 @@ class _Pair:
             why = (
                 f"the measurement overhead may differ by {row.doubt:.3g}"
                 f"{' us' if row.kind is Duration else f' {row.metric}'} per {one} between two "
-                f"runs, which is more than the limit: {LONGER if one == 'call' else MORE_CODE}"
+                f"runs, which is more than the limit: {longer(one)}"
             )
         return gap_in(row, row.metric, why) if why else None
 
@@ -316,7 +320,7 @@ def _notes_of(
 
 def _more(rows: Iterable[Difference]) -> str:
     is_called = one_of(row.label for row in rows) == "call"
-    return "Take more with --repeat." if is_called else "Record events for longer."
+    return f"Take more with {option('--repeat')}." if is_called else "Record events for longer."
 
 
 def _is_of_known(rule: Rule, rows: Sequence[Difference], chosen: Sequence[Difference]) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, NewType
 
-from boardprof.base.errors import BoardprofError, ReportFileError, UsageError
+from boardprof.base.errors import BoardprofError, ReportFileError, UsageError, option
 from boardprof.results.record import NO_RECORD
 from boardprof.results.report.report import Report
 
@@ -185,7 +185,10 @@ def check_name(name: str) -> None:
     elif name.endswith(".json"):
         why = "it looks like a file name"
     if why:
-        raise UsageError(f"{name!r} cannot be the name of a run: {why}.", hint="e.g. --save pr-118")
+        raise UsageError(
+            f"{name!r} cannot be the name of a run: {why}.",
+            hint=f"e.g. {option('--save', 'pr-118')}",
+        )
 
 
 _KIND: Final = "boardprof.history"

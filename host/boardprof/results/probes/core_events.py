@@ -12,7 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from boardprof.base.errors import DecodeError, option
-from boardprof.results.probes.events import Block, Events, ProbeNames, decode_words, gap, gather
+from boardprof.results.probes.events import (
+    Events,
+    ProbeNames,
+    TraceBlock,
+    decode_words,
+    gap,
+    gather,
+)
 from boardprof_protocol.codes import TraceId
 
 Ints = npt.NDArray[np.int64]
@@ -56,7 +63,7 @@ class CoreEvents:
 
 def events_of_core(
     core: int,
-    blocks: Sequence[Block],
+    blocks: Sequence[TraceBlock],
     names: ProbeNames,
     per_tick: float = 0,
     stopped: int | None = None,
@@ -117,7 +124,7 @@ class _Pieces:
     """
 
     def __init__(
-        self, core: int, parts: Sequence[Block], names: ProbeNames, per_tick: float
+        self, core: int, parts: Sequence[TraceBlock], names: ProbeNames, per_tick: float
     ) -> None:
         self._core, self._parts, self._names, self._per_tick = core, parts, names, per_tick
         self.idle = self.unsure = 0  # ticks after the last event; events that were left out
@@ -128,7 +135,7 @@ class _Pieces:
         due = self._due()
         words = decoded = self._parts[0].sequence
         now = passed = 0
-        before: Block | None = None
+        before: TraceBlock | None = None
         waiting: list[npt.NDArray[np.uint32]] = []
         for index, part in enumerate(self._parts):
             if part.sequence != words % WRAP:
@@ -170,12 +177,12 @@ class _Pieces:
                 due |= {before, after}
         return due
 
-    def _most(self, first: Block, second: Block) -> float:
+    def _most(self, first: TraceBlock, second: TraceBlock) -> float:
         """Return at most how much the clock has counted between two blocks; 0 if not known."""
         return (second.ticks - first.ticks) * self._per_tick
 
     def _checked(
-        self, events: Events, before: Block, after: Block, passed: int, words: int
+        self, events: Events, before: TraceBlock, after: TraceBlock, passed: int, words: int
     ) -> Events:
         """Return the events between two blocks, with times that agree with the blocks' clocks.
 
@@ -205,7 +212,7 @@ class _Pieces:
         return events
 
 
-def _age(block: Block) -> int:
+def _age(block: TraceBlock) -> int:
     """Return how old the last record was when a block was made; 0 if its core's clock says not."""
     return 0 if block.other_clock else (block.now - block.last) % WRAP
 

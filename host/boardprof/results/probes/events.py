@@ -129,7 +129,7 @@ _OTHER_CLOCK = int(TraceBlockFlag.OTHER_CLOCK)
 _HINT = "trace the firmware again; if this happens again, its image is not the one that runs"
 
 
-class Block(NamedTuple):
+class TraceBlock(NamedTuple):
     """A block of one core's records."""
 
     core: int
@@ -144,7 +144,7 @@ class Block(NamedTuple):
     words: npt.NDArray[np.uint32]  # the records
 
 
-def blocks(content: bytes, order: str = "<") -> Iterator[Block]:
+def blocks(content: bytes, order: str = "<") -> Iterator[TraceBlock]:
     """Yield the blocks in a stream's bytes; one that is cut off at the end is left out."""
     all_words = np.frombuffer(content, f"{order}u4", len(content) // 4)
     all_words = all_words.astype(np.uint32, copy=False)
@@ -158,7 +158,7 @@ def blocks(content: bytes, order: str = "<") -> Iterator[Block]:
         at += 4 * count
         is_last, whole = bool(flags & _LAST), bool(flags & _WHOLE)
         other = bool(flags & _OTHER_CLOCK)
-        yield Block(core, sequence, dropped, is_last, whole, other, last, now, ticks, words)
+        yield TraceBlock(core, sequence, dropped, is_last, whole, other, last, now, ticks, words)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
+from boardprof.results.probes.core_events import Ints
 from boardprof.results.probes.events import Events
-from boardprof.results.probes.timeline import Ints, Timeline
+from boardprof.results.probes.timeline import Timeline
 from boardprof_protocol.codes import TraceId
 
 UNKNOWN_CALLER = 0

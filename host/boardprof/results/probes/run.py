@@ -27,7 +27,7 @@ from boardprof.results.probes.core_events import (
     events_of_core,
     related_clocks,
 )
-from boardprof.results.probes.events import Block, ProbeNames, blocks, join, read_names
+from boardprof.results.probes.events import ProbeNames, TraceBlock, blocks, join, read_names
 from boardprof.results.probes.timeline import UNKNOWN_TASK, ProbeCosts, Timeline
 
 
@@ -174,7 +174,7 @@ class ProbeRun:
         return found
 
     def _cores(self) -> dict[int, CoreEvents]:
-        found: dict[int, list[Block]] = {}
+        found: dict[int, list[TraceBlock]] = {}
         for block in blocks(self.content, self.facts.order):
             found.setdefault(block.core, []).append(block)
         return {

@@ -15,11 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boardprof.results.probes.core_events import CoreClock
+from boardprof.results.probes.core_events import CoreClock, Ints
 from boardprof.results.probes.events import Events, ProbeNames, gap, join
 from boardprof_protocol.codes import ProbeKind, TraceId
-
-Ints = npt.NDArray[np.int64]
 
 UNKNOWN_TASK = -1
 """Before the first switch, and after dropped events until the next one."""

@@ -21,6 +21,9 @@ Cost = tuple[int, ...]
 
 OTHER_PATHS = "(other paths)"
 
+_SLEEPS = ("wfi", "wfe")
+"""Instructions in which a core waits, as a disassembly has them."""
+
 _Z = 1.959964
 """95 % of a normal distribution are within this number of standard deviations."""
 
@@ -158,7 +161,8 @@ class Profile:
     columns: tuple[str, ...]  # such as ``("instructions",)``; ``("samples",)`` if it is sampled
     state: str  # ``complete``, or ``incomplete`` and why
     total: Cost  # of the call without the interrupts in it
-    counted: Mapping[str, int]  # the Report's net counts of the same call, by column
+    # the Report's net counts of the same call, by column; else its ticks, if they have been checked
+    counted: Mapping[str, int]
     symbols: tuple[Symbol, ...]  # the functions of the image that ran
     totals: tuple[Cost, ...]  # for each, the cost of it and all that it called
     tree: tuple[Node, ...]  # the call paths
@@ -187,6 +191,11 @@ class Profile:
     def checked(self) -> str | None:
         """The column whose total is held against the board's count, None if it counts none."""
         return next((name for name in ("instructions", "cycles") if name in self.counted), None)
+
+    @property
+    def sleeps(self) -> bool:
+        """Whether the core may have waited, while its counters went on."""
+        return any(self.instructions[n].text.startswith(_SLEEPS) for _, n, _ in self.counts)
 
     @property
     def metric(self) -> str:

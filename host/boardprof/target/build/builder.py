@@ -29,9 +29,9 @@ from boardprof.target.build.build_options import (
 )
 from boardprof.target.build.firmware import BuiltFirmware
 from boardprof.target.build.glue import table_source
+from boardprof.target.build.image_check import check_image
 from boardprof.target.build.linking import (
     Linker,
-    check_constructors,
     edited,
     fallback_library,
     link_without_missing,
@@ -276,7 +276,14 @@ class Build:
             self._cache, functions, paths, build_id, link
         )
         called = [fn.symbol for fn in offered if fn.reason is None]
-        check_constructors(self._spec, self._cache, image, theirs, called)
+        lacks = check_image(
+            self._spec,
+            self._cache,
+            image,
+            theirs,
+            called,
+            has_c99_formats=self._libc is not None and self._libc.has_c99_formats,
+        )
         commands = [tuple(c) for each in self._all_compilers() for c in each.commands]
         if commands:  # or the cache has not grown
             prune(self._cache.root)
@@ -289,6 +296,7 @@ class Build:
             dict(hidden),
             libc,
             missing=missing,
+            libc_lacks=lacks,
         )
 
     def _no_libc(self) -> str | None:

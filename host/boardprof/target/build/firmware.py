@@ -51,6 +51,7 @@ class BuiltFirmware:
     flags: str | None = None
     missing: dict[str, str] = field(default_factory=dict, hash=False)
     sources: tuple[Path, ...] = ()
+    libc_lacks: str = ""
 
 
 def write_image(firmware: BuiltFirmware, output: str | Path | None = None) -> Path:

@@ -337,16 +337,12 @@ def _without(fn: CFunction, missing: dict[str, str]) -> CFunction:
 
 
 def check_constructors(
-    spec: BoardSpec, cache: Cache, image: Path, inputs: Sequence[Object], offered: Collection[str]
+    spec: BoardSpec, image: Path, inputs: Sequence[Object], offered: Collection[str]
 ) -> None:
     """Check that an image has no code to be run before main on a board that runs none."""
-    place = ("constructors", image.parent.name)
-    if not spec.build.freestanding or cache.read(*place) is not None:
-        return
     # The objects are read because many link scripts discard such sections.
     found = _constructing([made.path for made in inputs], offered)
     if not found and not _constructing([image], ()):
-        cache.write("", *place)
         return
     raise BuildError(
         f"{found[0] if found else image.name} has constructors of static objects, "

@@ -186,6 +186,7 @@ def agent_units(spec: BoardSpec) -> list[Unit]:
     files += [runtime / _HEAP] if has_heap(spec) and not board.freestanding else []
     if board.arch is not None:
         files += _arch_files(runtime, board.arch)
+        files += sorted(runtime.glob(f"libc/bp_{board.arch}_*.c"))
     brought = [(spec.folder, spec.folder / source) for source in board.sources]
     for name in board.collectors:
         if f"bp_{name}.c" not in board.sources:
@@ -300,6 +301,7 @@ class Libc:
     before: tuple[str, ...]
     after: tuple[str, ...]
     version: str
+    has_c99_formats: bool  # printf knows %zu and the like; False for a newlib built without them
 
 
 def find_libc(spec: BoardSpec, compiler: Compiler) -> Libc | None:
@@ -316,7 +318,18 @@ def find_libc(spec: BoardSpec, compiler: Compiler) -> Libc | None:
         (*board.libc_cflags, *board.libc_ldflags),
         ("-Wl,--start-group", "-lm", "-lc", "-lgcc", "-Wl,--end-group"),
         f"{header.parent.name} {status.st_size} {int(status.st_mtime)}",
+        has_c99_formats=_has_c99_formats(header.parent, board.libc_ldflags),
     )
+
+
+def _has_c99_formats(headers: Path, ldflags: Sequence[str]) -> bool:
+    nano = headers / "nano" / "newlib.h"
+    is_nano = "--specs=nano.specs" in ldflags and nano.is_file()
+    file = nano if is_nano else headers / "newlib.h"
+    if not file.is_file():
+        return True
+    text = file.read_text(encoding="utf-8", errors="replace")
+    return "_WANT_IO_C99_FORMATS" not in text or "#define _WANT_IO_C99_FORMATS" in text
 
 
 # -- the functions of the user's code ----------------------------------------------------------

@@ -234,19 +234,27 @@ def _without_meaning(command: Sequence[str]) -> dict[str, str]:
     """
     if not command or not Path(command[0]).name.startswith(_QEMU):
         return {}
-    given = [
-        value
-        for option, value in zip(command, [*command[1:], ""], strict=True)
-        if re.fullmatch(_ICOUNT, option)
-    ]
-    fixed = re.fullmatch(_FIXED, given[-1]) if given else None
-    if fixed is not None:
-        shift = int(fixed[1]) if Path(command[0]).name.startswith(_QEMU_RISCV) else 0
-        why = f"with -icount {given[-1]}, QEMU counts {1 << shift:,} for each; it needs shift=0"
-        return {"instructions": why} if shift else {}
-    found = f"with -icount {given[-1]}" if given else "without -icount"
+    given = _icount(command)
+    instruction_ns = instruction_time_ns(command)
+    if instruction_ns is not None:
+        is_riscv = Path(command[0]).name.startswith(_QEMU_RISCV)
+        why = f"with -icount {given}, QEMU counts {instruction_ns:,} for each; it needs shift=0"
+        return {"instructions": why} if is_riscv and instruction_ns > 1 else {}
+    found = f"with -icount {given}" if given else "without -icount"
     why = f"{found}, QEMU's counters show the host's time; it needs -icount shift=N"
     return dict.fromkeys(_COUNTED, why)
+
+
+def _icount(command: Sequence[str]) -> str:
+    """Return the value of QEMU's last option ``-icount``; "" if it has none."""
+    pairs = zip(command, [*command[1:], ""], strict=True)
+    return next((value for option, value in [*pairs][::-1] if re.fullmatch(_ICOUNT, option)), "")
+
+
+def instruction_time_ns(command: Sequence[str]) -> int | None:
+    """Return what each instruction takes on the clock of a QEMU, ns; None if that varies."""
+    fixed = re.fullmatch(_FIXED, _icount(command))
+    return None if fixed is None else 1 << int(fixed[1])
 
 
 # -- boards by name ------------------------------------------------------------------------------

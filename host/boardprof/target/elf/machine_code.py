@@ -141,14 +141,23 @@ def _x86_64_frame(prologue: bytes) -> int:
 
 
 def _avr_frame(prologue: bytes) -> int:
-    """Return what SBIW, or SUBI and SBCI, take from Y after the reads of SPL and SPH."""
+    """Return what is subtracted from Y, r29 and r28, after the reads of SPL and SPH.
+
+    Opcodes: AVR Instruction Set Manual, DS40002198.
+    """
     read = prologue.find(b"\xcd\xb7\xde\xb7")
     low, high = (int.from_bytes(prologue[read + at : read + at + 2], "little") for at in (4, 6))
     if read < 0:
         return 0
-    if low & 0xFF30 == 0x9720:  # SBIW r28 (AVR Instruction Set Manual, DS40002198)
+    if low & 0xFF30 == 0x9720:  # SBIW r28
         return low >> 2 & 0x30 | low & 15
-    if low & 0xF0F0 == 0x50C0 and high & 0xF0F0 == 0x40D0:  # SUBI r28, SBCI r29
+    if low == 0x95DA:  # DEC r29
+        return 256
+    if low & 0xF0F0 == 0x50D0:  # SUBI r29
+        return _byte(low) << 8
+    if low & 0xF0F0 == 0x50C0 and high == 0x09D1:  # SUBI r28; SBC r29, r1, which is 0
+        return _byte(low)
+    if low & 0xF0F0 == 0x50C0 and high & 0xF0F0 == 0x40D0:  # SUBI r28; SBCI r29
         return _byte(high) << 8 | _byte(low)
     return 0
 

@@ -42,8 +42,8 @@ _LOCK = ".lock"
 # The builder's; other modules look after their own folders.
 _FOLDERS = (
     "candidates",
+    "checked",
     "compilers",
-    "constructors",
     "edited",
     "functions",
     "headers",

@@ -1,16 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands about boards: ``boards``, ``devices``, ``info`` and ``metrics``."""
+"""The commands about boards: ``boards``, ``devices``, ``info``, ``metrics`` and ``doctor``."""
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from boardprof import __version__
+from boardprof.base.connection import Connection
+from boardprof.base.errors import BuildError, DeviceError, UsageError
+from boardprof.base.progress import show_progress
 from boardprof.ui.cli.options import (
+    LONGEST_S,
+    Real,
+    agent_key_option,
     board_option,
     console_option,
     image_option,
@@ -26,6 +35,7 @@ from boardprof.ui.cli.output import (
     echo_lines,
     echo_note,
     echo_page,
+    progress_bar,
 )
 
 if TYPE_CHECKING:
@@ -43,15 +53,13 @@ _MARKS = {"run": "", "built": " (built, not run)", "none": ""}
 @width_option
 def boards(as_json: bool) -> None:
     """List the boards and what each one lacks on this machine."""
-    from boardprof.target.descriptions.board import find_boards, load_board
     from boardprof.target.toolchain.tools import missing_text
 
-    specs = [load_board(folder, with_counts=False) for folder in find_boards().values()]
-    rows = [{"name": spec.name, **board_facts(spec)} for spec in specs]
+    rows = _known_boards()
     if as_json:
         echo_json({"schema_version": 1, "boards": rows})
         return
-    width = max(len(spec.name) for spec in specs)
+    width = max(len(row["name"]) for row in rows)
     for row in rows:
         mark = " (default)" if row["default"] else _MARKS[row["status"]]
         echo_lines(f"{row['name']:{width}}  {row['summary']}{mark}")
@@ -59,11 +67,18 @@ def boards(as_json: bool) -> None:
             echo_lines(f"{'':{width}}  missing: {missing_text(tool)}")
 
 
-def board_facts(spec: BoardSpec) -> dict[str, Any]:
-    """Return the facts about a board that are known without starting it, as plain data."""
+def _known_boards() -> list[dict[str, Any]]:
+    """Return the facts about all boards that are known without starting them, as plain data."""
+    from boardprof.target.descriptions.board import find_boards, load_board
+
+    return [_facts(load_board(each, with_counts=False)) for each in find_boards().values()]
+
+
+def _facts(spec: BoardSpec) -> dict[str, Any]:
     from boardprof.target.toolchain.tools import missing_tools
 
     return {
+        "name": spec.name,
         "summary": spec.summary,
         "default": spec.default,
         "status": spec.status,
@@ -90,20 +105,17 @@ def devices(ports: tuple[str, ...], baud: int | None, as_json: bool) -> None:
     """
     found = _find_ports(ports, baud)
     if as_json:
-        echo_json({"schema_version": 1, "devices": [asdict(each) for each in found]})
+        echo_json({"schema_version": 1, "devices": found})
         return
     if not found:
-        echo_page(
-            ["no serial port found. To ask an agent on TCP, give its address: socket://HOST:PORT"]
-        )
+        how = "To ask an agent on TCP, give its address: socket://HOST:PORT"
+        echo_page([f"no serial port found. {how}"])
         return
     from boardprof.show.layout import text_table
 
     headers = ("Port", "USB ID", "Serial", "Board", "Agent", "State")
-    rows = [
-        (each.port, each.usb, each.serial, each.board, each.agent, each.state) for each in found
-    ]
-    echo_page([text_table(headers, rows)])
+    keys = ("port", "usb", "serial", "board", "agent", "state")
+    echo_page([text_table(headers, [tuple(map(each.__getitem__, keys)) for each in found])])
 
 
 @click.command()
@@ -229,21 +241,7 @@ _SHOWN = 40
 """Characters shown of a line that other firmware prints."""
 
 
-@dataclass(frozen=True)
-class _Port:
-    """A port and what answers there; a text is empty if it is not known."""
-
-    port: str
-    usb: str  # vendor and product id, such as 0483:374b
-    serial: str
-    description: str
-    board: str  # whose agent has answered
-    agent: str  # version of that agent
-    build_id: str
-    state: str  # one line: free, busy: ..., silent: ... or another problem
-
-
-def _find_ports(ports: Sequence[str], baud: int | None) -> list[_Port]:
+def _find_ports(ports: Sequence[str], baud: int | None) -> list[dict[str, str]]:
     """Ask at all ports at once which board is there, so that silent ones share one timeout."""
     from concurrent.futures import ThreadPoolExecutor, as_completed
 
@@ -262,13 +260,24 @@ def _find_ports(ports: Sequence[str], baud: int | None) -> list[_Port]:
         return [each.result() for each in asked]
 
 
-def _found(port: str, known: ListPortInfo | None, baud: int | None) -> _Port:
+def _found(port: str, known: ListPortInfo | None, baud: int | None) -> dict[str, str]:
+    """Return the facts about a port and what answers there; "" for those that are not known."""
     usb = serial = description = ""
     if known is not None:
         usb = "" if known.vid is None else f"{known.vid:04x}:{known.pid:04x}"
         serial = known.serial_number or ""
         description = "" if known.description == "n/a" else known.description
-    return _Port(port, usb, serial, description, *_answer(port, baud))
+    board, agent, build_id, state = _answer(port, baud)
+    return {
+        "port": port,
+        "usb": usb,
+        "serial": serial,
+        "description": description,
+        "board": board,
+        "agent": agent,
+        "build_id": build_id,
+        "state": state,
+    }
 
 
 def _answer(port: str, baud: int | None) -> tuple[str, str, str, str]:
@@ -288,16 +297,180 @@ def _answer(port: str, baud: int | None) -> tuple[str, str, str, str]:
     except BusyError as error:
         return "", "", "", f"busy: {error.message}"
     except BoardTimeoutError as error:
-        return "", "", "", _silence(error.console)
+        texts = [line.strip() for line in error.console.splitlines() if line.strip()]
+        silence = f"no agent answered within {_ANSWER_S:g} s"
+        if not texts:
+            return "", "", "", f"silent: {silence}"
+        return "", "", "", f"{silence}, but the port sends text: {texts[-1][:_SHOWN]}"
     except BoardprofError as error:
         return "", "", "", error.message.partition("\n")[0]
 
 
-def _silence(console: str) -> str:
-    """Describe a port at which no agent answers: silent, or with its last line of text."""
-    texts = [line.strip() for line in console.splitlines() if line.strip()]
-    if not texts:
-        return f"silent: no agent answered within {_ANSWER_S:g} s"
-    return (
-        f"no agent answered within {_ANSWER_S:g} s, but the port sends text: {texts[-1][:_SHOWN]}"
+@click.command(short_help="Check this machine, a board (-b, -p) or its cable (--link).")
+@click.option("--link", is_flag=True, help="Test the line to a board.")
+@board_option
+@click.option(
+    "-p",
+    "--port",
+    metavar="PORT",
+    help="Port, as for `run`. [default: start the board]",
+)
+@click.option("--baud", "bauds", metavar="N[,N...]", help="Baud rates to try on a serial port.")
+@click.option(
+    "--seconds",
+    default=5.0,
+    show_default=True,
+    type=Real(min=0.1, max=LONGEST_S),
+    metavar="SECONDS",
+    help="Test for this long at each baud rate.",
+)
+@click.option(
+    "--faults",
+    type=Real(min=0, max=1),
+    metavar="RATE",
+    help="Damage this fraction of the frames on purpose.",
+)
+@click.option(
+    "--seed",
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Random seed for faults and test data.",
+)
+@agent_key_option
+@json_option
+@width_option
+def doctor(link: bool, as_json: bool, **options: Any) -> int:
+    """Check this machine; with -b or -p, check a board; with --link, check its cable.
+
+    The check of a board runs functions whose cost is known and checks the counters. The clocks must
+    agree, and the arena and the stack must be as large as the board says.
+
+    Exit codes: 7 if tools for the default board are missing; 6 if a check of a board fails; 4 with
+    --link if the link damages or loses frames.
+    """
+    if link:
+        return _doctor_link(as_json, **options)
+    if any(options[name] for name in ("bauds", "faults")):
+        raise UsageError(
+            "--baud and --faults only apply to the test of a line (--link).", hint="--link"
+        )
+    if any(options[name] for name in ("port", "board")):
+        return _doctor_board(as_json, **options)
+    if options["key_file"]:
+        raise UsageError(
+            "--key-file needs a port: only an agent at a port has a key.",
+            hint="add -p socket://HOST:PORT",
+        )
+    facts = _environment(_known_boards())
+    if as_json:
+        echo_json(facts)
+    else:
+        echo_lines(_environment_text(facts))
+    lacking = any(board["default"] and board["missing"] for board in facts["boards"])
+    return BuildError.exit_code if lacking else 0
+
+
+_PORTS = ("ttyACM*", "ttyUSB*", "ttyAMA*")
+
+
+def _environment(boards: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the relevant facts about this machine, as plain data for JSON."""
+    import platform
+
+    from boardprof.target.toolchain.cache import cache_root
+
+    root = cache_root()
+    nearest = next(path for path in (root, *root.parents) if path.exists())
+    return {
+        "schema_version": 1,
+        "boardprof": __version__,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "cache": {"path": str(root), "writable": os.access(nearest, os.W_OK)},
+        "ports": [
+            {"path": str(path), "allowed": os.access(path, os.R_OK | os.W_OK)}
+            for pattern in _PORTS
+            for path in sorted(Path("/dev").glob(pattern))
+        ],
+        "boards": [{key: row[key] for key in ("name", "default", "missing")} for row in boards],
+    }
+
+
+def _environment_text(facts: Mapping[str, Any]) -> str:
+    """Return `_environment` as text, with advice on what is missing."""
+    from boardprof.target.toolchain.tools import missing_text
+
+    width = max(len(board["name"]) for board in facts["boards"])
+    cache, ports = facts["cache"], facts["ports"]
+    paths = [f"{each['path']}{'' if each['allowed'] else ' (no permission)'}" for each in ports]
+    lines = [
+        f"boardprof {facts['boardprof']}, Python {facts['python']}, {facts['system']}",
+        f"Cache: {cache['path']}" + ("" if cache["writable"] else " (cannot be written)"),
+        "Serial ports: " + (", ".join(paths) or "none found"),
+        "Boards:",
+    ]
+    for board in facts["boards"]:
+        missing = [f"missing {missing_text(tool)}" for tool in board["missing"]]
+        default = " (default)" if board["default"] else ""
+        lines.append(f"  {board['name']:{width}}  {', '.join(missing) or 'ok'}{default}")
+    tools = [tool for board in facts["boards"] for tool in board["missing"]]
+    for key, how in (("package", "apt"), ("python_package", "pip")):
+        if packages := sorted({tool[key] for tool in tools if key in tool}):
+            lines += ["", f"For all boards: {how} install {' '.join(packages)}"]
+    if any(not port["allowed"] for port in ports):
+        lines += ["", "For the serial ports: sudo usermod -aG dialout $USER, then log in again"]
+    return "\n".join(lines)
+
+
+def _doctor_board(as_json: bool, **options: Any) -> int:
+    from boardprof.measure.doctor.check_board import connect_and_check, finding_text, proof_facts
+    from boardprof.measure.doctor.counters import FAILED, Finding
+
+    began_s = time.monotonic()
+    key_file = options["key_file"] if options["port"] else None
+    with progress_bar():
+
+        def told(found: Finding) -> None:
+            if as_json:
+                show_progress(f"proving, {found.subject}", int(time.monotonic() - began_s), None)
+            else:
+                echo_lines(finding_text(found))
+
+        findings = connect_and_check(
+            options["board"],
+            Connection(options["port"], key_file=key_file, on_note=echo_note),
+            on_finding=told,
+        )
+    if as_json:
+        echo_json(proof_facts(findings))
+    failed = any(found.verdict == FAILED for found in findings)
+    return DeviceError.exit_code if failed else 0
+
+
+def _doctor_link(as_json: bool, **options: Any) -> int:
+    from boardprof.measure.doctor.link_test import diagnose, exit_code, links_facts, links_text
+    from boardprof.target.descriptions.board import board_spec, default_board, unnamed_board
+
+    if options["board"]:
+        spec = board_spec(options["board"])
+    else:  # at a port, the board says what it is
+        spec = default_board() if options["port"] is None else unnamed_board()
+    bauds = [part.strip() for part in (options["bauds"] or "").split(",") if part.strip()]
+    if not all(part.isdecimal() and int(part) > 0 for part in bauds):
+        raise UsageError(
+            f"--baud {options['bauds']}: these are not baud rates.", hint="--baud 115200,921600"
+        )
+    tests = diagnose(
+        spec,
+        Connection(options["port"], key_file=options["key_file"], on_note=echo_note),
+        bauds=[*map(int, bauds)],
+        seconds=options["seconds"],
+        rate=options["faults"],
+        seed=options["seed"],
     )
+    if as_json:
+        echo_json(links_facts(tests))
+    else:
+        echo_lines(links_text(tests))
+    return exit_code(tests)

@@ -18,7 +18,6 @@ from boardprof import __version__
 from boardprof.base.errors import (
     BoardprofError,
     StorageError,
-    UnknownNameError,
     UsageError,
     speaking_of_options,
 )
@@ -44,10 +43,10 @@ _NAMES = (
 """In the order of the help."""
 
 _MODULES = {
-    **dict.fromkeys(("devices", "info", "metrics"), "boards"),
+    **dict.fromkeys(("devices", "info", "metrics", "doctor"), "boards"),
     **dict.fromkeys(("build", "flash", "agent", "glue", "runtime", "new"), "firmware"),
     "worker": "fleet",
-    "trend": "compare",
+    "trend": "history",
     **dict.fromkeys(("hotspots", "trace", "top", "dump"), "recording"),
     **dict.fromkeys(("export", "decode"), "show"),
 }
@@ -160,8 +159,11 @@ def mistake_text(error: click.ClickException) -> str:
     """Return an error from click in the form of our own errors, or the help that it shows."""
     if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):  # from 8.2 on
         return error.format_message()
-    if isinstance(error, click.BadParameter):
-        _name_variable(error)
+    if isinstance(error, click.BadParameter) and error.ctx is not None and error.param is not None:
+        source = error.ctx.get_parameter_source(error.param.name or "")
+        if source is ParameterSource.ENVIRONMENT:  # name the variable, not the option
+            given = [name for name in variables_of(error.param) if name in os.environ]
+            error.param_hint = f"{given[0]} in the environment"
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None:
         return f"error: {_sentence(error)}\nTry: boardprof --help"
@@ -169,11 +171,6 @@ def mistake_text(error: click.ClickException) -> str:
         place = _place(error.option_name, context)
         if place is not None:
             return place
-        # click compares the dashes, too, which are alike in all options.
-        known = {name.lstrip("-"): name for name in error.possibilities or ()}
-        near = UnknownNameError.nearest(error.option_name.lstrip("-"), known)
-        names = [] if near is None else [known[near]]
-        error = click.NoSuchOption(error.option_name, possibilities=names, ctx=context)
     pieces = context.command.collect_usage_pieces(context)
     path = context.command_path
     usage = f"Usage: {' '.join([path, *pieces])}"
@@ -204,12 +201,3 @@ def _place(option: str, context: click.Context) -> str | None:
 
 def _has(command: click.Command, option: str) -> bool:
     return any(option in parameter.opts for parameter in command.params)
-
-
-def _name_variable(error: click.BadParameter) -> None:
-    """Let an error name the environment variable that a value came from, not the option."""
-    if error.ctx is not None and error.param is not None:
-        source = error.ctx.get_parameter_source(error.param.name or "")
-        if source is ParameterSource.ENVIRONMENT:
-            given = [name for name in variables_of(error.param) if name in os.environ]
-            error.param_hint = f"{given[0]} in the environment"

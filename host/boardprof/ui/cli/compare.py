@@ -1,32 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``boardprof compare`` and ``trend``; the options of a gate, which decide the exit code."""
+"""``boardprof compare``, the options of a gate, and the comparison that a run ends with."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
-from boardprof.base.errors import UsageError
+from boardprof.base.errors import BoardprofError, UnknownNameError, UsageError
+from boardprof.ui.cli.exit_codes import UNTESTABLE
 from boardprof.ui.cli.options import (
     STDOUT,
     Real,
-    board_filter_option,
+    allow_option,
     complete_run,
     file_option,
-    json_option,
     number_option,
     together,
     width_option,
 )
-from boardprof.ui.cli.output import echo_data, echo_json, echo_note, echo_page, echo_written
+from boardprof.ui.cli.output import echo, echo_data, echo_page, echo_warning, echo_written
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from boardprof.jobs.run.alternating import Alternated
     from boardprof.results.comparison.comparison import Comparison
+    from boardprof.results.history.report_lookup import Found
+    from boardprof.results.history.run_comparison import BranchRuns
     from boardprof.results.report.report import Report
     from boardprof.show.exporters import Export
 
@@ -34,11 +38,9 @@ if TYPE_CHECKING:
 REGRESSION = 1
 """Exit code: the command itself went well, but a rule is broken."""
 
-Command = Callable[..., Any]
-
 
 @dataclass(frozen=True)
-class Gate:
+class GateOptions:
     """The values of the gate options."""
 
     rules: tuple[str, ...]
@@ -55,14 +57,7 @@ class Gate:
         return any(rule.needs_runs for rule in parse_rules(self.rules))
 
     def compared(
-        self,
-        before: Report | str | int | Path,
-        after: Report | str | int | Path,
-        *,
-        before_name: str | None = None,
-        after_name: str | None = None,
-        sessions: int = 1,
-        earlier: Sequence[Report] | None = None,
+        self, before: Report | str | int | Path, after: Report | str | int | Path, **facts: Any
     ) -> Comparison:
         """Compare two Reports; raises as `boardprof.compare`, and if a rule could check nothing."""
         from boardprof.results.comparison.comparison import ComparisonError
@@ -74,12 +69,9 @@ class Gate:
             self.rules,
             alpha=self.alpha,
             allow=self.allow,
-            before_name=before_name,
-            after_name=after_name,
             fail_if_missing=self.fail_if_missing,
-            sessions=sessions,
-            earlier=earlier,
             spread_runs=self.spread_runs,
+            **facts,
         )
         for rule in found.idle:
             raise ComparisonError(
@@ -122,12 +114,7 @@ gate_options = together(
     number_option(
         "--spread-runs", "How many earlier runs to compute the spread from.", least=5, default=20
     ),
-    click.option(
-        "--allow",
-        multiple=True,
-        type=click.Choice(["clock", "board", "compiler", "inputs"]),
-        help="Compare although this setting differs.",
-    ),
+    allow_option("Compare although this setting differs."),
     click.option(
         "--fail-if-missing",
         is_flag=True,
@@ -139,12 +126,12 @@ gate_options = together(
 """Rules for changes; `parse_gate` returns their values."""
 
 
-def parse_gate(options: Mapping[str, Any]) -> Gate:
+def parse_gate(options: Mapping[str, Any]) -> GateOptions:
     """Return the given options."""
     if options["fail_if_missing"] and not options["rules"]:
         raise UsageError("--fail-if-missing needs a rule.", hint="--fail-if")
     names = ("rules", "alpha", "allow", "fail_if_missing", "spread_runs")
-    return Gate(**{name: options[name] for name in names})
+    return GateOptions(**{name: options[name] for name in names})
 
 
 def comparison_text(comparison: Comparison, export: Export) -> str:
@@ -157,12 +144,25 @@ def comparison_text(comparison: Comparison, export: Export) -> str:
     return text if text.endswith("\n") else f"{text}\n"
 
 
-_LAST = "last"
+def write_comparison(comparison: Comparison, export: Export) -> None:
+    """Write a file of a Comparison, and report that."""
+    from boardprof.results.report.report_file import write_text
+
+    write_text(comparison_text(comparison, export), str(export.file))
+    echo_written("Comparison", export.file)
+
+
+def printed_export(exports: Sequence[Export], *others: str | None) -> Export | None:
+    """Return the export that is printed in place of the table; ``others`` may be printed, too."""
+    printed = [each for each in exports if str(each.file) == STDOUT]
+    if len(printed) + others.count(STDOUT) > 1:
+        raise UsageError("Only one output format can be printed.", hint="write the others to files")
+    return printed[0] if printed else None
 
 
 @click.command(short_help="Compare two runs: what got better or worse; a gate for CI.")
 @click.argument("before", shell_complete=complete_run)
-@click.argument("after", default=_LAST, shell_complete=complete_run)
+@click.argument("after", default="last", shell_complete=complete_run)
 @gate_options
 @click.option("--changed", is_flag=True, help="Show only what has changed.")
 @file_option("json", "JSON")
@@ -177,16 +177,7 @@ _LAST = "last"
     "NAME=- prints it in place of the table.",
 )
 @width_option
-def compare(
-    before: str,
-    after: str,
-    changed: bool,
-    json_file: str | None,
-    markdown_file: str | None,
-    junit_file: str | None,
-    exports: tuple[str, ...],
-    **options: Any,
-) -> int:
+def compare(before: str, after: str, changed: bool, **options: Any) -> int:
     """Compare two runs: what got better or worse, and what is only noise.
 
     BEFORE and AFTER are files of a Report or a baseline, or runs in the history: last, last~1, #42,
@@ -197,94 +188,273 @@ def compare(
     if a rank test says so. Without --fail-if nothing counts as a regression.
     """
     gate = parse_gate(options)
-    from boardprof.results.report.report_file import write_text
     from boardprof.show.comparison_table import comparison_page
     from boardprof.show.exporters import read_exports
 
-    own = {"json": json_file, "markdown": markdown_file, "junit": junit_file}
+    own = {name: options[f"{name}_file"] for name in ("json", "markdown", "junit")}
     texts = [f"{name}={file}" for name, file in own.items() if file is not None]
-    files = read_exports([*texts, *exports], comparisons=True)
-    if [str(each.file) for each in files].count(STDOUT) > 1:
-        raise UsageError("Only one output format can be printed.", hint="write the others to files")
+    exports = read_exports([*texts, *options["exports"]], comparisons=True)
+    printed = printed_export(exports)
     comparison = gate.compared(before, after)
-    printed = None
-    for each in files:
-        text = comparison_text(comparison, each)
-        if str(each.file) == STDOUT:
-            printed = text
-        else:
-            write_text(text, str(each.file))
-            echo_written("Comparison", each.file)
-    if printed is None:
+    text = None if printed is None else comparison_text(comparison, printed)
+    for each in exports:
+        if each is not printed:
+            write_comparison(comparison, each)
+    if text is None:
         echo_page(comparison_page(comparison, changed_only=changed))
     else:
-        echo_data(printed, nl=False)
+        echo_data(text, nl=False)
     gate.check(comparison)
     return REGRESSION if comparison.failed else 0
 
 
-@click.command(short_help="Show a function over the last runs, and which commits changed it.")
-@click.argument("function")
-@board_filter_option
-@click.option(
-    "--branch",
-    metavar="NAME",
-    help="Only clean runs of this branch. [default: the current branch]",
-)
-@click.option(
-    "--all",
-    "takes_all",
-    is_flag=True,
-    help="All runs of the project that did not fail, of all branches, clean or not.",
-)
-@click.option(
-    "--metric",
-    "metrics",
-    multiple=True,
-    metavar="NAME",
-    help="Show this metric. [default: the one that a comparison shows first]",
-)
-@number_option("--limit", "Read at most N runs.", default=50)
-@click.option(
-    "--allow",
-    multiple=True,
-    type=click.Choice(["clock", "board", "compiler", "inputs"]),
-    help="Include runs that differ in this from the newest one.",
-)
-@json_option
-@width_option
-def trend(
-    function: str,
-    board: str | None,
-    branch: str | None,
-    takes_all: bool,
-    metrics: tuple[str, ...],
-    limit: int,
-    allow: tuple[str, ...],
-    as_json: bool,
-) -> None:
-    """Show the medians of FUNCTION over the last runs in the history, the oldest first.
+# -- of `boardprof run` ------------------------------------------------------------------------
 
-    FUNCTION is a name or FILE:NAME. Functions of one name in several files are shown one by one.
 
-    Any difference of exact counts is a change. For other values a rank test finds changes. In at
-    most 1 % of series without a change, it finds one by chance. The median and the spread are those
-    of the runs since the last change. The spread is 1.48 times the median distance from the median.
-    """
-    from boardprof.jobs.run.target import split_target
-    from boardprof.results.history.run_comparison import function_trends, usual_branch
-    from boardprof.show.trend_table import chosen_trends, trend_page
+@dataclass
+class Against:
+    """The comparison that a run ends with, if one was asked for."""
 
-    if takes_all and branch is not None:
-        raise UsageError("--all excludes --branch.", hint="one of them")
-    file, name = split_target(function)
-    if branch is None and not takes_all:
-        branch = usual_branch(name, board)
-    found = function_trends(name, file=file, branch=branch, board=board, limit=limit, allow=allow)
-    if as_json:
-        echo_json(found.json())
-        return
-    echo_page(trend_page(chosen_trends(found.for_people(), metrics)))
-    for why, left_out in found.left_out.items():
-        names = ", ".join(f"#{run.id}" for run in left_out)
-        echo_note(f"left out: {names}. {why}")
+    gate: GateOptions
+    target: str
+    bisects: bool = False
+    is_wanted: bool = True
+    flags: str | None = None
+    revision: str | None = None
+    branch: BranchRuns | None = None  # if its newest clean run like this one is meant
+    is_first: bool = False  # there is no run to compare with
+    comparison: Comparison | None = None
+    _before: Report | None = None
+    _facts: dict[str, Any] = field(default_factory=dict)  # see `GateOptions.compared`
+
+    @property
+    def has_turns(self) -> bool:
+        """Whether the other side is measured, too."""
+        return (self.flags or self.revision) is not None
+
+    def find(self, ref: str, *, if_present: bool) -> None:
+        """Look up the run to compare with; without one, nothing is compared if that is allowed."""
+        from boardprof.results.history.project import repository_path
+        from boardprof.results.history.report_lookup import (
+            branch_meant,
+            find_run,
+            find_run_if_present,
+        )
+        from boardprof.results.history.run import NothingKeptError
+        from boardprof.results.history.run_comparison import BranchRuns
+
+        if ref.startswith("branch:") and repository_path(".") is None:
+            raise UsageError(
+                f"--against {ref} needs a git repository: a run of this folder has no branch, so "
+                "it could never become a baseline.",
+                hint="git init, or name a run: --against last",
+            )
+        if if_present and find_run_if_present(ref) is None:
+            self.is_first = True
+            echo_warning(f"there is no run {ref} yet, so no rule is checked (--against-if-present)")
+            return
+        try:
+            found = find_run(ref)
+        except (NothingKeptError, UnknownNameError) as error:
+            if not _is_first_of_all(ref, error):
+                raise
+            self.is_first = True
+            self.branch = BranchRuns(ref.removeprefix("branch:"))
+            return
+        if (branch := branch_meant(ref, found)) is not None:
+            self.branch = BranchRuns(branch)
+        else:
+            self._take_run(found)
+
+    def take_turns(self, found: Alternated) -> None:
+        """Take the other side, which was measured in turns with the run."""
+        before, after = found.names
+        self._before = found.before.report
+        self._facts = {"before_name": before, "after_name": after, "sessions": found.sessions}
+
+    def _take_run(self, found: Found) -> None:
+        self._before = found.report
+        self._facts = {"before_name": found.label, "after_name": "this run"}
+        if self.gate.needs_runs:
+            from boardprof.results.history.report_lookup import branch_reports
+
+            if found.run is None:
+                raise _no_runs(f"{found.label} is a file")
+            self._facts["earlier"] = branch_reports(found.run, self.gate.spread_runs)
+
+    def compare(self, report: Report) -> list[BoardprofError]:
+        """Compare a Report with the other one; return why it could not be compared."""
+        from boardprof.jobs.run.plan import ALL, split_target
+        from boardprof.results.report.join import part_of_calls
+
+        gate = self.gate
+        try:
+            if self.branch is not None and not self.is_first:
+                found = self.branch.baseline(
+                    report, rules=gate.rules, allow=gate.allow, target=self.target
+                )
+                if found is not None:
+                    self._take_run(found)
+                self.is_first = found is None
+            before = self._before
+            if before is None:
+                return []
+            if split_target(self.target)[1] != ALL:  # a whole run has other functions, too
+                before = part_of_calls(before, report) or before  # the error lists its rows
+            self.comparison = gate.compared(before, report, **self._facts)
+            gate.check(self.comparison, may_wait=self.branch is not None)
+        except BoardprofError as error:
+            return [error]
+        return []
+
+    @property
+    def keeps_clean(self) -> bool:
+        """Whether later runs may be compared with this one."""
+        # A row that waits for further runs of its branch would wait for ever if no run counted.
+        found = self.comparison
+        if found is None or not found.failed:
+            return True
+        return self.branch is not None and found.awaits_runs and not found.regressed
+
+    def echo(self) -> None:
+        """Print the comparison below the Report."""
+        if self.comparison is not None:
+            from boardprof.show.comparison_table import comparison_page
+
+            echo_page(["", *comparison_page(self.comparison)])
+        elif self.is_first:
+            branch = self.branch.branch if self.branch else None
+            why = f"; no clean run of {branch} like this one was kept before" if branch else ""
+            echo(f"\nResult: not compared{why}, so nothing is gated")
+
+    def check_exports(self, exports: Sequence[Export]) -> None:
+        """Check that there will be a comparison, if exports need one."""
+        needed = [each.name for each in exports if each.is_comparison]
+        if needed and not self.is_wanted:
+            raise UsageError(
+                f"--export {needed[0]} writes a comparison, and nothing is compared.",
+                hint="add --against RUN, --ab or --ab-rev",
+            )
+
+    def exit_code(self, failures: Sequence[BoardprofError]) -> int:
+        """Return the command's exit code."""
+        found = self.comparison
+        if self.bisects:
+            if found is not None and found.regressed:
+                return REGRESSION
+            is_good = found is not None and found.held and not failures
+            return 0 if is_good else UNTESTABLE
+        if failures:
+            return failures[0].exit_code
+        is_missing = self.is_first and self.gate.fail_if_missing
+        return REGRESSION if is_missing or (found is not None and found.failed) else 0
+
+
+def _no_runs(why: str) -> UsageError:
+    return UsageError(
+        f"A limit in spreads needs earlier runs of a branch, and {why}.",
+        hint="--against branch:main",
+    )
+
+
+def _is_first_of_all(ref: str, error: BoardprofError) -> bool:
+    """Return whether a branch has no clean run yet, but this run or a later one may become it."""
+    # It is an error if the branch does not exist, or if the work tree has changes: then no run
+    # would ever be clean, and a gate must not pass for ever.
+    if not ref.startswith("branch:"):
+        return False
+    if not isinstance(error, UnknownNameError) or not error.known:
+        return True
+    from boardprof.jobs.run.saving import git_state
+    from boardprof.results.history.project import has_branch
+
+    if not has_branch(".", ref.removeprefix("branch:")):
+        return False
+    state = git_state()
+    return state is not None and not state.is_dirty
+
+
+against_options = together(
+    click.option(
+        "--against",
+        metavar="RUN",
+        shell_complete=complete_run,
+        help="Also compare with RUN, as `boardprof compare RUN` does. --fail-if sets rules. "
+        "A branch means its newest clean run like this one. If there is no such run, nothing is "
+        "compared.",
+    ),
+    click.option(
+        "--against-if-present",
+        is_flag=True,
+        help="Warn if the run of --against does not exist, instead of failing: for a first run.",
+    ),
+    click.option(
+        "--ab",
+        metavar='"FLAGS|FLAGS"',
+        help="Measure with two settings of compiler flags in alternating sessions, and compare "
+        "them in pairs.",
+    ),
+    click.option(
+        "--ab-rev",
+        metavar="REV",
+        help="Compare the commit REV with the working tree in the same way.",
+    ),
+    gate_options,
+    click.option(
+        "--bisect",
+        is_flag=True,
+        help="Set the exit code for `git bisect run`: 0 if all rules hold, 1 if one is broken, "
+        "125 if that cannot be decided. Needs --against and --fail-if.",
+    ),
+)
+"""What a run is compared with; `parse_against` has the values."""
+
+
+def parse_against(options: Mapping[str, Any], target: str) -> Against:
+    """Return the given options."""
+    # The earlier run is looked up now, so ``last`` is the one before this, and a mistake is
+    # reported before anything is measured.
+    ref, bisects = options["against"], options["bisect"]
+    if options["against_if_present"] and (ref is None or options["fail_if_missing"] or bisects):
+        raise UsageError(
+            "--against-if-present needs --against, and excludes --bisect and --fail-if-missing.",
+            hint="--against RUN --against-if-present",
+        )
+    if bisects and not (ref and options["rules"]):
+        raise UsageError(
+            "--bisect needs a run to compare with and a rule.",
+            hint="add --against RUN --fail-if 'instructions:max>0'",
+        )
+    flags, revision = options["ab"], options["ab_rev"]
+    given = {"--against": ref, "--ab": flags, "--ab-rev": revision}
+    named = [name for name, value in given.items() if value is not None]
+    if len(named) > 1 or (named and named[0] != "--against" and options["sweep"] is not None):
+        names = " and ".join([*named, *(["--sweep"] if options["sweep"] is not None else [])])
+        raise UsageError(f"{names} cannot be combined.", hint="one after the other")
+    if not named:
+        _check_no_rule_was_given()
+        return Against(parse_gate({**options, "fail_if_missing": False}), target, is_wanted=False)
+    from boardprof.results.comparison.rule import parse_rules
+
+    gate = parse_gate(options)
+    parse_rules(gate.rules)
+    found = Against(gate, target, bisects, flags=flags, revision=revision)
+    if ref is not None:
+        found.find(ref, if_present=options["against_if_present"])
+        return found
+    if gate.needs_runs:
+        raise _no_runs("--ab and --ab-rev measure both sides now")
+    if flags is not None:  # these are meant to differ
+        found.gate = replace(gate, allow=tuple({*gate.allow, "compiler"}))
+    return found
+
+
+def _check_no_rule_was_given() -> None:
+    """Check that each rule has an effect; in a settings file, one may be for `compare` alone."""
+    context = click.get_current_context()
+    for name, option in (("rules", "--fail-if"), ("fail_if_missing", "--fail-if-missing")):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise UsageError(
+                f"{option} needs a run to compare with.",
+                hint="add --against RUN, --ab FLAGS or --ab-rev REV",
+            )

@@ -16,17 +16,18 @@ INTERRUPTED = 130
 DEBUG = "--debug"
 """The option that shows tracebacks."""
 
-_debugging: list[bool] = []
+_shows_tracebacks = False
 
 
 def show_tracebacks() -> None:
     """Show the traceback of an error in boardprof itself from now on."""
-    _debugging.append(True)
+    global _shows_tracebacks
+    _shows_tracebacks = True
 
 
 def shows_tracebacks() -> bool:
     """Return whether `show_tracebacks` was called."""
-    return bool(_debugging)
+    return _shows_tracebacks
 
 
 UNTESTABLE = 125

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +26,7 @@ from boardprof.ui.cli.options import (
 from boardprof.ui.cli.output import STDERR, echo, echo_command, echo_data, echo_json
 
 if TYPE_CHECKING:
-    from boardprof.target.cfunction import CFunction
-    from boardprof.target.descriptions.board import BoardSpec
+    pass
 
 
 @click.command(short_help="Build firmware with the functions of C files.")
@@ -78,15 +77,9 @@ def build(
     if sizes is not None:
         echo("  " + ", ".join(f"{name} {size:,} bytes" for name, size in sizes.items()))
     for fn in firmware.functions:
-        echo(f"  {_line(fn)}")
+        echo(f"  {fn.name}: {fn.reason}" if fn.reason else f"  {fn.name}{signature(fn)}")
     if not firmware.functions:
         echo("  no functions: the agent alone")
-
-
-def _line(fn: CFunction) -> str:
-    from boardprof.target.cfunction import signature
-
-    return f"{fn.name}: {fn.reason}" if fn.reason else f"{fn.name}{signature(fn)}"
 
 
 @click.command(short_help="Write firmware to a board and check that it runs.")
@@ -105,9 +98,12 @@ def flash(
     objects (.o) and libraries (.a). The tool's output goes to stderr. With -p, the port is used to
     check that the board runs the new build.
     """
-    from boardprof.target.build.firmware import check_flashable
+    from boardprof.measure.connect import connect_by
+    from boardprof.target.build.builder import build
+    from boardprof.target.build.firmware import after_flash, check_flashable
     from boardprof.target.build.firmware import flash as write
     from boardprof.target.descriptions.board import board_spec
+    from boardprof.target.elf.object_file import build_id_of, is_program
 
     if board is None:
         raise UsageError("Which board should be flashed?", hint="give -b BOARD")
@@ -115,9 +111,17 @@ def flash(
     port = options["port"]
     check_flashable(spec, port)  # before anything is built
     on_command = echo_command if verbose else None
-    image, build_id = _image(spec, paths, options, verbose)
+    image = Path(paths[0])
+    if len(paths) == 1 and is_program(image):
+        build_id = build_id_of(image)
+    else:
+        firmware = build(spec, paths, parse_build_options(options), verbose=on_command)
+        image, build_id = firmware.image, firmware.build_id
     write(spec, image, port, output=STDERR, on_command=on_command)
-    runs = None if port is None else _checked(spec, image, options)
+    runs = None
+    if port is not None:  # it raises if the board does not run what was flashed
+        with after_flash(), connect_by(parse_connection(options), spec, image) as connected:
+            runs = connected.welcome.build_id
     if as_json:
         facts = {
             "schema_version": 1,
@@ -133,30 +137,6 @@ def flash(
     else:
         unknown = f"; {image} does not contain its own build id" if build_id is None else ""
         echo(f"{spec.name} at {port} runs build {runs.hex()}{unknown}")
-
-
-def _image(
-    spec: BoardSpec, paths: tuple[str, ...], options: Mapping[str, Any], verbose: bool
-) -> tuple[Path, bytes | None]:
-    """Return the image and its build id. None if the file does not contain one."""
-    from boardprof.target.build.builder import build
-    from boardprof.target.elf.object_file import build_id_of, is_program
-
-    first = Path(paths[0])
-    if len(paths) == 1 and is_program(first):
-        return first, build_id_of(first)
-    code, on_command = parse_build_options(options), echo_command if verbose else None
-    firmware = build(spec, paths, code, verbose=on_command)
-    return firmware.image, firmware.build_id
-
-
-def _checked(spec: BoardSpec, image: Path, options: Mapping[str, Any]) -> bytes:
-    """Return the build that the board runs; raise if it is not the one that was flashed."""
-    from boardprof.measure.connect import connect_by
-    from boardprof.target.build.firmware import after_flash
-
-    with after_flash(), connect_by(parse_connection(options), spec, image) as connected:
-        return connected.welcome.build_id
 
 
 @click.group(cls=Commands)

@@ -19,10 +19,10 @@ from boardprof.ui.cli.exit_codes import shows_tracebacks
 from boardprof.ui.cli.group import Commands
 from boardprof.ui.cli.options import (
     STDOUT,
-    Seconds,
     file_option,
     json_option,
     save_option,
+    time_option,
     width_option,
 )
 from boardprof.ui.cli.output import (
@@ -37,7 +37,7 @@ from boardprof.ui.cli.output import (
 
 if TYPE_CHECKING:
     from boardprof.base.errors import BoardprofError
-    from boardprof.jobs.fleet.fleet import Progress
+    from boardprof.jobs.fleet.batch import Progress
     from boardprof.jobs.fleet.job import Job, Result
     from boardprof.show.layout import Page
 
@@ -71,7 +71,7 @@ def fleet() -> None:
 
 def _dask_logs() -> None:
     """Let dask log with ``--debug``."""
-    from boardprof.jobs.fleet.security import show_logs
+    from boardprof.jobs.fleet.dask_worker import show_logs
 
     if shows_tracebacks():
         show_logs()
@@ -188,20 +188,20 @@ def _report(
         return
     if name is None and all(result.was_known for result in found):
         return  # it is kept already
-    notes: list[str] = []
-    kept = keep_run(
-        report,
-        name=name,
-        measured=[*dict.fromkeys(result.job.file for result in found)],
-        sources=sources,
-        has_failed=any(result.state != DONE for result in found),
-        on_note=notes.append,
-    )
-    if kept is None and name is not None:
-        yield from map(UsageError, notes)
-    else:
-        for note in notes:
-            echo_note(note)
+    try:
+        keep_run(
+            report,
+            name=name,
+            measured=[*dict.fromkeys(result.job.file for result in found)],
+            sources=sources,
+            has_failed=any(result.state != DONE for result in found),
+            on_note=echo_note,
+        )
+    except UsageError as error:
+        if name is None:
+            echo_note(str(error))
+        else:
+            yield error
 
 
 @fleet.command()
@@ -240,14 +240,10 @@ def status(scheduler: str | None, as_json: bool) -> None:
     metavar="N",
     help="TCP port to listen at.",
 )
-@click.option(
+@time_option(
     "--silence",
-    "silence_s",
+    "A host that does not answer for this long counts as gone: its jobs run elsewhere.",
     default="30s",
-    show_default=True,
-    type=Seconds(),
-    metavar="TIME",
-    help="A host that does not answer for this long counts as gone: its jobs run elsewhere.",
 )
 def scheduler(host: str, port: int, silence_s: float) -> None:
     """Run the scheduler of a fleet until it is interrupted.

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from posixpath import basename
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -40,12 +39,11 @@ _WIDEST = 60
 _MANGLED = "its name is not a C name"
 
 
-@dataclass(frozen=True)
-class _Functions:
+class _Functions(NamedTuple):
     """Functions by name: those that are offered, and those that are not."""
 
-    functions: tuple[CFunction, ...]
-    hidden: tuple[HiddenFunction, ...]
+    functions: Sequence[CFunction]
+    hidden: Sequence[HiddenFunction]
 
 
 @click.command(short_help="List the functions in files and their parameters.")
@@ -88,12 +86,12 @@ def _found(paths: list[Path], board: str | None, complete: bool, **options: Any)
     sources = [path for path in paths if path.is_dir() or path.suffix in _COMPILED]
     objects = [path for path in paths if path not in sources]
     listed = _object_functions(objects)
-    compiled = _compiled(sources, board, complete, **options) if sources or board else None
-    if compiled is None:
+    if not sources and not board:
         return listed
+    compiled = _compiled(sources, board, complete, **options)
     every = [*listed.functions, *compiled.functions]
     hidden = {*listed.hidden, *compiled.hidden}
-    return _Functions(tuple(sorted(every, key=lambda fn: fn.name)), tuple(sorted(hidden)))
+    return _Functions(sorted(every, key=lambda fn: fn.name), sorted(hidden))
 
 
 def _compiled(sources: list[Path], board: str | None, complete: bool, **options: Any) -> _Functions:
@@ -111,7 +109,7 @@ def _compiled(sources: list[Path], board: str | None, complete: bool, **options:
         known = {*(fn.name for fn in found), *(name for name, _, _ in hidden)}
         unused = discarded_functions(spec, sources, how, verbose=verbose).static
         hidden = [*hidden, *(each for each in unused if each[0] not in known)]
-    return _Functions(tuple(found), tuple(sorted(HiddenFunction(*each) for each in hidden)))
+    return _Functions(found, [HiddenFunction(*each) for each in hidden])
 
 
 def _object_functions(paths: Sequence[Path]) -> _Functions:
@@ -121,8 +119,7 @@ def _object_functions(paths: Sequence[Path]) -> _Functions:
 
     found = functions_in(paths)
     offered = {fn.name for fn in found}
-    hidden = (fn for fn in hidden_functions(paths) if fn.name not in offered)
-    return _Functions(tuple(found), tuple(hidden))
+    return _Functions(found, [fn for fn in hidden_functions(paths) if fn.name not in offered])
 
 
 def _structs(found: Iterable[CFunction]) -> list[Struct]:
@@ -147,14 +144,7 @@ def _list_facts(found: _Functions) -> dict[str, Any]:
         "schema_version": 1,
         "functions": [_function_facts(fn) for fn in found.functions],
         "hidden": [fn._asdict() for fn in found.hidden],
-        "structs": [
-            {
-                "name": struct.name,
-                "bytes": struct.size,
-                "fields": [_field_facts(field) for field in struct.fields],
-            }
-            for struct in _structs(found.functions)
-        ],
+        "structs": [_struct_facts(struct) for struct in _structs(found.functions)],
     }
 
 
@@ -172,13 +162,12 @@ def _function_facts(fn: CFunction) -> dict[str, Any]:
     }
 
 
-def _field_facts(field: Field) -> dict[str, Any]:
-    return {
-        "name": field.name,
-        "offset": field.offset,
-        "type": _element_text(field),
-        "shape": list(field.shape),
-    }
+def _struct_facts(struct: Struct) -> dict[str, Any]:
+    fields = [
+        {"name": f.name, "offset": f.offset, "type": _element_text(f), "shape": list(f.shape)}
+        for f in struct.fields
+    ]
+    return {"name": struct.name, "bytes": struct.size, "fields": fields}
 
 
 def _list_text(found: _Functions, *, complete: bool = False) -> str:

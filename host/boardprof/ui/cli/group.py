@@ -56,6 +56,33 @@ class SectionedCommand(click.Command):
                 formatter.write_dl(rows)
 
 
+def _with_tracebacks(ctx: click.Context, option: click.Parameter, value: bool) -> bool:
+    if value:
+        show_tracebacks()
+    return value
+
+
+_COMMON_OPTIONS = (
+    click.Option(
+        ["-q", "--quiet"],
+        is_flag=True,
+        expose_value=False,
+        # Also if it is not given: this process may have run a quiet command before.
+        callback=lambda ctx, option, value: set_quiet(value),
+        help="Print only errors to stderr.",
+    ),
+    click.Option(
+        [DEBUG],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_with_tracebacks,
+        help="Show the traceback of an internal error (exit code 70).",
+    ),
+)
+"""Options of every command: results and errors stay; and see `show_tracebacks`."""
+
+
 class Commands(click.Group):
     """A group that proposes the nearest command and tolerates a closed output."""
 
@@ -63,13 +90,13 @@ class Commands(click.Group):
         """Add a command, with ``--quiet``, ``--debug``, and a variable for each option."""
         # A shell completes files for its arguments: most can be files.
         if not isinstance(cmd, click.Group) or cmd.invoke_without_command:
-            cmd.params += [_quiet_option(), _debug_option()]
+            cmd.params += _COMMON_OPTIONS
         for parameter in cmd.params:
-            if isinstance(parameter, click.Option) and parameter.envvar is None:
-                parameter.envvar = environment_names(parameter)
+            if isinstance(parameter, click.Option):
+                parameter.envvar = parameter.envvar or environment_names(parameter)
                 if "--verbose" in parameter.opts:
                     parameter.callback = _with_tracebacks
-            elif _completes_nothing(parameter):
+            elif parameter.type is click.STRING and parameter._custom_shell_complete is None:
                 parameter.type = _MaybeFile()
         super().add_command(cmd, name)
 
@@ -124,41 +151,6 @@ class Commands(click.Group):
             hint = f"{ctx.command_path} --help"
             raise UnknownNameError("command", name, known, hint=hint)
         return super().resolve_command(ctx, args)
-
-
-def _completes_nothing(parameter: click.Parameter) -> bool:
-    is_text = isinstance(parameter, click.Argument) and parameter.type is click.STRING
-    return is_text and parameter._custom_shell_complete is None
-
-
-def _quiet_option() -> click.Option:
-    """Return the option that silences notes and progress; results and errors stay."""
-    return click.Option(
-        ["-q", "--quiet"],
-        is_flag=True,
-        expose_value=False,
-        # Also if it is not given: this process may have run a quiet command before.
-        callback=lambda ctx, option, value: set_quiet(value),
-        help="Print only errors to stderr.",
-    )
-
-
-def _debug_option() -> click.Option:
-    """Return the option that shows the traceback of an error in boardprof itself."""
-    return click.Option(
-        [DEBUG],
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        callback=_with_tracebacks,
-        help="Show the traceback of an internal error (exit code 70).",
-    )
-
-
-def _with_tracebacks(ctx: click.Context, option: click.Parameter, value: bool) -> bool:
-    if value:
-        show_tracebacks()
-    return value
 
 
 _NOT_A_SETTING = {"help", "version", "json", "bisect"}
@@ -289,17 +281,12 @@ def _defaults(
         if isinstance(command, click.Group):
             defaults[name] = _defaults(command, ctx, settings)
         elif command is not None:
-            defaults[name] = dict(_values(_options(command), ctx, settings))
+            defaults[name] = {
+                option.name: _value(option, ctx, settings[key])
+                for option in _options(command)
+                for key in [key for key in setting_keys(option) if key in settings][:1]
+            }
     return defaults
-
-
-def _values(
-    options: Iterable[click.Option], ctx: click.Context, settings: Mapping[str, Setting]
-) -> Iterator[tuple[str, Any]]:
-    for option in options:
-        setting = next((settings[key] for key in setting_keys(option) if key in settings), None)
-        if setting is not None and option.name is not None:
-            yield option.name, _value(option, ctx, setting)
 
 
 def _as_text(value: Any) -> Any:

@@ -14,8 +14,10 @@ from click.core import ParameterSource
 from boardprof.base.errors import UsageError
 from boardprof.ui.cli.group import Commands
 from boardprof.ui.cli.options import (
+    allow_option,
     board_filter_option,
     complete_run,
+    csv_option,
     json_option,
     number_option,
     output_option,
@@ -57,9 +59,7 @@ def history(
     """
     if ctx.invoked_subcommand is not None:
         return
-    from boardprof.results.history.report_lookup import user_history
-
-    kept = user_history()
+    kept = _history()
     shown = kept.runs(board=board, function=function, limit=limit or None)
     if as_json:
         for run in shown:
@@ -76,7 +76,7 @@ def history(
 @history.command(short_help="Print the Report of a run.")
 @click.argument("ref", metavar="RUN", shell_complete=complete_run)
 @json_option
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one line per sample.")
+@csv_option
 @width_option
 def show(ref: str, as_json: bool, as_csv: bool) -> None:
     """Print the Report of a run: #42, last~1, a name, a branch or a commit.
@@ -102,13 +102,22 @@ def show(ref: str, as_json: bool, as_csv: bool) -> None:
 @click.argument("refs", metavar="RUN...", nargs=-1, required=True, shell_complete=complete_run)
 def remove(refs: Sequence[str]) -> None:
     """Delete runs permanently."""
-    from boardprof.results.history.report_lookup import user_history
-
-    kept = user_history()
-    runs = [kept.run(ref) for ref in refs]  # look up all before one is removed: `last` moves
-    for run in {run.id: run for run in runs}.values():
+    kept, runs = _found(refs)
+    for run in runs:
         kept.remove(f"#{run.id}")
         echo_note(f"run {run.label} was removed")
+
+
+def _history() -> History:
+    from boardprof.results.history.report_lookup import user_history
+
+    return user_history()
+
+
+def _found(refs: Sequence[str]) -> tuple[History, list[Run]]:
+    """Return the user's history and runs of it, each once, before one changes: `last` moves."""
+    kept = _history()
+    return kept, [*{run.id: run for run in map(kept.run, refs)}.values()]
 
 
 @history.command()
@@ -117,10 +126,9 @@ def remove(refs: Sequence[str]) -> None:
 def rename(ref: str, name: str) -> None:
     """Name a run NAME, replacing any name that it has."""
     from boardprof.jobs.run.saving import check_save_name
-    from boardprof.results.history.report_lookup import user_history
 
     check_save_name(name)
-    run = user_history().rename(ref, name)
+    run = _history().rename(ref, name)
     echo_note(f"run {run.label} is now saved as {name}")
 
 
@@ -128,11 +136,8 @@ def rename(ref: str, name: str) -> None:
 @click.argument("refs", metavar="RUN...", nargs=-1, required=True, shell_complete=complete_run)
 def unname(refs: Sequence[str]) -> None:
     """Remove the names of runs; the runs stay."""
-    from boardprof.results.history.report_lookup import user_history
-
-    kept = user_history()
-    runs = [kept.run(ref) for ref in refs]  # look up all before one loses its name
-    for run in {run.id: run for run in runs}.values():
+    kept, runs = _found(refs)
+    for run in runs:
         kept.rename(f"#{run.id}", None)
         echo_note(f"run {run.label} no longer has a name")
 
@@ -146,15 +151,12 @@ def export_runs(refs: Sequence[str], of_all: bool, output: str | None) -> None:
 
     Without RUN, all runs of this project are written.
     """
-    from boardprof.results.history.report_lookup import user_history
     from boardprof.results.history.run import written
     from boardprof.results.report.report_file import write_text
 
-    if of_all and refs:
-        raise UsageError("--all and RUN cannot be combined.", hint="give one of them")
-    kept = user_history()
-    runs = {run.id: run for run in (map(kept.run, refs) if refs else kept.own_runs())}
-    records = [*kept.records(None if of_all else runs.values())]
+    kept = _history()
+    runs = _wanted(kept, refs, of_all)
+    records = [*kept.records(None if of_all else runs)]
     if output is None:
         for line in written(records):
             echo_data(line, nl=False)
@@ -193,9 +195,7 @@ def merge(files: Sequence[str]) -> None:
 
 def _add(files: Sequence[str], read: Callable[[str], list[StoredRun]]) -> None:
     """Add the runs of files; every file must be readable."""
-    from boardprof.results.history.report_lookup import user_history
-
-    kept = user_history()
+    kept = _history()
     found = {file: read(file) for file in files}
     for file, records in found.items():
         added = kept.add(records)
@@ -262,12 +262,16 @@ def _both(ctx: click.Context, url: str | None) -> tuple[History, History]:
     return local_history(), shared_history(url)
 
 
-def _copy(source: History, target: History, refs: Sequence[str], of_all: bool) -> None:
+def _wanted(kept: History, refs: Sequence[str], of_all: bool) -> Sequence[Run]:
+    """Return the named runs, each once; all; or those of this project."""
     if of_all and refs:
         raise UsageError("--all and RUN cannot be combined.", hint="give one of them")
-    found = map(source.run, refs) if refs else source.runs() if of_all else source.own_runs()
-    runs = {run.id: run for run in found}
-    added, read = source.copy(runs.values(), target)
+    found = map(kept.run, refs) if refs else kept.runs() if of_all else kept.own_runs()
+    return [*{run.id: run for run in found}.values()]
+
+
+def _copy(source: History, target: History, refs: Sequence[str], of_all: bool) -> None:
+    added, read = source.copy(_wanted(source, refs, of_all), target)
     echo_note(f"{target.name}: added {added} of {read} runs; {read - added} already there")
 
 
@@ -278,9 +282,7 @@ def upgrade() -> None:
     Only the owner of the database may do that. Older versions of boardprof cannot use converted
     tables.
     """
-    from boardprof.results.history.report_lookup import user_history
-
-    kept = user_history()
+    kept = _history()
     done = kept.upgrade()
     echo_note(f"{kept.name}: {done}")
 
@@ -289,13 +291,73 @@ def upgrade() -> None:
 @json_option
 def path(as_json: bool) -> None:
     """Print the path of the history file, which may not exist yet, or its URL."""
-    from boardprof.results.history.report_lookup import user_history
-
-    name = user_history().name
+    name = _history().name
     if as_json:
         echo_json({"schema_version": 1, "path": name})
     else:
         echo_data(name)
+
+
+@click.command(short_help="Show a function over the last runs, and which commits changed it.")
+@click.argument("function")
+@board_filter_option
+@click.option(
+    "--branch",
+    metavar="NAME",
+    help="Only clean runs of this branch. [default: the current branch]",
+)
+@click.option(
+    "--all",
+    "takes_all",
+    is_flag=True,
+    help="All runs of the project that did not fail, of all branches, clean or not.",
+)
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME",
+    help="Show this metric. [default: the one that a comparison shows first]",
+)
+@number_option("--limit", "Read at most N runs.", default=50)
+@allow_option("Include runs that differ in this from the newest one.")
+@json_option
+@width_option
+def trend(
+    function: str,
+    board: str | None,
+    branch: str | None,
+    takes_all: bool,
+    metrics: tuple[str, ...],
+    limit: int,
+    allow: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Show the medians of FUNCTION over the last runs in the history, the oldest first.
+
+    FUNCTION is a name or FILE:NAME. Functions of one name in several files are shown one by one.
+
+    Any difference of exact counts is a change. For other values a rank test finds changes. In at
+    most 1 % of series without a change, it finds one by chance. The median and the spread are those
+    of the runs since the last change. The spread is 1.48 times the median distance from the median.
+    """
+    from boardprof.jobs.run.plan import split_target
+    from boardprof.results.history.run_comparison import function_trends, usual_branch
+    from boardprof.show.trend_table import chosen_trends, trend_page
+
+    if takes_all and branch is not None:
+        raise UsageError("--all excludes --branch.", hint="one of them")
+    file, name = split_target(function)
+    if branch is None and not takes_all:
+        branch = usual_branch(name, board)
+    found = function_trends(name, file=file, branch=branch, board=board, limit=limit, allow=allow)
+    if as_json:
+        echo_json(found.json())
+        return
+    echo_page(trend_page(chosen_trends(found.for_people(), metrics)))
+    for why, left_out in found.left_out.items():
+        names = ", ".join(f"#{run.id}" for run in left_out)
+        echo_note(f"left out: {names}. {why}")
 
 
 _HEADERS = (

@@ -6,7 +6,8 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +19,7 @@ from boardprof.ui.cli.output import set_width
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from boardprof.jobs.run.plan import Plan
     from boardprof.target.build.build_options import BuildOptions
 
 
@@ -71,9 +73,10 @@ _UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 _TIME = re.compile(rf"(?P<number>[0-9]*\.?[0-9]+) ?(?P<unit>{'|'.join(_UNITS_S)})")
 
 Command = Callable[..., Any]
+Decorator = Callable[[Command], Command]
 
 
-def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+def together(*options: Decorator) -> Decorator:
     """Return one decorator for several options."""
 
     def add(command: Command) -> Command:
@@ -86,7 +89,7 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
 
 def number_option(
     name: str, help_text: str, *, least: int = 1, default: int | None = None
-) -> Callable[[Command], Command]:
+) -> Decorator:
     """Return the decorator that adds an option for a whole number, ``least`` or more."""
     return click.option(
         name,
@@ -124,10 +127,8 @@ def complete_file(
 
 def complete_run(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
+) -> list[str] | list[CompletionItem]:
     """Complete the names of saved runs; if none matches, files."""
-    from click.shell_completion import CompletionItem
-
     from boardprof.results.history.report_lookup import user_history
     from boardprof.results.history.run import HistoryError
 
@@ -135,35 +136,33 @@ def complete_run(
     with contextlib.suppress(HistoryError):
         names += [run.name for run in user_history().own_runs() if run.name]
     fitting = [name for name in dict.fromkeys(names) if incomplete and name.startswith(incomplete)]
-    return [CompletionItem(name) for name in fitting] or complete_file(ctx, parameter, incomplete)
+    return fitting or complete_file(ctx, parameter, incomplete)
 
 
 def complete_target(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
+) -> list[str] | list[CompletionItem]:
     """Complete FILE.c:FUNCTION after the colon, and files before it."""
-    from click.shell_completion import CompletionItem
+    file, start = "", incomplete
+    if ":" in incomplete:
+        from boardprof.jobs.run.plan import split_target
 
-    from boardprof.jobs.run.target import split_target
-
-    file, start = split_target(incomplete)
+        file, start = split_target(incomplete)
     if not file:
         return complete_file(ctx, parameter, incomplete)
-    return [CompletionItem(f"{file}:{name}") for name in _function_names(file, start)]
+    return [f"{file}:{name}" for name in _function_names(file, start)]
 
 
 def complete_value(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
+) -> list[str] | list[CompletionItem]:
     """Complete functions after ``FILE.c:``, which bash splits into three words; else files."""
-    from click.shell_completion import CompletionItem
-
     words = [ctx.params.get("target") or "", *(ctx.params.get("values") or ())]
     if incomplete == ":" and len(words) == 1:
         words, incomplete = [*words, ":"], ""
     if words[1:] != [":"]:
         return complete_file(ctx, parameter, incomplete)
-    return [CompletionItem(name) for name in _function_names(words[0], incomplete)]
+    return _function_names(words[0], incomplete)
 
 
 def _function_names(file: str, start: str) -> list[str]:
@@ -181,6 +180,33 @@ def _function_names(file: str, start: str) -> list[str]:
     return [name for name in names if name.startswith(start)]
 
 
+def time_option(name: str, help_text: str, *, default: str | None = None) -> Decorator:
+    """Return the decorator that adds an option for a time; the command gets ``NAME_s``."""
+    return click.option(
+        name,
+        f"{name.strip('-').replace('-', '_')}_s",
+        type=Seconds(),
+        metavar="TIME",
+        default=default,
+        show_default=default is not None,
+        help=help_text,
+    )
+
+
+def allow_option(help_text: str) -> Decorator:
+    """Return the decorator that adds ``--allow``."""
+    kinds = click.Choice(["clock", "board", "compiler", "inputs"])
+    return click.option("--allow", multiple=True, type=kinds, help=help_text)
+
+
+def expect_options(expect: str, tolerance: str) -> Decorator:
+    """Return the decorator that adds ``--expect`` and ``--tolerance``, with their help."""
+    return together(
+        click.option("--expect", multiple=True, metavar="[NAME=]@FILE.npy|NUMBER", help=expect),
+        click.option("--tolerance", default=0.0, type=Real(min=0), metavar="REL", help=tolerance),
+    )
+
+
 STDOUT = "-"
 """The name that means standard output instead of a file."""
 
@@ -190,6 +216,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 flash_option = click.option(
     "--flash", is_flag=True, help="Write the firmware to the board at the port first."
 )
+csv_option = click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one line per sample.")
 table_option = click.option(
     "--table", is_flag=True, help="Print the table of all metrics, with sums and configuration."
 )
@@ -228,7 +255,7 @@ probe_option = click.option(
 baud_option = number_option("--baud", "Baud rate of a serial port.")
 
 
-def key_option(help_text: str) -> Callable[[Command], Command]:
+def key_option(help_text: str) -> Decorator:
     """Return the decorator that adds ``--key-file``."""
     return click.option("--key-file", type=click.Path(), metavar="PATH", help=help_text)
 
@@ -267,20 +294,14 @@ port_options = together(
         "--takeover", is_flag=True, help="Take the board even if another host is using it."
     ),
     agent_key_option,
-    click.option(
+    time_option(
         "--timeout",
-        "timeout_s",
-        type=Seconds(),
-        metavar="TIME",
-        help="Longest time of a call on the board's clock, such as 2s or 500ms. [default: "
+        "Longest time of a call on the board's clock, such as 2s or 500ms. [default: "
         "10s; 30s of silence if the board has no guard]",
     ),
-    click.option(
+    time_option(
         "--wall-timeout",
-        "wall_timeout_s",
-        type=Seconds(),
-        metavar="TIME",
-        help="Longest wall time of a call. [default: 30s on emulated boards, or more if "
+        "Longest wall time of a call. [default: 30s on emulated boards, or more if "
         "--timeout is above 10s; none on others]",
     ),
 )
@@ -376,6 +397,22 @@ BUILD_SECTION = "optimize sources includes defines cflags ldflags keep libc"
 """Names of `build_options`, for a section of the help."""
 
 
+def parse_plan(
+    target: str, values: tuple[str, ...], boards: Sequence[str], options: Mapping[str, Any]
+) -> Plan:
+    """Return the plan of a command; what an option and an attribute of the plan share is given."""
+    from boardprof.jobs.run.plan import Plan
+
+    names = {each.name for each in fields(Plan)}
+    given = {name: each for name, each in options.items() if name in names and each is not None}
+    if metrics := given.pop("metrics", ""):
+        given["metrics"] = tuple(name.strip() for name in metrics.split(",") if name.strip())
+    if "optimize" in options:
+        given["code"] = parse_build_options(options)
+    connection = parse_connection(options)
+    return Plan(target=target, values=values, boards=tuple(boards), connection=connection, **given)
+
+
 def parse_build_options(options: Mapping[str, Any]) -> BuildOptions:
     """Return what was given by `build_options` or `compile_options`."""
     from boardprof.target.build.build_options import BuildOptions
@@ -385,7 +422,7 @@ def parse_build_options(options: Mapping[str, Any]) -> BuildOptions:
     return BuildOptions(optimize=f"-O{options['optimize']}", **given)
 
 
-def file_option(form: str, what: str) -> Callable[[Command], Command]:
+def file_option(form: str, what: str) -> Decorator:
     """Return the decorator that adds ``--FORM FILE``; the command gets ``FORM_file``."""
     # Whether the file can be written is checked before anything is done.
     return click.option(
@@ -443,7 +480,7 @@ width_option = click.option(
 
 def output_option(
     help_text: str, *, prints: bool = False, folder: bool = False, hint: str = "-o FILE"
-) -> Callable[[Command], Command]:
+) -> Decorator:
     """Return the decorator that adds ``--output``; ``-`` stands for standard output."""
 
     def parse(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:

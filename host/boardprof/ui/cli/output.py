@@ -8,7 +8,9 @@ import io
 import os
 import sys
 import threading
-from collections.abc import Collection, Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -17,19 +19,18 @@ from boardprof.base.printable import bounded, escaped
 from boardprof.base.progress import Show, shown_by
 
 if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
     from boardprof.jobs.run.execution import Listener
     from boardprof.results.comparison.comparison import Comparison
-    from boardprof.results.report.profile import Profile
     from boardprof.results.report.report import Report
     from boardprof.results.stats.warnings import Kind
     from boardprof.show.layout import Page
-    from boardprof.ui.cli.progress_bar import Bar
 
 
 STDERR = 2
 _STDOUT = 1
 _TAB = "\t"
-_MOST_FUNCTIONS = 20
 _quiet = False
 _is_read = True
 _width: int | None = None
@@ -156,60 +157,6 @@ def echo_answer(report: Report, since: Comparison | None = None, **options: Any)
         echo_report(report)
 
 
-def echo_profile(
-    profile: Profile,
-    metric: str | None = None,
-    *,
-    lines: bool = False,
-    asm: bool = False,
-    most: int | None = _MOST_FUNCTIONS,
-    title: str | None = None,
-) -> None:
-    """Print where a call spends its cost: by function, by line or by instruction."""
-    from boardprof.show import profile_tables as tables
-
-    if asm:
-        body = tables.instructions_page(profile, metric)
-    elif lines:
-        body = tables.lines_page(profile, metric)
-    else:
-        body = tables.functions_page(profile, metric, most)
-    head = tables.heading(profile, metric, title)
-    echo_page([head, "", *body, "", *tables.notes(profile, metric)])
-
-
-def echo_profiles(report: Report, *, lines: bool = False, asm: bool = False) -> None:
-    """Print the profiles in a Report."""
-    from boardprof.show.profile_tables import profiles_in, titles
-
-    changed: dict[str, None] = {}
-    rows = profiles_in(report)
-    for number, (row, title) in enumerate(zip(rows, titles(rows), strict=True)):
-        if number:
-            echo("")
-        echo_profile(row.profile, lines=lines, asm=asm, title=title)
-        changed |= dict.fromkeys(changed_sources(row.profile))
-    for name in changed:
-        echo_note(f"{name} has changed since it was measured; the lines are those of then")
-
-
-def changed_sources(profile: Profile) -> list[str]:
-    """Return the sources that have changed since a profile was made."""
-    # A profile has their names as the compiler was given them, so those below another folder are
-    # not found. Its lines are those of its own text in any case.
-    return [name for name, text in profile.sources.items() if _differs(name, text)]
-
-
-def _differs(name: str, text: str) -> bool:
-    if not os.path.isfile(name):  # a pipe or a device of that name would never end
-        return False
-    try:
-        with open(name, encoding="utf-8", errors="replace") as file:
-            return file.read() != text
-    except OSError:
-        return False
-
-
 def echo_configuration(report: Report) -> None:
     """Print how a Report was measured, a fact a line."""
     from boardprof.show.cells import configuration_lines
@@ -309,41 +256,6 @@ def shows_console(options: Mapping[str, Any]) -> bool:
 
 
 @contextlib.contextmanager
-def progress_bar(*, measures: bool = False) -> Iterator[None]:
-    """Show the progress of long work while the context lasts: a bar, or lines in a log."""
-    bar: Bar | None = None
-    shown: Show | None = None
-    if sys.stderr is not None and sys.stderr.isatty():
-        from boardprof.ui.cli.progress_bar import Bar
-
-        bar = shown = Bar()
-        if measures and not _quiet:
-            bar.get_ready()
-
-    turn = threading.Lock()  # seconds come from a thread of their own
-
-    def show(what: str, done: int, total: int | None) -> None:
-        nonlocal shown
-        if not _quiet:
-            with turn:
-                shown = shown or _lines()
-                shown(what, done, total)
-
-    try:
-        with shown_by(show):
-            yield
-    finally:
-        if bar is not None:
-            bar.end()
-
-
-def _lines() -> Show:
-    from boardprof.ui.cli.progress_bar import ProgressLines
-
-    return ProgressLines(lambda line: echo(line, err=True))
-
-
-@contextlib.contextmanager
 def stdout_of_boards(*, shown: bool) -> Iterator[None]:
     """Separate the output of measured functions that run in this process from our own."""
     if sys.stdout is not None:
@@ -361,3 +273,184 @@ def stdout_of_boards(*, shown: bool) -> Iterator[None]:
             ctypes.CDLL(None).fflush(None)  # or it would be printed when the process ends
         os.dup2(ours, _STDOUT)
         os.close(ours)
+
+
+# -- progress: a bar on a terminal, lines in a log ---------------------------------------------
+
+
+@contextlib.contextmanager
+def progress_bar(*, measures: bool = False) -> Iterator[None]:
+    """Show the progress of long work while the context lasts: a bar, or lines in a log."""
+    bar: Bar | None = None
+    shown: Show
+    if sys.stderr is not None and sys.stderr.isatty():
+        bar = shown = Bar()
+        if measures and not _quiet:
+            bar.get_ready()
+    else:
+        shown = ProgressLines(lambda line: echo(line, err=True))
+    turn = threading.Lock()  # seconds come from a thread of their own
+
+    def show(what: str, done: int, total: int | None) -> None:
+        if not _quiet:
+            with turn:
+                shown(what, done, total)
+
+    try:
+        with shown_by(show):
+            yield
+    finally:
+        if bar is not None:
+            bar.end()
+
+
+_SHORT_S = 0.5
+"""Shorter work gets no bar."""
+
+_BESIDE = 28
+"""Columns of the shortest bar, of the remaining time and of the gaps."""
+
+
+class Bar:
+    """Called with (what, done, total); see `boardprof.base.progress.Show`."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Draw nothing yet."""
+        self._clock = clock
+        self._began_s: float | None = None
+        self._bar: Progress | None = None
+        self._tasks: dict[bool, TaskID] = {}
+        self._what: dict[bool, str] = {}
+
+    def __call__(self, what: str, done: int, total: int | None) -> None:
+        """Draw the progress of ``what``."""
+        if not what:
+            self.end()
+            return
+        now_s = self._clock()
+        self._began_s = now_s if self._began_s is None else self._began_s
+        if now_s - self._began_s < _SHORT_S:
+            return
+        bar = self._bar = self._bar or self._begun()
+        is_known = total is not None
+        bar.update(self._tasks[not is_known], visible=False)
+        task = self._tasks[is_known]
+        if what != self._what.get(is_known):
+            self._what[is_known] = what
+            bar.reset(task)  # the speed of the last activity says nothing about this one
+        seconds, what = "" if is_known else f", {done} s", escaped(what)
+        room = bar.console.width - _BESIDE - 2 * len(str(total)) - len(seconds)
+        shown = what if len(what) <= room else what[: max(0, room - 3)] + "..."
+        bar.update(task, description=shown + seconds, completed=done, total=total, visible=True)
+        bar.refresh()
+
+    def get_ready(self) -> None:
+        """Load the drawing library, which takes a while."""
+        import rich.console
+        import rich.progress  # noqa: F401
+
+    def end(self) -> None:
+        """Remove the bar, so that other output can be printed."""
+        if self._bar is not None:
+            self._bar.stop()
+        self._bar = self._began_s = None
+        self._what = {}
+
+    def _begun(self) -> Progress:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
+        # Braces and brackets in foreign names are plain text.
+        text = TextColumn("{task.description}", markup=False)
+        columns = (text, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        # No drawing thread: it would disturb the measurements of an in-process board.
+        bar = Progress(
+            *columns,
+            console=Console(stderr=True),
+            transient=True,
+            auto_refresh=False,
+            redirect_stdout=False,
+        )
+        self._tasks = {
+            known: bar.add_task("", total=None, visible=False) for known in (True, False)
+        }
+        bar.start()
+        return bar
+
+
+_LOOK_S = 1.0
+"""Time in which the speed is measured."""
+
+_LONG_S = 10.0
+"""Shorter work gets no line."""
+
+_EVERY_S = 30.0
+
+
+@dataclass
+class _Way:
+    """Progress of one activity since it was first seen; earlier work has no known duration."""
+
+    began_s: float
+    began_at: int
+    done: int
+    next_s: float
+
+
+class ProgressLines:
+    """Called with (what, done, total), as a progress bar is."""
+
+    def __init__(
+        self, tell: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Report nothing yet."""
+        self._tell = tell
+        self._clock = clock
+        self._ways: dict[str, _Way] = {}
+
+    def __call__(self, what: str, done: int, total: int | None) -> None:
+        """Record the progress of ``what``; several activities may alternate."""
+        # What stands after a semicolon is a detail that changes while the activity goes on. Without
+        # ``total``, ``done`` is the seconds since it began; the rest is unknown.
+        if not what:
+            return  # no activity
+        if total is None:
+            self._take_seconds(what, done)
+            return
+        now_s = self._clock()
+        name = what.partition(";")[0]
+        way = self._ways.get(name)
+        if way is None or done < way.done:
+            # Do not report an activity that restarts soon, such as a transfer before each round.
+            next_s = max(now_s + _LOOK_S, way.next_s if way is not None else 0.0)
+            way = self._ways[name] = _Way(now_s, done, done, next_s)
+        way.done = done
+        if now_s < way.next_s or done <= way.began_at:
+            return
+        left_s = (now_s - way.began_s) / (done - way.began_at) * (total - done)
+        if left_s + now_s - way.began_s < _LONG_S or done >= total:
+            way.next_s = now_s + _LOOK_S
+            return
+        self._tell(f"{what}: {done:,} of {total:,}, about {_duration(left_s)} left")
+        way.next_s = now_s + _EVERY_S
+
+    def _take_seconds(self, what: str, passed: int) -> None:
+        name = what.partition(";")[0]
+        way = self._ways.get(name)
+        if way is None or passed < way.done:
+            way = self._ways[name] = _Way(0.0, 0, passed, _LONG_S)
+        way.done = passed
+        if passed >= way.next_s:
+            self._tell(f"{what}: {_duration(passed)} so far")
+            way.next_s = passed + _EVERY_S
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

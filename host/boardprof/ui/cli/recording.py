@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +17,6 @@ from boardprof.ui.cli.options import (
     BOARD_SECTION,
     BUILD_SECTION,
     STDOUT,
-    Seconds,
     board_option,
     build_options,
     complete_target,
@@ -27,10 +27,10 @@ from boardprof.ui.cli.options import (
     image_option,
     number_option,
     output_option,
-    parse_build_options,
-    parse_connection,
+    parse_plan,
     port_options,
     probe_option,
+    time_option,
     verbose_option,
     width_option,
 )
@@ -39,7 +39,6 @@ from boardprof.ui.cli.output import (
     echo_data,
     echo_note,
     echo_page,
-    echo_profile,
     echo_written,
     is_output_read,
     progress_bar,
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
     from boardprof.jobs.run.plan import Plan
     from boardprof.results.probes.run import ProbeRun
     from boardprof.results.report.profile import Profile
+    from boardprof.results.report.report import Report
 
 
 _HOTSPOTS_SECTIONS = {
@@ -114,18 +114,9 @@ def hotspots(target: str, values: tuple[str, ...], board: str | None, **options:
     for `boardprof run`.
     """
     from boardprof.jobs.run.execution import record_plan
-    from boardprof.jobs.run.plan import Plan
 
     _check_sampling(options)
-    plan = Plan(
-        target=target,
-        values=values,
-        boards=(board,) if board else (),
-        code=parse_build_options(options),
-        connection=parse_connection(options),
-        **{name: options[name] for name in ("image", "flash", "warmup", "sampled", "probe")},
-        **{name: options[name] for name in ("samples", "seed") if options[name] is not None},
-    )
+    plan = parse_plan(target, values, [board] if board else [], options)
     shown = shows_console(options)
     with progress_bar(), stdout_of_boards(shown=shown):
         listener = run_listener(options)
@@ -175,6 +166,63 @@ def _write_profiles(profiles: Sequence[Profile], file: str | None) -> None:
         echo_written("Profile", file)
 
 
+_MOST_FUNCTIONS = 20
+
+
+def echo_profile(
+    profile: Profile,
+    metric: str | None = None,
+    *,
+    lines: bool = False,
+    asm: bool = False,
+    most: int | None = _MOST_FUNCTIONS,
+    title: str | None = None,
+) -> None:
+    """Print where a call spends its cost: by function, by line or by instruction."""
+    from boardprof.show import profile_tables as tables
+
+    if asm:
+        body = tables.instructions_page(profile, metric)
+    elif lines:
+        body = tables.lines_page(profile, metric)
+    else:
+        body = tables.functions_page(profile, metric, most)
+    head = tables.heading(profile, metric, title)
+    echo_page([head, "", *body, "", *tables.notes(profile, metric)])
+
+
+def echo_profiles(report: Report, *, lines: bool = False, asm: bool = False) -> None:
+    """Print the profiles in a Report."""
+    from boardprof.show.profile_tables import profiles_in, titles
+
+    changed: dict[str, None] = {}
+    rows = profiles_in(report)
+    for number, (row, title) in enumerate(zip(rows, titles(rows), strict=True)):
+        if number:
+            echo("")
+        echo_profile(row.profile, lines=lines, asm=asm, title=title)
+        changed |= dict.fromkeys(changed_sources(row.profile))
+    for name in changed:
+        echo_note(f"{name} has changed since it was measured; the lines are those of then")
+
+
+def changed_sources(profile: Profile) -> list[str]:
+    """Return the sources that have changed since a profile was made."""
+    # A profile has their names as the compiler was given them, so those below another folder are
+    # not found. Its lines are those of its own text in any case.
+    return [name for name, text in profile.sources.items() if _differs(name, text)]
+
+
+def _differs(name: str, text: str) -> bool:
+    if not os.path.isfile(name):  # a pipe or a device of that name would never end
+        return False
+    try:
+        with open(name, encoding="utf-8", errors="replace") as file:
+            return file.read() != text
+    except OSError:
+        return False
+
+
 _CLEAR = "\x1b[2J\x1b[H"
 """Clears a terminal, and goes to its first line."""
 
@@ -207,12 +255,8 @@ Examples:
 @click.argument("values", nargs=-1, metavar="[NAME=VALUE]...", shell_complete=complete_value)
 @board_option
 @image_option
-@click.option(
-    "--time",
-    "time_s",
-    type=Seconds(),
-    metavar="TIME",
-    help="How long to record if there is no TARGET, such as 10s. [default: until Ctrl-C]",
+@time_option(
+    "--time", "How long to record if there is no TARGET, such as 10s. [default: until Ctrl-C]"
 )
 @number_option("--calls", "Calls of TARGET.", default=1)
 @click.option(
@@ -259,7 +303,7 @@ def trace(target: str, values: tuple[str, ...], output: str | None, **options: A
     )
     shown = shows_console(options)
     with progress_bar(), stdout_of_boards(shown=shown):
-        plan, listener = _plan(target, values, options), run_listener(options)
+        plan, listener = _plan(options, target or "all", values), run_listener(options)
         recording, error = record_events(plan, wanted, listener)
     if wanted.mode == "overwrite" and error is None:
         echo_note("recording goes on; read it with boardprof dump, also after a reset")
@@ -288,13 +332,8 @@ def dump(output: str | None, **options: Any) -> None:
     """
     from boardprof.jobs.run.probe_run import board_of
 
-    with progress_bar():
-        plan, listener = (
-            _plan("", (), {**options, "flash": False}),
-            run_listener(options),
-        )
-        with board_of(plan, listener) as (board, _):
-            recording = board.kept_events()
+    with progress_bar(), board_of(_plan(options), run_listener(options)) as (board, _):
+        recording = board.kept_events()
     _finish(recording, output)
 
 
@@ -305,15 +344,7 @@ def dump(output: str | None, **options: Any) -> None:
 )
 @board_option
 @image_option
-@click.option(
-    "--interval",
-    "interval_s",
-    type=Seconds(),
-    metavar="TIME",
-    default="1s",
-    show_default=True,
-    help="Time between two tables.",
-)
+@time_option("--interval", "Time between two tables.", default="1s")
 @click.option(
     "--events/--no-events",
     default=True,
@@ -332,8 +363,7 @@ def top(interval_s: float, count: int | None, **options: Any) -> None:
     from boardprof.jobs.run.probe_run import board_of, intervals
     from boardprof.show.probe_tables import interval_page
 
-    plan = _plan("", (), {**options, "flash": False})
-    with board_of(plan, run_listener(options)) as (board, _), suppress(KeyboardInterrupt):
+    with board_of(_plan(options), run_listener(options)) as (board, _), suppress(KeyboardInterrupt):
         found = intervals(board, interval_s, count, events=options["events"])
         for number, interval in enumerate(found):
             if sys.stdout.isatty():
@@ -370,21 +400,8 @@ def _check_trace(target: str, output: str | None, options: Mapping[str, Any]) ->
         )
 
 
-def _plan(target: str, values: tuple[str, ...], options: Mapping[str, Any]) -> Plan:
-    from boardprof.jobs.run.plan import Plan
-
-    code: dict[str, Any] = {}
-    if "optimize" in options:
-        code["code"] = parse_build_options(options)
-    return Plan(
-        target=target or "all",
-        values=values,
-        boards=(options["board"],) if options["board"] else (),
-        image=options["image"],
-        flash=options["flash"],
-        **code,
-        connection=parse_connection(options),
-    )
+def _plan(options: Mapping[str, Any], target: str = "all", values: tuple[str, ...] = ()) -> Plan:
+    return parse_plan(target, values, [options["board"]] if options["board"] else [], options)
 
 
 def _finish(recording: ProbeRun, output: str | None) -> None:

@@ -13,26 +13,32 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.base.errors import BoardprofError, UsageError
-from boardprof.ui.cli.against import Against, against_options, parse_against
+from boardprof.ui.cli.compare import (
+    Against,
+    against_options,
+    comparison_text,
+    parse_against,
+    printed_export,
+    write_comparison,
+)
 from boardprof.ui.cli.exit_codes import INTERRUPTED
 from boardprof.ui.cli.group import SectionedCommand
 from boardprof.ui.cli.options import (
     BOARD_SECTION,
     BUILD_SECTION,
     STDOUT,
-    Real,
     baseline_option,
     build_options,
     complete_board,
     complete_target,
     complete_value,
     console_option,
+    expect_options,
     file_option,
     flash_option,
     image_option,
     number_option,
-    parse_build_options,
-    parse_connection,
+    parse_plan,
     port_options,
     probe_option,
     save_option,
@@ -47,7 +53,6 @@ from boardprof.ui.cli.output import (
     echo_data,
     echo_note,
     echo_page,
-    echo_profiles,
     echo_report,
     echo_warning,
     echo_warnings,
@@ -150,19 +155,10 @@ Examples:
     metavar="DIR",
     help="Write return.npy and one NAME.npy for each array that the function wrote.",
 )
-@click.option(
-    "--expect",
-    multiple=True,
-    metavar="[NAME=]@FILE.npy|NUMBER",
-    help="Fail if the output differs: an array of FILE, or a number. NAME may be `return`. In "
-    "FILE, {board} stands for the board's name.",
-)
-@click.option(
-    "--tolerance",
-    default=0.0,
-    type=Real(min=0),
-    metavar="REL",
-    help="Relative tolerance for floats in --expect. [default: 0]",
+@expect_options(
+    "Fail if the output differs: an array of FILE, or a number. NAME may be `return`. In FILE, "
+    "{board} stands for the board's name.",
+    "Relative tolerance for floats in --expect. [default: 0]",
 )
 @file_option("json", "the Report as JSON")
 @click.option(
@@ -216,9 +212,9 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
     against = parse_against(options, target)
     exports = read_exports(options["exports"], comparisons=None)
     against.check_exports(exports)
-    printed = [each for each in exports if f"{each.file}" == STDOUT]
-    if len(printed) + (options["json_file"] == STDOUT) > 1:
-        raise UsageError("Only one output format can be printed.", hint="write the others to files")
+    json_file = options["json_file"]
+    printed = printed_export(exports, json_file)
+    no_table = printed is not None or json_file == STDOUT
     plan = _plan(target, values, board_names, options)
     sources: list[Path] = []
     outcome = _measured(plan, against, options, sources)
@@ -229,18 +225,15 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
         has_failed = bool(failures) or not against.keeps_clean
         why = "was interrupted" if outcome.interrupted else "failed" if has_failed else ""
         # The files first: the reader of our output may have gone.
-        files = [each for each in exports if each not in printed and not each.is_comparison]
-        failures += _write(outcome.report, options["json_file"], files)
-        failures += against.write([each for each in exports if each not in printed])
-        failures += _write_baseline(outcome.report, options["baseline_file"], why)
-        no_table = bool(printed) or options["json_file"] == STDOUT
+        files = [each for each in exports if each is not printed]
+        failures += _write(outcome.report, against.comparison, files, options, why)
         since = None if no_table else _since(outcome.report, target, options)
         kept, errors = _keep(outcome.report, options["save"], plan, sources, why)
         failures += errors
-        if printed and printed[0].is_comparison:
-            against.echo_export(printed[0])
-        elif printed:
-            failures += _print(outcome.report, printed[0])
+        if printed is not None:
+            failures += _print(outcome.report, against.comparison, printed)
+        elif no_table:
+            echo_data(outcome.report.json())
         else:
             _echo_report(outcome.report, options, since, kept)
         if options["warnings"]:
@@ -258,8 +251,6 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
 def _plan(
     target: str, values: tuple[str, ...], board_names: Sequence[str], options: Mapping[str, Any]
 ) -> Plan:
-    from boardprof.jobs.run.plan import Plan
-
     names = [name for part in board_names for name in part.split(",") if name]
     if board_names and not names:
         raise UsageError("-b needs the name of a board.", hint="`boardprof boards` lists them")
@@ -269,20 +260,7 @@ def _plan(
         raise UsageError(
             "--debug-probe works only with --hotspots --sampled.", hint="add --hotspots --sampled"
         )
-    metrics = options["metrics"]
-    as_given = (
-        *("image", "warmup", "repeat", "number", "cold", "mask_interrupts", "hotspots", "sampled"),
-        *("probe", "sweep", "flash", "expect", "tolerance", "save_output"),
-    )
-    return Plan(
-        target=target,
-        values=values,
-        boards=tuple(names),
-        metrics=tuple(m.strip() for m in metrics.split(",") if m.strip()) if metrics else None,
-        code=parse_build_options(options),
-        connection=parse_connection(options),
-        **{name: options[name] for name in as_given},
-    )
+    return parse_plan(target, values, names, options)
 
 
 def _measured(
@@ -305,49 +283,59 @@ def _measured(
 
 
 def _write(
-    report: Report, json_file: str | None, exports: Sequence[Export]
+    report: Report,
+    comparison: Comparison | None,
+    exports: Sequence[Export],
+    options: Mapping[str, Any],
+    why: str,
 ) -> Iterator[BoardprofError]:
     """Write the requested files; yield an error for each that cannot be written."""
     from boardprof.results.report.report_file import write_report
     from boardprof.show.exporters import write_export
 
-    writers: list[tuple[object, Callable[[], None]]] = []
+    json_file, baseline_file = options["json_file"], options["baseline_file"]
+    writers: list[tuple[Callable[[], None], object]] = []
     if json_file is not None and json_file != STDOUT:
-        writers.append((json_file, partial(write_report, report, json_file)))
-    writers += [(export.file, partial(write_export, report, export)) for export in exports]
-    for file, write in writers:
+        writers.append((partial(write_report, report, json_file), json_file))
+    own = [each for each in exports if not each.is_comparison]
+    writers += [(partial(write_export, report, each), each.file) for each in own]
+    if comparison is not None:
+        others = [each for each in exports if each.is_comparison]
+        writers += [(partial(write_comparison, comparison, each), None) for each in others]
+    if baseline_file is not None:
+        writers.append((partial(_write_baseline, report, baseline_file, why), None))
+    for write, file in writers:
         try:
             write()
-            echo_written("Report", file)
+            if file is not None:
+                echo_written("Report", file)
         except BoardprofError as error:
             yield error
 
 
-def _print(report: Report, export: Export) -> Iterator[BoardprofError]:
+def _write_baseline(report: Report, file: str, why: str) -> None:
+    """Write the baseline, unless the run was interrupted or failed."""
+    from boardprof.jobs.run.saving import write_baseline
+
+    if why:
+        echo_warning(f"{file} was not written: the run {why}")
+    else:
+        echo_written("Baseline", f"{file}: {write_baseline(report, file)}")
+
+
+def _print(
+    report: Report, comparison: Comparison | None, export: Export
+) -> Iterator[BoardprofError]:
     """Print an export in place of the table; yield why it could not be made."""
     from boardprof.show.exporters import exported
 
     try:
-        content = exported(report, export.name, export.exporter)
-    except BoardprofError as error:
-        yield error
-        return
-    assert isinstance(content, bytes), "exporters of Reports make one file"
-    echo_data(content, nl=False)
-
-
-def _write_baseline(report: Report, file: str | None, why: str) -> Iterator[BoardprofError]:
-    """Write the baseline if requested; yield why it could not be written."""
-    if file is None:
-        return
-    if why:
-        echo_warning(f"{file} was not written: the run {why}")
-        return
-    from boardprof.jobs.run.saving import write_baseline
-
-    try:
-        made = write_baseline(report, file)
-        echo_written("Baseline", f"{file}: {made}")
+        if not export.is_comparison:
+            content = exported(report, export.name, export.exporter)
+            assert isinstance(content, bytes), "exporters of Reports make one file"
+            echo_data(content, nl=False)
+        elif comparison is not None:
+            echo_data(comparison_text(comparison, export), nl=False)
     except BoardprofError as error:
         yield error
 
@@ -355,23 +343,24 @@ def _write_baseline(report: Report, file: str | None, why: str) -> Iterator[Boar
 def _keep(
     report: Report, name: str | None, plan: Plan, sources: Sequence[Path], why: str
 ) -> tuple[RunId | None, list[BoardprofError]]:
-    """Keep a run in the history; return its number, and errors if it should have got a name."""
+    """Keep a run in the history; return its number, and an error if it should have got a name."""
     # An incomplete run gets no name and does not count for its branch, so it is never a baseline.
     from boardprof.jobs.run.saving import keep_run
 
-    notes: list[str] = []
-    kept = keep_run(
-        report,
-        name=name,
-        measured=plan.files,
-        sources=sources,
-        has_failed=bool(why),
-        on_note=notes.append,
-    )
-    if kept is None and name is not None:
-        return None, [UsageError(note) for note in notes]
-    for note in notes:
-        (echo_warning if kept is None else echo_note)(note)
+    try:
+        kept = keep_run(
+            report,
+            name=name,
+            measured=plan.files,
+            sources=sources,
+            has_failed=bool(why),
+            on_note=echo_note,
+        )
+    except UsageError as error:
+        if name is not None:
+            return None, [error]
+        echo_warning(str(error))
+        return None, []
     if why and name is not None:
         echo_warning(f"kept as #{kept}, not as {name}: the run {why}")
     return kept, []
@@ -407,7 +396,7 @@ def _is_of_same_file(command: str, target: str) -> bool:
         words = shlex.split(command)
     except ValueError:  # its end is missing
         return False
-    from boardprof.jobs.run.target import split_target
+    from boardprof.jobs.run.plan import split_target
 
     path, _ = split_target(target)
     if not path:
@@ -419,9 +408,6 @@ def _is_of_same_file(command: str, target: str) -> bool:
 def _echo_report(
     report: Report, options: Mapping[str, Any], since: Comparison | None, kept: RunId | None
 ) -> None:
-    if options["json_file"] == STDOUT:
-        echo_data(report.json())
-        return
     if options["table"]:
         echo_report(report)
     else:
@@ -430,6 +416,8 @@ def _echo_report(
         if options["verbose"]:
             echo_configuration(report)
     if options["hotspots"]:
+        from boardprof.ui.cli.recording import echo_profiles
+
         echo("")
         echo_profiles(report)
     if options["stats"]:

@@ -7,13 +7,14 @@ import contextlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from boardprof.base.errors import BoardprofError, UsageError
 from boardprof.ui.cli.options import (
     complete_run,
+    csv_option,
     json_option,
     output_option,
     table_option,
@@ -27,7 +28,6 @@ from boardprof.ui.cli.output import (
     echo_incomplete_rows,
     echo_note,
     echo_page,
-    echo_profiles,
     echo_report,
     echo_warnings,
     echo_written,
@@ -46,7 +46,7 @@ _MANY_CALLS = 100_000
 
 @click.command(short_help="Print a stored Report, from a file or the history.")
 @click.argument("ref", metavar="FILE|RUN", shell_complete=complete_run)
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one line per sample.")
+@csv_option
 @json_option
 @table_option
 @click.option("--configuration", is_flag=True, help="Also print how it was measured.")
@@ -67,53 +67,44 @@ _MANY_CALLS = 100_000
 )
 @warnings_option
 @width_option
-def show(
-    ref: str,
-    as_csv: bool,
-    as_json: bool,
-    table: bool,
-    configuration: bool,
-    stats: bool,
-    hotspots: bool,
-    lines: bool,
-    asm: bool,
-    aggregate: bool,
-    by_board: bool | None,
-    warnings: bool,
-) -> None:
+def show(ref: str, **options: Any) -> None:
     """Print a Report, from a file of `run --json` or from a run in the history.
 
     RUN is last, last~1, #42, a name given by `run --save`, a branch or a commit. In a git
     repository, all except #42 refer to its own runs.
     """
-    if as_csv + as_json + stats + hotspots + lines + asm > 1:
+    names = ("as_csv", "as_json", "stats", "hotspots", "lines", "asm")
+    if sum(options[name] for name in names) > 1:
         raise UsageError(
             "--csv, --json, --stats, --hotspots, --lines and --asm cannot be combined.",
             hint="give one of them",
         )
     found = _found(ref)
     report = found.report
-    if as_json:
+    if options["as_json"]:
         echo_data(report.json())
         return
-    if as_csv:
+    if options["as_csv"]:
         echo_data(report.csv(), nl=False)
         return
-    if hotspots or lines or asm:
-        echo_profiles(report, lines=lines, asm=asm)
+    if options["hotspots"] or options["lines"] or options["asm"]:
+        from boardprof.ui.cli.recording import echo_profiles
+
+        echo_profiles(report, lines=options["lines"], asm=options["asm"])
         return
     echo_incomplete_rows(report)
+    stats, by_board, aggregate = options["stats"], options["by_board"], options["aggregate"]
     if stats:
         from boardprof.show.table import statistics_page
 
         echo_page(statistics_page(report))
-    elif table or by_board is not None or not aggregate:
+    elif options["table"] or by_board is not None or not aggregate:
         echo_report(report, by_board=by_board, aggregate=aggregate)
     else:
         echo_answer(report, name=f"#{found.run.id}" if found.run else "")
-        if configuration:
+        if options["configuration"]:
             echo_configuration(report)
-    if warnings and (stats or len(report.calls) <= _MANY_CALLS):
+    if options["warnings"] and (stats or len(report.calls) <= _MANY_CALLS):
         echo_warnings(report)
 
 
@@ -189,7 +180,9 @@ def export(
     """  # noqa: D301 (click knows the backspace as: do not wrap)
     from boardprof.results.history.report_lookup import find_run
     from boardprof.results.probes import is_probe_run
+    from boardprof.results.report.report_file import check_report_file
     from boardprof.show.exporters import (
+        FOLDERS,
         exported,
         exporter_names,
         find_exporter,
@@ -211,26 +204,18 @@ def export(
     for option, wanted, only in (("--diff", diff, "html"), ("--metric", metric, "collapsed")):
         if wanted is not None and name != only:
             raise UsageError(f"{option} is for {only}, not for {name}.")
-    _check_output(name, output)
-    if of_recording is not None and diff is None and metric is None:
-        _export_recording(name, of_recording, report, output)
-        return
-    found = find_run(report)
-    before = None if diff is None else find_run(diff)
-    exporter = _option_exporter(name, found, before=before, allow=allow, metric=metric)
-    _write(exported(found.report, name, exporter), "Report", output)
-
-
-def _check_output(name: str, output: str | None) -> None:
-    """Check that an export can be written."""
-    from boardprof.results.report.report_file import check_report_file
-    from boardprof.show.exporters import FOLDERS
-
     if name in FOLDERS:
         if output is None:
             raise UsageError(f"The exporter {name} writes a folder.", hint="name it: -o FOLDER")
     elif output is not None:
         check_report_file(output)
+    if of_recording is not None and diff is None and metric is None:
+        _export_recording(name, of_recording, report, output)
+        return
+    found = find_run(report)
+    before = None if diff is None else find_run(diff)
+    exporter = _option_exporter(name, found, before, allow, metric)
+    _write(exported(found.report, name, exporter), "Report", output)
 
 
 def _write(content: bytes | dict[str, bytes], what: str, output: str | None) -> None:
@@ -273,47 +258,34 @@ def _places(recording: ProbeRun) -> dict[int, str]:
 
 
 def _option_exporter(
-    name: str,
-    after: Found,
-    *,
-    before: Found | None,
-    allow: Sequence[str],
-    metric: str | None,
+    name: str, after: Found, before: Found | None, allow: Sequence[str], metric: str | None
 ) -> Exporter:
     """Return an exporter with its options, which it has: the HTML page also gets earlier runs."""
     from boardprof.show.exporters import find_exporter
 
+    exporter: Callable[..., Any] = find_exporter(name)
     if metric is not None:
-        from boardprof.show.flame_graph import render_collapsed
-
-        return partial(render_collapsed, metric=metric)
+        return partial(exporter, metric=metric)
     if name != "html":
-        return find_exporter(name)
-    from boardprof.show.html import render_html
-
-    page = partial(render_html, earlier=_earlier(after))
+        return exporter
+    page = partial(exporter, earlier=_earlier(after))
     if before is None:
         return page
     return partial(page, before=before.report, allow=allow, names=(before.dated, after.dated))
 
 
 def _earlier(found: Found) -> list[tuple[str, Report]]:
-    """Return the older runs that are like one of the history, the oldest first."""
+    """Return the older runs that are like one of the history, the oldest first, with commits."""
     if found.run is None:
         return []
     from boardprof.results.history.report_lookup import like_runs
 
-    runs: list[Found] = []
+    runs: list[tuple[str, Report]] = []
     with contextlib.suppress(BoardprofError):  # if a run is damaged, the page has the newer ones
-        for run in like_runs(found.report, before=found.run):
-            runs.append(run)
-    return [(_with_commit(run), run.report) for run in reversed(runs)]
-
-
-def _with_commit(found: Found) -> str:
-    """Return a run's number with its commit, which a change of the trend is named with."""
-    git = found.run.git.text if found.run is not None and found.run.git is not None else ""
-    return f"{found.label} ({git})" if git else found.label
+        for each in like_runs(found.report, before=found.run):
+            git = each.run.git.text if each.run is not None and each.run.git is not None else ""
+            runs.append((f"{each.label} ({git})" if git else each.label, each.report))
+    return runs[::-1]
 
 
 @click.command(short_help="Decode the blobs of a stored Report again and print it.")

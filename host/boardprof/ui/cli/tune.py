@@ -8,6 +8,8 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,17 +20,17 @@ from boardprof.ui.cli.group import SectionedCommand
 from boardprof.ui.cli.options import (
     BUILD_SECTION,
     STDOUT,
-    Real,
-    Seconds,
     baud_option,
     board_option,
     build_options,
     complete_file,
     complete_target,
     complete_value,
+    expect_options,
     file_option,
     number_option,
     parse_build_options,
+    time_option,
     verbose_option,
     width_option,
     writable,
@@ -48,7 +50,7 @@ from boardprof.ui.cli.output import (
 if TYPE_CHECKING:
     from boardprof.jobs.run.plan import Plan
     from boardprof.jobs.tune.search import Search, Space, Trial
-    from boardprof.jobs.tune.winner import Subject
+    from boardprof.jobs.tune.tuning import Subject
     from boardprof.results.stats.warnings import Kind
 
 _SECTIONS = {
@@ -136,18 +138,9 @@ _SHOWN = 5
     metavar="'METRIC<=N'",
     help="Refuse candidates above a limit, e.g. 'stack<=2048'.",
 )
-@click.option(
-    "--expect",
-    multiple=True,
-    metavar="[NAME=]@FILE.npy|NUMBER",
-    help="The right output. [default: that of the baseline]",
-)
-@click.option(
-    "--tolerance",
-    default=0.0,
-    type=Real(min=0),
-    metavar="REL",
-    help="Relative tolerance for floats in the output. [default: 0]",
+@expect_options(
+    "The right output. [default: that of the baseline]",
+    "Relative tolerance for floats in the output. [default: 0]",
 )
 @number_option(
     "--warmup",
@@ -158,22 +151,8 @@ _SHOWN = 5
     "--repeat", "Samples of each candidate. [default: 1 on emulated boards, 5 on others]"
 )
 @number_option("--number", "Calls per sample.", default=1)
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=Seconds(),
-    metavar="TIME",
-    help="Longest time of a call on the board's clock. [default: 10s]",
-)
-@click.option(
-    "--wall-timeout",
-    "wall_timeout_s",
-    type=Seconds(),
-    metavar="TIME",
-    default="10s",
-    show_default=True,
-    help="Longest wall time of a call.",
-)
+@time_option("--timeout", "Longest time of a call on the board's clock. [default: 10s]")
+@time_option("--wall-timeout", "Longest wall time of a call.", default="10s")
 @click.option(
     "-p",
     "--port",
@@ -209,13 +188,15 @@ def tune(target: str, values: tuple[str, ...], **options: Any) -> None:
 
     Needs optuna: pip install 'boardprof[tune]'.
     """
-    from boardprof.jobs.tune.page import render_tuning, tuning_facts, tuning_page
+    from boardprof.base.progress import shown_by
+    from boardprof.jobs.tune.tuning import render_tuning, tuning_facts, tuning_page
     from boardprof.results.report.report_file import write_text
 
     plan = _plan(target, values, options)
     space = _space(options["flags"], options["params"])
     subject = _subject(plan, options)
-    with stdout_of_boards(shown=False), _without_progress():
+    # No bars: the live table has the terminal.
+    with stdout_of_boards(shown=False), shown_by(lambda what, done, total: None):
         search, facts = _search(subject, space, plan, options)
         trials = min(options["trials"], space.size)
         with _live(search, trials) as show:
@@ -286,24 +267,21 @@ def _space(flags: str | None, params: Sequence[str]) -> Space:
     return Space(alternatives)
 
 
-def _constraint(text: str) -> tuple[str, float]:
+def _constraints(texts: Sequence[str]) -> dict[str, float]:
     from boardprof.jobs.tune.runner import metric_name
 
-    name, _, limit = text.partition("<=")
-    try:
-        found = float(limit)
-    except ValueError:
-        found = math.nan
-    if not name.strip() or not 0 <= found < math.inf:
-        raise UsageError(
-            f"{text!r} is not a valid --constraint.", hint="--constraint 'stack<=2048'"
-        )
-    return metric_name(name.strip()), found
-
-
-def _constraints(texts: Sequence[str]) -> dict[str, float]:
     found: dict[str, float] = {}
-    for name, limit in map(_constraint, texts):
+    for text in texts:
+        short, _, number = text.partition("<=")
+        name = metric_name(short.strip())
+        try:
+            limit = float(number)
+        except ValueError:
+            limit = math.nan
+        if not name or not 0 <= limit < math.inf:
+            raise UsageError(
+                f"{text!r} is not a valid --constraint.", hint="--constraint 'stack<=2048'"
+            )
         if name in found:
             raise UsageError(f"--constraint has two limits of {name}.", hint="give the lower one")
         found[name] = limit
@@ -312,7 +290,7 @@ def _constraints(texts: Sequence[str]) -> dict[str, float]:
 
 def _subject(plan: Plan, options: Mapping[str, Any]) -> Subject:
     from boardprof.jobs.run.plan import boards_of
-    from boardprof.jobs.tune.winner import Subject
+    from boardprof.jobs.tune.tuning import Subject
 
     [spec] = boards_of(plan)
     assert plan.path is not None, "_plan has checked it"
@@ -323,21 +301,15 @@ def _subject(plan: Plan, options: Mapping[str, Any]) -> Subject:
     subject = Subject(
         spec, plan.path, plan.function, plan.values, data.arguments, plan.code, limits
     )
-    return subject if options["fleet"] is None else _on_fleet(subject, options["fleet"])
+    if options["fleet"] is None:
+        return subject
+    from boardprof.jobs.fleet.fleet import FleetRunner
 
-
-def _on_fleet(subject: Subject, address: str) -> Subject:
-    """Return a subject that is measured on all boards of its kind at once."""
-    from dataclasses import replace
-    from functools import partial
-
-    from boardprof.jobs.fleet.fleet_runner import FleetRunner
-
-    limits = {**subject.limits, "verbose": None}
-    del limits["port"], limits["baud"]
-    scheduler = None if address == _HERE else address
+    limits = {name: each for name, each in limits.items() if name not in ("port", "baud")}
+    scheduler = None if options["fleet"] == _HERE else options["fleet"]
     kind = partial(FleetRunner, scheduler=scheduler, share=_SHARE)
-    can_start = subject.spec.launch.kind != "serial"
+    can_start = spec.launch.kind != "serial"
+    limits["verbose"] = None
     return replace(subject, limits=limits, runner_kind=kind, can_start=can_start)
 
 
@@ -359,35 +331,13 @@ def _search(
         "constraints": constraints,
         "tolerance": options["tolerance"],
     }
-    runner = subject.runner(
-        goals[0],
-        metrics=goals[1:],
-        constraints=constraints,
-        expect=expect,
-        tolerance=options["tolerance"],
-    )
-    search = Search(
-        runner,
-        space,
-        list(map(metric_name, goals)),
-        sampler=options["sampler"],
-        seed=options["seed"],
-        study=options["study"],
-        subject=facts,
-    )
-    return search, facts
+    wanted = {"metrics": goals[1:], "expect": expect, "tolerance": options["tolerance"]}
+    runner = subject.runner(goals[0], constraints=constraints, **wanted)
+    how = {name: options[name] for name in ("sampler", "seed", "study")}
+    return Search(runner, space, list(map(metric_name, goals)), subject=facts, **how), facts
 
 
 # -- while it runs -----------------------------------------------------------------------------
-
-
-@contextmanager
-def _without_progress() -> Iterator[None]:
-    """Show no bars: the live table has the terminal."""
-    from boardprof.base.progress import shown_by
-
-    with shown_by(lambda what, done, total: None):
-        yield
 
 
 @contextmanager
@@ -414,10 +364,10 @@ def _live(search: Search, trials: int) -> Iterator[Callable[[Trial], None] | Non
 
 def _lines(search: Search) -> Callable[[Trial], None]:
     """Return a function that prints a line for each trial that is better than all before."""
-    from boardprof.jobs.tune.page import number
+    from boardprof.jobs.tune.tuning import number
 
     goal = search.goals[0]
-    best = float("inf") if search.best is None else search.best.metrics[goal]
+    best = math.inf if search.best is None else search.best.metrics[goal]
 
     def tell(trial: Trial) -> None:
         nonlocal best
@@ -433,7 +383,7 @@ def _live_table(search: Search, every: Sequence[Trial], trials: int) -> Any:
     from rich.table import Table
 
     from boardprof.base.printable import escaped
-    from boardprof.jobs.tune.page import number
+    from boardprof.jobs.tune.tuning import number
 
     failed = sum(not each.ok for each in every)
     table = Table(title=f"{len(every)} of {trials} trials, {failed} failed", title_justify="left")

@@ -1,23 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gates on a test's measurements: limits, and rules against an earlier run."""
+"""Gates on the measurements of a test, and of a whole session: limits, and an earlier run."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.metrics import digits, metric_called
 from boardprof.results.comparison.comparison import Comparison, Difference, Unjudged
 from boardprof.results.comparison.compatibility import comparable_flags
 from boardprof.results.comparison.rule import parse_rule
-from boardprof.results.record import NO_RECORD, MeasurementRecord
+from boardprof.results.record import NO_RECORD
 from boardprof.results.report.calls import SHARES, Row
 from boardprof.results.report.report import Report
+from boardprof.results.row_origins import titled
 from boardprof.results.stats.groups import GroupSummary, summaries
+from boardprof.ui.pytest_plugin.options import unnumbered
 
 if TYPE_CHECKING:
     from boardprof.results.history.run import Run
@@ -50,7 +52,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Gate:
+class MeasurementGate:
     """Limits and rules."""
 
     # ``earlier`` returns the runs of the baseline's branch up to it, the oldest first, for rules in
@@ -115,7 +117,7 @@ class Gate:
 
     def _runs(self, run: Run | None) -> Sequence[Report] | None:
         """Return the earlier runs if a rule needs them."""
-        if not any(map(_needs_runs, self.rules)):
+        if not any(parse_rule(rule).needs_runs for rule in self.rules):
             return None
         if self.branch is not None and run is not None:
             return self.branch.earlier(run)
@@ -177,10 +179,6 @@ def _without_metric(
     for rule in map(parse_rule, rules):
         if not rule.is_glob and not rule.chosen(names):
             yield rule.text, UnknownNameError("metric", rule.metric, metrics, owner=owner)
-
-
-def _needs_runs(rule: str) -> bool:
-    return parse_rule(rule).needs_runs
 
 
 def _unjudged_text(each: Unjudged) -> str:
@@ -253,39 +251,32 @@ def part_about(earlier: Report, report: Report, *, any_board: bool) -> Report | 
     # If tests of the earlier run were built with several flags, its rows have a column of flags.
     # These must match too, and are left out of the result, because the test's own rows do not have
     # them. A run outside of pytest has no labels, and matches every test.
+    is_swept = "Flags" in earlier.calls.names
+    rows: list[Row] = [*earlier.calls]
+    measurements = [*(earlier.record or NO_RECORD).measurements]
     if _LABEL not in earlier.calls.names:
-        earlier = _labelled(earlier, report)
+        label = str(next(iter(report.calls.column(_LABEL).filled("")), ""))
+        rows = [{**row, _LABEL: label} for row in rows]
+        measurements = [replace(each, label=label) for each in measurements]
     keys = _KEYS if any_board else (*_KEYS, "Device")
     wanted = {tuple(row.get(key, "") for key in keys) for row in report.calls}
-    flags = {comparable_flags(text) for text in _flags(report)}
-    rows: list[Row] = [
+    own = (report.record or NO_RECORD).measurements
+    flags = {comparable_flags(each.flags) for each in own if each.flags is not None}
+    found: list[Row] = [
         {name: metric for name, metric in row.items() if name != "Flags"}
-        for row in earlier.calls
+        for row in rows
         if tuple(row.get(key, "") for key in keys) in wanted and _fits(row.get("Flags", ""), flags)
     ]
-    if not rows:
+    if not found:
         return None
-    is_swept = "Flags" in earlier.calls.names
-    kept = [
+    kept = tuple(
         each
-        for each in _measurements(earlier)
+        for each in measurements
         if (each.name, each.arguments, each.label) in {key[:3] for key in wanted}
         and (not is_swept or _fits(each.flags, flags))
-    ]
-    return _with(earlier, rows, kept)
-
-
-def _labelled(earlier: Report, report: Report) -> Report:
-    """Return an earlier run with the label of the test's rows."""
-    label = next(iter(report.calls.column(_LABEL).filled("")), "")
-    rows: list[Row] = [{**row, _LABEL: label} for row in earlier.calls]
-    kept = [replace(each, label=str(label)) for each in _measurements(earlier)]
-    return _with(earlier, rows, kept)
-
-
-def _with(earlier: Report, rows: list[Row], measurements: list[MeasurementRecord]) -> Report:
-    record = earlier.record and replace(earlier.record, measurements=tuple(measurements))
-    return Report(rows, earlier.device_metrics, earlier.configuration, record=record)
+    )
+    record = earlier.record and replace(earlier.record, measurements=kept)
+    return Report(found, earlier.device_metrics, earlier.configuration, record=record)
 
 
 def _fits(found: object, wanted: set[str]) -> bool:
@@ -293,9 +284,174 @@ def _fits(found: object, wanted: set[str]) -> bool:
     return not isinstance(found, str) or found == "" or comparable_flags(found) in wanted
 
 
-def _flags(report: Report) -> Iterator[str]:
-    return (each.flags for each in _measurements(report) if each.flags is not None)
+# -- a whole session, after all its tests have measured ----------------------------------------
+
+_MOST_LISTED = 3
 
 
-def _measurements(report: Report) -> tuple[MeasurementRecord, ...]:
-    return (report.record or NO_RECORD).measurements
+@dataclass(frozen=True)
+class Conclusion:
+    """The result of a session's comparisons."""
+
+    errors: tuple[str, ...] = ()  # why the session fails although no test may have
+    notes: tuple[str, ...] = ()
+    # what became better or worse without a rule; "" if there is nothing to report
+    changes: str = ""
+
+
+class _Place(NamedTuple):
+    """The key of a measurement: columns of rows, in `_COLUMNS`' order."""
+
+    name: str
+    arguments: str
+    label: str
+    device: str
+
+    def __str__(self) -> str:
+        return f"{titled(self.name, self.label)}({self.arguments}) on {self.device}"
+
+
+_COLUMNS = ("Name", "Argument Shapes", "Label", "Device")
+
+
+def conclude(
+    baseline: tuple[str, Report],
+    report: Report | None,
+    verdicts: Sequence[Verdict],
+    *,
+    any_board: bool,
+    is_ruled: bool,
+    is_required: bool,
+    is_asked_for: Callable[[str], bool],
+    skipped: Mapping[str, str],
+) -> Conclusion:
+    """Judge a session as a whole."""
+    # If there is a rule, it is an error to have nothing in common with the baseline, because then
+    # no change could break the rule. It is also an error if nothing was measured although this
+    # session was meant to run tests of the baseline.
+    name, earlier = baseline
+    before, now = _places(earlier), [] if report is None else _places(report)
+    held = [each for each in verdicts if each.is_compared is not None]
+    lacking = sum(not each.is_compared for each in held)
+    if held and lacking == len(held):
+        told = (_nothing_compared(name, before, now),)
+        can_fail = any(each.is_ruled for each in held)
+        return Conclusion(errors=told) if can_fail else Conclusion(notes=told)
+    unmade = _unmade(before, now, any_board)
+    measured = {each.label for each in now}
+    missed = [each for each in unmade if each.label not in measured and is_asked_for(each.label)]
+    if report is None and is_ruled and missed:
+        return Conclusion(errors=(_nothing_measured(name, missed, skipped),))
+    notes = [f"nothing was measured, so nothing is compared with {name}"] if report is None else []
+    notes += (
+        [f"{lacking} of {len(held)} not compared: they are missing from {name}"] if lacking else []
+    )
+    failing = dict.fromkeys(missed if is_required else [])
+    texts = _unmade_text(name, failing, measured)
+    errors = tuple(f"{text} (--bp-require-baseline)" for text in texts)
+    notes += _unmade_text(name, [each for each in unmade if each not in failing], measured)
+    notes += _recounted(name, before, now, any_board)
+    return Conclusion(errors, tuple(notes), _changes(name, held))
+
+
+def _places(report: Report) -> list[_Place]:
+    return [_Place(*map(str, key)) for key in report.calls.group_by(*_COLUMNS).keys]
+
+
+def _nothing_compared(name: str, before: Sequence[_Place], now: Sequence[_Place]) -> str:
+    tries = ["measure the baseline again with these tests (--bp-save, --bp-json)"]
+    if not {each.device for each in before} & {each.device for each in now}:
+        tries.insert(0, "use the same --bp-board, or --bp-allow board")
+    elif not {*map(_file, before)} & {*map(_file, now)}:
+        tries.insert(0, "use the same root folder (--rootdir), because labels start there")
+    return (
+        f"nothing could be compared with {name}, so no change can fail a test.\n"
+        f"{name} has: {_listed(map(str, before))}.\n"
+        f"Now: {_listed(map(str, now))}.\n"
+        f"Try: {', or '.join(tries)}; if only new tests run, leave out --bp-compare"
+    )
+
+
+def _nothing_measured(name: str, missed: Sequence[_Place], skipped: Mapping[str, str]) -> str:
+    tests = {unnumbered(each.label) for each in missed}
+    reasons = [skipped[test] for test in sorted(tests & skipped.keys())]
+    n, count = len(reasons), len(tests)
+    why = [f"{n} of {count} skipped: {_listed(reasons)}"] if n else []
+    why += [f"{count - n} of {count} are gone or measured nothing"] if n < count else []
+    tries = ["check why they are skipped"] if n else ["restore these tests"]
+    tries += ["measure the baseline again without them (--bp-save, --bp-json)"]
+    return (
+        f"nothing was measured, so nothing could be compared with {name} and no test can fail.\n"
+        f"{name} has: {_listed(map(str, missed))}.\n"
+        f"These tests now: {'; '.join(why)}.\n"
+        f"Try: {', or '.join(tries)}; if nothing should be measured, leave out --bp-compare"
+    )
+
+
+def _file(place: _Place) -> str:
+    return place.label.partition("::")[0]
+
+
+def _unmade(before: Sequence[_Place], now: Sequence[_Place], any_board: bool) -> list[_Place]:
+    """Return what tests measured before but not now."""
+    made = {_alike(each, any_board) for each in now}
+    return [each for each in before if "::" in each.label and _alike(each, any_board) not in made]
+
+
+def _alike(place: _Place, any_board: bool) -> _Place:
+    return place._replace(device="") if any_board else place
+
+
+def _unmade_text(name: str, unmade: Collection[_Place], measured: set[str]) -> Iterator[str]:
+    """Yield one text, or nothing if nothing is missing."""
+    if not unmade:
+        return
+    names = (str(each) if each.label in measured else each.label for each in unmade)
+    what = "measurement" if len(unmade) == 1 else "measurements"
+    verb = "was" if len(unmade) == 1 else "were"
+    yield f"{len(unmade)} {what} of {name} {verb} not repeated: {_listed(names)}"
+
+
+def _recounted(
+    name: str, before: Sequence[_Place], now: Sequence[_Place], any_board: bool
+) -> Iterator[str]:
+    """Report where a test measures something more or less often than before."""
+    olds, news = _numbers(before, any_board), _numbers(now, any_board)
+    for place, old in olds.items():
+        new = news.get(place, old)
+        if new != old:
+            yield (
+                f"{place.label}: {name} has {old} measurements of "
+                f"{place.name}({place.arguments}), this session has {new}. The n-th is compared "
+                "with the n-th, which may be a different call"
+            )
+
+
+def _numbers(places: Iterable[_Place], any_board: bool) -> dict[_Place, int]:
+    """Return how often each test measures something."""
+    labels: dict[_Place, set[str]] = {}
+    for each in places:
+        place = _alike(each, any_board)._replace(label=unnumbered(each.label))
+        labels.setdefault(place, set()).add(each.label)
+    return {place: len(found) for place, found in labels.items()}
+
+
+def _changes(name: str, held: Iterable[Verdict]) -> str:
+    rows = tuple(row for each in held for row in each.rows)
+    if not rows:
+        return ""
+    # Later: most sessions have rules, or no baseline.
+    from boardprof.show.comparison_table import headline
+
+    changed = tuple(row for row in rows if row.verdict in ("better", "worse"))
+    table = Comparison(changed).table().rpartition("\nBefore: ")[0] if changed else ""
+    counts = headline(Comparison(rows)).partition("; ")[2]
+    told = f"Compared with {name} without a rule: {counts}"
+    how = "No change can fail a test. To set rules: --bp-fail-if RULE, or fail_if= in the marker."
+    return "\n".join(filter(None, [told, table.rstrip("\n"), how]))
+
+
+def _listed(names: Iterable[str]) -> str:
+    every = [*dict.fromkeys(names)]
+    more = f" and {len(every) - _MOST_LISTED} more" if len(every) > _MOST_LISTED else ""
+    return ", ".join(every[:_MOST_LISTED]) + more

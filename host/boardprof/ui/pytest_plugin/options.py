@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 import pytest
 
 from boardprof.base.connection import Connection
-from boardprof.base.errors import BoardprofError, UnknownNameError, UsageError
+from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.settings import find_settings, set_project_name, settings_of
 
 N = TypeVar("N", int, float)
@@ -42,95 +42,80 @@ class Options:
     save: str | None
     wait_s: float
     is_required: bool  # a missing board fails the test instead of skipping it
-    is_baseline_required: bool = False
-    may_lack_baseline: bool = False
-    new_baseline: Path | None = None
-    ab_flags: str | None = None
-    ab_revision: str | None = None
-    hotspots: bool = False
-    exports: tuple[str, ...] = ()
+    is_baseline_required: bool
+    may_lack_baseline: bool
+    new_baseline: Path | None
+    ab_flags: str | None
+    ab_revision: str | None
+    hotspots: bool
+    exports: tuple[str, ...]
 
 
 def add_options(parser: pytest.Parser) -> None:
     """Add the options that all begin with ``--bp-``."""
     group = parser.getgroup("boardprof", "measuring functions on boards (boardprof)")
-    add = group.addoption
-    add("--bp-board", metavar="NAME[,NAME]", help="One board, or several: tests run on each.")
-    add("--bp-port", metavar="PORT", help="Port of the board, as for `boardprof run`.")
-    add("--bp-baud", type=int, metavar="N", help="Baud rate of a serial port.")
-    add("--bp-compare", metavar="RUN", help="Compare with a run in the history or a JSON file.")
-    add("--bp-baseline", metavar="FILE", help="Compare with a committed baseline file.")
+
+    def add(name: str, help_text: str, metavar: str | None = None, **more: Any) -> None:
+        more |= {"action": "store_true"} if metavar is None else {"metavar": metavar}
+        group.addoption(f"--bp-{name}", help=help_text, **more)
+
+    add("board", "One board, or several: tests run on each.", "NAME[,NAME]")
+    add("port", "Port of the board, as for `boardprof run`.", "PORT")
+    add("baud", "Baud rate of a serial port.", "N", type=int)
+    add("compare", "Compare with a run in the history or a JSON file.", "RUN")
+    add("baseline", "Compare with a committed baseline file.", "FILE")
     add(
-        "--bp-compare-if-present",
-        action="store_true",
-        help="Warn if the run or file to compare with does not exist, instead of failing: for a "
-        "first run.",
+        "compare-if-present",
+        "Warn if the run or file to compare with does not exist, instead of failing: for a first "
+        "run.",
     )
+    add("update-baseline", "Write the file of --bp-baseline instead of comparing with it.")
     add(
-        "--bp-update-baseline",
-        action="store_true",
-        help="Write the file of --bp-baseline instead of comparing with it.",
-    )
-    add(
-        "--bp-ab",
-        metavar='"FLAGS|FLAGS"',
-        help="Measure with two settings of compiler flags in turns, and compare them: "
+        "ab",
+        "Measure with two settings of compiler flags in turns, and compare them: "
         "--bp-ab='-O2|-O3'.",
+        '"FLAGS|FLAGS"',
     )
+    add("ab-rev", "Compare the commit REV with the working tree in the same way.", "REV")
     add(
-        "--bp-ab-rev",
-        metavar="REV",
-        help="Compare the commit REV with the working tree in the same way.",
-    )
-    add(
-        "--bp-fail-if",
-        action="append",
-        metavar="RULE",
-        help="Fail if a change breaks RULE, e.g. 'cycles:median>2%%'. Needs --bp-baseline or "
+        "fail-if",
+        "Fail if a change breaks RULE, e.g. 'cycles:median>2%%'. Needs --bp-baseline or "
         "--bp-compare.",
-    )
-    add(
-        "--bp-allow",
+        "RULE",
         action="append",
-        metavar="WHAT",
-        help="Compare even if the clock, the board, the compiler or the inputs differ.",
     )
     add(
-        "--bp-hotspots",
-        action="store_true",
-        help="Record where each call spends its cost, on emulated boards. A failing comparison "
-        "then names functions and lines.",
-    )
-    add("--bp-json", metavar="FILE", help="Write a Report of all measurements.")
-    add(
-        "--bp-export",
+        "allow",
+        "Compare even if the clock, the board, the compiler or the inputs differ.",
+        "WHAT",
         action="append",
-        metavar="NAME=FILE",
-        help="Also write that Report with an exporter: bencher, csv, html, ...",
     )
-    add("--bp-save", metavar="NAME", help="Store that Report in the history as NAME.")
     add(
-        "--bp-timeout",
-        metavar="SECONDS",
-        help="Longest time of a call on the board's clock.",
+        "hotspots",
+        "Record where each call spends its cost, on emulated boards. A failing comparison then "
+        "names functions and lines.",
     )
-    add("--bp-wall-timeout", metavar="SECONDS", help="Longest wall time of a call.")
+    add("json", "Write a Report of all measurements.", "FILE")
     add(
-        "--bp-wait",
+        "export",
+        "Also write that Report with an exporter: bencher, csv, html, ...",
+        "NAME=FILE",
+        action="append",
+    )
+    add("save", "Store that Report in the history as NAME.", "NAME")
+    add("timeout", "Longest time of a call on the board's clock.", "SECONDS")
+    add("wall-timeout", "Longest wall time of a call.", "SECONDS")
+    add(
+        "wait",
+        "Wait this long for a board that another worker is using. [default: %(default)g]",
+        "SECONDS",
         type=float,
         default=_WAIT_S,
-        metavar="SECONDS",
-        help="Wait this long for a board that another worker is using. [default: %(default)g]",
     )
+    add("require-board", "Fail instead of skipping if a board or its tools are not available.")
     add(
-        "--bp-require-board",
-        action="store_true",
-        help="Fail instead of skipping if a board or its tools are not available.",
-    )
-    add(
-        "--bp-require-baseline",
-        action="store_true",
-        help="Fail tests that could not be compared or checked, or were not measured again. Needs "
+        "require-baseline",
+        "Fail tests that could not be compared or checked, or were not measured again. Needs "
         "--bp-baseline or --bp-compare.",
     )
 
@@ -138,70 +123,68 @@ def add_options(parser: pytest.Parser) -> None:
 def read_options(config: pytest.Config) -> Options:
     """Return the options of this run."""
     settings = _settings(config.rootpath)
+    set_project_name(str(settings.get("project", "")))
+
+    def given(name: str) -> Any:
+        return config.getoption(f"--bp-{name}")
 
     def option(name: str) -> Any:
-        flag = config.getoption(f"--bp-{name}")
+        """Return an option that may also be set in the environment or a file."""
         variable = f"BOARDPROF_{name.upper().replace('-', '_')}"
+        flag = given(name)
         return flag if flag is not None else os.environ.get(variable) or settings.get(name)
 
-    set_project_name(str(settings.get("project", "")))
     boards = option("board") or ()
     names = boards.split(",") if isinstance(boards, str) else boards
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise pytest.UsageError(f"board is {boards!r}, which is not a board name")
-    rules = config.getoption("--bp-fail-if") or ()
+    rules, is_required = given("fail-if") or (), given("require-baseline")
     baseline, new_baseline = _baseline(config)
-    flags, revision = config.getoption("--bp-ab"), config.getoption("--bp-ab-rev")
+    flags, revision = given("ab"), given("ab-rev")
     others = (baseline, new_baseline, flags, revision)
     if sum(each is not None for each in (baseline, flags, revision)) > 1:
         raise pytest.UsageError(
             "--bp-compare, --bp-baseline, --bp-ab and --bp-ab-rev cannot be combined: give one of "
             "them"
         )
-    for name, given in (("fail-if", rules), ("require-baseline", _is_required(config))):
-        if given and all(each is None for each in others):
+    for name, wanted in (("fail-if", rules), ("require-baseline", is_required)):
+        if wanted and all(each is None for each in others):
             raise pytest.UsageError(
                 f"--bp-{name} needs something to compare with: add --bp-baseline FILE or "
                 "--bp-compare RUN"
             )
-    may_lack_baseline = bool(config.getoption("--bp-compare-if-present"))
-    if may_lack_baseline and (baseline is None or _is_required(config)):
+    may_lack_baseline = given("compare-if-present")
+    if may_lack_baseline and (baseline is None or is_required):
         raise pytest.UsageError(
             "--bp-compare-if-present needs --bp-compare or --bp-baseline, and excludes "
             "--bp-require-baseline"
         )
-    json_file = config.getoption("--bp-json")
-    baud = option("baud")
-    wait_s = config.getoption("--bp-wait")
+    json_file, wait_s = given("json"), given("wait")
     if not 0 <= wait_s < math.inf:
         raise pytest.UsageError(f"--bp-wait {wait_s} is not a number of seconds")
     return Options(
         boards=tuple(name.strip() for name in names if name.strip()),
         connection=Connection(
             option("port"),
-            None if baud is None else _number("baud", baud, int),
+            _number("baud", option("baud"), int),
             timeout_s=_timeout_s("timeout", option("timeout")),
             wall_timeout_s=_timeout_s("wall-timeout", option("wall-timeout")),
         ),
         baseline=baseline,
         rules=tuple(rules),
-        allow=tuple(config.getoption("--bp-allow") or ()),
+        allow=tuple(given("allow") or ()),
         json_file=None if json_file is None else Path(json_file).absolute(),
-        save=config.getoption("--bp-save"),
+        save=given("save"),
         wait_s=wait_s,
-        is_required=config.getoption("--bp-require-board"),
-        is_baseline_required=_is_required(config),
+        is_required=given("require-board"),
+        is_baseline_required=is_required,
         may_lack_baseline=may_lack_baseline,
         new_baseline=new_baseline,
         ab_flags=flags,
         ab_revision=revision,
-        hotspots=config.getoption("--bp-hotspots"),
-        exports=tuple(config.getoption("--bp-export") or ()),
+        hotspots=given("hotspots"),
+        exports=tuple(given("export") or ()),
     )
-
-
-def _is_required(config: pytest.Config) -> bool:
-    return bool(config.getoption("--bp-require-baseline"))
 
 
 def _baseline(config: pytest.Config) -> tuple[str | Path | None, Path | None]:
@@ -224,20 +207,18 @@ def _baseline(config: pytest.Config) -> tuple[str | Path | None, Path | None]:
 
 def _timeout_s(name: str, given: Any) -> float | None:
     """Return the longest time of a call, in seconds. None if it is not set."""
-    if given is None:
-        return None
     seconds = _number(name, given, float)
-    if not 0 < seconds <= _LONGEST_S:
+    if seconds is not None and not 0 < seconds <= _LONGEST_S:
         raise pytest.UsageError(
             f"{name} is {given}; it must be above 0 and at most {_LONGEST_S:,.0f} seconds"
         )
     return seconds
 
 
-def _number(name: str, given: Any, kind: type[N]) -> N:
-    """Return a number from an option, the environment or a file."""
+def _number(name: str, given: Any, kind: type[N]) -> N | None:
+    """Return a number from an option, the environment or a file. None if it is not set."""
     try:
-        return kind(given)
+        return None if given is None else kind(given)
     except (TypeError, ValueError):
         raise pytest.UsageError(f"{name} is {given!r}, which is not a number") from None
 
@@ -250,22 +231,8 @@ def _settings(folder: Path) -> dict[str, Any]:
     return {key: setting.value for key, setting in found.items()}
 
 
-_COMMAND: Final = r"`[^`]*`"
-_OPTION: Final = r"(?<![\w-])--(allow|baud|board|fail-if|json|port|save|(?:wall-)?timeout)(?![\w-])"
-_WORD: Final = r"(?<![\w-])--(metrics|number|repeat|warmup)(?![\w-])(?: (?=\d))?"
-
-
-def in_pytest(text: str) -> str:
-    """Return a text with the names of options in pytest; whole commands stay as they are."""
-    text = re.sub(f"{_COMMAND}|{_OPTION}", lambda m: f"--bp-{m[1]}" if m[1] else m[0], text)
-    return re.sub(f"{_COMMAND}|{_WORD}", lambda m: f"{m[1]}=" if m[1] else m[0], text)
-
-
-def renamed(error: BoardprofError) -> BoardprofError:
-    """Return an error whose hint has the names of options in pytest."""
-    error.hint = None if error.hint is None else in_pytest(error.hint)
-    return error
-
+PREFIX: Final = "--bp-"
+"""The prefix of our options, for `speaking_of_options`."""
 
 MARKERS = (
     "board(name, *sources, optimize='-O2'): run the test on this board with these sources",

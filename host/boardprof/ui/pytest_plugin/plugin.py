@@ -34,20 +34,18 @@ from boardprof.ui.pytest_plugin.options import (
     BOARD,
     MARKERS,
     MEASURING,
+    PREFIX,
     add_options,
-    in_pytest,
     is_ruled,
     label_of,
     marked,
     named_board,
-    renamed,
     unlabelled,
 )
 from boardprof.ui.pytest_plugin.session import Session
 
 if TYPE_CHECKING:
     from boardprof.measure.board.board import Board
-    from boardprof.results.report.measurement import Measurement
     from boardprof.ui.pytest_plugin.profiler import Profiler
 
 
@@ -66,7 +64,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
     config.stash[_SESSION] = session = Session(config)
-    session.check()
+    with speaking_of_options(PREFIX):
+        session.check()
 
 
 @pytest.hookimpl(tryfirst=True)  # so that the board begins the id, see `label_of`
@@ -104,7 +103,7 @@ def board(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[Boar
 @pytest.fixture
 def boardprof(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[Profiler]:
     """Measures functions; see `boardprof.ui.pytest_plugin.profiler.Profiler`."""
-    from boardprof.ui.pytest_plugin.gate import Gate, check_limits, check_rules
+    from boardprof.ui.pytest_plugin.gate import MeasurementGate, check_limits, check_rules
     from boardprof.ui.pytest_plugin.profiler import Profiler, wanted_board
 
     session = request.config.stash[_SESSION]
@@ -121,7 +120,7 @@ def boardprof(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[
             wanted_board(request.node, bp_board),
             request.path.parent,
             label_of(request.node),
-            Gate(
+            MeasurementGate(
                 words.get("limit", {}),
                 rules,
                 session.baseline,
@@ -142,9 +141,7 @@ def boardprof(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[
     session.verdicts += profiler.verdicts
     notes = dict.fromkeys(note for verdict in profiler.verdicts for note in verdict.notes)
     node = request.node
-    session.notes += [
-        f"{node.nodeid}: {in_pytest(unlabelled(note, label_of(node)))}" for note in notes
-    ]
+    session.notes += [f"{node.nodeid}: {unlabelled(note, label_of(node))}" for note in notes]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -167,8 +164,13 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     profiler = item.stash.get(_PROFILER, None)
     if profiler is None:
         return
-    for measurement in profiler.measurements:
-        item.user_properties += _properties(measurement)
+    from boardprof.ui.pytest_plugin.profiler import Measured
+
+    for measurement in profiler.measurements:  # for JUnit
+        item.user_properties += [
+            (f"boardprof.{measurement.function}.{metric}.median", summary.median)
+            for metric, summary in Measured(measurement).items()
+        ]
     failures = [text for verdict in profiler.verdicts for text in verdict.failures]
     if failures:
         if all(verdict.is_waiting or not verdict.failures for verdict in profiler.verdicts):
@@ -276,16 +278,6 @@ def _only_waits(session: pytest.Session, ours: Session) -> bool:
     return is_of_tests and session.testsfailed == len(ours.waiting) > 0
 
 
-def _properties(measurement: Measurement) -> list[tuple[str, object]]:
-    """Return the medians for JUnit's properties."""
-    from boardprof.ui.pytest_plugin.profiler import Measured
-
-    return [
-        (f"boardprof.{measurement.function}.{metric}.median", summary.median)
-        for metric, summary in Measured(measurement).items()
-    ]
-
-
 _NARROWING: Final = ("lf", "ignore", "ignore_glob", "setuponly", "setupplan")
 """Options that leave tests out without deselecting them."""
 
@@ -308,12 +300,12 @@ def _failing_without_traceback() -> Iterator[None]:
     """Turn our errors in a fixture into failures without a traceback, which has no user's line."""
     # Errors that `Session.skipping` handles pass through.
     try:
-        with speaking_of_options():
+        with speaking_of_options(PREFIX):
             yield
     except (BoardError, MissingToolError):
         raise
     except BoardprofError as error:
-        text = f"{type(error).__name__}: {renamed(error)}"
+        text = f"{type(error).__name__}: {error}"
         raise pytest.fail.Exception(text, pytrace=False) from None
 
 
@@ -321,13 +313,11 @@ def _failing_without_traceback() -> Iterator[None]:
 def _shortened(is_whole: bool) -> Iterator[None]:
     """Remove our own frames from our errors, so that pytest shows the line of the test last."""
     try:
-        with speaking_of_options():
+        with speaking_of_options(PREFIX):
             yield
     except (BoardprofError, AttributeError) as error:
         # A missing attribute of a board raises Python's own error, caused by one of ours.
-        ours = [each for each in (error, error.__cause__) if isinstance(each, BoardprofError)]
-        for each in ours:
-            renamed(each)
+        ours = isinstance(error, BoardprofError) or isinstance(error.__cause__, BoardprofError)
         if ours and not is_whole:
             _cut(error)
         raise

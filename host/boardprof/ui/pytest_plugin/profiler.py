@@ -16,7 +16,7 @@ from boardprof.base.errors import BoardTimeoutError, DeviceError, UnknownNameErr
 from boardprof.base.metrics import metric_called
 from boardprof.base.processes import leased
 from boardprof.jobs.run.alternating import Worktree, sessions_on, turns, two_settings, worktree_of
-from boardprof.jobs.run.target import split_target
+from boardprof.jobs.run.plan import split_target
 from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect_by, open_firmware
 from boardprof.results.report.assemble import assemble
@@ -27,7 +27,7 @@ from boardprof.target.arguments.passing import copied_arguments
 from boardprof.target.build.build_options import BuildOptions
 from boardprof.target.descriptions.board import BoardSpec, board_spec, default_board
 from boardprof.target.toolchain.cache import cache_root
-from boardprof.ui.pytest_plugin.gate import Gate, Other, Verdict
+from boardprof.ui.pytest_plugin.gate import MeasurementGate, Other, Verdict
 from boardprof.ui.pytest_plugin.options import Options, numbered
 
 __all__ = ["Measured", "Profiler"]
@@ -217,7 +217,7 @@ class Profiler:
         wanted: Wanted,
         folder: Path,
         label: str,
-        gate: Gate,
+        gate: MeasurementGate,
         defaults: Mapping[str, Any],
         turns: Turns | None = None,
         *,
@@ -290,7 +290,10 @@ class Profiler:
             sessions = [measure(wanted)]
         else:
             other, sessions = self._turns.measured(wanted, self._folder, measure)
-        label = self._label_for(sessions[0])
+        # A test that has measured the same before has numbers in its labels.
+        such = (sessions[0].function, sessions[0].arguments)
+        before = {m.label for m in self.measurements if (m.function, m.arguments) == such}
+        label = numbered(self._label, len(before) + 1)
         sessions = [replace(each, label=label) for each in sessions]
         self.measurements += sessions
         self.sources |= dict.fromkeys(wanted.sources)
@@ -298,9 +301,3 @@ class Profiler:
         found = Measured(*sessions)
         self.verdicts.append(self._gate.judge(found.report, other))
         return found
-
-    def _label_for(self, measured: Measurement) -> str:
-        """Return the test's label; with a number, if it has measured the same before."""
-        such = (measured.function, measured.arguments)
-        before = {m.label for m in self.measurements if (m.function, m.arguments) == such}
-        return numbered(self._label, len(before) + 1)

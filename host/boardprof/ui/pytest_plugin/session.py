@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from boardprof.base.errors import (
     UnknownNameError,
     UsageError,
 )
-from boardprof.ui.pytest_plugin.options import Options, read_options, renamed, unnumbered
+from boardprof.ui.pytest_plugin.options import Options, read_options, unnumbered
 
 if TYPE_CHECKING:
     from boardprof.results.history.report_lookup import Found
@@ -170,18 +170,15 @@ class Session:
 
                 check_save_name(options.save, self._root)
             if options.baseline is not None or options.allow:
-                self._check_comparison()
+                from boardprof.results.comparison.compatibility import check_allowed
+                from boardprof.ui.pytest_plugin.gate import check_counted, check_rules
+
+                check_rules(options.rules)
+                check_allowed(options.allow)
+                if self.baseline is not None and self.branch is None:
+                    check_counted(options.rules, *self.baseline)
         except BoardprofError as error:
-            raise pytest.UsageError(str(renamed(error))) from None
-
-    def _check_comparison(self) -> None:
-        from boardprof.results.comparison.compatibility import check_allowed
-        from boardprof.ui.pytest_plugin.gate import check_counted, check_rules
-
-        check_rules(self.options.rules)
-        check_allowed(self.options.allow)
-        if self.baseline is not None and self.branch is None:
-            check_counted(self.options.rules, *self.baseline)
+            raise pytest.UsageError(str(error)) from None
 
     @contextlib.contextmanager
     def skipping(self) -> Iterator[None]:
@@ -233,7 +230,7 @@ class Session:
 
             found_run = find_run(f"#{max(compared)}", self._root)
             baseline = found_run.label, found_run.report
-        from boardprof.ui.pytest_plugin.session_comparison import conclude
+        from boardprof.ui.pytest_plugin.gate import conclude
 
         found = conclude(
             baseline,
@@ -253,65 +250,47 @@ class Session:
         """Write the Report, and keep it in the history; see `errors`."""
         if not self.measurements:
             return
-        from boardprof.jobs.run.saving import keep_run
+        from boardprof.jobs.run.saving import keep_run, write_baseline
         from boardprof.results.report.report_file import write_report
+        from boardprof.show.exporters import read_exports, write_export
 
         report = self.report()
         file, name = self.options.json_file, self.options.save
-        try:
-            if file is not None:
-                write_report(report, str(file))
-        except BoardprofError as error:
-            self.errors.append(str(error))
-        self._export(report)
+        writers = [] if file is None else [partial(write_report, report, str(file))]
+        exports = read_exports(self.options.exports)
+        for write in [*writers, *(partial(write_export, report, each) for each in exports)]:
+            try:
+                write()
+            except BoardprofError as error:
+                self.errors.append(str(error))
         has_failed = has_failed or self.is_broken_off or bool(self.errors)
-        if self.options.new_baseline is not None:
-            has_failed = not self._write_baseline(report, has_failed) or has_failed
-        told: list[str] = []
-        kept = keep_run(
-            report,
-            name=name,
-            command=["pytest"],
-            measured=[*self.sources],
-            sources=[*self.compiled],
-            folder=self._root,
-            has_failed=has_failed,
-            on_note=told.append,
-        )
-        is_failure = kept is None and name is not None
-        (self.errors if is_failure else self.notes).extend(told)
+        baseline = self.options.new_baseline
+        if baseline is not None and has_failed:
+            self.notes.append(f"{baseline.name} was not written: the session failed")
+        elif baseline is not None:
+            try:
+                made = write_baseline(report, str(baseline), self._keeps)
+                self.notes.append(f"{baseline.name} was written: {made}")
+            except BoardprofError as error:
+                self.errors.append(str(error))
+                has_failed = True
+        try:
+            kept = keep_run(
+                report,
+                name=name,
+                command=["pytest"],
+                measured=[*self.sources],
+                sources=[*self.compiled],
+                folder=self._root,
+                has_failed=has_failed,
+                on_note=self.notes.append,
+            )
+        except UsageError as error:
+            (self.notes if name is None else self.errors).append(str(error))
+            return
         if kept is not None and name is not None and has_failed:
             why = "was interrupted" if self.is_broken_off else "failed"
             self.notes.append(f"kept as #{kept}, not as {name}: the session {why}")
-
-    def _export(self, report: Report) -> None:
-        """Write the exports of ``--bp-export``; see `errors`."""
-        if not self.options.exports:
-            return
-        from boardprof.show.exporters import read_exports, write_export
-
-        for each in read_exports(self.options.exports):
-            try:
-                write_export(report, each)
-            except BoardprofError as error:
-                self.errors.append(str(error))
-
-    def _write_baseline(self, report: Report, has_failed: bool) -> bool:
-        """Write the baseline file unless the session failed; return whether it was written."""
-        from boardprof.jobs.run.saving import write_baseline
-
-        file = self.options.new_baseline
-        assert file is not None
-        if has_failed:
-            self.notes.append(f"{file.name} was not written: the session failed")
-            return False
-        try:
-            made = write_baseline(report, str(file), self._keeps)
-        except BoardprofError as error:
-            self.errors.append(str(error))
-            return False
-        self.notes.append(f"{file.name} was written: {made}")
-        return True
 
     def _keeps(self, label: str) -> bool:
         """Tell whether to keep a measurement of the baseline that was not repeated."""
