@@ -71,6 +71,10 @@ float number(const char *text) {{ float x = 0; sscanf(text, "{scanf}", &x); retu
 NANO = "printf of newlib-nano cannot convert {} (f.o): link with -u _printf_float"
 AVR = "printf of avr-libc cannot convert {} (f.o): link with -Wl,-u,vfprintf -lprintf_flt -lm"
 AVR_SCAN = "scanf of avr-libc cannot convert {} (f.o): link with -Wl,-u,vfscanf -lscanf_flt -lm"
+PICOLIBC = (
+    "printf of picolibc cannot convert {} (f.o): link with -DPICOLIBC_DOUBLE_PRINTF_SCANF instead "
+    "of -DPICOLIBC_INTEGER_PRINTF_SCANF"
+)
 OTHER = "printf of {} cannot convert {} (f.o): pass the value as another type"
 
 
@@ -94,6 +98,8 @@ OTHER = "printf of {} cannot convert {} (f.o): pass the value as another type"
         ("arduino-uno", "%*d", "", OTHER.format("avr-libc", "%*d")),
         ("arduino-uno", "%ld %hhd %s %5.3d", "", ""),
         ("qemu-rv32", "%.2f %lld %zu %hhd %a", "", ""),
+        ("qemu-rv32", "%.2f", "-DPICOLIBC_INTEGER_PRINTF_SCANF", PICOLIBC.format("%.2f")),
+        ("hifive1", "%ld %s", "-DPICOLIBC_INTEGER_PRINTF_SCANF", ""),
     ],
 )
 def test_a_note_names_what_the_library_cannot_print(
@@ -139,10 +145,13 @@ def test_a_note_names_what_the_library_cannot_read(
     assert firmware.libc_lacks == note
 
 
-def test_the_command_shows_the_note_once(tmp_path: Path) -> None:
+def test_run_and_build_show_the_note_once(tmp_path: Path) -> None:
     (tmp_path / "f.c").write_text(TEXTS.format(printf="%.2f"))
     target = f"{tmp_path / 'f.c'}:number"
     done = boardprof("run", "-b", "microbit", target, "out=[16]:out", "n=16", "v=3.14159")
+    assert done.err.count(f"note: {NANO.format('%.2f')}\n") == 1
+    image = str(tmp_path / "f.elf")
+    done = boardprof("build", "-b", "microbit", str(tmp_path / "f.c"), "-o", image)
     assert done.err.count(f"note: {NANO.format('%.2f')}\n") == 1
     flags = ("--ldflags", "-u _printf_float", "--expect", "return=4")
     done = boardprof("run", "-b", "microbit", target, "out=[16]:out", "n=16", "v=3.14159", *flags)

@@ -92,6 +92,24 @@ def test_a_section_that_avr_libc_does_not_initialise_is_refused(
     assert f"Start-up on {name} {message}" in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["microbit", "hifive1"])
+def test_a_gap_between_sections_that_flash_does_not_have_is_refused(
+    tmp_path: Path, name: str
+) -> None:
+    """The linker aligns variables in RAM, and packs their values in flash."""
+    source = tmp_path / "own.c"
+    source.write_text(
+        '__attribute__((section("wide"), aligned(64))) volatile int gain = 7;\n'
+        "int f(void) { return gain; }\n"
+    )
+    with pytest.raises(BuildError) as caught:
+        build(available(name), [source])
+    assert f"on {name} does not copy the section wide of own.o (gain), so" in str(caught.value)
+    source.write_text(source.read_text().replace('"wide"', '".wide"'))
+    with build(available(name), [source]).open() as board:
+        assert board.functions.f() == 7
+
+
 @pytest.mark.parametrize("name", ["arduino-uno", "arduino-mega"])
 def test_functions_in_sections_of_any_name_run_on_an_avr(tmp_path: Path, name: str) -> None:
     """Values of .data come after them in the flash."""

@@ -189,6 +189,15 @@ _NANO = _Library(
     _but(rb"hh|ll|j|z|t"),
 )
 _NEWLIB = _Library("newlib", {"printf": _Function(("__sprint_r", "__ssprint_r"))}, _but(rb"j|z|t"))
+_INTEGERS = "-DPICOLIBC_DOUBLE_PRINTF_SCANF instead of -DPICOLIBC_INTEGER_PRINTF_SCANF"
+_PICOLIBC = _Library(
+    "picolibc",
+    {
+        "printf": _Function(("__i_vfprintf",), "__d_vfprintf", _INTEGERS),
+        "scanf": _Function(("__i_vfscanf",), "__d_vfscanf", _INTEGERS),
+    },
+    re.compile(rb"(?!)"),
+)
 _AVR = _Library(
     "avr-libc",
     {
@@ -204,7 +213,7 @@ def _lacking(image: Image, objects: Sequence[Image], *, has_c99: bool) -> str:
     names, machine = read_image(
         image, lambda elf: ({s.name for s in symbols(elf) if s.is_defined}, elf["e_machine"])
     )
-    for library in (_AVR,) if machine == "EM_AVR" else (_NANO, _NEWLIB):
+    for library in (_AVR,) if machine == "EM_AVR" else (_NANO, _NEWLIB, _PICOLIBC):
         linked = {
             n: each for n, each in library.functions.items() if not names.isdisjoint(each.has)
         }
@@ -218,9 +227,8 @@ def _lacking(image: Image, objects: Sequence[Image], *, has_c99: bool) -> str:
     # point, it may be for that one.
     knows_float = any(each.full is None or each.full in names for each in linked.values())
     if not knows_float and (found := _conversion(objects, _FLOAT)):
-        said.append(
-            f"{unknown} {found}: link with {' '.join(each.flags for each in linked.values())}"
-        )
+        flags = " ".join(dict.fromkeys(each.flags for each in linked.values()))
+        said.append(f"{unknown} {found}: link with {flags}")
     if not has_c99 and (found := _conversion(objects, library.never)):
         said.append(f"{unknown} {found}: pass the value as another type")
     return "; ".join(said)

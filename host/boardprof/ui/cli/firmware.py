@@ -23,7 +23,7 @@ from boardprof.ui.cli.options import (
     port_options,
     verbose_option,
 )
-from boardprof.ui.cli.output import STDERR, echo, echo_command, echo_data, echo_json
+from boardprof.ui.cli.output import STDERR, echo, echo_command, echo_data, echo_json, echo_note
 
 if TYPE_CHECKING:
     pass
@@ -59,6 +59,8 @@ def build(
     firmware = build_firmware(spec, paths, code, verbose=on_command)
     target = write_image(firmware, output)
     sizes = image_sizes(firmware)
+    if firmware.libc_lacks:
+        echo_note(firmware.libc_lacks)
     if as_json:
         facts = {
             "schema_version": 1,
