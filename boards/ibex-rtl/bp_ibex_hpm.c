@@ -84,7 +84,7 @@ __attribute__((noinline)) static void bp_exercise(volatile uint32_t *number) {
 static void bp_ibex_hpm_init(void) {
     bp_ibex_hpm_t probe;
     volatile uint32_t number = 5;
-    __asm__ volatile("csrc mcountinhibit, %0" : : "r"(BP_MCOUNTINHIBIT_HPM));
+    (void)bp_arch_inhibit_clear(BP_MCOUNTINHIBIT_HPM);
     bp_ibex_hpm_start(&probe);
     bp_exercise(&number);
     bp_ibex_hpm_stop(&probe);
@@ -106,6 +106,11 @@ static void bp_ibex_hpm_init(void) {
     }
 }
 
+static bool bp_ibex_hpm_intact(const void *state) {
+    (void)state;
+    return bp_arch_inhibit_clear(BP_MCOUNTINHIBIT_HPM);
+}
+
 static void bp_ibex_hpm_encode(uint8_t *out, const void *state) {
     bp_ibex_hpm_put(out, state);
 }
@@ -123,6 +128,7 @@ const bp_collector_t bp_collector_ibex_hpm BP_ROM = {
     .init = bp_ibex_hpm_init,
     .start = bp_ibex_hpm_start,
     .stop = bp_ibex_hpm_stop,
+    .intact = BP_CFG_GUARD ? bp_ibex_hpm_intact : NULL,
     .encode = bp_ibex_hpm_encode,
     .counter = bp_ibex_hpm_counter,
 #if BP_CFG_INTERRUPTS > 1

@@ -39,6 +39,15 @@ static void bp_cycles32_stop(void *state) {
     ((bp_cycles32_t *)state)->stop = bp_arch_cycles32();
 }
 
+static bool bp_cycles32_intact(const void *state) {
+    (void)state; /* with 32 bits, it may have wrapped */
+#if BP_ARCH_HAS_CYCLES32
+    return bp_arch_cycles_intact();
+#else
+    return true;
+#endif
+}
+
 static void bp_cycles32_encode(uint8_t *out, const void *state) {
     bp_cycles32_put(out, state);
 }
@@ -56,6 +65,7 @@ const bp_collector_t bp_collector_cycles32 BP_ROM = {
     .init = bp_cycles32_init,
     .start = bp_cycles32_start,
     .stop = bp_cycles32_stop,
+    .intact = BP_CFG_GUARD ? bp_cycles32_intact : NULL,
     .encode = bp_cycles32_encode,
     .counter = bp_cycles32_counter,
 #if BP_CFG_INTERRUPTS > 1

@@ -41,6 +41,23 @@ static void bp_cycles_instret_init(void) {
         probe.instructions_stop != probe.instructions_start ? BP_COUNTER_OK : BP_COUNTER_STUCK;
 }
 
+/* Counters of 64 bits never wrap, so they cannot be lower at the end of a window. A narrower one
+ * that has gone back looks like one with far more instructions than cycles. */
+static bool bp_cycles_instret_intact(const void *state) {
+    const bp_cycles_instret_t *s = state;
+    bool back = false;
+    if (s != NULL) {
+        uint64_t cycles = s->cycles_stop - s->cycles_start;
+        uint64_t instructions = s->instructions_stop - s->instructions_start;
+        if (bp_instructions_bits == 32) {
+            instructions = (uint32_t)instructions;
+        }
+        back = s->cycles_stop < s->cycles_start ||
+               (bp_cycles_status == BP_COUNTER_OK && instructions / 16 > cycles);
+    }
+    return bp_arch_cycles_intact() && !back;
+}
+
 static void bp_cycles_instret_encode(uint8_t *out, const void *state) {
     bp_cycles_instret_put(out, state);
 }
@@ -57,6 +74,7 @@ const bp_collector_t bp_collector_cycles_instret BP_ROM = {
     .init = bp_cycles_instret_init,
     .start = bp_cycles_instret_start,
     .stop = bp_cycles_instret_stop,
+    .intact = BP_CFG_GUARD ? bp_cycles_instret_intact : NULL,
     .encode = bp_cycles_instret_encode,
     .counter = bp_cycles_instret_counter,
 #if BP_CFG_INTERRUPTS > 1

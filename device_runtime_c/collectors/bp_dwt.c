@@ -55,12 +55,18 @@ static void bp_dwt_stop(void *state) {
 /* A probe can only cause loads (CPI and LSU must then advance). It causes no exception, no sleep,
  * and perhaps no folding, so those counters cannot be seen to advance. They are assumed to be
  * present if their enable bit can be set and CYCCNT and LSUCNT have advanced. */
-static void bp_dwt_init(void) {
-    bp_dwt_t probe;
+static uint32_t bp_dwt_enabled; /* which of BP_DWT_ALL can be set */
+
+static void bp_dwt_enable(void) {
     bp_arch_reg_put(BP_DEMCR, bp_arch_reg(BP_DEMCR) | BP_DEMCR_TRCENA);
     bp_arch_reg_put(BP_DWT_LAR, BP_DWT_UNLOCK); /* some Cortex-M7 are locked; see bp_arch.h */
     bp_arch_reg_put(BP_DWT_CTRL, bp_arch_reg(BP_DWT_CTRL) | BP_DWT_ALL);
-    uint32_t enabled = bp_arch_reg(BP_DWT_CTRL);
+}
+
+static void bp_dwt_init(void) {
+    bp_dwt_t probe;
+    bp_dwt_enable();
+    uint32_t enabled = bp_dwt_enabled = bp_arch_reg(BP_DWT_CTRL) & BP_DWT_ALL;
     bp_dwt_start(&probe);
     bp_dwt_stop(&probe);
     bool cycles = probe.cycles_stop != probe.cycles_start;
@@ -70,6 +76,16 @@ static void bp_dwt_init(void) {
         bool on = (enabled >> (16 + i) & 1u) != 0; /* in this order, from bit 17 on */
         bp_dwt_status[i] = !on ? BP_COUNTER_ABSENT : events ? BP_COUNTER_OK : BP_COUNTER_STUCK;
     }
+}
+
+static bool bp_dwt_intact(const void *state) {
+    (void)state; /* its counters may have wrapped */
+    bool intact = (bp_arch_reg(BP_DEMCR) & BP_DEMCR_TRCENA) != 0 &&
+                  (bp_arch_reg(BP_DWT_CTRL) & BP_DWT_ALL) == bp_dwt_enabled;
+    if (!intact) {
+        bp_dwt_enable();
+    }
+    return intact;
 }
 
 static void bp_dwt_encode(uint8_t *out, const void *state) {
@@ -89,6 +105,7 @@ const bp_collector_t bp_collector_dwt BP_ROM = {
     .init = bp_dwt_init,
     .start = bp_dwt_start,
     .stop = bp_dwt_stop,
+    .intact = BP_CFG_GUARD ? bp_dwt_intact : NULL,
     .encode = bp_dwt_encode,
     .counter = bp_dwt_counter,
 #if BP_CFG_INTERRUPTS > 1

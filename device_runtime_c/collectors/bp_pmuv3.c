@@ -139,6 +139,18 @@ static void bp_pmuv3_stop(void *state) {
     }
 }
 
+/* Whether all counters are still on; if not, turn them on again. */
+static bool bp_pmuv3_intact(const void *state) {
+    (void)state; /* with 32 bits, they may have wrapped */
+    uint64_t on = 0;
+    for (uint_fast8_t i = 0; i < bp_used; i++) {
+        on |= bp_status[i] == BP_COUNTER_OK ? 1u << (i + BP_FIRST) : 0;
+    }
+    bool intact = (BP_ARCH_READ(pmcntenset_el0) & on) == on && bp_arch_cycles_intact();
+    BP_ARCH_WRITE(pmcntenset_el0, on);
+    return intact;
+}
+
 /* Slots that were not read are sent as 0; the host knows which slots it selected. */
 static void bp_pmuv3_encode(uint8_t *out, const void *state) {
     bp_pmuv3_t s = *(const bp_pmuv3_t *)state;
@@ -169,6 +181,7 @@ const bp_collector_t bp_collector_pmuv3 BP_ROM = {
     .init = bp_pmuv3_init,
     .start = bp_pmuv3_start,
     .stop = bp_pmuv3_stop,
+    .intact = BP_CFG_GUARD ? bp_pmuv3_intact : NULL,
     .encode = bp_pmuv3_encode,
     .counter = bp_pmuv3_counter,
 #if BP_CFG_OPEN_WINDOWS

@@ -7,6 +7,8 @@
 
 enum { BP_SLOTS = 4 };
 
+#define BP_INHIBIT_SLOTS ((1u << (3 + BP_SLOTS)) - (1u << 3)) /* in mcountinhibit */
+
 static const char bp_riscv_hpm_name[] BP_ROM = "riscv_hpm";
 
 /// The registers ///
@@ -83,8 +85,7 @@ static void bp_all_off(void) {
 
 /* A counter counts as present if it can be written: others read 0, or trap. */
 static void bp_riscv_hpm_init(void) {
-    uintptr_t none = 0, ours = (1u << (3 + BP_SLOTS)) - (1u << 3);
-    (void)BP_ARCH_TRY("csrc 0x320, %[in]\n", none, ours); /* mcountinhibit, as in bp_arch.h */
+    (void)bp_arch_inhibit_clear(BP_INHIBIT_SLOTS);
     for (uint_fast8_t i = 0; i < BP_SLOTS; i++) {
         bp_bits[i] = 0;
         (void)bp_hpm[i].program(0); /* if it still ran, it would wrap between write and read */
@@ -166,6 +167,17 @@ static void bp_riscv_hpm_stop(void *state) {
     }
 }
 
+/* Whether a function has stopped or reset a counter. */
+static bool bp_riscv_hpm_intact(const void *state) {
+    const bp_riscv_hpm_t *s = state;
+    bool back = s != NULL && bp_bits[0] == 64 &&
+                ((bp_used > 0 && s->slot0_stop < s->slot0_start) ||
+                 (bp_used > 1 && s->slot1_stop < s->slot1_start) ||
+                 (bp_used > 2 && s->slot2_stop < s->slot2_start) ||
+                 (bp_used > 3 && s->slot3_stop < s->slot3_start));
+    return bp_arch_inhibit_clear(BP_INHIBIT_SLOTS) && !back;
+}
+
 /* Slots that were not read are sent as 0; the host knows which slots it selected. */
 static void bp_riscv_hpm_encode(uint8_t *out, const void *state) {
     bp_riscv_hpm_t s = *(const bp_riscv_hpm_t *)state;
@@ -196,6 +208,7 @@ const bp_collector_t bp_collector_riscv_hpm BP_ROM = {
     .init = bp_riscv_hpm_init,
     .start = bp_riscv_hpm_start,
     .stop = bp_riscv_hpm_stop,
+    .intact = BP_CFG_GUARD ? bp_riscv_hpm_intact : NULL,
     .encode = bp_riscv_hpm_encode,
     .counter = bp_riscv_hpm_counter,
 #if BP_CFG_OPEN_WINDOWS

@@ -30,10 +30,14 @@ static inline uint32_t bp_systick_read(void) {
     return BP_SYST_MASK - (bp_arch_reg(BP_SYST_CVR) & BP_SYST_MASK);
 }
 
-static void bp_systick_init(void) {
+static void bp_systick_set(void) {
     bp_arch_reg_put(BP_SYST_RVR, BP_SYST_MASK);
-    bp_arch_reg_put(BP_SYST_CVR, 0);
     bp_arch_reg_put(BP_SYST_CSR, BP_SYST_CORE_CLOCK);
+}
+
+static void bp_systick_init(void) {
+    bp_arch_reg_put(BP_SYST_CVR, 0);
+    bp_systick_set();
     uint32_t before = bp_systick_read();
     bp_systick_status = BP_COUNTER_STUCK;
     for (uint16_t i = 0; i < 1000 && bp_systick_status != BP_COUNTER_OK; i++) {
@@ -41,6 +45,14 @@ static void bp_systick_init(void) {
             bp_systick_status = BP_COUNTER_OK;
         }
     }
+}
+
+static bool bp_systick_intact(const void *state) {
+    (void)state; /* with 24 bits, it may have wrapped */
+    bool intact = (bp_arch_reg(BP_SYST_CSR) & 7u) == BP_SYST_CORE_CLOCK &&
+                  bp_arch_reg(BP_SYST_RVR) == BP_SYST_MASK;
+    bp_systick_set();
+    return intact;
 }
 
 static void bp_systick_start(void *state) {
@@ -75,6 +87,7 @@ const bp_collector_t bp_collector_systick BP_ROM = {
     .init = bp_systick_init,
     .start = bp_systick_start,
     .stop = bp_systick_stop,
+    .intact = BP_CFG_GUARD ? bp_systick_intact : NULL,
     .encode = bp_systick_encode,
     .counter = bp_systick_counter,
 #if BP_CFG_INTERRUPTS > 1

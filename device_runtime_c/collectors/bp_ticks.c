@@ -24,6 +24,17 @@ static void bp_ticks_init(void) {
     }
 }
 
+__attribute__((weak)) bool bp_port_clock_intact(void) {
+    return true;
+}
+
+/* A clock of 64 bits never wraps, so it cannot be lower at the end of a window. */
+static bool bp_ticks_intact(const void *state) {
+    const bp_ticks_t *s = state;
+    bool back = s != NULL && BP_ROM_GET(bp_port_clock.ticks_bits) == 64 && s->stop < s->start;
+    return bp_port_clock_intact() && !back;
+}
+
 static void bp_ticks_start(void *state) {
     bp_ticks_t *s = state;
     s->coarse_start = bp_port_coarse();
@@ -56,6 +67,7 @@ const bp_collector_t bp_collector_ticks BP_ROM = {
     .init = bp_ticks_init,
     .start = bp_ticks_start,
     .stop = bp_ticks_stop,
+    .intact = BP_CFG_GUARD ? bp_ticks_intact : NULL,
     .encode = bp_ticks_encode,
     .counter = bp_ticks_counter,
 #if BP_CFG_INTERRUPTS > 1

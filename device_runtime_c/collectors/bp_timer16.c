@@ -41,6 +41,15 @@ static uint32_t bp_timer16_wraps(const bp_timer16_state_t *s) {
     return bp_arch_timer16_wraps(&s->stop) - bp_arch_timer16_wraps(&s->start);
 }
 
+/* Whether the timer runs as it did, and its count has not gone back without a wrap. */
+static bool bp_timer16_intact(const void *state) {
+    const bp_timer16_state_t *s = state;
+    uint32_t wraps = s != NULL ? bp_timer16_wraps(s) : 0;
+    bool back = s != NULL && (wraps > UINT32_MAX / 2 ||
+                              (wraps == 0 && s->stop.count < s->start.count));
+    return bp_port_clock_intact() && !back;
+}
+
 #if BP_CFG_INTERRUPTS > 1
 /* Subtract the counts of the nested window `part` from the window `state`. The readings and their
  * flags alone could not show that a pending interrupt of the timer ran in `part`. */
@@ -88,6 +97,7 @@ const bp_collector_t bp_collector_timer16 BP_ROM = {
     .init = bp_timer16_init,
     .start = bp_timer16_start,
     .stop = bp_timer16_stop,
+    .intact = BP_CFG_GUARD ? bp_timer16_intact : NULL,
     .encode = bp_timer16_encode,
 #if BP_CFG_INTERRUPTS > 1
     .skip = bp_timer16_skip,

@@ -59,17 +59,20 @@ int BP_LIBC_NAME(getpid)(void) {
 
 void *BP_LIBC_NAME(sbrk)(ptrdiff_t change);
 
+static ptrdiff_t bp_libc_taken;
+static uint32_t bp_libc_refused;
+
 /* For malloc. A call that a guard ends leaves its blocks allocated until the next reset. If it is
  * ended within malloc() or free(), the heap may be corrupt until then. */
 void *BP_LIBC_NAME(sbrk)(ptrdiff_t change) {
     static _Alignas(16) char heap[BP_LIBC_HEAP];
-    static ptrdiff_t used;
-    if (change > BP_LIBC_HEAP - used || change < -used) {
+    if (change > BP_LIBC_HEAP - bp_libc_taken || change < -bp_libc_taken) {
+        bp_libc_refused++;
         errno = ENOMEM;
         return (void *)-1;
     }
-    used += change;
-    return heap + used - change;
+    bp_libc_taken += change;
+    return heap + bp_libc_taken - change;
 }
 
 #endif

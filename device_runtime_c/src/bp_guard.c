@@ -18,9 +18,50 @@ int bp_guard(bp_call_t *call) {
     return call->err;
 }
 
+/// Rounding, exceptions and denormals of floating point ///
+
+/* A function may change these, and the next one must not notice: FPSCR (DDI 0403, A2.5.3), FPCR (DDI
+ * 0487), fcsr (RISC-V unprivileged manual, 11.2), MXCSR and the x87 control word (Intel SDM 1, 10.2.3
+ * and 8.1.5). */
+typedef struct {
+    uintptr_t control;
+    uint16_t x87;
+} bp_float_t;
+
+static inline void bp_float_save(bp_float_t *out) {
+    (void)out;
+#if defined(__x86_64__)
+    __asm__ volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(out->control), "=m"(out->x87));
+#elif defined(__arm__) && defined(__ARM_FP)
+    __asm__ volatile("vmrs %0, fpscr" : "=r"(out->control));
+#elif defined(__aarch64__)
+    __asm__ volatile("mrs %0, fpcr" : "=r"(out->control));
+#elif defined(__riscv_flen)
+    __asm__ volatile("frcsr %0" : "=r"(out->control));
+#endif
+}
+
+static inline void bp_float_restore(const bp_float_t *from) {
+    (void)from;
+#if defined(__x86_64__)
+    __asm__ volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(from->control), "m"(from->x87));
+#elif defined(__arm__) && defined(__ARM_FP)
+    __asm__ volatile("vmsr fpscr, %0" : : "r"(from->control));
+#elif defined(__aarch64__)
+    __asm__ volatile("msr fpcr, %0" : : "r"(from->control));
+#elif defined(__riscv_flen)
+    __asm__ volatile("fscsr %0" : : "r"(from->control));
+#endif
+}
+
+/// Calls ///
+
 bool bp_guarded(bp_call_t *call, void (*body)(void *context), void *context) {
     bp_fault_t *fault = &bp_agent.fault;
+    bp_float_t before;
+    bp_float_save(&before);
     bp_port_guard(body, context, bp_agent.guard_ms, fault);
+    bp_float_restore(&before);
     if (fault->cause == BP_FAULT_NONE) {
         return true;
     }

@@ -260,6 +260,21 @@ static inline void bp_spans_forget(void) {
 bp_packed_t bp_stack;
 #endif
 
+#if BP_CFG_HEAP
+bp_packed_t bp_heap;
+
+/* Around each round of a measurement of `function`; `measured`: it was a sample. */
+void bp_heap_round_begin(void (*function)(void));
+void bp_heap_round_end(bool measured);
+#else
+static inline void bp_heap_round_begin(void (*function)(void)) {
+    (void)function;
+}
+static inline void bp_heap_round_end(bool measured) {
+    (void)measured;
+}
+#endif
+
 #if BP_CFG_CLOCK
 bp_packed_t bp_clock;
 #endif

@@ -21,7 +21,11 @@ static uint32_t bp_skips(void) {
 
 #endif
 
-/* [] -> [flags, timer_us, longest_us], and with hooks two more: [..., skips, bound_ns] */
+__attribute__((weak)) uint32_t bp_port_enabled_interrupts(void) {
+    return 0;
+}
+
+/* [] -> [flags, timer_us, longest_us, skips, bound_ns, enabled] */
 int bp_interrupts(bp_call_t *call) {
     if (bp_arg_end(call) != 0) {
         return call->err;
@@ -31,14 +35,17 @@ int bp_interrupts(bp_call_t *call) {
 #if BP_CFG_INTERRUPTS > 1
     flags |= port.triggers ? BP_INTERRUPT_TRIGGERS : 0;
 #endif
-    bp_ret_array(call, BP_CFG_INTERRUPTS > 1 ? 5 : 3);
+    bp_ret_array(call, 6);
     bp_ret_uint(call, flags);
     bp_ret_uint(call, port.timer_us);
     bp_ret_uint(call, port.longest_us);
 #if BP_CFG_INTERRUPTS > 1
     bp_ret_uint(call, bp_skips());
-    bp_ret_uint(call, port.bound_ns);
+#else
+    bp_ret_uint(call, 0);
 #endif
+    bp_ret_uint(call, port.bound_ns);
+    bp_ret_uint(call, bp_port_enabled_interrupts());
     return call->err;
 }
 

@@ -136,6 +136,33 @@ BP_PROGRESS void bp_progress_at_times(uint32_t *last, uint32_t done, uint32_t to
     }
 }
 
+#if BP_CFG_GUARD
+
+/* The schema of a collector whose counters a function has stopped, set or reprogrammed, 0 if there
+ * is none. Its settings are restored. `state` is of the window before, NULL if there was none. */
+static uint16_t bp_changed(const bp_active_t *active, const bp_state_t *state) {
+    uint16_t changed = 0;
+    for (const bp_member_t *member = active->member; member != active->end; member++) {
+        bool (*intact)(const void *) = BP_ROM_GET(member->collector->intact);
+        const void *window = state != NULL ? state->bytes + member->offset : NULL;
+        if (intact != NULL && !intact(window)) {
+            changed = BP_ROM_GET(member->collector->schema_id);
+        }
+    }
+    return changed;
+}
+
+/* Whether the counters are as before the window. If not, the call has failed. */
+static bool bp_intact(bp_call_t *call, const bp_active_t *active, const bp_state_t *state) {
+    uint16_t changed = bp_changed(active, state);
+    if (changed != 0) {
+        bp_fail(call, BP_ERR_COUNTER_CHANGED, changed);
+    }
+    return changed == 0;
+}
+
+#endif
+
 /* A round: set-up, window and check, guarded as one. */
 typedef struct {
     const bp_target_t *target;
@@ -182,6 +209,9 @@ static void bp_measure_loop(bp_call_t *call, const bp_plan_t *plan, const bp_act
                         .number = plan->number};
     uint32_t last = 0;
     uint32_t rounds = plan->warmup + plan->repeat;
+#if BP_CFG_GUARD
+    (void)bp_changed(active, NULL); /* by a call before this one */
+#endif
     for (uint32_t i = 0; i < rounds; i++) {
         round.measured = i >= plan->warmup;
 #if BP_CFG_INTERRUPTS
@@ -198,6 +228,7 @@ static void bp_measure_loop(bp_call_t *call, const bp_plan_t *plan, const bp_act
             bp_start_all(active, &total);
         }
         bp_spans_put_back();
+        bp_heap_round_begin(plan->target.fn);
         if (!bp_guarded(call, bp_round, &round)) {
             bp_watch_forget();
             return;
@@ -206,6 +237,12 @@ static void bp_measure_loop(bp_call_t *call, const bp_plan_t *plan, const bp_act
             bp_fail(call, BP_ERR_CHECK_FAILED, (uint32_t)round.failed);
             return;
         }
+        bp_heap_round_end(round.measured);
+#if BP_CFG_GUARD
+        if (!bp_intact(call, active, round.measured ? &sample : NULL)) {
+            return;
+        }
+#endif
         if (round.measured) {
             out = bp_put_all(out, active, &sample);
         }

@@ -32,6 +32,9 @@ static const char bp_name_guard[] BP_ROM = "bp.guard";
 #if BP_CFG_STACK
 static const char bp_name_stack[] BP_ROM = "bp.stack";
 #endif
+#if BP_CFG_HEAP
+static const char bp_name_heap[] BP_ROM = "bp.heap";
+#endif
 #if BP_CFG_INTERRUPTS
 static const char bp_name_interrupts[] BP_ROM = "bp.interrupts";
 #endif
@@ -78,6 +81,9 @@ static const bp_function_t bp_builtins[] BP_ROM = {
 #endif
 #if BP_CFG_STACK
     {bp_name_stack, bp_rom_empty, bp_stack, NULL},
+#endif
+#if BP_CFG_HEAP
+    {bp_name_heap, bp_rom_empty, bp_heap, NULL},
 #endif
 #if BP_CFG_INTERRUPTS
     {bp_name_interrupts, bp_rom_empty, bp_interrupts, NULL},

@@ -61,6 +61,8 @@ typedef struct {
     uintptr_t bottom; /* address of the lowest painted word */
     uintptr_t lowest; /* address of the lowest word that has changed */
     int failed;       /* what the check returned */
+    bool off;         /* no interrupt of the port comes during the call */
+    bool hit;         /* one has come */
 } bp_painted_t;
 
 static uintptr_t bp_entry;
@@ -91,6 +93,14 @@ bp_tell_entry(void) {
 }
 #endif
 
+__attribute__((weak)) void bp_port_stack_quiet(bool off) {
+    (void)off;
+}
+
+__attribute__((weak)) bool bp_port_stack_hit(void) {
+    return false;
+}
+
 /* Between painting and looking, only the thunk is called. What this function keeps on the stack is
  * above its stack pointer: since it makes calls, it has no red zone (System V AMD64 ABI, 3.2.2). */
 BP_PAINTS static void bp_call_painted(bp_painted_t *p) {
@@ -108,6 +118,7 @@ BP_PAINTS static void bp_call_painted(bp_painted_t *p) {
         *(volatile bp_paint_t *)at = BP_PAINT;
     }
     p->target->thunk(p->target->fn, p->slots);
+    p->hit = bp_port_stack_hit();
     uintptr_t lowest = bottom;
     while (lowest != sp && *(const volatile bp_paint_t *)lowest == BP_PAINT) {
         lowest += WORD;
@@ -116,8 +127,6 @@ BP_PAINTS static void bp_call_painted(bp_painted_t *p) {
     p->lowest = lowest;
 }
 
-__attribute__((weak)) void bp_port_stack_quiet(void) {
-}
 
 /* Set-up, call on painted stack and check, guarded as one. */
 static void bp_painted(void *context) {
@@ -125,7 +134,7 @@ static void bp_painted(void *context) {
     if (p->target->setup != NULL) {
         p->target->setup();
     }
-    bp_port_stack_quiet();
+    bp_port_stack_quiet(p->off);
     bp_call_painted(p);
     p->failed = p->target->check != NULL ? p->target->check() : 0;
 }
@@ -205,6 +214,13 @@ int bp_stack(bp_call_t *call) {
     bp_spans_put_back();
     if (!bp_paint_guarded(call, &painted)) {
         return call->err;
+    }
+    if (painted.hit) { /* it ends, as was just seen, so it needs no time limit */
+        painted.off = true;
+        bp_spans_put_back();
+        if (!bp_paint_guarded(call, &painted)) {
+            return call->err;
+        }
     }
     if (painted.failed != 0) {
         return bp_fail(call, BP_ERR_CHECK_FAILED, (uint32_t)painted.failed);

@@ -72,6 +72,7 @@ class ErrorCode(IntEnum):
     FAULT = 14
     TIMEOUT = 15
     CANCELLED = 16
+    COUNTER_CHANGED = 17
 
 
 class FaultCause(IntEnum):

@@ -220,13 +220,15 @@ def test_a_function_that_masks_interrupts_is_named_where_the_clock_would_miss_wr
     source = tmp_path / "critical.c"
     source.write_text(
         '#include <stdint.h>\nstatic void mask(void) { __asm__ volatile("cli"); }\n'
-        'uint8_t critical(void) { mask(); __asm__ volatile("sei"); return 1; }\n'
+        "uint8_t critical(void) { volatile uint8_t a[40]; mask();\n"
+        'for (uint8_t i = 0; i < 40; i++) a[i] = i; __asm__ volatile("sei"); return a[1]; }\n'
         "uint8_t plain(void) { volatile uint8_t a[40]; a[1] = 1; return a[1]; }\n"
     )
-    notes: list[str] = []
     with build(available("arduino-uno"), [source]).open() as board:
-        board.measure("plain", repeat=1, warmup=0, on_note=notes.append)
-        assert notes == []
-        board.measure("critical", repeat=1, warmup=0, on_note=notes.append)
-    (note,) = notes
-    assert note.startswith("critical masks interrupts. If it does so for more than 1,638 us, the ")
+        assert board.measure("plain", repeat=1, warmup=0).findings == ()
+        (found,) = board.measure("critical", repeat=1, warmup=0).findings
+    assert found.text == (
+        "critical masks interrupts. If it stops the clock of arduino-uno or its interrupt for more "
+        "than 1,638 us, wraps are missed, and the numbers are too small"
+    )
+    assert found.spoils

@@ -173,6 +173,6 @@ def test_a_fault_within_an_interrupt_leaves_nothing_behind(hooked: MemoryBoard) 
 
 
 def test_the_board_tells_which_collectors_leave_interrupts_out(hooked: MemoryBoard) -> None:
-    flags, _, _, skips, bound_ns = hooked.call("bp.interrupts")
+    flags, _, _, skips, bound_ns, enabled = hooked.call("bp.interrupts")
     assert flags == InterruptFlag.MASKS_GUARD | InterruptFlag.TRIGGERS
-    assert (skips, bound_ns) == (0b01100, 300)  # cycles_instret and ticks
+    assert (skips, bound_ns, enabled) == (0b01100, 300, 0)  # cycles_instret and ticks

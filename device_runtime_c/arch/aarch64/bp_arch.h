@@ -68,6 +68,17 @@ static inline bool bp_arch_cycles_init(void) {
     return true;
 }
 
+/* Whether the counters run with the settings of bp_arch_cycles_init; if not, start them again. */
+static inline bool bp_arch_cycles_intact(void) {
+    uint64_t on = BP_ARCH_PMU_CYCLES | 3u, run = BP_ARCH_PMCR_E | BP_ARCH_PMCR_LC;
+    bool intact = BP_ARCH_READ(pmccfiltr_el0) == 0 &&
+                  BP_ARCH_READ(pmevtyper0_el0) == BP_ARCH_EVENT_INST_RETIRED &&
+                  BP_ARCH_READ(pmevtyper1_el0) == BP_ARCH_EVENT_CHAIN &&
+                  (BP_ARCH_READ(pmcntenset_el0) & on) == on &&
+                  (BP_ARCH_READ(pmcr_el0) & (run | BP_ARCH_PMCR_D)) == run;
+    return intact || (bp_arch_cycles_init(), false);
+}
+
 static inline uint64_t bp_arch_cycles(void) {
     return BP_ARCH_READ(pmccntr_el0);
 }

@@ -120,17 +120,57 @@ uint8_t *bp_port_stack_limit(void) {
     return bp_stack_guard_start + BP_AVR_CANARY;
 }
 
+static uint8_t bp_quiet_since;
+bool bp_avr_is_quiet;
+
+/* The lowest byte of TIMER1's wraps. */
+static uint8_t bp_wraps(void) {
+    return *(const volatile uint8_t *)&bp_avr_overflows;
+}
+
 /* Sleeping is exact to the cycle: a core wakes up in a fixed time (data sheet, 7.7 "Interrupt
  * Response Time"). A loop that polls the timer would see the wrap sooner or later. */
-void bp_port_stack_quiet(void) {
-    const volatile uint8_t *wraps = (const volatile uint8_t *)&bp_avr_overflows;
-    uint8_t before = *wraps;
+void bp_port_stack_quiet(bool off) {
+    uint8_t before = bp_wraps();
     BP_SMCR = BP_SMCR_SE;
-    while (*wraps == before) {
+    while (bp_wraps() == before) {
         __asm__ volatile("sleep" ::: "memory"); /* a wrap just before it only costs one more lap */
     }
     BP_SMCR = 0;
+    bp_quiet_since = bp_wraps();
+    bp_avr_is_quiet = off;
+    if (off) {
+        BP_AVR_TIMSK1 = 0;
+    }
 }
+
+bool bp_port_stack_hit(void) {
+    return bp_wraps() != bp_quiet_since;
+}
+#endif
+
+#if BP_CFG_HEAP
+
+/* avr-libc's malloc (its manual, "Memory Areas and Using malloc()"), if the image has it. */
+extern char *__brkval __attribute__((weak));
+extern char *__malloc_heap_start __attribute__((weak));
+extern char *__malloc_heap_end __attribute__((weak));
+extern size_t __malloc_margin __attribute__((weak));
+
+/* malloc does not tell anybody that it has no memory left. */
+bool bp_port_heap(bp_port_heap_t *out) {
+    if (&__brkval == NULL) {
+        return false;
+    }
+    uint16_t begin = (uint16_t)__malloc_heap_start, end = (uint16_t)__malloc_heap_end;
+    uint16_t top = __brkval != NULL ? (uint16_t)__brkval : begin;
+    if (end == 0) {
+        end = (uint16_t)__builtin_frame_address(0) - (uint16_t)__malloc_margin;
+    }
+    *out = (bp_port_heap_t){.taken = top - begin, .room = end > top ? end - top : 0};
+    return true;
+}
+
 #endif
 
 /* What the agent itself needs of the stack: its deepest call takes 434 and 470 bytes (GCC 5.4), an

@@ -31,6 +31,7 @@
 #define BP_AVR_SREG BP_AVR_BYTE(0x5f)
 #define BP_AVR_TIFR1 BP_AVR_BYTE(0x36)
 #define BP_AVR_TCNT1 BP_AVR_WORD(0x84)
+#define BP_AVR_TIMSK1 BP_AVR_BYTE(0x6f)
 
 /* TIFR1, TIMSK1: TIMER1 has wrapped. */
 #define BP_AVR_TOV1 1u

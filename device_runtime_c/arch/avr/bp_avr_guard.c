@@ -158,6 +158,12 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
     bp_canary_paint();
     bp_guard_on = 1;
     bp_guard_enter(body, context);
+#if BP_CFG_STACK
+    if (bp_avr_is_quiet) {
+        bp_avr_is_quiet = false;
+        BP_AVR_TIMSK1 = BP_AVR_TOV1;
+    }
+#endif
     bp_guard_limit(0);
     if (bp_guard_over != BP_FAULT_NONE) {
         uint32_t words = (uint32_t)bp_guard_pc[0] << 16 | (uint32_t)bp_guard_pc[1] << 8;

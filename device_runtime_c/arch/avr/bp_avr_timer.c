@@ -7,11 +7,24 @@
 
 volatile uint32_t bp_avr_overflows;
 
+#define BP_TCCR1A BP_AVR_BYTE(0x80)
+#define BP_TCCR1B BP_AVR_BYTE(0x81)
+
+static void bp_timer_set(void) {
+    BP_TCCR1A = 0; /* normal mode, 0..65535; a bootloader may have left another */
+    BP_TCCR1B = 1; /* the core's clock, undivided */
+    BP_AVR_TIMSK1 = BP_AVR_TOV1;
+}
+
 void bp_avr_timer_init(void) {
-    BP_AVR_BYTE(0x80) = 0; /* TCCR1A: normal mode, 0..65535; a bootloader may have left another */
-    BP_AVR_BYTE(0x81) = 1; /* TCCR1B: the core's clock, undivided */
     BP_AVR_TIFR1 = BP_AVR_TOV1;
-    BP_AVR_BYTE(0x6f) = BP_AVR_TOV1; /* TIMSK1 */
+    bp_timer_set();
+}
+
+bool bp_port_clock_intact(void) {
+    bool intact = BP_TCCR1A == 0 && BP_TCCR1B == 1 && BP_AVR_TIMSK1 == BP_AVR_TOV1;
+    bp_timer_set();
+    return intact;
 }
 
 const char bp_avr_clock_source[] BP_ROM = "TIMER1";

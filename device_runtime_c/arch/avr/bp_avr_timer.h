@@ -11,6 +11,9 @@
 
 void bp_avr_timer_init(void);
 
+/* TIMER1's interrupt is off until the guarded call ends (bp_port_stack_quiet). */
+extern bool bp_avr_is_quiet;
+
 /* The lowest address that the stack may grow to, above all variables and the heap of malloc. The
  * canary is there. From bp_stack.ld. */
 extern uint8_t bp_stack_guard_start[];

@@ -40,6 +40,13 @@ static inline bool bp_arch_cycles32_init(void) {
     return true;
 }
 
+/* Whether it still counts; if not, start it again. */
+static inline bool bp_arch_cycles_intact(void) {
+    bool intact = (BP_ARCH_DEMCR & BP_ARCH_DEMCR_TRCENA) != 0 &&
+                  (BP_ARCH_DWT_CTRL & BP_ARCH_DWT_CTRL_CYCCNTENA) != 0;
+    return intact || (bp_arch_cycles32_init(), false);
+}
+
 static inline uint32_t bp_arch_cycles32(void) {
     return BP_ARCH_DWT_CYCCNT;
 }

@@ -48,6 +48,7 @@
 #define BP_TIMER_PRESCALER BP_NRF5_REG(0x40008510u)
 #define BP_TIMER_CC(n) BP_NRF5_REG(0x40008540u + 4u * (n))
 #define BP_TIMER_HZ 16000000u
+#define BP_TIMER_32_BITS 3u
 
 /* CC[0] captures the count for bp_port_ticks. */
 enum { BP_LIMIT = 1, BP_WRAP = 2 };
@@ -96,6 +97,29 @@ uint32_t bp_port_coarse(void) {
 const bp_port_interrupts_t bp_port_interrupts BP_ROM = {
     .longest_us = (1u << 31) / (BP_TIMER_HZ / 1000000u), .masks_guard = true};
 #endif
+
+static void bp_timer_set(void) {
+    BP_TIMER_BITMODE = BP_TIMER_32_BITS;
+    BP_TIMER_PRESCALER = 0;
+    BP_TIMER_CC(BP_WRAP) = 0;
+    BP_TIMER_START = 1; /* no effect if it runs */
+}
+
+/* Whether it runs cannot be read, but seen: a tick takes a few instructions. */
+bool bp_port_clock_intact(void) {
+    bool intact = BP_TIMER_BITMODE == BP_TIMER_32_BITS && BP_TIMER_PRESCALER == 0 &&
+                  BP_TIMER_CC(BP_WRAP) == 0;
+    uint64_t before = bp_port_ticks();
+    bool moves = false;
+    for (uint32_t i = 0; i < 100 && !moves; i++) {
+        moves = bp_port_ticks() != before;
+    }
+    intact = intact && moves;
+    if (!intact) {
+        bp_timer_set();
+    }
+    return intact;
+}
 
 uint8_t bp_port_reset_cause(void) {
     return BP_RESET_UNKNOWN;
@@ -169,10 +193,7 @@ void bp_port_init(void) {
     BP_CLOCK_HFCLKSTART = 1;
     for (uint32_t turns = 0; turns < 100000 && BP_CLOCK_HFCLKSTARTED == 0; turns++) {
     }
-    BP_TIMER_BITMODE = 3; /* 32 bits */
-    BP_TIMER_PRESCALER = 0;
-    BP_TIMER_CC(BP_WRAP) = 0;
-    BP_TIMER_START = 1;
+    bp_timer_set();
     bp_uart_init();
 #if BP_CFG_GUARD
     bp_arch_nvic_init();

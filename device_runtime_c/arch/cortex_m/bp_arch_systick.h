@@ -25,11 +25,15 @@
 #define BP_SYST_ENABLE 1u
 #define BP_SYST_TICKINT 2u
 #define BP_SYST_CLKSOURCE 4u /* the core's clock */
+#define BP_SYST_COUNTFLAG (1u << 16)
+#define BP_SYST_ON (BP_SYST_CLKSOURCE | (BP_CFG_GUARD ? BP_SYST_TICKINT : 0u) | BP_SYST_ENABLE)
 #define BP_ICSR (*(volatile uint32_t *)0xe000ed04u)
 #define BP_ICSR_PENDSTSET (1u << 26)
 #define BP_ICSR_PENDSTCLR (1u << 25)
 
 #define BP_SYSTICK_PERIOD (1u << 24)
+
+const bool bp_arch_owns_systick = true;
 
 static const char bp_clock_source[] BP_ROM = "SysTick";
 
@@ -49,6 +53,14 @@ uint32_t bp_port_coarse(void) {
     return 0;
 }
 
+bool bp_port_clock_intact(void) {
+    bool intact = (BP_SYST_CSR & ~BP_SYST_COUNTFLAG) == BP_SYST_ON &&
+                  BP_SYST_RVR == BP_SYSTICK_PERIOD - 1u;
+    BP_SYST_RVR = BP_SYSTICK_PERIOD - 1u;
+    BP_SYST_CSR = BP_SYST_ON;
+    return intact;
+}
+
 #if BP_CFG_INTERRUPTS
 /* In a masked window one exception stays pending, and bp_port_ticks accounts for it for half a
  * wrap. The time of the exception is not in the ticks. */
@@ -60,6 +72,7 @@ const bp_port_interrupts_t bp_port_interrupts BP_ROM = {
 
 #if BP_CFG_GUARD
 
+static bool bp_is_quiet;                /* the exception is off until the guarded call ends */
 static volatile uint64_t bp_wrapped;    /* ticks of all wraps, minus the time of counting them */
 static uint32_t bp_wrap_cost;           /* ticks */
 static volatile uint32_t bp_wraps_left; /* until the limit is over; 2^32 without a limit */
@@ -92,20 +105,35 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
     bp_wraps_left = timeout_ms != 0 ? (uint32_t)(limit >> 24) + 1u : 0;
     bp_arch_guard(&bp_guarded_board, body, context, fault);
     bp_wraps_left = 0;
+    if (bp_is_quiet) {
+        bp_is_quiet = false;
+        BP_SYST_CSR = BP_SYST_ON;
+    }
 }
 
 #if BP_CFG_STACK
+static uint64_t bp_quiet_since; /* bp_wrapped */
+
 /* Restart the counter without an exception: the next wrap is 2^24 ticks away. What it has counted
- * is added to the wraps, so that ticks continue. The limit ends at most one wrap later. */
-void bp_port_stack_quiet(void) {
+ * is added to the wraps, so that ticks continue. The limit ends at most one wrap later. With `off`,
+ * ticks lose the wraps of the call. */
+void bp_port_stack_quiet(bool off) {
     uint32_t primask;
     __asm__ volatile("mrs %0, primask\n cpsid i" : "=r"(primask)::"memory");
     uint64_t now = bp_port_ticks();
     BP_SYST_CVR = 0;
     BP_ICSR = BP_ICSR_PENDSTCLR; /* `now` includes it */
-    bp_wrapped = now;
+    bp_wrapped = bp_quiet_since = now;
+    bp_is_quiet = off;
+    if (off) {
+        BP_SYST_CSR = BP_SYST_ON & ~BP_SYST_TICKINT;
+    }
     __asm__ volatile("msr primask, %0" ::"r"(primask)
                      : "memory"); /* as the function's set-up left it */
+}
+
+bool bp_port_stack_hit(void) {
+    return bp_wrapped != bp_quiet_since;
 }
 #endif
 
@@ -130,7 +158,7 @@ static inline void bp_systick_init(void) {
     uint32_t cost = 0;
     BP_SYST_RVR = BP_SYSTICK_PERIOD - 1u;
     BP_SYST_CVR = 0;
-    BP_SYST_CSR = BP_SYST_CLKSOURCE | BP_SYST_TICKINT | BP_SYST_ENABLE;
+    BP_SYST_CSR = BP_SYST_ON;
     bp_arch_guard(&bp_guarded_board, bp_systick_try, &cost, &fault);
     bp_wrapped = 0;
     bp_wrap_cost = cost;
@@ -145,7 +173,7 @@ uint64_t bp_port_ticks(void) {
 static inline void bp_systick_init(void) {
     BP_SYST_RVR = BP_SYSTICK_PERIOD - 1u;
     BP_SYST_CVR = 0;
-    BP_SYST_CSR = BP_SYST_CLKSOURCE | BP_SYST_ENABLE;
+    BP_SYST_CSR = BP_SYST_ON;
 }
 
 #endif

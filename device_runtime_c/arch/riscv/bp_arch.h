@@ -126,6 +126,19 @@ static inline bool bp_arch_cycles_init(void) {
         bp_done != 0;                                                                         \
     }))
 
+/* Whether no bit of `counters` is set in mcountinhibit, which stops a counter (3.1.12); if one is,
+ * clear it. Without that register, reading it traps, and counters cannot be stopped. */
+static inline bool bp_arch_inhibit_clear(uintptr_t counters) {
+    uintptr_t inhibited = 0;
+    (void)BP_ARCH_TRY("csrrc %[out], 0x320, %[in]\n", inhibited, counters);
+    return (inhibited & counters) == 0;
+}
+
+/* Whether mcycle and minstret run; if not, start them again. */
+static inline bool bp_arch_cycles_intact(void) {
+    return bp_arch_inhibit_clear(5u);
+}
+
 static inline bool bp_arch_cycles32_init(void) {
     return bp_arch_cycles_init();
 }

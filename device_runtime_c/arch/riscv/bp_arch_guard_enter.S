@@ -83,12 +83,14 @@
 bp_arch_guard_enter:
     bp_callee_saved BP_STORE, BP_STORE_FLOAT
     csrw    mscratch, a0
+    mv      s0, a0              /* not from mscratch: the body may have changed it */
     csrsi   mstatus, BP_MSTATUS_MIE
     mv      a0, a2
     jalr    a1
     csrci   mstatus, BP_MSTATUS_MIE
-    csrrw   a0, mscratch, zero
-    BP_LOAD ra, 0(a0)
+    csrw    mscratch, zero
+    BP_LOAD ra, 0(s0)
+    BP_LOAD s0, 2 * BP_WORD(s0)
     li      a0, 0
     ret
 

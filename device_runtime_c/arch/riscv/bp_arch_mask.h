@@ -9,6 +9,19 @@
 
 #if BP_CFG_INTERRUPTS
 
+/* The bits of mie, if mstatus.MIE is set. A guarded call enables its timer alone. */
+uint32_t bp_port_enabled_interrupts(void) {
+    uint32_t enabled = 0;
+#if !BP_CFG_GUARD
+    uintptr_t bits, mstatus;
+    __asm__ volatile("csrr %0, mie\n\tcsrr %1, mstatus" : "=r"(bits), "=r"(mstatus));
+    for (bits &= (mstatus & 8u) != 0 ? UINTPTR_MAX : 0; bits != 0; bits &= bits - 1) {
+        enabled++;
+    }
+#endif
+    return enabled;
+}
+
 #if BP_CFG_GUARD
 
 /* Clear all bits of mie except that of the timer, whose interrupt only ends guarded calls. */

@@ -190,6 +190,10 @@ typedef struct {
     void (*encode)(uint8_t *out, const void *state);
     /* Describe counter `index`, 0..counters - 1. */
     void (*counter)(bp_counter_t *out, uint8_t index);
+    /* Whether the counters run as `init` or `select` left them, and none has gone back within the
+     * window `state` (NULL: no window). If not, restores their settings. Runs outside of windows.
+     * NULL: nobody can change these counters. Unused without BP_CFG_GUARD. */
+    bool (*intact)(const void *state);
 #if BP_CFG_OPEN_WINDOWS
     /* Program the counters, which are called slots here. NULL: the counters are fixed. The
      * arguments are the events, one for each slot. Take all of them and call bp_arg_end before you

@@ -125,6 +125,12 @@
 #define BP_CFG_TRACE_CLOCK 0
 #endif
 
+/* 1: the host can ask what a function's rounds have kept of the C library's heap, and whether it
+ * had none left (bp_port_heap). 0: off. */
+#ifndef BP_CFG_HEAP
+#define BP_CFG_HEAP 0
+#endif
+
 /* 1: malloc, calloc, realloc and free are probes (libc/bp_heap.c), and a recording of events begins
  * with what was live before. The linker must wrap them; see docs/probes.md. 0: off. */
 #ifndef BP_CFG_TRACE_HEAP
@@ -209,6 +215,9 @@
 #if BP_CFG_TRACE_CLOCK < 0
 #error "BP_CFG_TRACE_CLOCK is out of range (0 or more)"
 #endif
+#if BP_CFG_HEAP != 0 && BP_CFG_HEAP != 1
+#error "BP_CFG_HEAP is out of range (0, 1)"
+#endif
 #if BP_CFG_TRACE_HEAP != 0 && BP_CFG_TRACE_HEAP != 1
 #error "BP_CFG_TRACE_HEAP is out of range (0, 1)"
 #endif
@@ -247,6 +256,7 @@ enum {
     bp_trace_is_a_number = sizeof(BP_CFG_TRACE),
     bp_trace_cores_is_a_number = sizeof(BP_CFG_TRACE_CORES),
     bp_trace_clock_is_a_number = sizeof(BP_CFG_TRACE_CLOCK),
+    bp_heap_is_a_number = sizeof(BP_CFG_HEAP),
     bp_trace_heap_is_a_number = sizeof(BP_CFG_TRACE_HEAP),
     bp_tasks_is_a_number = sizeof(BP_CFG_TASKS),
     bp_crc_table_is_a_number = sizeof(BP_CFG_CRC_TABLE),

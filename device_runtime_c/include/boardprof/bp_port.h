@@ -60,6 +60,12 @@ uint64_t bp_port_ticks(void);
  * Unit: 1 / bp_port_clock.coarse_hz seconds. */
 uint32_t bp_port_coarse(void);
 
+/* Whether bp_port_ticks still counts at its rate. If not, because a function has changed its timer,
+ * restore it.
+ * Optional: the agent has a weak definition that returns true.  Context: between measured windows.
+ * Example: `TIMER->CTRL == ON || (clock_init(), false)`. */
+bool bp_port_clock_intact(void);
+
 /* Describes the two clocks. */
 typedef struct {
     const char *source;  /* in BP_ROM; the register or call that bp_port_ticks reads, for people */
@@ -125,11 +131,34 @@ void bp_port_fence(uint8_t *begin, size_t length);
  * Example: `return (uint8_t *)bp_noinit_end;`, which link.ld sets, if nothing else grows there. */
 uint8_t *bp_port_stack_limit(void);
 
-/* Wait until the next interrupt is as far away as possible, right before a call whose stack is
- * measured. A port needs this if its clock interrupt uses the function's stack. Then each call is
- * interrupted at the same place, or not at all.
- * Optional: the agent has a weak definition that returns at once.  Context: guarded calls. */
-void bp_port_stack_quiet(void);
+/* Make sure, right before a call whose stack is measured, that the port's next interrupt is as far
+ * away as possible, or, with `off`, that none comes until the guarded call ends. It then has no time
+ * limit. A port needs these two if its clock interrupt uses the function's stack.
+ * Optional: the agent has weak definitions that do nothing and return false.
+ * Context: guarded calls. */
+void bp_port_stack_quiet(bool off);
+/* Whether the port's interrupt has come since. The call is then made once more, with `off`. */
+bool bp_port_stack_hit(void);
+
+#endif
+
+/// The heap of the C library ///
+
+#if BP_CFG_HEAP
+
+typedef struct {
+    uint32_t taken;   /* bytes that malloc holds; they may include blocks that were given back */
+    uint32_t refused; /* how often it could get no more */
+    uint32_t room;    /* bytes that it can still get, if refusals are not counted; else the largest
+                       * number */
+} bp_port_heap_t;
+
+/* Describe the heap as it is now. Returns whether there is one.
+ * Optional: the files in libc/ define it, and the agent has a weak definition that returns false.
+ * Context: between measured windows.
+ * Example: FreeRTOS: `taken` is configTOTAL_HEAP_SIZE - xPortGetFreeHeapSize(), and
+ * vApplicationMallocFailedHook counts `refused`. */
+bool bp_port_heap(bp_port_heap_t *out);
 
 #endif
 
@@ -145,6 +174,11 @@ void bp_port_stack_quiet(void);
  * Example: bp_arch_mask.h in arch/cortex_m and in the other folders defines both. */
 uintptr_t bp_port_mask(void);
 void bp_port_unmask(uintptr_t before);
+
+/* How many sources of interrupts are enabled now, besides those of the port itself.
+ * Optional: bp_arch_mask.h of Cortex-M and RISC-V defines it; the agent has a weak definition that
+ * returns 0.  Context: bp_poll. */
+uint32_t bp_port_enabled_interrupts(void);
 
 /* Describes the board's interrupts to the host. */
 typedef struct {

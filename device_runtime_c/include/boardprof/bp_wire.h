@@ -51,6 +51,7 @@ enum bp_err {
     BP_ERR_FAULT = -14,
     BP_ERR_TIMEOUT = -15,
     BP_ERR_CANCELLED = -16,
+    BP_ERR_COUNTER_CHANGED = -17,
 };
 
 enum bp_fault_cause {

@@ -10,6 +10,24 @@
 #include "../bp_libc_end.h"
 #include "boardprof/bp_port.h"
 
+#if BP_LIBC_HEAP && BP_CFG_HEAP
+
+/* The lists of free blocks in newlib's malloc (Doug Lea's, version 2.6). The third entry is the
+ * highest block, which is not in use yet. Absent in newlib's smaller malloc. */
+extern uint32_t *__malloc_av_[] __attribute__((weak));
+
+/* newlib takes whole pages from the system, so what is still free of them does not count. */
+bool bp_port_heap(bp_port_heap_t *out) {
+    uint32_t taken = (uint32_t)bp_libc_taken;
+    if (__malloc_av_ != NULL && taken != 0) {
+        taken -= __malloc_av_[2][1] & ~3u; /* its size, and two flags */
+    }
+    *out = (bp_port_heap_t){.taken = taken, .refused = bp_libc_refused, .room = UINT32_MAX};
+    return true;
+}
+
+#endif
+
 int _close(int file);
 int _fstat(int file, struct stat *status);
 int _isatty(int file);

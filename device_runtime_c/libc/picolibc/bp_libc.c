@@ -10,6 +10,14 @@
 #include "../bp_libc_end.h"
 #include "boardprof/bp_port.h"
 
+#if BP_LIBC_HEAP && BP_CFG_HEAP
+bool bp_port_heap(bp_port_heap_t *out) {
+    *out = (bp_port_heap_t){
+        .taken = (uint32_t)bp_libc_taken, .refused = bp_libc_refused, .room = UINT32_MAX};
+    return true;
+}
+#endif
+
 void __real_bp_port_init(void);
 void __wrap_bp_port_init(void);
 

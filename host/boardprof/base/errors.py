@@ -24,6 +24,7 @@
     │   ├── DeviceEndedError        the program that is the board ended during the call
     │   ├── DeviceFaultError        it trapped: bad address, division by zero, abort ...
     │   ├── DeviceBoundsError       it wrote before or after an array of its arguments
+    │   ├── DeviceCounterError      it stopped or set a counter that measures it
     │   ├── DeviceTimeoutError      it did not end in time, and was stopped
     │   └── CheckFailedError        a check on the board failed
     │       └── WrongOutputError    a function's output differs from what was expected
@@ -57,6 +58,7 @@ __all__ = [
     "CheckFailedError",
     "DecodeError",
     "DeviceBoundsError",
+    "DeviceCounterError",
     "DeviceEndedError",
     "DeviceError",
     "DeviceFaultError",
@@ -439,6 +441,15 @@ class DeviceBoundsError(DeviceError):
         """Keep the message, the parameter's name and the offset of the first such byte."""
         super().__init__(message, hint=hint)
         self.array, self.offset = array, offset
+
+
+class DeviceCounterError(DeviceError):
+    """The called code stopped, set or reprogrammed a counter of the collector ``schema_id``."""
+
+    def __init__(self, message: str, *, code: int, schema_id: int, hint: str | None = None) -> None:
+        """Keep the message and the collector's schema id."""
+        super().__init__(message, code=code, hint=hint)
+        self.schema_id = schema_id
 
 
 class DeviceTimeoutError(DeviceError):

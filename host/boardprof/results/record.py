@@ -112,6 +112,21 @@ class Output:
 
 
 @dataclass(frozen=True)
+class Finding:
+    """Something about a measurement that its numbers do not show.
+
+    Attributes:
+        kind: ``heap-kept``, ``heap-refused``, ``masked`` or ``sleep``.
+        text: a sentence that begins with the function's name, without a full stop.
+        spoils: the numbers may be wrong, so they are not compared.
+    """
+
+    kind: str
+    text: str
+    spoils: bool = False
+
+
+@dataclass(frozen=True)
 class Interrupts:
     """Whether interrupts ran within a measurement's windows.
 
@@ -208,6 +223,7 @@ class CallFacts:
     compilers: tuple[str, ...] = ()
     source: SourcePlace | None = None
     interrupts: Interrupts = NOT_MASKED
+    findings: tuple[Finding, ...] = ()
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -245,6 +261,7 @@ class MeasurementRecord(CallFacts):
         calibration: what the empty function's window counted, by counter. It is subtracted from
             each sample. null if not known.
         hotspots: where one call spends what it costs; null if not recorded.
+        findings: what else was noticed, and whether it makes the numbers doubtful.
         passes: at least one.
     """
 

@@ -53,7 +53,7 @@ _KEYS: Final[Mapping[type, str]] = {
     MeasurementRecord: (
         "name device arguments inputs_crc32? label? stack stack_unknown? result outputs flags "
         "build_id clock_fit number warmup calls_before formulas compilers? libc? source? "
-        "interrupts? cold? calibration hotspots? passes*"
+        "interrupts? cold? calibration hotspots? findings? passes*"
     ),
     PassRecord: "collectors events samples calibration_samples totals interrupt_costs?",
     ColdRecord: "metrics calibration sample*",

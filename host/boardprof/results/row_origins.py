@@ -81,6 +81,7 @@ class Origin:
     # the first one of the rows
     measurement: MeasurementRecord = field(default_factory=MeasurementRecord)
     inputs: str = ""  # CRC-32 of what each found in its arrays, joined by +; "" if one is not known
+    doubts: tuple[str, ...] = ()  # texts of what spoils the numbers
 
     def is_counted(self, column: str) -> bool:
         """Tell whether a column was counted on the board alone, not on the host."""
@@ -159,6 +160,7 @@ class RowOrigins:
             counters=frozenset([*names, *_computed(measurement, rates)]),
             measurement=measurement,
             inputs=_inputs(chosen),
+            doubts=tuple(f.text for each in chosen for f in each.findings if f.spoils),
         )
 
 

@@ -199,8 +199,10 @@ def _line(row: _Row, before: str) -> str:
 
 
 def _certainty(group: GroupSummary) -> str:
-    """Return ``exact``, or half the distance between the quartiles, such as ``± 0.03``."""
+    """Return ``exact``, half the distance between the quartiles, such as ``± 0.03``, or a doubt."""
     summary = group.summary
+    if group.doubts:
+        return "doubtful"
     if summary.is_exact:
         return "exact"
     if summary.n < 2:

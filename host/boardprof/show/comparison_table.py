@@ -32,7 +32,7 @@ _NO_RULE = "no rule, so nothing is gated"
 _NOTHING_JUDGED = "no rule could judge anything, so nothing is gated"
 _VERDICTS: Final = (
     *("worse", "better", "noise", "within overhead", "too few samples", "other calls"),
-    *("other inputs", "same", "added", "removed"),
+    *("other inputs", "doubtful", "same", "added", "removed"),
 )
 _MOST = 5
 """Functions, and lines, that are shown."""

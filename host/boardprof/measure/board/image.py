@@ -18,18 +18,18 @@ from boardprof.results.record import Device, SourcePlace, Stack
 from boardprof.target.cfunction import CFunction
 from boardprof.target.elf.addresses import definition
 from boardprof.target.elf.object_file import build_id_of
-from boardprof.target.elf.stack_need import ImageStack, StackNeed, image_stack
+from boardprof.target.elf.stack_need import SMALL, ImageStack, StackNeed, image_stack
 from boardprof.target.toolchain.cache import Cache, FileHashes, digest
 from boardprof_protocol.codes import ErrorCode, FaultCause
 
-_VERSION = 6
+_VERSION = 7
 """Version of the cached data; other versions are not read."""
 
 _CACHE_ERRORS = (OSError, BoardprofError)
 """Cache errors are reported elsewhere; they do not prevent a measurement."""
 
-_UNSEEN = 64
-"""Bytes at a frame's lower end that may be padding, or used only on a rare path."""
+_PADDING = 16
+"""Bytes at a frame's lower end that only align it, at most."""
 
 _UNTOLD = 256
 """Bytes of stack that the image does not show, such as the red zone of x86 leaf functions."""
@@ -155,10 +155,13 @@ class StackCheck:
             hint=f"make the large arrays in {need.largest_of} smaller, static, or parameters",
         )
 
-    def masks_interrupts(self, function: str) -> bool:
-        """Return whether the function's code masks interrupts, as far as the image shows it."""
+    def hazards(self, function: str) -> frozenset[str]:
+        """Return what the function's code may do to clocks, as far as the image shows it."""
+        # A call through a pointer may reach every function.
         need = self._need(function)
-        return need is not None and need.masks
+        if need is None:
+            return frozenset()
+        return frozenset((*need.hazards, *(self._stack.hazards if need.calls_unknown else ())))
 
     def figure(self, function: str, stack: Stack) -> Stack | str:
         """Return the stack use found by painting, or why it is not that of a call."""
@@ -170,11 +173,18 @@ class StackCheck:
                 return f"{beyond}; {looked_at}"
         if stack.used + self._unseen(need, stack) >= stack.painted:
             return f"{function} used all of the {stack.painted:,} bytes that are checked"
-        if need is not None and need.own > stack.used + _UNSEEN:
-            return (
-                f"{function} reserves {need.own:,} bytes, but wrote only the upper "
-                f"{stack.used:,}, as far as painting shows"
-            )
+        # A frame that the call has reached: what is not written at its lower end is not seen.
+        for begin, size, name in need.frames if need is not None else ():
+            if begin <= stack.used + _PADDING and stack.used < begin + size - SMALL:
+                if name == function:
+                    return (
+                        f"{function} reserves {size:,} bytes, but wrote only the upper "
+                        f"{stack.used:,}, as far as painting shows"
+                    )
+                return (
+                    f"{name}, which {function} may call, reserves {size:,} bytes, and paint does "
+                    f"not show whether it ran: a call took {stack.used:,} to {begin + size:,} bytes"
+                )
         return stack
 
     def _beyond(self, function: str, need: StackNeed, stack: Stack) -> str | None:
@@ -200,17 +210,17 @@ class StackCheck:
     def _unseen(self, need: StackNeed | None, stack: Stack) -> int:
         """Return the number of bytes of frames that may have left the paint intact."""
         if need is None:
-            return _UNSEEN
+            return SMALL
         if need.calls_unknown:
-            return max(_UNSEEN, 2 * self._stack.largest)
+            return max(SMALL, 2 * self._stack.largest)
         if need.is_recursive or need.total > stack.painted:
             # A caller's frame, and below it that of a function that calls no other: all other
             # frames leave a return address.
-            return max(_UNSEEN, 2 * need.largest)
+            return max(SMALL, 2 * need.largest)
         if stack.used < need.total:
-            return _UNSEEN
+            return SMALL
         # If it used more than the image shows, some code has no call-frame information.
-        return 0 if stack.used <= need.total + _UNTOLD else max(_UNSEEN, need.largest)
+        return 0 if stack.used <= need.total + _UNTOLD else max(SMALL, need.largest)
 
     def _need(self, function: str) -> StackNeed | None:
         return self._stack.needs.get(self._image.symbol_of(function))

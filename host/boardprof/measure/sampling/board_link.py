@@ -58,6 +58,11 @@ class BoardLink:
         """The board's facts about its interrupts; None if it cannot mask them."""
         return _interrupts_of(self.session, self.dictionary)
 
+    def enabled_interrupts(self) -> int:
+        """Ask how many interrupt sources of the firmware are enabled now."""
+        found = _interrupts_of(self.session, self.dictionary)
+        return 0 if found is None else found.enabled
+
     @property
     def hooks(self) -> list[CollectorInfo]:
         """The collector that counts hooked interrupts, if the board has it."""
@@ -105,6 +110,7 @@ class BoardInterrupts:
     triggers: bool = False
     skips: int = 0  # bit i: the counts of collector i leave hooked interrupts out
     bound_ns: int = 0  # maximum time of an interrupt outside its hooks; 0 if not known
+    enabled: int = 0  # sources of the firmware's own that were enabled when the board was asked
 
     @property
     def needs_trial(self) -> bool:
@@ -131,7 +137,7 @@ def _interrupts_of(session: Session, dictionary: Dictionary) -> BoardInterrupts 
     value: Any = session.invoke(function.id, _INTERRUPTS)
     if not (isinstance(value, list) and len(value) >= 3 and all(type(n) is int for n in value)):
         raise FrameError(f"{_INTERRUPTS} returned {value!r:.60}, not three numbers.")
-    flags, timer_us, longest_us, skips, bound_ns = (*value, 0, 0)[:5]
+    flags, timer_us, longest_us, skips, bound_ns, enabled = (*value, 0, 0, 0)[:6]
     return BoardInterrupts(
         bool(flags & InterruptFlag.MASKS_GUARD),
         timer_us,
@@ -139,6 +145,7 @@ def _interrupts_of(session: Session, dictionary: Dictionary) -> BoardInterrupts 
         bool(flags & InterruptFlag.TRIGGERS),
         skips,
         bound_ns,
+        enabled,
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import msgpack
 
-from boardprof.base.errors import DeviceTimeoutError, FrameError, option
+from boardprof.base.errors import DeviceCounterError, DeviceTimeoutError, FrameError, option
 from boardprof.measure.sampling.board_link import BoardInterrupts, BoardLink
 from boardprof.measure.sampling.programmable import Programmable, Slots
 from boardprof.results.report.measurement import (
@@ -321,6 +321,8 @@ class CountedPass:
                     f"{option('--number')}, or give {limit} more seconds"
                 )
             raise
+        except DeviceCounterError as error:
+            raise self._changed(name, error) from None
         value = answer.value
         if not (isinstance(value, list) and len(value) in (2, 3) and isinstance(value[1], bytes)):
             raise FrameError(f"bp.measure returned {value!r}, not [samples, blobs].")
@@ -341,6 +343,30 @@ class CountedPass:
         returned = len(value) == 3
         result = value[2] if returned else None
         return CountedCalls(tuple(samples), (total,), answer.elapsed_s, returned, result)
+
+    def _changed(self, name: str, error: DeviceCounterError) -> DeviceCounterError:
+        """Return an error that names the counters that a function has changed."""
+        sources = dict.fromkeys(
+            counter.source or counter.name
+            for collector in self.selection.collectors
+            if collector.schema_id == error.schema_id
+            for counter in collector.counters
+            if counter.name in self.selection.counters
+        )
+        longest_us = self.link.interrupts.longest_us if self.link.interrupts else 0
+        masked = (
+            f", or masked interrupts for more than {longest_us:,} us, so that its wraps were missed"
+            if longest_us
+            else ""
+        )
+        return DeviceCounterError(
+            f"{name} stopped, set or reprogrammed the counter that measures it: "
+            f"{', '.join(sources) or 'a counter of its own'}{masked}. It has no number.",
+            code=error.code or 0,
+            schema_id=error.schema_id,
+            hint="leave that out when the function is measured. The counter is restored, so other "
+            "functions are measured as usual",
+        )
 
 
 def _after(on_done: Callable[[int], None] | None, before: int) -> Callable[[int, int], None] | None:

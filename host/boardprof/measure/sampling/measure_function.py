@@ -35,12 +35,14 @@ from boardprof.measure.sampling.counted_pass import (
     Prepare,
     Selection,
 )
+from boardprof.measure.sampling.heap_rounds import HeapRounds, heap_rounds
 from boardprof.measure.sampling.placement import OnTransfer, Placement
 from boardprof.measure.sampling.programmable import Slots
-from boardprof.results.record import Device, Stack
-from boardprof.results.report.measurement import Cold, Measurement, PassResult
+from boardprof.results.record import Device, Finding, Stack
+from boardprof.results.report.measurement import HOOKED, Cold, Measurement, PassResult
 from boardprof.results.stats.ranks import FEWEST_SAMPLES
 from boardprof.target.arguments.passing import Passing
+from boardprof.target.elf.hazards import MASKS, SETS_CLOCK, SLEEPS
 from boardprof.wire.decode.samples import Sample
 from boardprof_protocol.codes import ErrorCode, MeasureFlag
 
@@ -64,6 +66,9 @@ _STACK_ENDED: dict[type[DeviceError], str] = {
 _NEVER_RAN = "it shared a hardware counter and never got a turn"
 _TOO_MANY = (ErrorCode.NO_MEMORY, ErrorCode.REPLY_TOO_BIG)
 """Errors of the agent if a pass has more collectors than it can run at a time."""
+
+_LONG_MASK_US = 60_000_000
+"""No function masks interrupts for that long and ends within the usual limits."""
 
 _QUIET_S = 10.0
 """Shorter waits need no note."""
@@ -365,9 +370,12 @@ def measure_function(
         if sampling.on_note is not None:
             for note in _notes(link, arguments, sampling, placement):
                 sampling.on_note(note)
+        heap = heap_rounds(link.session, link.dictionary)
         clock.follow()
         passes = sampler.run()
         clock.follow()
+        clock_fit = clock.fit()  # a call on painted stack may stop the clock
+        findings = tuple(_findings(link, name, sampler, heap, passes, masked=masked))
         placement.check()  # before sending again overwrites the evidence
         placement.send_again()
         stack = paint_stack(link, placement.call(info))
@@ -384,7 +392,7 @@ def measure_function(
         sampler.rounds.warmup,
         passes,
         arguments=arguments.text,
-        clock_fit=clock.fit(),
+        clock_fit=clock_fit,
         stack=stack,
         result=result,
         result_type=function.signature.result,
@@ -394,7 +402,53 @@ def measure_function(
         cold=sampler.cold,
         interrupts=link.interrupts_during(passes, masked=masked),
         inputs_crc32=inputs_crc32,
+        findings=findings,
     )
+
+
+def _findings(
+    link: BoardLink,
+    name: str,
+    sampler: FunctionSampler,
+    heap: HeapRounds | None,
+    passes: Sequence[PassResult],
+    *,
+    masked: bool,
+) -> Iterator[Finding]:
+    """Yield what was noticed about a function while it was sampled; ``heap``: before that."""
+    now = heap_rounds(link.session, link.dictionary) if heap is not None else None
+    if now is not None and heap is not None:
+        rounds = sampler.rounds
+        yield from now.since(heap).findings(name, rounds.repeat, rounds.number)
+    found, device = link.stack_check.hazards(name), link.device
+    longest_us = link.interrupts.longest_us if link.interrupts is not None else 0
+    if 0 < longest_us < _LONG_MASK_US and found & {MASKS, SETS_CLOCK}:
+        does = "masks interrupts" if MASKS in found else "sets a timer"
+        yield Finding(
+            "masked",
+            f"{name} {does}. If it stops the clock of {device.name} or its interrupt for more than "
+            f"{longest_us:,} us, wraps are missed, and the numbers are too small",
+            spoils=True,
+        )
+    is_left_out = masked or any(HOOKED in each.counters for each in passes)
+    known = link.interrupts
+    if not is_left_out and known is not None and not known.timer_us:
+        enabled = link.enabled_interrupts()
+        if enabled:
+            sources = "1 interrupt source" if enabled == 1 else f"{enabled} interrupt sources"
+            was = "was" if enabled == 1 else "were"
+            yield Finding(
+                "interrupts",
+                f"{name} was measured while {sources} of the firmware {was} enabled: the time of "
+                "interrupts that came is in its numbers. --mask-interrupts leaves them out",
+            )
+    if SLEEPS in found and device.clock_kind == "simulated":
+        yield Finding(
+            "sleep",
+            f"{name} waits in a sleep instruction: the emulator counts the time asleep as "
+            "instructions and ticks",
+            spoils=True,
+        )
 
 
 def paint_stack(link: BoardLink, call: PackedCall) -> Stack | str:
@@ -448,10 +502,4 @@ def _notes(
             f"{what}: its in/out arrays ({placement.again_bytes:,} bytes) are sent again before "
             f"each of {rounds} rounds, in about {minutes} min {seconds} s: {placement.why_again}. "
             "To save time: lower --repeat and --warmup, use :keep or :out, or use smaller arrays"
-        )
-    longest_us = known.longest_us if known is not None else 0
-    if longest_us and link.stack_check.masks_interrupts(name):
-        yield (
-            f"{name} masks interrupts. If it does so for more than {longest_us:,} us, the "
-            f"clock of {link.device.name} misses wraps, and the numbers are too small"
         )

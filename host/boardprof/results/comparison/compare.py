@@ -55,7 +55,7 @@ from boardprof.results.row_origins import (
     profiles_of,
     stack_reasons,
 )
-from boardprof.results.stats.groups import summaries
+from boardprof.results.stats.groups import GroupSummary, summaries
 from boardprof.results.stats.ranks import Change, change_points
 from boardprof.results.stats.summary import Summary, percentile
 
@@ -117,6 +117,7 @@ def compare(
             *_only_once(rows),
             *_now_unknown(rows, unknown),
             *_verdict_notes(rows, sessions),
+            *_doubts(old_groups, new_groups),
             *gated.notes,
             *_of_one_run(gated.rows),
         ),
@@ -423,6 +424,19 @@ class Trends:
     left_out: Mapping[int, str]  # number of a run -> why it cannot be compared
 
 
+def _doubts(old: Iterable[GroupSummary], new: Iterable[GroupSummary]) -> list[str]:
+    """Return why numbers may be wrong, each once, with the side that it is about."""
+    sides = (("before", old), ("after", new))
+    return list(
+        dict.fromkeys(
+            f"Doubtful {when}: {doubt}."
+            for when, groups in sides
+            for g in groups
+            for doubt in g.doubts
+        )
+    )
+
+
 def trends_of(runs: Sequence[Report], compared: Callable[[Report], Comparison]) -> Trends:
     """Return the trends of a Report's rows over several runs, the oldest first."""
     rows: dict[tuple[str, ...], list[tuple[int, Difference]]] = {}
@@ -440,7 +454,8 @@ def trends_of(runs: Sequence[Report], compared: Callable[[Report], Comparison]) 
         for row in found.rows:
             # Rows that only a hash distinguishes have the same place, and no trend.
             is_alone = places[row.place] == 1 and place_in(row, "") not in others
-            if is_alone and row.before and row.after and row.verdict != "other calls":
+            is_told = row.verdict not in ("other calls", "doubtful")
+            if is_alone and row.before and row.after and is_told:
                 rows.setdefault(row.place, []).append((number, row))
     trends = {}
     for place, each in rows.items():

@@ -28,13 +28,15 @@ Verdict: TypeAlias = Literal[
     "too few samples",
     "other calls",
     "other inputs",
+    "doubtful",
     "added",
     "removed",
 ]
 """``noise``: a difference that may be chance; ``within overhead``: one that may come from the
 subtracted measurement overhead; ``too few samples``: one that no rank test can tell from chance,
 however large it is; ``other calls``: a function with a state, and the two runs measured different
-calls of it; ``other inputs``: a change, and its arrays had other contents.
+calls of it; ``other inputs``: a change, and its arrays had other contents; ``doubtful``: something
+was found that may make the numbers of a side wrong (`Finding.spoils`).
 """
 
 
@@ -296,7 +298,7 @@ def _has_ratio(row: Difference) -> bool:
     is_amount = row.kind in (Count, Duration) and row.metric not in SHARES
     is_there = row.before is not None and row.before.median > 0
     is_still = row.after is not None and row.after.median > 0
-    is_like = row.verdict not in ("other calls", "other inputs")
+    is_like = row.verdict not in ("other calls", "other inputs", "doubtful")
     return is_amount and is_there and is_still and is_like
 
 

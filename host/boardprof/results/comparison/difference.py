@@ -48,7 +48,8 @@ def difference(
     other, their medians are compared in pairs. What varies from session to session, such as the
     placement of code and other programs, then varies between the pairs, and so enters p.
 
-    A change is not judged if the arrays had other contents: these may be what changed it.
+    A change is not judged if the arrays had other contents: these may be what changed it. Nor is
+    it if a side's numbers may be wrong.
     """
     one = before or after
     assert one is not None
@@ -76,6 +77,8 @@ def difference(
         has_other_inputs = before.inputs and after.inputs and before.inputs != after.inputs
         if has_other_inputs and (is_cold_apart or verdict in ("better", "worse")):
             verdict = "other inputs"
+        if before.doubts or after.doubts:
+            verdict, is_cold_apart = "doubtful", False
     return Difference(
         **keys_of(key),
         metric=one.metric,

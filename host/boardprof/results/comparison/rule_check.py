@@ -151,7 +151,7 @@ class _Pair:
         return self.old is not None and self.new is not None
 
     def is_broken(self, rule: Rule) -> bool:
-        if self.old is None or self.new is None or self.row.verdict == "other inputs":
+        if self.old is None or self.new is None or self.row.verdict in ("other inputs", "doubtful"):
             return False
         is_cold = rule.statistic == _COLD
         is_real = self.row.is_cold_apart if is_cold else self.row.verdict in ("better", "worse")
@@ -184,6 +184,8 @@ class _Pair:
             why = _other_calls()
         elif row.verdict == "other inputs":
             why = _other_inputs()
+        elif row.verdict == "doubtful":
+            why = "the numbers of one side may be wrong, see the warning of its run"
         elif row.verdict == "too few samples" and not is_cold:
             why = f"too few samples to reach p < {alpha:g}"
         elif self.is_too_fine(rule):

@@ -246,6 +246,7 @@ def _pass_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
 
 def _warnings(measurement: Measurement) -> Iterable[str]:
     interrupts = measurement.interrupts
+    yield from (finding.text for finding in measurement.findings)
     if missed := min(missed_interrupts(interrupts, each) for each in measurement.samples):
         yield (
             f"each sample of {measurement.function} is longer than the {interrupts.timer_us:,} us "

@@ -42,6 +42,7 @@ class GroupSummary:
         course: if two runs have the same course other than (), their n-th values were counted in
             the same calls.
         inputs: CRC-32 of what the calls found in their arrays; "" if not known.
+        doubts: why the numbers may be wrong; () if nothing was found.
     """
 
     key: GroupKey
@@ -60,6 +61,7 @@ class GroupSummary:
     overhead: Overhead = NOTHING
     course: tuple[int, ...] = ()
     inputs: str = ""
+    doubts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -224,4 +226,5 @@ def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, origin: Origin
         overhead=origin.overhead(metric) * (1 / part.most_calls),
         course=origin.course if is_counted else (),
         inputs=origin.inputs,
+        doubts=origin.doubts,
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What machine code shows without a disassembler: calls, masked interrupts, and stack use.
+"""What machine code shows without a disassembler: calls and stack use.
 
 Wherever bytes look like a call or jump, the target counts if it is the beginning of a function.
 Calls through pointers are not seen.
@@ -27,24 +27,6 @@ def targets(machine: str, code: bytes, address: int, bits: int = 32) -> Iterator
         yield from _riscv_targets(code, address, jumps=(0b101,))
     elif machine in _READERS:
         yield from _READERS[machine](code, address)
-
-
-def masks_interrupts(machine: str, code: bytes) -> bool:
-    """Tell whether a function's own instructions mask interrupts, for AVR and ARM's M profile.
-
-    A prologue of AVR that moves the stack pointer masks them for two instructions; it does not
-    count.
-    """
-    halves = list(_halves(code))
-    for at, half in enumerate(halves):
-        after = halves[at + 1 : at + 3]
-        # CLI; OUT SREG, Rr (AVR Instruction Set Manual)
-        is_cli = half == 0x94F8 and not any(each & 0xFE0F == 0xBE0F for each in after)
-        # CPSID i; MSR PRIMASK, BASEPRI or BASEPRI_MAX (DDI 0403, B5.2.1 and B5.2.3)
-        is_msr = half & 0xFFF0 == 0xF380 and after[:1] in ([0x8810], [0x8811], [0x8812])
-        if (machine == "EM_AVR" and is_cli) or (machine == "EM_ARM" and (half == 0xB672 or is_msr)):
-            return True
-    return False
 
 
 def _halves(code: bytes) -> Iterator[int]:

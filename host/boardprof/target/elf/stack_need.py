@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from boardprof.target.elf.hazards import hazards
 from boardprof.target.elf.machine_code import (
     FRAME_POINTERS,
     below_frame_pointer,
     calls_through_pointer,
-    masks_interrupts,
     moves_stack_by_variable,
     targets,
 )
@@ -33,6 +33,11 @@ from boardprof.target.elf.object_file import (
 if TYPE_CHECKING:  # pyelftools takes a while to import
     from elftools.elf.elffile import ELFFile
 
+_AGENT = ("bp_", "__vector")  # names of the agent's functions begin like this
+SMALL = 64
+"""Bytes of a frame that may stay unwritten without a word."""
+
+_FRAMES = 200
 _ROOM = ("bp_stack_guard_end", "bp_stack_top")
 _GUARD = ("bp_stack_guard_start", "bp_stack_guard_end")
 
@@ -55,10 +60,13 @@ class StackNeed:
     largest: int  # frame of it and all its known callees
     largest_of: str
     total: int  # along the deepest chain of calls; each recursion counts once
-    masks: bool = False
+    hazards: tuple[str, ...] = ()  # of it or a callee; see the module `hazards`
     variable_of: str | None = None  # it or a callee, with a frame of variable size
     calls_unknown: bool = False  # through a pointer, or into a shared library
     is_recursive: bool = False
+    # Frames over `SMALL` bytes of it and its callees: where each begins below the function's own
+    # stack, its size, and its function. At most `_FRAMES`, the first ones.
+    frames: tuple[tuple[int, int, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,6 +79,7 @@ class ImageStack:
     largest: int = 0
     largest_of: str = ""
     variable_of: str | None = None
+    hazards: tuple[str, ...] = ()  # of all functions but the agent's
 
 
 def image_stack(image: Path, names: Iterable[str]) -> ImageStack:
@@ -111,6 +120,8 @@ class _Reader:
         known = [(size, at) for at, size in self._frames.items() if at in self._functions]
         largest, largest_at = max(known, default=(0, None))
         variable = min(map(self._name, self._variable), default=None)
+        others = (at for at in self._functions if not self._name(at).startswith(_AGENT))
+        hazardous = {each for at in others for each in hazards(self._machine, self._code_of(at))}
         return ImageStack(
             needs,
             self._between(_ROOM),
@@ -118,6 +129,7 @@ class _Reader:
             largest,
             "" if largest_at is None else self._name(largest_at),
             variable,
+            tuple(sorted(hazardous)),
         )
 
     def _name(self, begin: int) -> str:
@@ -200,12 +212,13 @@ class _Reader:
         largest, largest_of, deepest = own, self._name(begin), 0
         variable_of = largest_of if begin in self._variable else None
         code = self._code_of(begin)
-        masks = masks_interrupts(self._machine, code)
+        found = set(hazards(self._machine, code))
         called = set(targets(self._machine, code, begin, self._bits))
         calls_unknown = calls_through_pointer(self._machine, code) or any(
             target in linkage for target in called for linkage in self._linkage
         )
         is_recursive = False
+        frames = {(0, own, largest_of)} if own > SMALL else set()
         for target in sorted(called & self._functions.keys()):
             is_recursive = is_recursive or target in self._open
             callee = self._known.get(target)
@@ -216,14 +229,23 @@ class _Reader:
                 first = min(first, at)
             if callee is not None:  # else it is a caller, and counted there
                 deepest = max(deepest, callee.total)
-                masks = masks or callee.masks
+                found.update(callee.hazards)
                 variable_of = variable_of or callee.variable_of
                 calls_unknown = calls_unknown or callee.calls_unknown
                 is_recursive = is_recursive or callee.is_recursive
+                frames.update((own + at, size, name) for at, size, name in callee.frames)
                 if callee.largest > largest:
                     largest, largest_of = callee.largest, callee.largest_of
         need = StackNeed(
-            own, largest, largest_of, own + deepest, masks, variable_of, calls_unknown, is_recursive
+            own,
+            largest,
+            largest_of,
+            own + deepest,
+            tuple(sorted(found)),
+            variable_of,
+            calls_unknown,
+            is_recursive,
+            tuple(sorted(frames)[:_FRAMES]),
         )
         self._open[begin] = place, need
         if first == place:

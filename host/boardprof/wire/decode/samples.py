@@ -230,7 +230,7 @@ def _counters(collectors: Sequence[CollectorInfo], layouts: Layouts) -> list[_Se
     found: list[_SentCounter] = []
     for index, collector in enumerate(collectors):
         meanings = layouts[collector.schema_id].counters
-        pairs = zip(meanings, collector.counters, strict=True)
+        pairs = zip(meanings, collector.counters, strict=False)  # `check_layouts` has counted them
         own = {meaning.name: _SentCounter(index, meaning, info) for meaning, info in pairs}
         found += [replace(each, bound=own.get(each.meaning.bound or "")) for each in own.values()]
     return found

@@ -16,6 +16,7 @@ from boardprof.base.errors import (
     BoardprofError,
     BusyError,
     CheckFailedError,
+    DeviceCounterError,
     DeviceError,
     DeviceFaultError,
     DeviceResetError,
@@ -285,6 +286,13 @@ def refusal(name: str, body: bytes, locate: Locate | None = None) -> RpcError | 
         pc, address = fields[2:4] if len(fields) >= 4 else (0, 0)
         stop = _Stop(name, code, detail, pc, address, locate(pc) if locate and pc else None)
         return stop.fault() if code == ErrorCode.FAULT else stop.time_out()
+    if code == ErrorCode.COUNTER_CHANGED:
+        return DeviceCounterError(
+            f"{name} stopped, set or reprogrammed a counter that measures it.",
+            code=code,
+            schema_id=detail,
+            hint="the agent has restored it for the next function",
+        )
     why, hint = _REFUSALS.get(code, (f"error {code}", None))
     if code == ErrorCode.NO_MEMORY and name == "bp.alloc":
         why, shown = "no room for one more block", f"the arena has {detail:,} bytes"
