@@ -45,8 +45,8 @@ static uint32_t bp_timer16_wraps(const bp_timer16_state_t *s) {
 static bool bp_timer16_intact(const void *state) {
     const bp_timer16_state_t *s = state;
     uint32_t wraps = s != NULL ? bp_timer16_wraps(s) : 0;
-    bool back = s != NULL && (wraps > UINT32_MAX / 2 ||
-                              (wraps == 0 && s->stop.count < s->start.count));
+    bool back =
+        s != NULL && (wraps > UINT32_MAX / 2 || (wraps == 0 && s->stop.count < s->start.count));
     return bp_port_clock_intact() && !back;
 }
 

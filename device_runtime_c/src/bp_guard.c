@@ -20,9 +20,9 @@ int bp_guard(bp_call_t *call) {
 
 /// Rounding, exceptions and denormals of floating point ///
 
-/* A function may change these, and the next one must not notice: FPSCR (DDI 0403, A2.5.3), FPCR (DDI
- * 0487), fcsr (RISC-V unprivileged manual, 11.2), MXCSR and the x87 control word (Intel SDM 1, 10.2.3
- * and 8.1.5). */
+/* A function may change these, and the next one must not notice: FPSCR (DDI 0403, A2.5.3), FPCR
+ * (DDI 0487), fcsr (RISC-V unprivileged manual, 11.2), MXCSR and the x87 control word (Intel SDM
+ * 1, 10.2.3 and 8.1.5). */
 typedef struct {
     uintptr_t control;
     uint16_t x87;

@@ -19,8 +19,8 @@ static bp_heap_sum_t bp_heap_sums[2]; /* of warm-ups, of samples */
 
 static bp_port_heap_t bp_heap_before;
 
-/* Where refusals are not counted, they are inferred: a function that has kept memory no longer does,
- * and less is left than one of its rounds has kept. */
+/* Where refusals are not counted, they are inferred: a function that has kept memory no longer
+ * does, and less is left than one of its rounds has kept. */
 static void (*bp_heap_function)(void);
 static uint32_t bp_heap_most; /* bytes that one of its rounds has kept */
 

@@ -127,7 +127,6 @@ BP_PAINTS static void bp_call_painted(bp_painted_t *p) {
     p->lowest = lowest;
 }
 
-
 /* Set-up, call on painted stack and check, guarded as one. */
 static void bp_painted(void *context) {
     bp_painted_t *p = context;

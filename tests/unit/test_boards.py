@@ -277,6 +277,7 @@ def test_options_of_the_agent_are_those_of_bp_config_h() -> None:
         "rx_bytes": 0,
         "stream": 0,
         "clock": 0,
+        "heap": 0,
         "stack": 0,
         "interrupts": 0,
         "sampling": 0,

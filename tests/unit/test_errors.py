@@ -20,6 +20,7 @@ from boardprof.base.errors import (
     CheckFailedError,
     DecodeError,
     DeviceBoundsError,
+    DeviceCounterError,
     DeviceEndedError,
     DeviceError,
     DeviceFaultError,
@@ -62,6 +63,7 @@ TREE: list[tuple[type[BoardprofError], type[BoardprofError], int]] = [
     (DeviceError, BoardprofError, 6),
     (DeviceFaultError, DeviceError, 6),
     (DeviceBoundsError, DeviceError, 6),
+    (DeviceCounterError, DeviceError, 6),
     (DeviceResetError, DeviceError, 6),
     (DeviceEndedError, DeviceError, 6),
     (DeviceTimeoutError, DeviceError, 6),
@@ -247,6 +249,7 @@ class TestTimeoutConsole:
         DeviceFaultError("m", code=14, cause="divide", pc=4, location=Location("a.c", 3, "f")),
         DeviceTimeoutError("m", code=15, limit_s=0.5),
         DeviceBoundsError("m", array="y", offset=-4, hint="h"),
+        DeviceCounterError("m", code=17, schema_id=3, hint="h"),
         MissingToolError("tool", "package"),
     ],
 )

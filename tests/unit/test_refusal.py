@@ -7,6 +7,7 @@ import msgpack
 import pytest
 
 from boardprof.base.errors import (
+    DeviceCounterError,
     DeviceFaultError,
     DeviceTimeoutError,
     FrameError,
@@ -122,7 +123,14 @@ def test_a_time_out_is_told_with_its_limit_and_its_line() -> None:
     assert (error.limit_s, error.pc, error.location) == (1.5, 4, PLACE)
 
 
-@pytest.mark.parametrize("code", [code for code in ErrorCode if code not in (13, 14, 15, 16)])
+def test_a_function_that_changed_a_counter_is_told_with_the_collectors_schema() -> None:
+    error = refusal("fir", msgpack.packb([17, 3]))
+    assert isinstance(error, DeviceCounterError)
+    assert error.message == "fir stopped, set or reprogrammed a counter that measures it."
+    assert (error.exit_code, error.code, error.schema_id) == (6, 17, 3)
+
+
+@pytest.mark.parametrize("code", [code for code in ErrorCode if code not in (13, 14, 15, 16, 17)])
 def test_each_refusal_says_what_to_try(code: ErrorCode) -> None:
     error = refusal("fir", msgpack.packb([int(code), 7]))
     assert type(error) is RpcError

@@ -54,8 +54,8 @@ uint32_t bp_port_coarse(void) {
 }
 
 bool bp_port_clock_intact(void) {
-    bool intact = (BP_SYST_CSR & ~BP_SYST_COUNTFLAG) == BP_SYST_ON &&
-                  BP_SYST_RVR == BP_SYSTICK_PERIOD - 1u;
+    bool intact =
+        (BP_SYST_CSR & ~BP_SYST_COUNTFLAG) == BP_SYST_ON && BP_SYST_RVR == BP_SYSTICK_PERIOD - 1u;
     BP_SYST_RVR = BP_SYSTICK_PERIOD - 1u;
     BP_SYST_CSR = BP_SYST_ON;
     return intact;

@@ -132,8 +132,8 @@ void bp_port_fence(uint8_t *begin, size_t length);
 uint8_t *bp_port_stack_limit(void);
 
 /* Make sure, right before a call whose stack is measured, that the port's next interrupt is as far
- * away as possible, or, with `off`, that none comes until the guarded call ends. It then has no time
- * limit. A port needs these two if its clock interrupt uses the function's stack.
+ * away as possible, or, with `off`, that none comes until the guarded call ends. It then has no
+ * time limit. A port needs these two if its clock interrupt uses the function's stack.
  * Optional: the agent has weak definitions that do nothing and return false.
  * Context: guarded calls. */
 void bp_port_stack_quiet(bool off);
