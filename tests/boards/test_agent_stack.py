@@ -170,7 +170,7 @@ def test_at_each_size_of_its_variables_an_uno_runs_or_does_not_link(
     with suppress(BuildError):
         firmware = build(available("arduino-uno"), [source])
     if firmware is None:
-        assert size > 460
+        assert size > 400
         with pytest.raises(BuildError, match="too little of the memory of arduino-uno for the st"):
             build(available("arduino-uno"), [source])
         return

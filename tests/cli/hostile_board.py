@@ -13,7 +13,7 @@ from typing import Any
 
 import msgpack
 
-from boardprof.measure import connect
+from boardprof.measure.board import line
 from boardprof.wire.link.session import Session
 from boardprof.wire.transport.sockets import connect_tcp
 from boardprof_protocol.codes import FrameKind
@@ -95,7 +95,7 @@ def _dictionary(port: str) -> list[bytes]:
     session = Session(connect_tcp(port, 10.0), timeout_s=20.0)
     try:
         session.open()
-        return [*connect._ask(session)]
+        return [*line._ask(session)]
     finally:
         session.close()
 

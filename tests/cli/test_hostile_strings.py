@@ -164,7 +164,7 @@ def profiles(folder: Path) -> dict[str, str]:
         profile,
         state=f"incomplete {HOSTILE}",
         failure=HOSTILE,
-        symbols=tuple(replace(s, name=f"{s.name}{HOSTILE}", file=HOSTILE) for s in profile.symbols),
+        symbols=tuple(s._replace(name=f"{s.name}{HOSTILE}", file=HOSTILE) for s in profile.symbols),
         instructions=tuple(
             replace(each, text=f"add\ta0{HOSTILE}", frames=(Frame(HOSTILE, HOSTILE, 1),))
             for each in profile.instructions

@@ -34,7 +34,7 @@ ENTRIES = {
 }
 # Modules that are loaded one after the other, from the first on that the command asks for.
 MOMENTS = ["signal", "typing", "click.core", "click", "boardprof.ui.cli.compare"]
-MOMENTS += ["boardprof.ui.cli.commands", "msgpack", "construct", "boardprof.measure.session.board"]
+MOMENTS += ["boardprof.ui.cli.commands", "msgpack", "construct", "boardprof.measure.board.board"]
 
 
 @contextmanager

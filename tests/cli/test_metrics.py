@@ -87,7 +87,7 @@ def test_each_name_of_the_duration_is_taken_by_metrics_and_by_a_rule(
 ) -> None:
     target = f"{FIXTURES / 'scalars.c'}:take_u8"
     file = tmp_path / "report.json"
-    run = ("run", "-b", "native", target, "value=255", "--repeat", "3")
+    run = ("run", "-b", "native", target, "value=255", "--repeat", "3", "--number", "1000")
     done = boardprof(*run, "--metrics", name, "--json", file)
     assert done.code == 0, done.err
     row = json.loads(file.read_text())["calls"][0]
