@@ -131,8 +131,8 @@ def test_each_function_of_a_file_that_cannot_be_measured_has_its_reason(
 
 
 def test_only_a_similar_option_is_suggested() -> None:
-    strange = boardprof("run", "--frobnicate", "v.c:f").err
-    assert strange.startswith("error: No such option '--frobnicate'.\n")
+    strange = boardprof("run", "--xyzzy", "v.c:f").err
+    assert strange.startswith("error: No such option '--xyzzy'.\n")
     misspelt = boardprof("run", "--metrisc", "v.c:f").err
     assert misspelt.startswith("error: No such option '--metrisc'. Did you mean '--metrics'?\n")
 

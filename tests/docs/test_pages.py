@@ -192,7 +192,8 @@ def test_every_command_that_prose_names_is_there_with_its_options() -> None:
 
 def test_every_option_that_prose_names_is_there() -> None:
     plugin = (ROOT / "host/boardprof/ui/pytest_plugin/options.py").read_text(encoding="utf-8")
-    known = all_options() | set(re.findall(r'"(--bp-[a-z-]+)"', plugin))
+    names = re.findall(r'\badd\(\s*"([a-z-]+)"', plugin)
+    known = all_options() | {f"--bp-{name}" for name in names}
     named = {(name, words[0]) for name, words in inline() if words[0].startswith("--")}
     assert [each for each in sorted(named) if each[1].split("=")[0] not in known] == []
 
