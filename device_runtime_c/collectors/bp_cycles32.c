@@ -42,7 +42,7 @@ static void bp_cycles32_stop(void *state) {
 static bool bp_cycles32_intact(const void *state) {
     (void)state; /* with 32 bits, it may have wrapped */
 #if BP_ARCH_HAS_CYCLES32
-    return bp_arch_cycles_intact();
+    return bp_cycles32_status != BP_COUNTER_OK || bp_arch_cycles_intact();
 #else
     return true;
 #endif

@@ -55,7 +55,7 @@ static bool bp_cycles_instret_intact(const void *state) {
         back = s->cycles_stop < s->cycles_start ||
                (bp_cycles_status == BP_COUNTER_OK && instructions / 16 > cycles);
     }
-    return bp_arch_cycles_intact() && !back;
+    return bp_cycles_status == BP_COUNTER_ABSENT || (bp_arch_cycles_intact() && !back);
 }
 
 static void bp_cycles_instret_encode(uint8_t *out, const void *state) {

@@ -80,8 +80,9 @@ static void bp_dwt_init(void) {
 
 static bool bp_dwt_intact(const void *state) {
     (void)state; /* its counters may have wrapped */
-    bool intact = (bp_arch_reg(BP_DEMCR) & BP_DEMCR_TRCENA) != 0 &&
-                  (bp_arch_reg(BP_DWT_CTRL) & BP_DWT_ALL) == bp_dwt_enabled;
+    bool intact = bp_dwt_status[0] != BP_COUNTER_OK ||
+                  ((bp_arch_reg(BP_DEMCR) & BP_DEMCR_TRCENA) != 0 &&
+                   (bp_arch_reg(BP_DWT_CTRL) & BP_DWT_ALL) == bp_dwt_enabled);
     if (!intact) {
         bp_dwt_enable();
     }

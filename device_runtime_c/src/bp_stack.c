@@ -93,8 +93,10 @@ bp_tell_entry(void) {
 }
 #endif
 
-__attribute__((weak)) void bp_port_stack_quiet(bool off) {
-    (void)off;
+__attribute__((weak)) void bp_port_stack_quiet(void) {
+}
+
+__attribute__((weak)) void bp_port_stack_off(void) {
 }
 
 __attribute__((weak)) bool bp_port_stack_hit(void) {
@@ -133,7 +135,10 @@ static void bp_painted(void *context) {
     if (p->target->setup != NULL) {
         p->target->setup();
     }
-    bp_port_stack_quiet(p->off);
+    bp_port_stack_quiet();
+    if (p->off) {
+        bp_port_stack_off();
+    }
     bp_call_painted(p);
     p->failed = p->target->check != NULL ? p->target->check() : 0;
 }

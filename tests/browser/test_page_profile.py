@@ -137,7 +137,7 @@ def test_hostile_names_and_sources_are_shown_and_do_not_run(page: Page) -> None:
     small = small_profile()
     hostile = dataclasses.replace(
         small,
-        symbols=tuple(dataclasses.replace(s, name=HOSTILE, file=HOSTILE) for s in small.symbols),
+        symbols=tuple(s._replace(name=HOSTILE, file=HOSTILE) for s in small.symbols),
         instructions=tuple(
             dataclasses.replace(i, frames=(Frame(HOSTILE, "f.c", 7),)) for i in small.instructions
         ),

@@ -130,7 +130,7 @@ static uint8_t bp_wraps(void) {
 
 /* Sleeping is exact to the cycle: a core wakes up in a fixed time (data sheet, 7.7 "Interrupt
  * Response Time"). A loop that polls the timer would see the wrap sooner or later. */
-void bp_port_stack_quiet(bool off) {
+void bp_port_stack_quiet(void) {
     uint8_t before = bp_wraps();
     BP_SMCR = BP_SMCR_SE;
     while (bp_wraps() == before) {
@@ -138,10 +138,11 @@ void bp_port_stack_quiet(bool off) {
     }
     BP_SMCR = 0;
     bp_quiet_since = bp_wraps();
-    bp_avr_is_quiet = off;
-    if (off) {
-        BP_AVR_TIMSK1 = 0;
-    }
+}
+
+void bp_port_stack_off(void) {
+    bp_avr_is_quiet = true;
+    BP_AVR_TIMSK1 = 0;
 }
 
 bool bp_port_stack_hit(void) {

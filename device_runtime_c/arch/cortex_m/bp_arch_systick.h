@@ -115,21 +115,22 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
 static uint64_t bp_quiet_since; /* bp_wrapped */
 
 /* Restart the counter without an exception: the next wrap is 2^24 ticks away. What it has counted
- * is added to the wraps, so that ticks continue. The limit ends at most one wrap later. With `off`,
- * ticks lose the wraps of the call. */
-void bp_port_stack_quiet(bool off) {
+ * is added to the wraps, so that ticks continue. The limit ends at most one wrap later. */
+void bp_port_stack_quiet(void) {
     uint32_t primask;
     __asm__ volatile("mrs %0, primask\n cpsid i" : "=r"(primask)::"memory");
     uint64_t now = bp_port_ticks();
     BP_SYST_CVR = 0;
     BP_ICSR = BP_ICSR_PENDSTCLR; /* `now` includes it */
     bp_wrapped = bp_quiet_since = now;
-    bp_is_quiet = off;
-    if (off) {
-        BP_SYST_CSR = BP_SYST_ON & ~BP_SYST_TICKINT;
-    }
     __asm__ volatile("msr primask, %0" ::"r"(primask)
                      : "memory"); /* as the function's set-up left it */
+}
+
+/* Ticks lose the wraps until the call ends. */
+void bp_port_stack_off(void) {
+    bp_is_quiet = true;
+    BP_SYST_CSR = BP_SYST_ON & ~BP_SYST_TICKINT;
 }
 
 bool bp_port_stack_hit(void) {

@@ -131,13 +131,15 @@ void bp_port_fence(uint8_t *begin, size_t length);
  * Example: `return (uint8_t *)bp_noinit_end;`, which link.ld sets, if nothing else grows there. */
 uint8_t *bp_port_stack_limit(void);
 
-/* Make sure, right before a call whose stack is measured, that the port's next interrupt is as far
- * away as possible, or, with `off`, that none comes until the guarded call ends. It then has no
- * time limit. A port needs these two if its clock interrupt uses the function's stack.
+/* Wait until the next interrupt is as far away as possible, right before a call whose stack is
+ * measured. A port needs these three if its clock interrupt uses the function's stack.
  * Optional: the agent has weak definitions that do nothing and return false.
  * Context: guarded calls. */
-void bp_port_stack_quiet(bool off);
-/* Whether the port's interrupt has come since. The call is then made once more, with `off`. */
+void bp_port_stack_quiet(void);
+/* The same, and no interrupt of the port comes until the guarded call ends. It has no time limit.
+ */
+void bp_port_stack_off(void);
+/* Whether the port's interrupt has come since. The call is then made once more, with it off. */
 bool bp_port_stack_hit(void);
 
 #endif

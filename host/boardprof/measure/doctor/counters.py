@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from boardprof.base.errors import DecodeError
+from boardprof.base.errors import DecodeError, DeviceCounterError
 from boardprof.measure.board.board import Board
 from boardprof.measure.sampling.counted_pass import CALIBRATION_SAMPLES
 from boardprof.measure.sampling.measure_function import FunctionSampler, Rounds, Sampling
@@ -267,6 +267,9 @@ _LONGER = 8
 """Factor of the work for slow clocks."""
 
 
+_NO_COUNTER = "it wraps before its declared width, or does not only count up"
+
+
 def counts(board: Board, function: str) -> Iterator[Finding]:
     """Check all counters and events of a board, and compare its clocks with each other."""
     told: set[str] = set()
@@ -287,8 +290,25 @@ def counts(board: Board, function: str) -> Iterator[Finding]:
                 return
             broken.add(names[0])
             told.add(names[0])
-            why = "it wraps before its declared width, or does not only count up"
-            yield Finding(names[0], FAILED, f"{error.message}: {why}", is_counter=True)
+            yield Finding(names[0], FAILED, f"{error.message}: {_NO_COUNTER}", is_counter=True)
+        except DeviceCounterError as error:
+            changed = [
+                counter
+                for collector in board.dictionary.collectors
+                if collector.schema_id == error.schema_id
+                for counter in collector.counters
+                if counter.name not in broken
+            ]
+            if not changed:
+                yield Finding(
+                    "counters", FAILED, f"the remaining checks were not possible: {error.message}"
+                )
+                return
+            for counter in changed:
+                broken.add(counter.name)
+                told.add(counter.name)
+                text = f"{counter.source} stepped back within the window: {_NO_COUNTER}"
+                yield Finding(counter.name, FAILED, text, is_counter=True)
 
 
 def _counts(board: Board, function: str, broken: Collection[str]) -> Iterator[Finding]:
