@@ -291,7 +291,8 @@ def refusal(name: str, body: bytes, locate: Locate | None = None) -> RpcError | 
             f"{name} stopped, set or reprogrammed a counter that measures it.",
             code=code,
             schema_id=detail,
-            hint="the agent has restored it for the next function",
+            hint="leave that out when it is measured. The agent has restored the counter, so other "
+            "functions are measured as usual",
         )
     why, hint = _REFUSALS.get(code, (f"error {code}", None))
     if code == ErrorCode.NO_MEMORY and name == "bp.alloc":
