@@ -96,11 +96,15 @@ def test_a_section_that_avr_libc_does_not_initialise_is_refused(
 def test_a_gap_between_sections_that_flash_does_not_have_is_refused(
     tmp_path: Path, name: str
 ) -> None:
-    """The linker aligns variables in RAM, and packs their values in flash."""
+    """The linker aligns variables in RAM, and packs their values in flash.
+
+    There is a gap, since the variables before it take at least 4 and less than 1,024 bytes.
+    """
     source = tmp_path / "own.c"
     source.write_text(
-        '__attribute__((section("wide"), aligned(64))) volatile int gain = 7;\n'
-        "int f(void) { return gain; }\n"
+        "static volatile int usual = 3;\n"
+        '__attribute__((section("wide"), aligned(1024))) volatile int gain = 4;\n'
+        "int f(void) { return gain + usual; }\n"
     )
     with pytest.raises(BuildError) as caught:
         build(available(name), [source])

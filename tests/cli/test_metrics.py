@@ -85,9 +85,9 @@ def test_ticks_of_a_board_that_counts_nanoseconds_are_told_as_what_it_has() -> N
 def test_each_name_of_the_duration_is_taken_by_metrics_and_by_a_rule(
     name: str, tmp_path: Path
 ) -> None:
-    target = f"{FIXTURES / 'scalars.c'}:take_u8"
+    target = f"{FIXTURES / 'kernels.c'}:sum"  # longer than the call that is subtracted
     file = tmp_path / "report.json"
-    run = ("run", "-b", "native", target, "value=255", "--repeat", "3", "--number", "1000")
+    run = ("run", "-b", "native", target, "x=int32[4000]", "n=4000", "--repeat", "3")
     done = boardprof(*run, "--metrics", name, "--json", file)
     assert done.code == 0, done.err
     row = json.loads(file.read_text())["calls"][0]

@@ -187,7 +187,7 @@ def test_a_failing_tool_is_quoted_and_the_reset_is_left_out(tmp_path: Path) -> N
 
 
 def test_a_tool_that_is_killed_is_told_by_the_signal(tmp_path: Path) -> None:
-    spec, image = with_tool(tmp_path, "kill -SEGV $$")
+    spec, image = with_tool(tmp_path, "kill -SEGV $$; sleep 60")  # a signal may arrive late
     with pytest.raises(BoardError, match="ended by SIGSEGV"):
         flash(spec, image)
 
