@@ -10,12 +10,20 @@ from __future__ import annotations
 import errno
 import os
 import re
-from typing import TYPE_CHECKING
+import stat
+from typing import IO, TYPE_CHECKING
 
 from boardprof.base.errors import BoardprofError, BuildError, StorageError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path  # imported later: `boardprof --version` needs no files
+
+_OPEN_FILES = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
+"""Names of files that this process already has open, such as the shell's ``<(command)``."""
+
+_LONGEST = 1 << 31
+_LONGEST_TEXT = 1 << 24
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _TOLD = rf"(?m)^.*: '?({'|'.join(map(os.strerror, _NO_ROOM))})'?$"
@@ -46,6 +54,46 @@ def _resource(name: str) -> Path:
     )
 
 
+def read_file(file: str | os.PathLike[str], longest: int = _LONGEST) -> bytes:
+    """Read a regular file that somebody has named, or a pipe that this process has as its input.
+
+    Raises:
+        OSError: also if it is something else, which may never end, or has more bytes.
+    """
+    name = os.fspath(file)
+    # Without O_NONBLOCK, opening a pipe would wait for a writer.
+    with open(name, "rb", opener=lambda *_: os.open(name, _READ)) as opened:
+        status = os.fstat(opened.fileno())
+        if stat.S_ISREG(status.st_mode):
+            content = opened.read() if status.st_size <= longest else None
+        elif stat.S_ISFIFO(status.st_mode) and name.startswith(_OPEN_FILES):
+            os.set_blocking(opened.fileno(), True)
+            content = _read_pipe(opened, longest)
+        else:
+            raise OSError(errno.EINVAL, "it is not a regular file", name)
+    if content is None:
+        raise OSError(errno.EFBIG, f"it has more than {longest:,} bytes", name)
+    return content
+
+
+def _read_pipe(opened: IO[bytes], longest: int) -> bytes | None:
+    """Return all that comes through a pipe; None if it is too much."""
+    content = bytearray()
+    while part := opened.read(1 << 20):
+        content += part
+        if len(content) > longest:
+            return None
+    return bytes(content)
+
+
+def read_short_text(file: str | os.PathLike[str]) -> str:
+    """Read a text such as settings in UTF-8; errors are those of `read_file`."""
+    return read_file(file, _LONGEST_TEXT).decode()
+
+
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+
+
 def check_is_file(name: str) -> None:
     """Check that a name is not the name of a folder. The file need not exist."""
     if name.endswith(os.sep) or os.path.isdir(name):
@@ -67,25 +115,52 @@ def write_bytes(content: bytes, file: str) -> None:
         elif path.exists() and not path.is_file():  # a pipe or a device: it must not be replaced
             path.write_bytes(content)
         else:
-            _replace(path.resolve(), content)
+            _replace({path.resolve(): content})
     except OSError as error:
         raise unwritable(file, error) from error
 
 
-def _replace(path: Path, content: bytes) -> None:
+def write_folder(content: Mapping[str, bytes], folder: Path) -> None:
+    """Write the files of a folder that has no others: all of them, or none."""
+    try:
+        is_new = not folder.exists()
+        folder.mkdir(exist_ok=True)
+        others = sorted({each.name for each in folder.iterdir()} - set(content))
+        if others:
+            raise UsageError(
+                f"{folder} cannot be written: the folder has other files, such as {others[0]}.",
+                hint="name a folder that is empty, or one that is not there yet",
+            )
+        try:
+            _replace({folder.resolve() / name: each for name, each in content.items()})
+        except OSError:
+            if is_new:
+                folder.rmdir()
+            raise
+    except OSError as error:
+        raise unwritable(folder, error) from error
+
+
+def _replace(content: Mapping[Path, bytes]) -> None:
+    """Replace files only when the new ones are all written."""
     import tempfile
 
-    with tempfile.NamedTemporaryFile(
-        dir=path.parent, prefix=f".{path.name}.", delete=False
-    ) as temporary:
-        try:
-            temporary.write(content)
-            temporary.flush()
-            os.chmod(temporary.name, 0o666 & ~_umask())
-            os.replace(temporary.name, path)
-        except OSError:
-            os.unlink(temporary.name)
-            raise
+    written: dict[Path, str] = {}
+    try:
+        for path, each in content.items():
+            with tempfile.NamedTemporaryFile(
+                dir=path.parent, prefix=f".{path.name}.", delete=False
+            ) as temporary:
+                written[path] = temporary.name
+                temporary.write(each)
+                temporary.flush()
+                os.chmod(temporary.name, 0o666 & ~_umask())
+        for path in content:
+            os.replace(written[path], path)
+            del written[path]
+    finally:
+        for name in written.values():
+            os.unlink(name)
 
 
 def _umask() -> int:
