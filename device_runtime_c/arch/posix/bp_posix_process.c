@@ -53,7 +53,7 @@ void bp_posix_process_keep(void) {
         (void)fchdir(bp_process.folder);
     }
     for (int i = 0; i < BP_LIMITS; i++) {
-        (void)getrlimit((__rlimit_resource_t)i, &bp_process.limits[i]);
+        (void)getrlimit(i, &bp_process.limits[i]);
     }
     (void)getitimer(ITIMER_REAL, &bp_process.alarm);
     (void)pthread_sigmask(SIG_SETMASK, NULL, &bp_process.blocked);
@@ -65,11 +65,11 @@ static bool bp_restore_limits(void) {
     for (int i = 0; i < BP_LIMITS; i++) {
         struct rlimit now;
         struct rlimit *before = &bp_process.limits[i];
-        if (getrlimit((__rlimit_resource_t)i, &now) == 0 &&
+        if (getrlimit(i, &now) == 0 &&
             (now.rlim_cur != before->rlim_cur || now.rlim_max != before->rlim_max) &&
-            setrlimit((__rlimit_resource_t)i, before) != 0) { /* only root raises a hard limit */
+            setrlimit(i, before) != 0) { /* only root raises a hard limit */
             now.rlim_cur = before->rlim_cur < now.rlim_max ? before->rlim_cur : now.rlim_max;
-            (void)setrlimit((__rlimit_resource_t)i, &now);
+            (void)setrlimit(i, &now);
             restored = false;
         }
     }
@@ -109,7 +109,7 @@ static const struct rlimit *bp_soft_only(int resource, const struct rlimit *want
                                          struct rlimit *changed) {
     struct rlimit now;
     if (wanted == NULL || !bp_posix_is_guarded() ||
-        getrlimit((__rlimit_resource_t)resource, &now) != 0 ||
+        getrlimit(resource, &now) != 0 ||
         wanted->rlim_cur > wanted->rlim_max || wanted->rlim_max > now.rlim_max) {
         return wanted; /* the system refuses the last two */
     }

@@ -54,30 +54,40 @@ def _resource(name: str) -> Path:
     )
 
 
-def read_file(file: str | os.PathLike[str], longest: int = _LONGEST) -> bytes:
-    """Read a regular file that somebody has named, or a pipe that this process has as its input.
+def open_file(file: str | os.PathLike[str]) -> IO[bytes]:
+    """Open a regular file that somebody has named, or a pipe that this process has as its input.
 
     Raises:
-        OSError: also if it is something else, which may never end, or has more bytes.
+        OSError: also if it is something else, which may never end.
     """
     name = os.fspath(file)
-    # Without O_NONBLOCK, opening a pipe would wait for a writer.
-    with open(name, "rb", opener=lambda *_: os.open(name, _READ)) as opened:
-        status = os.fstat(opened.fileno())
-        if stat.S_ISREG(status.st_mode):
-            content = opened.read() if status.st_size <= longest else None
-        elif stat.S_ISFIFO(status.st_mode) and name.startswith(_OPEN_FILES):
-            os.set_blocking(opened.fileno(), True)
-            content = _read_pipe(opened, longest)
-        else:
+    handle = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # waits for no writer
+    try:
+        mode = os.fstat(handle).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+        if stat.S_ISFIFO(mode) and name.startswith(_OPEN_FILES):
+            os.set_blocking(handle, True)
+        elif not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, "it is not a regular file", name)
+    except OSError:
+        os.close(handle)
+        raise
+    return os.fdopen(handle, "rb")
+
+
+def read_file(file: str | os.PathLike[str], longest: int = _LONGEST) -> bytes:
+    """Read a file as `open_file` opens it; OSError also if it has more than ``longest`` bytes."""
+    with open_file(file) as opened:
+        size = os.fstat(opened.fileno()).st_size  # 0: a pipe, or a file of procfs
+        content = None if size > longest else opened.read() if size else _read(opened, longest)
     if content is None:
-        raise OSError(errno.EFBIG, f"it has more than {longest:,} bytes", name)
+        raise OSError(errno.EFBIG, f"it has more than {longest:,} bytes", os.fspath(file))
     return content
 
 
-def _read_pipe(opened: IO[bytes], longest: int) -> bytes | None:
-    """Return all that comes through a pipe; None if it is too much."""
+def _read(opened: IO[bytes], longest: int) -> bytes | None:
+    """Return all that comes; None if it is too much."""
     content = bytearray()
     while part := opened.read(1 << 20):
         content += part
@@ -89,9 +99,6 @@ def _read_pipe(opened: IO[bytes], longest: int) -> bytes | None:
 def read_short_text(file: str | os.PathLike[str]) -> str:
     """Read a text such as settings in UTF-8; errors are those of `read_file`."""
     return read_file(file, _LONGEST_TEXT).decode()
-
-
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def check_is_file(name: str) -> None:

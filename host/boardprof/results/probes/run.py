@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boardprof.base.errors import DecodeError, ReportFileError, option
-from boardprof.base.files import write_bytes
+from boardprof.base.files import open_file, write_bytes
 from boardprof.results.probes.core_events import (
     CoreClock,
     CoreEvents,
@@ -317,7 +317,7 @@ def read_run(file: str) -> ProbeRun:
         ReportFileError: it cannot be read, is damaged, or is of a later version.
     """
     try:
-        with zipfile.ZipFile(file) as archive:
+        with open_file(file) as opened, zipfile.ZipFile(opened) as archive:
             if sum(entry.file_size for entry in archive.infolist()) > _MOST_BYTES:
                 raise ValueError("it unpacks to more than 8 GiB")
             facts: dict[str, Any] = json.loads(archive.read(_FACTS))
