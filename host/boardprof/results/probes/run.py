@@ -11,7 +11,7 @@ import json
 import math
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, get_args, get_type_hints
@@ -354,7 +354,7 @@ _MOST_TICKS = 1 << 62
 _MOST_HZ = 1 << 40
 
 
-def _typed(kind: type[_T], members: Mapping[str, Any]) -> _T:
+def _typed(kind: Callable[..., _T], members: Mapping[str, Any]) -> _T:
     """Return a dataclass of parsed JSON; raise TypeError or ValueError for what it cannot hold."""
     found = kind(**members)
     for name, hint in get_type_hints(kind).items():

@@ -189,7 +189,7 @@ Connect = Callable[[str, float], Transport]
 
 
 _METHODS = ("write", "read", "printed", "close")
-_FACTS = {"name": str, "byte_time_s": (int, float)}
+_FACTS: dict[str, type | tuple[type, ...]] = {"name": str, "byte_time_s": (int, float)}
 """What `Transport` has besides its methods."""
 
 
