@@ -7,8 +7,10 @@ The names are ``loop`` (a range, 16 and 17), ``go`` (a mark, 18), ``level`` (a u
 
 from __future__ import annotations
 
+import json
 import random
 import struct
+import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +40,15 @@ from boardprof.results.probes.figures import (
     report_of,
     report_of_file,
 )
-from boardprof.results.probes.run import ProbeRun, RunFacts, Slot, TraceClock, read_run, write_run
+from boardprof.results.probes.run import (
+    ProbeRun,
+    RunFacts,
+    Slot,
+    Task,
+    TraceClock,
+    read_run,
+    write_run,
+)
 from boardprof.results.probes.timeline import UNKNOWN_TASK, Diagnostics, ProbeCosts, Timeline
 from boardprof.results.report.report import Report
 from boardprof.results.stats.warnings import warnings
@@ -534,6 +544,51 @@ def test_a_damaged_file_is_refused(tmp_path: Path, cut: int) -> None:
     write_run(recording(TWO_CORES), str(file))
     file.write_bytes(file.read_bytes()[:cut])
     with pytest.raises(ReportFileError, match="not a trace of this boardprof"):
+        read_run(str(file))
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "message"),
+    [
+        (("recorded", "flags"), 2147483648, "flags is 2147483648."),
+        (("recorded", "emulated"), 1, "emulated is 1."),
+        (("recorded", "board"), "\ud800", "surrogates not allowed"),
+        (("recorded", "order"), "x", "its order is 'x'."),
+        (("recorded", "time"), "yesterday", "Invalid isoformat string: 'yesterday'."),
+        (("clock", "hz"), -1, "its clock is"),
+        (("clock", "hz"), 1 << 63, "its clock is"),
+        (("clock", "unit"), "hours", "its clock is"),
+        (("clock", "per_tick"), 1e300, "per_tick is 1e[+]300."),
+        (("costs", "mark"), [], r"mark is \[\]."),
+        (("costs", "late"), float("nan"), "late is nan."),
+        (("slots", 0, "number"), 4294967296, "it has no range of the number 4294967296."),
+        (("slots", 0, "sum"), "../../x", "sum is '../../x'."),
+        (("slots", 0, "lost"), -1, "the statistics of a range are"),
+        (("tasks", 0, "number"), 1 << 32, "4294967296 is not a number of 32 bits."),
+        (("tasks", 0, "stack"), True, "stack is True."),
+        (("stopped",), 1.5, "1.5 is not a number of 32 bits."),
+    ],
+)
+def test_facts_of_another_type_or_beyond_their_range_are_refused(
+    tmp_path: Path, keys: tuple[str | int, ...], value: object, message: str
+) -> None:
+    file = tmp_path / "a.trace"
+    slot = Slot(NAMES.of_kind(ProbeKind.RANGE)[0].number, 2, 0, 1, 2, 3, 5)
+    write_run(replace(recording(TWO_CORES), slots=(slot,), tasks=(Task(5, "idle"),)), str(file))
+    read_run(str(file))
+    with zipfile.ZipFile(file) as archive:
+        facts = json.loads(archive.read("boardprof-trace.json"))
+        blocks = archive.read("blocks")
+    place = facts
+    for key in keys[:-1]:
+        place = place[key]
+    place[keys[-1]] = value
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("boardprof-trace.json", json.dumps(facts))
+        archive.writestr("blocks", blocks)
+    with pytest.raises(
+        ReportFileError, match=f"a.trace is not a trace of this boardprof: .*{message}"
+    ):
         read_run(str(file))
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.errors import StorageError, UsageError
-from boardprof.base.files import check_is_file, no_room, unwritable
+from boardprof.base.files import check_is_file, no_room, read_file, unwritable
+from boardprof.show.exporters import write_exported
 from boardprof.target.toolchain.cache import Cache
 
 
@@ -80,3 +81,58 @@ def test_a_cache_without_room_is_named_and_keeps_no_half_file(tmp_path: Path) ->
         cache.write("more than ten bytes", "place", "file")
     assert cache.read("place", "file") is None
     assert os.listdir(tmp_path / "tmp") == []
+
+
+def test_a_file_or_folder_that_finds_no_room_is_left_as_it_was(tmp_path: Path) -> None:
+    page, old, new = tmp_path / "page.html", tmp_path / "old", tmp_path / "new"
+    page.write_bytes(b"old")
+    write_exported({"metadata": b"1", "stream": b"2"}, old)
+    with longest_file(10):
+        for content, place in (
+            (b"more than ten bytes", page),
+            ({"metadata": b"3", "stream": b"more than ten bytes"}, old),
+            ({"metadata": b"4", "stream": b"more than ten bytes"}, new),
+        ):
+            with pytest.raises(StorageError, match=f"{place} cannot be written: File too large"):
+                write_exported(content, place)
+    assert page.read_bytes() == b"old"
+    assert {each.name: each.read_bytes() for each in old.iterdir()} == {
+        "metadata": b"1",
+        "stream": b"2",
+    }
+    assert sorted(os.listdir(tmp_path)) == ["old", "page.html"]
+
+
+def test_a_regular_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"12345678")
+    assert read_file(tmp_path / "file", 8) == b"12345678"
+    with pytest.raises(OSError, match="it has more than 7 bytes"):
+        read_file(tmp_path / "file", 7)
+    os.truncate(tmp_path / "file", 1 << 40)  # takes no room
+    with pytest.raises(OSError, match="it has more than 2,147,483,648 bytes"):
+        read_file(tmp_path / "file")
+
+
+def test_what_may_never_end_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/zero")
+    for name in (tmp_path / "pipe", tmp_path / "link", "/dev/zero", "/dev/null"):
+        with pytest.raises(OSError, match="it is not a regular file"):
+            read_file(name)
+    with pytest.raises(IsADirectoryError):
+        read_file(tmp_path)
+
+
+def test_a_pipe_that_this_process_has_open_is_read_up_to_the_limit() -> None:
+    for size, is_read in ((8, True), (7, False)):
+        reading, writing = os.pipe()
+        with open(writing, "wb") as end:
+            end.write(b"12345678")
+        try:
+            if is_read:
+                assert read_file(f"/dev/fd/{reading}", size) == b"12345678"
+            else:
+                with pytest.raises(OSError, match="it has more than 7 bytes"):
+                    read_file(f"/dev/fd/{reading}", size)
+        finally:
+            os.close(reading)

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from boardprof.base.errors import BuildError
 from boardprof.target.descriptions.board import board_spec
+from boardprof.target.toolchain import tools
 from boardprof.target.toolchain.tools import ToolFailure, Tools, ended
 from tests.cli.command import ended as has_ended
 from tests.cli.command import wait_until
@@ -37,6 +39,31 @@ def test_a_compiler_that_takes_too_long_is_ended_with_its_children(tmp_path: Pat
             break
     child = _child(tmp_path)
     wait_until(lambda: has_ended(child), "the child has ended")
+
+
+def test_a_compiler_that_waits_for_a_pipe_is_ended_before_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tools, "_IDLE_S", 2.0)
+    os.mkfifo(tmp_path / "pipe.h")
+    (tmp_path / "f.c").write_text('#include "pipe.h"\n')
+    with pytest.raises(BuildError) as caught:
+        Tools(None).run("gcc", ["-c", "f.c"], tmp_path, "f.c does not compile")
+    assert caught.value.message == (
+        "f.c does not compile: it waited for 2 s without computing anything."
+    )
+
+
+def test_a_compiler_that_computes_has_all_its_time(tmp_path: Path) -> None:
+    with pytest.raises(subprocess.TimeoutExpired) as caught:
+        ended(["sh", "-c", "while :; do :; done"], tmp_path, os.environ, 4.0, idle_s=2.5)
+    assert caught.value.timeout == 4.0
+
+
+def test_a_compiler_does_not_take_all_memory(tmp_path: Path) -> None:
+    script = "import time; time.sleep(3); bytearray(8 << 30)"
+    done = ended([sys.executable, "-c", script], tmp_path, os.environ, 60.0, idle_s=30.0)
+    assert done.stderr.endswith("MemoryError\n")
 
 
 def test_a_compiler_that_is_interrupted_is_ended_with_its_children(tmp_path: Path) -> None:

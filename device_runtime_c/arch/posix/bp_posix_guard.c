@@ -24,6 +24,7 @@
 #include "boardprof/bp_port.h"
 #include "bp_posix_fault.h"
 #include "bp_posix_image.h"
+#include "bp_posix_process.h"
 #include "bp_posix_stack.h"
 
 #if BP_CFG_GUARD
@@ -219,6 +220,7 @@ static void bp_thread_begin(void) {
         (void)pthread_atfork(NULL, NULL, bp_on_fork);
     }
     bp_posix_image_find(&bp_posix_guard.image);
+    bp_posix_process_begin(bp_posix_guard.image.is_program);
     memset(bp_handler_stack, 0, sizeof bp_handler_stack); /* so that its page faults come now */
     bp_posix_guard.has_timer = timer_create(CLOCK_MONOTONIC, &event, &bp_posix_guard.timer) == 0;
     bp_posix_guard.stack_end = bp_posix_stack_lowest();
@@ -288,6 +290,7 @@ static void bp_end_limit(void) {
 void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_ms,
                    bp_fault_t *fault) {
     bp_enter();
+    bp_posix_process_keep();
     if (timeout_ms != 0 && !bp_posix_guard.has_timer) {
         /* No function runs without the limit that was asked for. */
         bp_posix_guard.fault = (bp_fault_t){.cause = BP_FAULT_UNKNOWN};
@@ -301,9 +304,18 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
             (void)syscall(SYS_exit_group, 0);
         }
     }
+    if (!bp_posix_process_restore()) {
+        static const char told[] =
+            "warning: the function lowered a limit of the process for good\n";
+        (void)!write(STDERR_FILENO, told, sizeof told - 1);
+    }
     bp_end_limit();
     bp_leave();
     *fault = bp_posix_guard.fault;
+}
+
+bool bp_posix_is_guarded(void) {
+    return bp_is_mine();
 }
 
 void bp_posix_exit_guarded(const void *caller) {
@@ -319,6 +331,10 @@ void bp_posix_exit_guarded(const void *caller) {
 #else
 
 void bp_posix_guard_end(void) {
+}
+
+bool bp_posix_is_guarded(void) {
+    return false;
 }
 
 void bp_posix_exit_guarded(const void *caller) {

@@ -10,12 +10,20 @@ from __future__ import annotations
 import errno
 import os
 import re
-from typing import TYPE_CHECKING
+import stat
+from typing import IO, TYPE_CHECKING
 
 from boardprof.base.errors import BoardprofError, BuildError, StorageError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path  # imported later: `boardprof --version` needs no files
+
+_OPEN_FILES = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
+"""Names of files that this process already has open, such as the shell's ``<(command)``."""
+
+_LONGEST = 1 << 31
+_LONGEST_TEXT = 1 << 24
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _TOLD = rf"(?m)^.*: '?({'|'.join(map(os.strerror, _NO_ROOM))})'?$"
@@ -46,6 +54,53 @@ def _resource(name: str) -> Path:
     )
 
 
+def open_file(file: str | os.PathLike[str]) -> IO[bytes]:
+    """Open a regular file that somebody has named, or a pipe that this process has as its input.
+
+    Raises:
+        OSError: also if it is something else, which may never end.
+    """
+    name = os.fspath(file)
+    handle = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # waits for no writer
+    try:
+        mode = os.fstat(handle).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+        if stat.S_ISFIFO(mode) and name.startswith(_OPEN_FILES):
+            os.set_blocking(handle, True)
+        elif not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", name)
+    except OSError:
+        os.close(handle)
+        raise
+    return os.fdopen(handle, "rb")
+
+
+def read_file(file: str | os.PathLike[str], longest: int = _LONGEST) -> bytes:
+    """Read a file as `open_file` opens it; OSError also if it has more than ``longest`` bytes."""
+    with open_file(file) as opened:
+        size = os.fstat(opened.fileno()).st_size  # 0: a pipe, or a file of procfs
+        content = None if size > longest else opened.read() if size else _read(opened, longest)
+    if content is None:
+        raise OSError(errno.EFBIG, f"it has more than {longest:,} bytes", os.fspath(file))
+    return content
+
+
+def _read(opened: IO[bytes], longest: int) -> bytes | None:
+    """Return all that comes; None if it is too much."""
+    content = bytearray()
+    while part := opened.read(1 << 20):
+        content += part
+        if len(content) > longest:
+            return None
+    return bytes(content)
+
+
+def read_short_text(file: str | os.PathLike[str]) -> str:
+    """Read a text such as settings in UTF-8; errors are those of `read_file`."""
+    return read_file(file, _LONGEST_TEXT).decode()
+
+
 def check_is_file(name: str) -> None:
     """Check that a name is not the name of a folder. The file need not exist."""
     if name.endswith(os.sep) or os.path.isdir(name):
@@ -67,25 +122,52 @@ def write_bytes(content: bytes, file: str) -> None:
         elif path.exists() and not path.is_file():  # a pipe or a device: it must not be replaced
             path.write_bytes(content)
         else:
-            _replace(path.resolve(), content)
+            _replace({path.resolve(): content})
     except OSError as error:
         raise unwritable(file, error) from error
 
 
-def _replace(path: Path, content: bytes) -> None:
+def write_folder(content: Mapping[str, bytes], folder: Path) -> None:
+    """Write the files of a folder that has no others: all of them, or none."""
+    try:
+        is_new = not folder.exists()
+        folder.mkdir(exist_ok=True)
+        others = sorted({each.name for each in folder.iterdir()} - set(content))
+        if others:
+            raise UsageError(
+                f"{folder} cannot be written: the folder has other files, such as {others[0]}.",
+                hint="name a folder that is empty, or one that is not there yet",
+            )
+        try:
+            _replace({folder.resolve() / name: each for name, each in content.items()})
+        except OSError:
+            if is_new:
+                folder.rmdir()
+            raise
+    except OSError as error:
+        raise unwritable(folder, error) from error
+
+
+def _replace(content: Mapping[Path, bytes]) -> None:
+    """Replace files only when the new ones are all written."""
     import tempfile
 
-    with tempfile.NamedTemporaryFile(
-        dir=path.parent, prefix=f".{path.name}.", delete=False
-    ) as temporary:
-        try:
-            temporary.write(content)
-            temporary.flush()
-            os.chmod(temporary.name, 0o666 & ~_umask())
-            os.replace(temporary.name, path)
-        except OSError:
-            os.unlink(temporary.name)
-            raise
+    written: dict[Path, str] = {}
+    try:
+        for path, each in content.items():
+            with tempfile.NamedTemporaryFile(
+                dir=path.parent, prefix=f".{path.name}.", delete=False
+            ) as temporary:
+                written[path] = temporary.name
+                temporary.write(each)
+                temporary.flush()
+                os.chmod(temporary.name, 0o666 & ~_umask())
+        for path in content:
+            os.replace(written[path], path)
+            del written[path]
+    finally:
+        for name in written.values():
+            os.unlink(name)
 
 
 def _umask() -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from boardprof.base.errors import UsageError
+from boardprof.base.printable import escaped
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -81,6 +82,6 @@ def load_plugins(group: str, what: str, use: Callable[[Any], T]) -> Iterator[tup
             found = use(entry.load())
         except Exception as error:  # whatever another package raises
             reason = error if isinstance(error, UsageError) else repr(error)
-            warnings.warn(f"{what} of {entry.value} is ignored: {reason}", stacklevel=4)
+            warnings.warn(escaped(f"{what} of {entry.value} is ignored: {reason}"), stacklevel=4)
         else:
             yield found, entry.value

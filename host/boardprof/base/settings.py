@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from boardprof.base.errors import UnknownNameError, UsageError
+from boardprof.base.files import read_file, read_short_text
 
 PROJECT_FILE = "boardprof.toml"
 _PYPROJECT = "pyproject.toml"
@@ -111,7 +112,7 @@ def read_settings(file: Path) -> SettingsFile:
     import tomllib  # later: most runs have no settings
 
     try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
+        content = tomllib.loads(read_short_text(file))
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -182,9 +183,9 @@ def _if_there(file: Path) -> SettingsFile | None:
 def _is_there(file: Path) -> bool:
     """Tell whether the file exists and has settings of boardprof."""
     try:
-        if file.name == _PYPROJECT and b"tool.boardprof" not in file.read_bytes():
+        if not file.is_file():
             return False
-        return file.is_file()
+        return file.name != _PYPROJECT or b"tool.boardprof" in read_file(file)
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:

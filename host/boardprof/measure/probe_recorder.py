@@ -19,6 +19,7 @@ import numpy.typing as npt
 from boardprof.base.errors import (
     BoardprofError,
     BoardTimeoutError,
+    DecodeError,
     DeviceResetError,
     FrameError,
     LinkError,
@@ -581,6 +582,11 @@ def _costs(words: Sequence[npt.NDArray[np.uint32]], names: ProbeNames) -> ProbeC
     # The board has shifted its clock in between, so that the blocks' clocks do not agree with it.
     line = Timeline(decode_words(np.concatenate(words), names), names, ProbeCosts())
     numbers = {name.kind: name.number for name in names.names if name.text == _CALIBRATION}
+    if not numbers.keys() >= {ProbeKind.RANGE, ProbeKind.MARK, ProbeKind.U32}:
+        raise DecodeError(
+            "The image lacks names of the agent's own probes, so its names are not the board's.",
+            hint=f"give the image that runs on the board ({option('--image')})",
+        )
 
     def between(kind: ProbeKind, inner: int = 0, *, late: bool = False) -> float | None:
         """The ticks from the first to the second of two probes with ``inner`` between them."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from boardprof.base.errors import BoardprofError, UnknownNameError, UsageError
-from boardprof.base.files import check_is_file, is_appended_to, unwritable
+from boardprof.base.files import check_is_file, write_bytes, write_folder
 from boardprof.base.packages import entries, named_function
 
 if TYPE_CHECKING:
@@ -198,20 +198,8 @@ def exported(
 
 
 def write_exported(content: bytes | dict[str, bytes], file: Path) -> None:
-    """Write an export: a file, or a folder that has no other files."""
-    try:
-        if isinstance(content, bytes):
-            with file.open("ab" if is_appended_to(file) else "wb") as opened:
-                opened.write(content)
-            return
-        file.mkdir(exist_ok=True)
-        others = sorted({each.name for each in file.iterdir()} - set(content))
-        if others:
-            raise UsageError(
-                f"{file} cannot be written: the folder has other files, such as {others[0]}.",
-                hint="name a folder that is empty, or one that is not there yet",
-            )
-        for name, each in content.items():
-            (file / name).write_bytes(each)
-    except OSError as error:
-        raise unwritable(file, error) from error
+    """Write an export, completely or not at all: a file, or a folder that has no other files."""
+    if isinstance(content, bytes):
+        write_bytes(content, str(file))
+    else:
+        write_folder(content, file)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from boardprof.base.connection import Connection
 from boardprof.base.errors import BusyError, UsageError
-from boardprof.base.files import unwritable, write_bytes
+from boardprof.base.files import read_short_text, unwritable, write_bytes
 from boardprof.base.processes import described, lock_holders, lock_within
 from boardprof.base.toml_table import TomlTable
 from boardprof.jobs.fleet.provider import UNKNOWN_HINT, JobLostError
@@ -228,7 +228,7 @@ def read_jobs(file: str | Path) -> list[Job]:
     """
     path = Path(file)
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(read_short_text(path))
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from boardprof.base.errors import UnknownNameError, UsageError, WrongOutputError
-from boardprof.base.files import unwritable
+from boardprof.base.files import unwritable, write_bytes
 from boardprof.results.report.measurement import Measurement
 from boardprof.target.arguments.argument_text import load_array
 from boardprof.target.arguments.signature import to_float
@@ -259,8 +259,8 @@ def save_outputs(measurement: Measurement, folder: str | Path) -> list[Path]:
             path.parent.mkdir(parents=True, exist_ok=True)
             content = io.BytesIO()  # numpy does not report why it cannot write to a path
             np.save(content, array, allow_pickle=False)
-            path.write_bytes(content.getbuffer())
         except OSError as error:
             raise unwritable(path, error) from error
+        write_bytes(content.getvalue(), str(path))
         paths.append(path)
     return paths

@@ -57,6 +57,10 @@ _REQUEST_S = 0.02
 _LEAST_MEAN_S = 1e-3
 """Shortest mean of the waits between reads, seconds."""
 
+_MOST_MEAN_S = 0.5
+_MOST_WAIT_S = 4.0
+"""However long the server says that a read takes."""
+
 _READ = """apply {{waits} {
     set found {}
     set spent 0
@@ -144,21 +148,38 @@ class DebugProbe:
         # Before each read is a random wait, exponentially distributed: on average twice as long as
         # a read, at least 1 ms. So no loop of the core keeps pace with the reads
         # (docs/decisions.md).
-        mean_s = max(2 * self._read_s, _LEAST_MEAN_S)
+        mean_s = min(max(2 * self._read_s, _LEAST_MEAN_S), _MOST_MEAN_S)
         count = max(1, int(_REQUEST_S / (mean_s + self._read_s)))
-        waits = [round(self._random.expovariate(1e-6 / mean_s)) for _ in range(count)]
+        waits_s = (min(self._random.expovariate(1 / mean_s), _MOST_WAIT_S) for _ in range(count))
+        waits = [round(each * 1e6) for each in waits_s]
         script = _READ % (_DWT_PCSR, " ".join(map(str, waits)))
-        spent_us, *found = self._numbers(self.run(script, sum(waits) * 1e-6), 1 + count)
-        self._read_s = max(spent_us, 0) * 1e-6 / count
+        began_s = time.monotonic()
+        answer = self.run(script, sum(waits) * 1e-6)
+        took_us = round((time.monotonic() - began_s) * 1e6)
+        spent, _, read = answer.partition(" ")
+        found = self._numbers(read, count)
+        # The clock of OpenOCD's host may have been set meanwhile.
+        spent_us = min(max(self._integers(spent, answer, 1)[0], 0), took_us)
+        self._read_s = spent_us * 1e-6 / count
         return [word if word == NO_PC else word & ~1 for word in found]
 
     def _numbers(self, text: str, count: int) -> list[int]:
+        """Return the words of 32 bits in a text."""
+        found = self._integers(text, text, count)
+        if not all(0 <= each <= 0xFFFFFFFF for each in found):
+            raise self._other_answer(text, count)
+        return found
+
+    def _integers(self, text: str, answer: str, count: int) -> list[int]:
         with contextlib.suppress(ValueError):
             found = [int(word, 0) for word in text.split()]
             if len(found) == count:
                 return found
-        raise BoardError(
-            f"OpenOCD at {self.address} answered {text[:60]!r}, not {count} numbers.",
+        raise self._other_answer(answer, count)
+
+    def _other_answer(self, answer: str, count: int) -> BoardError:
+        return BoardError(
+            f"OpenOCD at {self.address} answered {answer[:60]!r}, not {count} numbers.",
             hint="OpenOCD 0.12 or later",
         )
 

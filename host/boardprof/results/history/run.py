@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any, Final, NewType
 
 from boardprof.base.errors import BoardprofError, ReportFileError, UsageError, option
+from boardprof.base.files import open_file
 from boardprof.results.record import NO_RECORD
 from boardprof.results.report.report import Report
 
@@ -258,7 +259,7 @@ def written(records: Iterable[StoredRun]) -> Iterator[str]:
 def read_file(file: str) -> list[StoredRun]:
     """Return the runs of a file whose lines came from `written`."""
     try:
-        with Path(file).open(encoding="utf-8") as lines:
+        with io.TextIOWrapper(open_file(file), encoding="utf-8") as lines:
             return [*_records(lines)]
     except ReportFileError as error:
         raise ReportFileError(f"{file}: {error.message}", hint=error.hint) from error

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from boardprof.base.files import open_file
 
 _MAGIC = b"PK\x03\x04"
 
@@ -11,7 +11,7 @@ _MAGIC = b"PK\x03\x04"
 def is_probe_run(file: str) -> bool:
     """Return whether a file may hold a run of probes; False also if it cannot be read."""
     try:
-        with Path(file).open("rb") as opened:
+        with open_file(file) as opened:
             return opened.read(len(_MAGIC)) == _MAGIC
     except (OSError, ValueError):
         return False

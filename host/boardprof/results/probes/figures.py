@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from boardprof.base.errors import UsageError
+from boardprof.base.errors import DecodeError, UsageError
 from boardprof.results.probes.core_events import WRAP
 from boardprof.results.probes.run import ProbeRun, Slot, Task, doubts_of, read_run
 from boardprof.results.probes.timeline import UNKNOWN_TASK, Passes, Timeline
@@ -244,6 +244,11 @@ def _sample(run: ProbeRun, begin: int, end: int, away: int) -> Sample:
     layout = PASSES[run.clock.unit]
     counter = layout.counters[0]
     reading = Reading(end - begin - away, counter.unit, run.clock.hz)
+    if not 0 <= begin <= end or away < 0:
+        raise DecodeError(
+            f"A pass from {begin} to {end} with {away} ticks of other code cannot be.",
+            hint="trace the firmware again: the file is damaged",
+        )
     body = _PASS.pack(begin, end, away, 1)
     return Sample({counter.name: reading}, encode_blob(layout.schema_id, layout.version, body))
 

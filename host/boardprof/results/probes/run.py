@@ -11,16 +11,16 @@ import json
 import math
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 
 from boardprof.base.errors import DecodeError, ReportFileError, option
-from boardprof.base.files import write_bytes
+from boardprof.base.files import open_file, write_bytes
 from boardprof.results.probes.core_events import (
     CoreClock,
     CoreEvents,
@@ -29,6 +29,9 @@ from boardprof.results.probes.core_events import (
 )
 from boardprof.results.probes.events import ProbeNames, TraceBlock, blocks, join, read_names
 from boardprof.results.probes.timeline import UNKNOWN_TASK, ProbeCosts, Timeline
+from boardprof_protocol.codes import ProbeKind
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -317,22 +320,25 @@ def read_run(file: str) -> ProbeRun:
         ReportFileError: it cannot be read, is damaged, or is of a later version.
     """
     try:
-        with zipfile.ZipFile(file) as archive:
+        with open_file(file) as opened, zipfile.ZipFile(opened) as archive:
             if sum(entry.file_size for entry in archive.infolist()) > _MOST_BYTES:
                 raise ValueError("it unpacks to more than 8 GiB")
             facts: dict[str, Any] = json.loads(archive.read(_FACTS))
             content = archive.read(_CONTENT)
         if facts["version"] != _VERSION:
             raise ValueError(f"it has version {facts['version']}, not {_VERSION}")
-        return ProbeRun(
-            RunFacts(**facts["recorded"]),
-            TraceClock(**facts["clock"]),
-            read_names(bytes.fromhex(facts["names"])),
-            ProbeCosts(**facts["costs"]),
-            content,
-            tuple(Slot(**slot) for slot in facts["slots"]),
-            tuple(Task(**task) for task in facts["tasks"]),
-            facts.get("stopped"),  # not in files of 0.2.0
+        stopped = facts.get("stopped")  # not in files of 0.2.0
+        return _checked(
+            ProbeRun(
+                _typed(RunFacts, facts["recorded"]),
+                _typed(TraceClock, facts["clock"]),
+                read_names(bytes.fromhex(facts["names"])),
+                _typed(ProbeCosts, facts["costs"]),
+                content,
+                tuple(_typed(Slot, slot) for slot in facts["slots"]),
+                tuple(_typed(Task, task) for task in facts["tasks"]),
+                stopped if stopped is None else _bits(stopped, 32),
+            )
         )
     except OSError as error:
         raise ReportFileError(f"{file} cannot be read: {error.strerror}.") from error
@@ -341,3 +347,52 @@ def read_run(file: str) -> ProbeRun:
             f"{file} is not a trace of this boardprof: {error}.",
             hint="a file that `boardprof trace -o FILE` wrote",
         ) from error
+
+
+_UNITS = ("cycles", "instructions", "ticks")
+_MOST_TICKS = 1 << 62
+_MOST_HZ = 1 << 40
+
+
+def _typed(kind: Callable[..., _T], members: Mapping[str, Any]) -> _T:
+    """Return a dataclass of parsed JSON; raise TypeError or ValueError for what it cannot hold."""
+    found = kind(**members)
+    for name, hint in get_type_hints(kind).items():
+        value = getattr(found, name)
+        allowed = get_args(hint) or (hint,)
+        allowed += (int,) if float in allowed else ()
+        if type(value) not in allowed:
+            raise TypeError(f"{name} is {value!r:.60}")
+        if type(value) in (int, float) and not abs(value) < 1 << 64:  # also NaN
+            raise ValueError(f"{name} is {value!r:.60}")
+        if isinstance(value, str):  # a file's name need not be text
+            value.encode(errors="surrogateescape" if name == "image" else "strict")
+    return found
+
+
+def _checked(run: ProbeRun) -> ProbeRun:
+    """Return a run whose facts fit together; raise ValueError for another one."""
+    facts, clock, costs = run.facts, run.clock, run.costs
+    rates = clock.hz, clock.per_tick
+    if facts.order not in ("<", ">") or clock.unit not in _UNITS or min(rates) < 0:
+        raise ValueError(f"its clock is {clock}, its order is {facts.order!r}")
+    most = max(abs(each or 0) for each in vars(costs).values())
+    if max(rates) > _MOST_HZ or most >= 1 << 30 or costs.slot < 0:
+        raise ValueError(f"its clock is {clock}, its probes cost {costs}")
+    _ = facts.unix_us
+    begins = {each.number for each in run.names.of_kind(ProbeKind.RANGE)}
+    for slot in run.slots:
+        if slot.number not in begins:
+            raise ValueError(f"it has no range of the number {slot.number}")
+        counts = (slot.count, slot.lost, slot.least, slot.most, slot.sum, slot.squares or 0)
+        if min(counts) < 0 or slot.count >= 1 << 32 or max(counts[:-1]) > _MOST_TICKS:
+            raise ValueError(f"the statistics of a range are {slot}")
+    for task in run.tasks:
+        _bits(task.number, 32)
+    return run
+
+
+def _bits(value: object, count: int) -> int:
+    if type(value) is not int or not 0 <= value < 1 << count:
+        raise ValueError(f"{value!r:.60} is not a number of {count} bits")
+    return value

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from boardprof.base.errors import ReportFileError, UsageError
-from boardprof.base.files import check_is_file, write_bytes
+from boardprof.base.files import check_is_file, read_file, write_bytes
 from boardprof.results.report.report import Report
 
 _OR_RUN = "`boardprof history` lists the runs that were kept"
@@ -46,7 +46,7 @@ def write_text(text: str, file: str) -> None:
 def read_report(file: str) -> Report:
     """Read a Report from a JSON file, or from a baseline file."""
     try:
-        text = Path(file).read_bytes().decode()
+        text = read_file(file).decode()
     except IsADirectoryError as error:
         raise ReportFileError(
             f"{file} is a folder.", hint=f"name a file in it; {_OR_RUN}"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from boardprof.base.errors import UnknownNameError, UsageError, agent_option, option
+from boardprof.base.files import open_file, read_file
 from boardprof.target.arguments.dtypes import element_dtype, mismatch, struct_dtype
 from boardprof.target.arguments.passing import Keep, Out
 from boardprof.target.arguments.struct_value import StructText, number_of, structs_bytes, unquoted
@@ -190,9 +191,12 @@ def load_array(path: str | Path, what: str, hint: str = _WRITERS) -> npt.NDArray
     import numpy as np
 
     try:
-        array = np.load(path, allow_pickle=False)
+        with open_file(path) as file:
+            array = np.load(file, allow_pickle=False)
     except OSError as error:
         raise UsageError(f"{what}: {path} cannot be read: {error.strerror or error}.") from error
+    except MemoryError as error:
+        raise UsageError(f"{what}: {path} needs more memory than this machine has.") from error
     except (ValueError, EOFError) as error:
         raise UsageError(
             f"{what}: {path} is not a .npy file of numbers: {_what_instead(path, error)}.",
@@ -206,7 +210,7 @@ def load_array(path: str | Path, what: str, hint: str = _WRITERS) -> npt.NDArray
 
 def _what_instead(path: str | Path, error: Exception) -> str:
     """Describe the format of a file; numpy takes every unknown format for a pickle."""
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         head = file.read(_SHOWN)
     if not head:
         return "it is empty"
@@ -222,7 +226,7 @@ def _load_raw(name: str, path: str) -> npt.NDArray[Any]:
     import numpy as np
 
     try:
-        return np.frombuffer(Path(path).read_bytes(), np.uint8)
+        return np.frombuffer(read_file(path), np.uint8)
     except OSError as error:
         raise UsageError(f"{name}=@{path} cannot be read: {error.strerror}.") from error
 

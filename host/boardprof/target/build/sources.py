@@ -94,6 +94,10 @@ def find_sources(named: Sequence[str | Path]) -> Sources:
             hint = f"check the path; a relative path begins at {Path.cwd()}"
             raise UsageError(f"The file or folder {source} does not exist.", hint=hint)
         for file in _in_folder(source) if source.is_dir() else [source]:
+            if not file.is_file():
+                raise UsageError(
+                    f"{file} is not a regular file.", hint="name a file or a folder of sources"
+                )
             kind = language(file)
             if not kind:
                 raise UsageError(

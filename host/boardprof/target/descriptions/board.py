@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.base.files import boards_dir
+from boardprof.base.files import boards_dir, read_short_text
 from boardprof.base.packages import load_plugins
 from boardprof.base.toml_table import TomlTable
 from boardprof.target.descriptions.tables import (
@@ -209,7 +209,7 @@ def _check_counts(top: TomlTable, spec: BoardSpec) -> None:
 def _parsed(folder: Path) -> dict[str, Any]:
     path = folder / BOARD_FILE
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_short_text(path))
     except OSError as error:
         raise UsageError(
             f"{path} cannot be read: {error.strerror}.", hint=f"a board's folder has a {BOARD_FILE}"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from boardprof.base.errors import BoardprofError, BuildError, UsageError
+from boardprof.base.files import open_file
 from boardprof.target.descriptions.board import BoardSpec
 
 if TYPE_CHECKING:  # pyelftools takes a while to import
@@ -232,7 +233,7 @@ def symbol_entries(
 
 
 def _magic(path: Path) -> bytes:
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return file.read(len(MAGIC))
 
 
@@ -429,7 +430,7 @@ def _objects(files: list[Path]) -> Iterator[tuple[str, bytes]]:
 
 
 def _beginning(path: Path) -> bytes:
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return file.read(_ELF_HEADER)
 
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from boardprof.base.errors import BoardprofError, StorageError
-from boardprof.base.files import unwritable
+from boardprof.base.files import open_file, unwritable
 
 _DAY_S = 86400.0
 _LARGEST_BYTES = 1 << 30
@@ -188,7 +188,7 @@ class FileHashes:
         name = os.fspath(path)
         if name not in self._known:
             try:
-                with open(name, "rb") as file:
+                with open_file(name) as file:
                     self._known[name] = hashlib.sha256(file.read()).hexdigest()
             except OSError:
                 self._known[name] = None

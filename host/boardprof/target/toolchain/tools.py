@@ -7,11 +7,13 @@ import contextlib
 import json
 import os
 import re
+import resource
 import shlex
 import shutil
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,11 @@ from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.toolchain.cache import Cache, digest, file_state
 
 _TIMEOUT_S = 300.0
+_IDLE_S = 20.0
+"""How long a compiler may wait without computing anything, as for a header that is a pipe."""
+_LOOK_S = 1.0
+_MEMORY = 8 << 30
+"""The most bytes of memory that a compiler may use; half of the machine's if that is less."""
 _SHOW = "--verbose shows the command"
 _END_S = 2.0  # seconds for a program to end after SIGTERM
 
@@ -81,8 +88,13 @@ class Tools:
         environment = {"PWD": str(folder), "SOURCE_DATE_EPOCH": "0", **variables}
         try:
             variables = {**os.environ, **environment}
-            done = ended(command, folder, variables, _TIMEOUT_S, self._on_start)
+            done = ended(command, folder, variables, _TIMEOUT_S, self._on_start, idle_s=_IDLE_S)
         except subprocess.TimeoutExpired as error:
+            if error.timeout < _TIMEOUT_S:
+                raise BuildError(
+                    f"{failure}: it waited for {error.timeout:.0f} s without computing anything.",
+                    hint=f"is one of its headers a pipe or a device? {_SHOW}",
+                ) from error
             raise BuildError(
                 f"{failure}: it did not end within {_TIMEOUT_S:.0f} s.", hint=_SHOW
             ) from error
@@ -117,8 +129,12 @@ def ended(
     timeout_s: float,
     on_start: Callable[[subprocess.Popen[str]], None] | None = None,
     output: int | None = None,
+    idle_s: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end; on a timeout end it with all that it has started."""
+    """Run a program to its end; on a timeout end it with all that it has started.
+
+    ``idle_s``: likewise if it and its children take no time of the CPU for so long.
+    """
     process: subprocess.Popen[str] | None = None
     try:
         with later_interrupts():
@@ -135,7 +151,7 @@ def ended(
             )
         if on_start is not None:
             on_start(process)
-        stdout, stderr = process.communicate(timeout=timeout_s)
+        stdout, stderr = _communicated(process, timeout_s, idle_s)
     finally:
         if process is not None:  # also when we are interrupted
             if process.poll() is None:
@@ -143,6 +159,46 @@ def ended(
             for pipe in filter(None, (process.stdout, process.stderr)):
                 pipe.close()
     return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
+
+
+def _communicated(
+    process: subprocess.Popen[str], timeout_s: float, idle_s: float | None
+) -> tuple[str, str]:
+    """Return what a program prints; raise TimeoutExpired with the limit that it exceeded."""
+    if idle_s is None:
+        return process.communicate(timeout=timeout_s)
+    began_s = active_s = time.monotonic()
+    taken = 0
+    while True:
+        left_s = began_s + timeout_s - time.monotonic()
+        try:
+            return process.communicate(timeout=max(0.0, min(left_s, _LOOK_S)))
+        except subprocess.TimeoutExpired:
+            now_s, before, taken = time.monotonic(), taken, _cpu_ticks(process.pid)
+            if taken != before:
+                active_s = now_s
+            for limit_s, since_s in ((timeout_s, began_s), (idle_s, active_s)):
+                if now_s - since_s >= limit_s:
+                    raise subprocess.TimeoutExpired(process.args, limit_s) from None
+
+
+def _cpu_ticks(session: int) -> int:
+    """Return the CPU time of a session's processes and of their children (proc_pid_stat(5)).
+
+    Also limit their memory: a header such as /dev/zero would take all of it, and the system would
+    end other programs for that.
+    """
+    ticks = 0
+    memory = min(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2, _MEMORY)
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError, IndexError):  # it has just ended
+            fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            if int(fields[3]) == session:
+                ticks += sum(map(int, fields[11:15]))
+                _, most = resource.prlimit(int(folder.name), resource.RLIMIT_DATA)
+                if most == resource.RLIM_INFINITY or most > memory:
+                    resource.prlimit(int(folder.name), resource.RLIMIT_DATA, (memory, most))
+    return ticks
 
 
 @contextlib.contextmanager

@@ -67,9 +67,10 @@ def forget_output(*, err: bool = False) -> None:
     stream = sys.stderr if err else sys.stdout
     if stream is None:
         return
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
+    with contextlib.suppress(OSError):  # this process may not open any more files
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 def is_output_read() -> bool:

@@ -188,6 +188,11 @@ class DescriptorTransport:
 Connect = Callable[[str, float], Transport]
 
 
+_METHODS = ("write", "read", "printed", "close")
+_FACTS: dict[str, type | tuple[type, ...]] = {"name": str, "byte_time_s": (int, float)}
+"""What `Transport` has besides its methods."""
+
+
 def packages_transport(port: str) -> Connect | None:
     """Return the function that connects to ports of this scheme. None if no package knows it.
 
@@ -204,10 +209,36 @@ def packages_transport(port: str) -> Connect | None:
 
     def told(port: str, timeout_s: float) -> Transport:
         try:
-            return connect(port, timeout_s)
+            made = connect(port, timeout_s)
+            lacks = [each for each in _METHODS if not callable(getattr(made, each, None))]
+            lacks += [
+                each for each in _FACTS if not isinstance(getattr(made, each, None), _FACTS[each])
+            ]
+            if lacks:
+                raise TypeError(f"{made!r:.60} is not a transport: it has no {', '.join(lacks)}")
         except BoardprofError:
             raise
         except Exception as error:
             raise BoardError(f"No board at {port}: {found.place} says {error!r}.") from error
+        for each in _METHODS:
+            setattr(made, each, _guarded(getattr(made, each), each, found.place))
+        return made
 
     return told
+
+
+def _guarded(method: Callable[..., object], name: str, place: str) -> Callable[..., object]:
+    """Return another package's method, whose faults are those of a line."""
+
+    def call(*values: object) -> object:
+        try:
+            result = method(*values)
+            if name == "read" and not isinstance(result, bytes):
+                raise TypeError(f"{result!r:.60} is not bytes")
+        except BoardprofError:
+            raise
+        except Exception as error:
+            raise LinkError(f"{name} of {place} says {error!r}.") from error
+        return result
+
+    return call

@@ -23,6 +23,7 @@ from boardprof.base.errors import (
     UsageError,
     option,
 )
+from boardprof.base.files import open_file
 from boardprof.wire.transport.base import Transport
 
 KEY_VARIABLE = "BOARDPROF_KEY"
@@ -59,7 +60,7 @@ def read_key(file: str | Path | None) -> bytes | None:
 
 def _content(file: Path) -> bytes:
     try:
-        with file.open("rb") as stream:
+        with open_file(file) as stream:
             # Of the open file: its name may mean another one by now.
             open_to_others = stat.S_IMODE(os.fstat(stream.fileno()).st_mode) & 0o077
             content = stream.read(_KEY_MAX + 3)

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a function does to its process is put back after the call; on `native` that is the host."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from boardprof.measure.board.board import Board
+from tests.boards.conftest import available
+from tests.firmware import build
+
+SOURCE = """\
+#define _GNU_SOURCE
+#include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+int goes_to_root(void) { return chdir("/"); }
+int is_at_root(void) {
+    struct stat a, b;
+    return stat(".", &a) == 0 && stat("/", &b) == 0 && a.st_ino == b.st_ino;
+}
+int sets_umask(void) { return umask(0777); }
+int tells_umask(void) { int mask = umask(0); umask(mask); return mask; }
+int opens_no_files(void) { struct rlimit r = {0, 0}; return setrlimit(RLIMIT_NOFILE, &r); }
+int opens_few_files(void) { struct rlimit r = {9, 9}; return prlimit(0, RLIMIT_NOFILE, &r, 0); }
+int too_many(void) { struct rlimit r = {10, 9}; return setrlimit(RLIMIT_NOFILE, &r); }
+int tells_files(void) { struct rlimit r; getrlimit(RLIMIT_NOFILE, &r); return r.rlim_cur; }
+int most_files(void) { struct rlimit r; getrlimit(RLIMIT_NOFILE, &r); return r.rlim_max; }
+int sets_alarm(void) { return alarm(100); }
+int tells_alarm(void) { return alarm(0); }
+int blocks(void) { sigset_t all; sigfillset(&all); return sigprocmask(SIG_SETMASK, &all, 0); }
+int is_blocked(void) {
+    sigset_t set;
+    sigprocmask(SIG_SETMASK, 0, &set);
+    return sigismember(&set, SIGUSR1);
+}
+int pins(void) {
+    cpu_set_t one;
+    sched_getaffinity(0, sizeof one, &one);
+    for (int cpu = CPU_SETSIZE - 1; CPU_COUNT(&one) > 1; cpu--) CPU_CLR(cpu, &one);
+    return sched_setaffinity(0, sizeof one, &one);
+}
+int cpus(void) { cpu_set_t set; sched_getaffinity(0, sizeof set, &set); return CPU_COUNT(&set); }
+"""
+
+
+@pytest.fixture(scope="module", params=["native", "linux"])
+def board(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Board]:
+    source = tmp_path_factory.mktemp("process") / "process.c"
+    source.write_text(SOURCE)
+    with build(available(request.param), [source]).open() as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("changes", "tells"),
+    [
+        ("goes_to_root", "is_at_root"),
+        ("sets_umask", "tells_umask"),
+        ("opens_no_files", "tells_files"),
+        ("opens_no_files", "most_files"),
+        ("opens_few_files", "tells_files"),
+        ("opens_few_files", "most_files"),
+        ("sets_alarm", "tells_alarm"),
+        ("blocks", "is_blocked"),
+        ("pins", "cpus"),
+    ],
+)
+def test_the_next_function_does_not_notice(board: Board, changes: str, tells: str) -> None:
+    functions = board.functions
+    before = functions[tells]()
+    functions[changes]()
+    assert functions[tells]() == before
+
+
+def test_the_host_does_not_notice(board: Board) -> None:
+    folder, limits = Path.cwd(), resource.getrlimit(resource.RLIMIT_NOFILE)
+    for name in ("goes_to_root", "opens_no_files", "sets_alarm", "blocks"):
+        assert board.functions[name]() == 0
+    assert Path.cwd() == folder
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == limits
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    with open(os.devnull, "rb"):
+        pass
+
+
+def test_the_system_still_refuses_a_soft_limit_above_the_hard_one(board: Board) -> None:
+    assert board.functions.too_many() == -1
+
+
+def test_a_function_of_the_hosts_process_sees_the_hosts_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, board: Board
+) -> None:
+    if board.spec.name == "native":
+        monkeypatch.chdir("/")
+        assert board.functions.is_at_root() == 1
+        monkeypatch.chdir(tmp_path)
+    assert board.functions.is_at_root() == 0
