@@ -7,12 +7,15 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,10 +31,11 @@ from boardprof.jobs.fleet.boards import (
     local_leases,
     quarantine_of,
 )
-from boardprof.jobs.fleet.job import ResultsFolder
+from boardprof.jobs.fleet.job import ResultsFolder, merged_report
 from boardprof.jobs.fleet.provider import JobLostError, JobProcess
 from boardprof.jobs.fleet.work import Work, built, data_of, fault_of, perform
 from boardprof.results.stats.warnings import warnings
+from boardprof.ui.cli.fleet import _live
 from tests.fleet.cluster import until
 from tests.fleet.stand_in import crash, exclusive, flaky, long_nap, nap, sick_twice, silent
 from tests.support import awake
@@ -101,6 +105,26 @@ def test_a_batch_goes_on_where_it_was(folder: Path) -> None:
     assert [r.was_known for r in Fleet().map(jobs(folder, "square"), results=folder / "r")] == [
         False
     ]
+
+
+def test_a_known_result_is_that_of_the_job_that_is_asked_for_now(folder: Path) -> None:
+    """A larger job_s or another path of the same file changes no number."""
+    for name in ("x", "y"):
+        (folder / name).mkdir()
+        (folder / name / "c.c").write_text(SOURCE)
+    limits = Limits(repeat=2)
+    wanted = [Job(str(folder / n / "c.c"), "native", "cube", ("n=3",), limits=limits) for n in "xy"]
+    first = Fleet().map(wanted, results=folder / "r")
+    assert len({result.report_file for result in first}) == 2
+    slower = [replace(job, limits=replace(limits, job_s=1200.0)) for job in wanted]
+    moved = replace(wanted[0], file=str(folder / "f.c"))
+    again = Fleet().map([*slower, moved], results=folder / "r")
+    assert [result.was_known for result in again] == [True] * 3
+    assert [result.job for result in again] == [*slower, moved]
+    assert [result.began_s for result in again[:2]] == [result.began_s for result in first]
+    report = merged_report(again[:2])
+    assert report is not None
+    assert [row["Label"] for row in report.calls] == ["x/c.c"] * 2 + ["y/c.c"] * 2
 
 
 def test_a_jobs_own_failure_is_final_and_its_boards_is_not(folder: Path) -> None:
@@ -241,6 +265,46 @@ def test_a_result_whose_report_is_missing_or_damaged_is_measured_again(folder: P
     again = Fleet().map(wanted, results=folder / "r")
     assert [(each.state, each.was_known) for each in again] == [("done", False)] * 2
     assert [len(each.report.calls) for each in again if each.report] == [2, 2]
+
+
+def test_a_job_that_may_run_only_once_does_not_run_again_without_its_report(folder: Path) -> None:
+    wanted = jobs(folder, "square", once=True)
+    (first,) = Fleet().map(wanted, results=folder / "r")
+    Path(first.report_file or "").write_text("{")  # as after a power failure
+    (again,) = Fleet().map(wanted, results=folder / "r")
+    assert (again.state, again.was_known, again.report_file) == ("failed", True, None)
+    assert [error.kind for error in again.errors] == ["ReportFileError"]
+
+
+def test_the_start_of_a_job_that_may_run_only_once_is_on_the_disk_before_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[str, str]] = []
+    real = os.fsync
+
+    def noted(handle: int) -> None:
+        index = tmp_path / "a" / "r" / "results.jsonl"
+        name = os.path.relpath(os.readlink(f"/proc/self/fd/{handle}"), tmp_path)
+        synced.append((name, json.loads(index.read_text().splitlines()[-1])["state"]))
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    for once, expected in (
+        (False, []),
+        (
+            True,
+            [
+                (".", "started"),
+                ("a", "started"),
+                ("a/r", "started"),
+                ("a/r/results.jsonl", "done"),
+                ("a/r/results.jsonl", "started"),
+            ],
+        ),
+    ):
+        Fleet(perform=nap).map(stand_ins(1, once=once), results=tmp_path / "a" / "r")
+        assert sorted(synced) == expected
+        shutil.rmtree(tmp_path / "a")
 
 
 CLIENT = """
@@ -388,7 +452,7 @@ def test_a_line_that_was_cut_short_is_dropped_and_others_stay(tmp_path: Path) ->
     whole = index.read_bytes()
     index.write_bytes(whole[:-7])
     with ResultsFolder(tmp_path) as folder:
-        assert sorted(folder.known) == ["k0"]
+        assert [folder.known(f"k{n}", stand_ins(1)[0]) is None for n in range(2)] == [False, True]
         folder.add(done[1])
     assert index.read_bytes() == whole
 
@@ -568,6 +632,23 @@ def test_on_a_terminal_the_command_shows_a_table_of_results(folder: Path) -> Non
     assert "4 of 4 jobs done; results in jobs.results" in shown
     assert "of 4 jobs" in shown.split("4 of 4 jobs done")[0]  # the live table
     assert "local:native.0" in shown
+
+
+def test_brackets_and_colons_in_an_argument_are_plain_text_in_the_live_table(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes the captured stream for a terminal
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    what = 'f.c:length text="[/b] :smile: [red]" -O2 on native'
+    progress = Progress(2, Counter(done=1), {"a[/i]": ("busy", what, 1)}, ("[/x]: 1 busy",), None)
+    with _live(shown=True) as show:
+        assert show is not None
+        show(progress)
+    shown = capsys.readouterr().err
+    assert 'text="[/b] :smile: [red]"' in shown
+    assert "a[/i]" in shown
+    assert "waiting for [/x]: 1 busy" in shown
 
 
 def test_status_without_a_scheduler_shows_the_leases_of_this_machine(
