@@ -32,12 +32,22 @@ from boardprof.jobs.fleet.boards import (
     quarantine_of,
 )
 from boardprof.jobs.fleet.job import ResultsFolder, merged_report
-from boardprof.jobs.fleet.provider import JobLostError, JobProcess
+from boardprof.jobs.fleet.provider import JobLostError, JobProcess, JobTimeoutError
 from boardprof.jobs.fleet.work import Work, built, data_of, fault_of, perform
 from boardprof.results.stats.warnings import warnings
 from boardprof.ui.cli.fleet import _live
 from tests.fleet.cluster import until
-from tests.fleet.stand_in import crash, exclusive, flaky, long_nap, nap, sick_twice, silent
+from tests.fleet.stand_in import (
+    crash,
+    exclusive,
+    flaky,
+    half_answer,
+    half_length,
+    long_nap,
+    nap,
+    sick_twice,
+    silent,
+)
 from tests.support import awake
 
 SOURCE = """
@@ -506,6 +516,41 @@ def test_a_jobs_process_goes_on_after_an_error_and_starts_again_after_its_death(
         with pytest.raises(JobLostError, match="died by signal 9"):
             process.run(os.kill, first, signal.SIGKILL, timeout_s=20.0)
         assert process.run(os.getpid, timeout_s=20.0) not in (first, os.getpid())
+    finally:
+        process.close()
+
+
+def test_a_stopped_process_holds_up_neither_sending_nor_receiving() -> None:
+    process = JobProcess()
+    try:
+        for size in (3, 50_000_000):
+            assert process.run(len, b"abc", timeout_s=20.0) == 3
+            assert process.process_id is not None
+            os.kill(process.process_id, signal.SIGSTOP)
+            with awake() as clock:
+                with pytest.raises(JobTimeoutError, match="did not end within 1 s"):
+                    process.run(len, bytes(size), timeout_s=1.0)
+                assert clock() < 5.0
+        for half in (half_answer, half_length):
+            assert process.run(len, b"abc", timeout_s=20.0) == 3
+            with awake() as clock:
+                with pytest.raises(JobTimeoutError, match="did not end within 1 s"):
+                    process.run(half, timeout_s=1.0)
+                assert clock() < 5.0
+    finally:
+        process.close()
+
+
+def test_a_process_that_is_closed_by_another_thread_loses_its_job() -> None:
+    process = JobProcess()
+    try:
+        for _ in range(5):
+            assert process.run(len, b"abc", timeout_s=20.0) == 3
+            closing = threading.Timer(0.05, process.close)
+            closing.start()
+            with pytest.raises(JobLostError, match="died by signal 9"):
+                process.run(time.sleep, 30.0, timeout_s=20.0)
+            closing.join()
     finally:
         process.close()
 
