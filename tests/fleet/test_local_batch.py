@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pty
 import re
@@ -420,6 +421,41 @@ def test_a_board_of_an_earlier_quarantine_works_again_after_its_check(
     (result,) = Fleet(perform=nap).map(stand_ins(1))
     assert result.state == "done"
     assert quarantine_of(place) is None
+
+
+@pytest.mark.parametrize("ahead", ["2592000", "3601.5", "1e308", "NaN", "-2592000"])
+def test_a_quarantine_of_a_clock_that_was_ahead_is_over(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, ahead: str
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    place = "native local:native.0"
+    keep_quarantine(place, Quarantine("It was silent.", time.time() + float(ahead), 1))
+    (line,) = command(folder, "status").stdout.splitlines()
+    told = "in quarantine, checked before its next job (It was silent)"
+    assert line == f"native local:native.0: {told}"
+    with awake() as clock:
+        (result,) = Fleet(perform=nap).map(stand_ins(1))
+        assert clock() < 15.0
+    assert result.state == "done"
+    keep_quarantine(place, Quarantine("It was silent.", time.time() + 3590.0, 1))
+    (line,) = command(folder, "status").stdout.splitlines()
+    assert "in quarantine, checked again at" in line
+
+
+def test_a_damaged_quarantine_only_means_that_the_board_gets_a_job(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    place = "native local:native.0"
+    keep_quarantine(place, Quarantine("It was silent.", time.time() + 60.0, 1))
+    (file,) = (folder / "cache").rglob("*.quarantine")
+    whole = json.loads(file.read_text())
+    for damage in ({"until_s": "soon"}, {"count": None}, {"until_s": []}, {"count": math.inf}):
+        file.write_text(json.dumps({**whole, **damage}))
+        assert quarantine_of(place) is None
+    for content in ("[]", "1", '{"place": "x"}', "[" * 100_000, ""):
+        file.write_text(content)
+        assert quarantine_of(place) is None
 
 
 def test_a_job_at_its_time_limit_is_ended() -> None:
