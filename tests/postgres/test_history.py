@@ -465,6 +465,7 @@ def test_the_name_of_a_history_has_no_secret() -> None:
             "postgresql://lab@db.lab:5433/runs"
         ),
         "postgres://db.lab/runs?user=lab&password=s3cret": "postgresql://lab@db.lab/runs",
+        "postgresql://lab@[fd00::7]:5433/runs": "postgresql://lab@[fd00::7]:5433/runs",
         "postgresql:///runs?host=/run/postgresql": "postgresql:///run/postgresql/runs",
         "postgresql://?service=team": "postgresql://?service=team",
     }

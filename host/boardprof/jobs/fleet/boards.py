@@ -146,9 +146,10 @@ def boards_of_host(texts: Sequence[str], host: str) -> list[FleetBoard]:
     # machine itself are offered once, because their calls would disturb each other.
     found: list[FleetBoard] = []
     for text in dict.fromkeys(texts):
-        kind, _, rest = text.partition("=")
-        port, _, serial = rest.partition("#")
-        if not kind or (rest and not port):
+        kind, has_port, rest = text.partition("=")
+        port, has_serial, serial = rest.partition("#")
+        is_empty = not port.removeprefix(LABGRID).strip()
+        if not kind or (has_port and is_empty) or (has_serial and not serial.strip()):
             raise UsageError(f"{text!r} is not a board.", hint=_FORM)
         spec = board_spec(kind)
         if port:

@@ -264,6 +264,7 @@ def _parts(url: str) -> dict[str, object]:
 
 def _name(parts: dict[str, object]) -> str:
     user, host, port, name = (str(parts.get(k) or "") for k in ("user", "host", "port", "dbname"))
+    host = ",".join(f"[{each}]" if ":" in each else each for each in host.split(","))
     if not host and parts.get("service"):
         return f"postgresql://?service={parts['service']}"
     place = f"{host}:{port}" if port else host
