@@ -122,7 +122,7 @@ def test_a_batch_goes_on_where_it_was(folder: Path) -> None:
 
 def test_a_known_result_is_that_of_the_job_that_is_asked_for_now(folder: Path) -> None:
     """A larger job_s or another path of the same file changes no number."""
-    for name in ("x", "y"):
+    for name in ("x", "y", "z"):
         (folder / name).mkdir()
         (folder / name / "c.c").write_text(SOURCE)
     limits = Limits(repeat=2)
@@ -130,7 +130,7 @@ def test_a_known_result_is_that_of_the_job_that_is_asked_for_now(folder: Path) -
     first = Fleet().map(wanted, results=folder / "r")
     assert len({result.report_file for result in first}) == 2
     slower = [replace(job, limits=replace(limits, job_s=1200.0)) for job in wanted]
-    moved = replace(wanted[0], file=str(folder / "f.c"))
+    moved = replace(wanted[0], file=str(folder / "z" / "c.c"))
     again = Fleet().map([*slower, moved], results=folder / "r")
     assert [result.was_known for result in again] == [True] * 3
     assert [result.job for result in again] == [*slower, moved]
