@@ -123,7 +123,7 @@ def version_of(connection: Connection) -> str | None:
     # Not to_regclass: it may know tables that were committed after the transaction's moment.
     there = {*connection.execute(_TABLES, {"schema": SCHEMA}).scalars()}
     versions = "alembic_version"
-    found = []
+    found: list[Any] = []
     if versions in there:
         found = [
             *connection.execute(text(f"SELECT version_num FROM {SCHEMA}.{versions}")).scalars()
