@@ -411,7 +411,7 @@ def _sync(path: Path) -> None:
     try:
         os.fsync(handle)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # the file system has this for no folder
+        if error.errno != errno.EINVAL:  # this file system cannot do it for folders
             raise
     finally:
         os.close(handle)
