@@ -166,7 +166,9 @@ def refused(board: Board, probe: str) -> BoardprofError:
     return caught.value
 
 
-@pytest.mark.parametrize("probe", ["localhost", ":6666", "localhost:tcl", "localhost:66666", ""])
+@pytest.mark.parametrize(
+    "probe", ["localhost", ":6666", "localhost:tcl", "localhost:66666", "", "::1:6666", "[]:6666"]
+)
 def test_an_address_of_another_form_is_refused(board: Board, probe: str) -> None:
     error = refused(board, probe)
     assert isinstance(error, UsageError)

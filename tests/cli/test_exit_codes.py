@@ -93,6 +93,8 @@ int f(void)
         ),
         (["info", "-p", "tcp://127.0.0.1:1"], ["'tcp://127.0.0.1:1' is not a port"]),
         (["info", "-p", "socket://127.0.0.1:99999"], ["is not a port"]),
+        (["info", "-p", "socket://::1:5000"], ["an IPv6 address has brackets: [::1]:5000"]),
+        (["info", "-p", "rfc2217://:5000"], ["rfc2217://:5000 is not a port"]),
     ],
 )
 def test_a_mistake_is_2_with_what_is_allowed(

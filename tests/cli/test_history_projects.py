@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.jobs.run.saving import git_state
+from boardprof.results.history.project import id_of_url
 from boardprof.results.history.run import Run
 from boardprof.results.history.store import History
 from tests.cli.command import FIXTURES, Outcome, boardprof
@@ -180,6 +181,11 @@ def test_a_project_is_its_first_remote_however_it_is_reached_and_no_token_is_kep
     world.git("ours", "remote", "add", "fork", "https://github.com/eve/fir")
     run = world.measured("ours", "f.c:twice")
     assert run.project == "github.com/ada/fir"
+
+
+def test_remotes_at_two_ipv6_addresses_are_two_projects() -> None:
+    urls = ("ssh://git@[fd00::7]:22/me/fir", "git@[fd00::7]:me/fir.git", "https://[FD00::8]/me/fir")
+    assert [*map(id_of_url, urls)] == ["[fd00::7]/me/fir", "[fd00::7]/me/fir", "[fd00::8]/me/fir"]
 
 
 def test_a_project_that_gets_a_remote_keeps_its_runs(two: World) -> None:

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import stat
+import struct
 import time
 from pathlib import Path
 
@@ -57,3 +60,21 @@ def sick_twice(job: object, board: FleetBoard) -> AttemptResult:
         Path(f"sick{count}").touch()
         return silent(job, board)
     return AttemptResult()
+
+
+def half_answer() -> None:
+    """Write a part of an answer to whoever waits for it, and stop."""
+    _write_to_sockets(struct.pack("!Q", 5_000_000) + b"x" * 10)
+
+
+def half_length() -> None:
+    """Write less than the length of an answer, and stop."""
+    _write_to_sockets(b"\0\0")
+
+
+def _write_to_sockets(content: bytes) -> None:
+    for descriptor in range(3, 100):
+        with contextlib.suppress(OSError):
+            if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                os.write(descriptor, content)
+    os.kill(os.getpid(), signal.SIGSTOP)

@@ -116,7 +116,12 @@ def test_a_host_offers_an_emulated_board_once_for_each_core(
     ("texts", "told"),
     [
         (["nucleo-f446re"], "is a real board and needs a port"),
-        (["linux=#7"], "is not a board"),
+        (["linux=#7"], "'linux=#7' is not a board"),
+        (["linux="], "'linux=' is not a board"),
+        (["linux= "], "'linux= ' is not a board"),
+        (["linux=[::1]:4321#"], "is not a board"),
+        (["linux=labgrid:"], "is not a board"),
+        ([""], "'' is not a board"),
         (["linux=a:1#7", "linux=a:2#7"], "Two boards have the serial number 7"),
     ],
 )

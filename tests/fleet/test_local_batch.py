@@ -4,15 +4,19 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,14 +30,27 @@ from boardprof.jobs.fleet.boards import (
     keep_quarantine,
     lease,
     local_leases,
+    next_check,
     quarantine_of,
 )
-from boardprof.jobs.fleet.job import ResultsFolder
-from boardprof.jobs.fleet.provider import JobLostError, JobProcess
+from boardprof.jobs.fleet.dask_provider import _boards_of
+from boardprof.jobs.fleet.job import ResultsFolder, merged_report
+from boardprof.jobs.fleet.provider import JobLostError, JobProcess, JobTimeoutError
 from boardprof.jobs.fleet.work import Work, built, data_of, fault_of, perform
 from boardprof.results.stats.warnings import warnings
+from boardprof.ui.cli.fleet import _live
 from tests.fleet.cluster import until
-from tests.fleet.stand_in import crash, exclusive, flaky, long_nap, nap, sick_twice, silent
+from tests.fleet.stand_in import (
+    crash,
+    exclusive,
+    flaky,
+    half_answer,
+    half_length,
+    long_nap,
+    nap,
+    sick_twice,
+    silent,
+)
 from tests.support import awake
 
 SOURCE = """
@@ -101,6 +118,26 @@ def test_a_batch_goes_on_where_it_was(folder: Path) -> None:
     assert [r.was_known for r in Fleet().map(jobs(folder, "square"), results=folder / "r")] == [
         False
     ]
+
+
+def test_a_known_result_is_that_of_the_job_that_is_asked_for_now(folder: Path) -> None:
+    """A larger job_s or another path of the same file changes no number."""
+    for name in ("x", "y", "z"):
+        (folder / name).mkdir()
+        (folder / name / "c.c").write_text(SOURCE)
+    limits = Limits(repeat=2)
+    wanted = [Job(str(folder / n / "c.c"), "native", "cube", ("n=3",), limits=limits) for n in "xy"]
+    first = Fleet().map(wanted, results=folder / "r")
+    assert len({result.report_file for result in first}) == 2
+    slower = [replace(job, limits=replace(limits, job_s=1200.0)) for job in wanted]
+    moved = replace(wanted[0], file=str(folder / "z" / "c.c"))
+    again = Fleet().map([*slower, moved], results=folder / "r")
+    assert [result.was_known for result in again] == [True] * 3
+    assert [result.job for result in again] == [*slower, moved]
+    assert [result.began_s for result in again[:2]] == [result.began_s for result in first]
+    report = merged_report(again[:2])
+    assert report is not None
+    assert [row["Label"] for row in report.calls] == ["x/c.c"] * 2 + ["y/c.c"] * 2
 
 
 def test_a_jobs_own_failure_is_final_and_its_boards_is_not(folder: Path) -> None:
@@ -243,6 +280,46 @@ def test_a_result_whose_report_is_missing_or_damaged_is_measured_again(folder: P
     assert [len(each.report.calls) for each in again if each.report] == [2, 2]
 
 
+def test_a_job_that_may_run_only_once_does_not_run_again_without_its_report(folder: Path) -> None:
+    wanted = jobs(folder, "square", once=True)
+    (first,) = Fleet().map(wanted, results=folder / "r")
+    Path(first.report_file or "").write_text("{")  # as after a power failure
+    (again,) = Fleet().map(wanted, results=folder / "r")
+    assert (again.state, again.was_known, again.report_file) == ("failed", True, None)
+    assert [error.kind for error in again.errors] == ["ReportFileError"]
+
+
+def test_the_start_of_a_job_that_may_run_only_once_is_on_the_disk_before_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[str, str]] = []
+    real = os.fsync
+
+    def noted(handle: int) -> None:
+        index = tmp_path / "a" / "r" / "results.jsonl"
+        name = os.path.relpath(os.readlink(f"/proc/self/fd/{handle}"), tmp_path)
+        synced.append((name, json.loads(index.read_text().splitlines()[-1])["state"]))
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    for once, expected in (
+        (False, []),
+        (
+            True,
+            [
+                (".", "started"),
+                ("a", "started"),
+                ("a/r", "started"),
+                ("a/r/results.jsonl", "done"),
+                ("a/r/results.jsonl", "started"),
+            ],
+        ),
+    ):
+        Fleet(perform=nap).map(stand_ins(1, once=once), results=tmp_path / "a" / "r")
+        assert sorted(synced) == expected
+        shutil.rmtree(tmp_path / "a")
+
+
 CLIENT = """
 from boardprof.jobs.fleet import Fleet
 from tests.fleet.stand_in import long_nap
@@ -348,6 +425,47 @@ def test_a_board_of_an_earlier_quarantine_works_again_after_its_check(
     assert quarantine_of(place) is None
 
 
+def test_a_quarantine_of_a_clock_that_was_ahead_is_over(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then it has no end, and the board is checked before its next job."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    place, now_s = "native local:native.0", time.time()
+    for until_s in (now_s + 86400.0 * 30, now_s + 3700.0, 1e300, math.inf, math.nan):
+        keep_quarantine(place, Quarantine("It was silent.", until_s, 1))
+        assert quarantine_of(place) == Quarantine("It was silent.", 0.0, 1)
+    assert next_check(0.0) == "checked before its next job"
+    for until_s in (now_s + 3590.0, now_s - 86400.0 * 30):
+        keep_quarantine(place, Quarantine("It was silent.", until_s, 1))
+        assert quarantine_of(place) == Quarantine("It was silent.", until_s, 1)
+    (board,) = _boards_of(
+        {"tls://a:1": {"metrics": {"boardprof": [far_board(until_s=now_s + 86400.0)]}}}
+    )
+    assert board.quarantine == Quarantine("It was silent.", 0.0, 1)
+
+
+def far_board(until_s: float) -> dict[str, object]:
+    """Return what the worker of another host, whose clock is ahead, says of its board."""
+    kept = {"why": "It was silent.", "until_s": until_s, "count": 1}
+    return {"kind": "native", "serial": "a", "port": None, "quarantine": kept}
+
+
+def test_a_damaged_quarantine_only_means_that_the_board_gets_a_job(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    place = "native local:native.0"
+    keep_quarantine(place, Quarantine("It was silent.", time.time() + 60.0, 1))
+    (file,) = (folder / "cache").rglob("*.quarantine")
+    whole = json.loads(file.read_text())
+    for damage in ({"until_s": "soon"}, {"count": None}, {"until_s": []}, {"count": math.inf}):
+        file.write_text(json.dumps({**whole, **damage}))
+        assert quarantine_of(place) is None
+    for content in ("[]", "1", '{"place": "x"}', "[" * 100_000, ""):
+        file.write_text(content)
+        assert quarantine_of(place) is None
+
+
 def test_a_job_at_its_time_limit_is_ended() -> None:
     wanted = [Job("f.c", "native", limits=Limits(job_s=0.5))]
     with awake() as clock:
@@ -388,7 +506,7 @@ def test_a_line_that_was_cut_short_is_dropped_and_others_stay(tmp_path: Path) ->
     whole = index.read_bytes()
     index.write_bytes(whole[:-7])
     with ResultsFolder(tmp_path) as folder:
-        assert sorted(folder.known) == ["k0"]
+        assert [folder.known(f"k{n}", stand_ins(1)[0]) is None for n in range(2)] == [False, True]
         folder.add(done[1])
     assert index.read_bytes() == whole
 
@@ -442,6 +560,41 @@ def test_a_jobs_process_goes_on_after_an_error_and_starts_again_after_its_death(
         with pytest.raises(JobLostError, match="died by signal 9"):
             process.run(os.kill, first, signal.SIGKILL, timeout_s=20.0)
         assert process.run(os.getpid, timeout_s=20.0) not in (first, os.getpid())
+    finally:
+        process.close()
+
+
+def test_a_stopped_process_holds_up_neither_sending_nor_receiving() -> None:
+    process = JobProcess()
+    try:
+        for size in (3, 50_000_000):
+            assert process.run(len, b"abc", timeout_s=20.0) == 3
+            assert process.process_id is not None
+            os.kill(process.process_id, signal.SIGSTOP)
+            with awake() as clock:
+                with pytest.raises(JobTimeoutError, match="did not end within 1 s"):
+                    process.run(len, bytes(size), timeout_s=1.0)
+                assert clock() < 5.0
+        for half in (half_answer, half_length):
+            assert process.run(len, b"abc", timeout_s=20.0) == 3
+            with awake() as clock:
+                with pytest.raises(JobTimeoutError, match="did not end within 1 s"):
+                    process.run(half, timeout_s=1.0)
+                assert clock() < 5.0
+    finally:
+        process.close()
+
+
+def test_a_process_that_is_closed_by_another_thread_loses_its_job() -> None:
+    process = JobProcess()
+    try:
+        for _ in range(5):
+            assert process.run(len, b"abc", timeout_s=20.0) == 3
+            closing = threading.Timer(0.05, process.close)
+            closing.start()
+            with pytest.raises(JobLostError, match="died by signal 9"):
+                process.run(time.sleep, 30.0, timeout_s=20.0)
+            closing.join()
     finally:
         process.close()
 
@@ -568,6 +721,23 @@ def test_on_a_terminal_the_command_shows_a_table_of_results(folder: Path) -> Non
     assert "4 of 4 jobs done; results in jobs.results" in shown
     assert "of 4 jobs" in shown.split("4 of 4 jobs done")[0]  # the live table
     assert "local:native.0" in shown
+
+
+def test_brackets_and_colons_in_an_argument_are_plain_text_in_the_live_table(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes the captured stream for a terminal
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    what = 'f.c:length text="[/b] :smile: [red]" -O2 on native'
+    progress = Progress(2, Counter(done=1), {"a[/i]": ("busy", what, 1)}, ("[/x]: 1 busy",), None)
+    with _live(shown=True) as show:
+        assert show is not None
+        show(progress)
+    shown = capsys.readouterr().err
+    assert 'text="[/b] :smile: [red]"' in shown
+    assert "a[/i]" in shown
+    assert "waiting for [/x]: 1 busy" in shown
 
 
 def test_status_without_a_scheduler_shows_the_leases_of_this_machine(

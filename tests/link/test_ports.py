@@ -21,17 +21,58 @@ from serial import rfc2217
 from serial.tools import list_ports
 from serial.tools.list_ports_common import ListPortInfo
 
-from boardprof.base.connection import ControlLines, split_lines, with_lines
+from boardprof.base.connection import ControlLines, host_and_port, split_lines, with_lines
 from boardprof.base.errors import BoardError, DeviceResetError, LinkError, UsageError
 from boardprof.measure.connect import attach, connect
 from boardprof.target.descriptions.board import board_spec
 from boardprof.wire.transport import serial as serial_ports
 from boardprof.wire.transport.base import DescriptorTransport
-from boardprof.wire.transport.sockets import connect_ssh, parse_ssh_url
+from boardprof.wire.transport.serial import connect_pyserial
+from boardprof.wire.transport.sockets import connect_ssh, parse_socket_url, parse_ssh_url
 from tests.cli.command import boardprof
 from tests.firmware import build
 from tests.link.peers import running_agent
 from tests.support import requires_tool
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("lab:5000", ("lab", 5000)),
+        ("127.0.0.1:65535", ("127.0.0.1", 65535)),
+        ("[::1]:1", ("::1", 1)),
+        ("[fe80::7%eth0]:5000", ("fe80::7%eth0", 5000)),
+        *((each, None) for each in ("", ":", ":5000", "lab", "lab:", "lab:0", "lab:65536", " :1")),
+        *(
+            (each, None)
+            for each in ("::1:5000", "[]:5000", "[::1:5000", "[::1]", "[lab]:1", "a b:1")
+        ),
+    ],
+)
+def test_an_address_has_a_host_and_a_port_and_brackets_around_ipv6(
+    text: str, expected: tuple[str, int] | None
+) -> None:
+    assert host_and_port(text) == expected
+    if expected is None:
+        with pytest.raises(UsageError, match=r"is not a port.*\n.* has brackets: \[::1\]:5000"):
+            parse_socket_url(f"socket://{text}")
+        with pytest.raises(UsageError, match="is not a port"):
+            connect_pyserial(f"rfc2217://{text}", 9600, ControlLines())
+
+
+def test_an_agent_at_an_ipv6_address_answers() -> None:
+    image = build(board_spec("linux")).image
+    listen = ["--listen", "[::1]:0"]
+    with subprocess.Popen([image, *listen], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            port = process.stdout.readline().removeprefix("listening on ").strip()
+            assert port.startswith("[::1]:")
+            for form in (port, f"socket://{port}"):
+                with connect("linux", form) as board:
+                    assert board.device.name == "linux"
+        finally:
+            process.kill()
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import sqlite3
+import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -22,6 +23,7 @@ import pytest
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.results.history.databases import Choice
 from boardprof.results.history.postgres.runs import PostgresRuns
+from boardprof.results.history.postgres.server import PostgresDatabase
 from boardprof.results.history.run import GitState, HistoryError, StoredRun, read_file
 from boardprof.results.history.store import History
 from boardprof.results.report.report import Report
@@ -254,15 +256,40 @@ def test_tables_of_a_newer_boardprof_are_not_touched(server: Server, url: str) -
 # -- users, and a server that does not answer -------------------------------------------------
 
 
-def test_tables_without_their_version_are_not_taken_for_a_server_that_does_not_run(
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        ("DELETE FROM boardprof.alembic_version", "boardprof.alembic_version has 0 rows"),
+        ("DROP TABLE boardprof.alembic_version", "boardprof.alembic_version is missing"),
+        (
+            "INSERT INTO boardprof.alembic_version VALUES ('0000')",
+            "boardprof.alembic_version has 2 rows",
+        ),
+        ("DROP TABLE boardprof.runs", 'relation "boardprof.runs" does not exist'),
+    ],
+)
+def test_tables_without_their_version_are_not_taken_for_an_empty_history(
+    server: Server, url: str, damage: str, told: str
+) -> None:
+    history = filled(History(url))
+    server.execute(url.rpartition("/")[2], damage)
+    actions = [history.runs, lambda: history.find("main"), lambda: history.save(report())]
+    for action in (*actions, *([] if damage.endswith(".runs") else [history.upgrade])):
+        with pytest.raises(HistoryError, match="are not as boardprof has made them") as caught:
+            action()
+        assert f": {told}. " in str(caught.value)
+        assert "server runs" not in str(caught.value.hint)
+        assert "boardprof.alembic_version" in str(caught.value.hint)
+
+
+def test_a_version_table_without_rows_and_tables_is_an_empty_history(
     server: Server, url: str
 ) -> None:
-    filled(History(url))
-    server.execute(url.rpartition("/")[2], "DELETE FROM boardprof.alembic_version")
-    with pytest.raises(HistoryError, match="are not as boardprof has made them") as caught:
-        History(url).upgrade()
-    assert "server runs" not in str(caught.value.hint)
-    assert "boardprof.alembic_version" in str(caught.value.hint)
+    name = url.rpartition("/")[2]
+    server.execute(name, "CREATE SCHEMA boardprof")
+    server.execute(name, "CREATE TABLE boardprof.alembic_version (version_num text PRIMARY KEY)")
+    assert History(url).runs() == []
+    assert len(filled(History(url)).runs()) == 6
 
 
 @pytest.fixture
@@ -373,6 +400,41 @@ def test_a_server_that_hangs_in_a_transaction_is_given_up_in_time(url: str) -> N
     assert History(url).find("main") == report(2)
 
 
+def test_each_of_two_threads_has_a_watch_of_its_own(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One connects slowly, to a server that stops; the other one works for longer than allowed."""
+    history = filled(History(url))
+    history = History(url, timeout_s=0.5)
+    database = history._database
+    assert isinstance(database, PostgresDatabase)
+    connect = database._connect
+
+    def slowly() -> object:
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(0.5)
+        return connect()
+
+    monkeypatch.setattr(database, "_connect", slowly)
+    told: list[str] = []
+
+    def stopped() -> None:
+        try:
+            read_from_a_stopped_server(history)
+        except HistoryError as error:
+            told.append(error.message)
+
+    thread = threading.Thread(target=stopped)
+    thread.start()
+    time.sleep(0.2)
+    with database.reading() as runs:
+        assert isinstance(runs, PostgresRuns)
+        for _ in range(16):
+            [*runs.execute("SELECT pg_sleep(0.25)")]
+    thread.join(20.0)
+    assert [text.partition(" did ")[2] for text in told] == ["not answer within 0.5 s."]
+
+
 # -- the URL ----------------------------------------------------------------------------------
 
 
@@ -403,6 +465,7 @@ def test_the_name_of_a_history_has_no_secret() -> None:
             "postgresql://lab@db.lab:5433/runs"
         ),
         "postgres://db.lab/runs?user=lab&password=s3cret": "postgresql://lab@db.lab/runs",
+        "postgresql://lab@[fd00::7]:5433/runs": "postgresql://lab@[fd00::7]:5433/runs",
         "postgresql:///runs?host=/run/postgresql": "postgresql:///run/postgresql/runs",
         "postgresql://?service=team": "postgresql://?service=team",
     }

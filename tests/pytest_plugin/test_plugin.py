@@ -51,6 +51,39 @@ def on_riscv(suite: Suite) -> Suite:
     return suite
 
 
+MANY = """\
+import os
+from pathlib import Path
+
+import pytest
+
+def agents():
+    own = f"PPid:\\t{os.getpid()}\\n"
+    every = [each for each in Path("/proc").glob("[0-9]*/status")]
+    return sum(own in each.read_text() for each in every if each.exists())
+
+def case(number):
+    mark = pytest.mark.board("linux", "square.c", cflags=f"-DNUMBER={number}")
+    return pytest.param(number, marks=mark)
+
+@pytest.mark.parametrize("number", map(case, [0, 1, 2, 3, 0, 4, 5, 0]))
+def test_square(number, board):
+    assert board.functions.square(12) == 144
+    with open("agents", "a") as file:
+        print(agents(), board.device.port, file=file)
+"""
+
+
+def test_a_bounded_number_of_boards_keeps_running(suite: Suite) -> None:
+    suite.write("test_many.py", MANY)
+    ran = suite.run()
+    assert ran.code == 0, ran.out
+    found = [line.split() for line in (suite.folder / "agents").read_text().splitlines()]
+    assert [count for count, _ in found] == ["1", "2", "3", *["4"] * 5]
+    first = found[0][1]  # lent often enough to be kept
+    assert [number for number, (_, port) in enumerate(found) if port == first] == [0, 4, 7]
+
+
 def test_a_function_is_measured_on_the_default_board(suite: Suite) -> None:
     suite.write("test_square.py", SQUARED)
     ran = suite.run("--bp-json", "report.json", "--junit-xml", "junit.xml")

@@ -26,7 +26,10 @@ FORMS = (
 )
 """What a port may be, for hints."""
 
-_BARE = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}")
+BRACKETS = "an IPv6 address has brackets: [::1]:5000"
+"""For hints."""
+
+_PLACE = re.compile(r"(?:\[([0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|([\w.-]+)):([0-9]{1,5})")
 _SERIAL_SCHEMES = ("hwgrep", "rfc2217", "spy")
 _KEYS = ("dtr", "rts", "reset")
 _ON_OFF = {"on": True, "off": False}
@@ -56,9 +59,17 @@ class ControlLines:
     reset: str = ""  # ``dtr`` or ``rts``: pulse it before the session; "" for no pulse
 
 
+def host_and_port(text: str) -> tuple[str, int] | None:
+    """Split ``HOST:PORT`` or ``[IPV6]:PORT``, to connect to it; None if it is something else."""
+    found = _PLACE.fullmatch(text)
+    if found is None or not 0 < int(found[3]) < 65536:
+        return None
+    return found[1] or found[2], int(found[3])
+
+
 def port_url(port: str) -> str:
     """Return a port as other modules know it: ``HOST:PORT`` becomes ``socket://HOST:PORT``."""
-    if _BARE.fullmatch(port) and not os.path.exists(port):
+    if _PLACE.fullmatch(port) and not os.path.exists(port):
         return f"socket://{port}"
     return port
 

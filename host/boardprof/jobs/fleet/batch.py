@@ -83,12 +83,13 @@ class Progress:
     left_s: float | None
 
 
-def _has_report(result: Result) -> bool:
-    """Tell whether the Report of a known result can be read, if it has one."""
+def _lost_report(result: Result) -> ReportFileError | None:
+    """Return why the Report of a known result cannot be read; None if it can, or has none."""
     try:
-        return result.report is not None or result.report_file is None
-    except ReportFileError:
-        return False
+        result.report  # noqa: B018 - reads it
+    except ReportFileError as error:
+        return error
+    return None
 
 
 @dataclass
@@ -214,10 +215,15 @@ class Batch:
         except BoardprofError as error:
             yield self._failed(entry, error)
             return
-        known = None if self._folder is None else self._folder.known.get(entry.key)
-        if known is not None and _has_report(known):
-            yield known
-            return
+        known = None if self._folder is None else self._folder.known(entry.key, job)
+        if known is not None:
+            lost = _lost_report(known)
+            if lost is not None and job.limits.once:  # it has run, and must not run again
+                errors = (JobError.of(lost), *known.errors)
+                known = replace(known, state=FAILED, errors=errors, report_file=None)
+            if lost is None or job.limits.once:
+                yield known
+                return
         self._waiting[job.board] += 1
         self._policy.add_job(number, job.board, time.monotonic(), once=job.limits.once)
 

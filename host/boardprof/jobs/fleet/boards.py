@@ -16,9 +16,10 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from boardprof.base.errors import BoardError, BusyError, MissingToolError, UsageError
 from boardprof.base.files import write_bytes
@@ -29,6 +30,9 @@ from boardprof.target.toolchain.cache import cache_root
 _SUFFIX = ".quarantine"
 
 
+LONGEST_QUARANTINE_S = 3600.0
+
+
 @dataclass(frozen=True)
 class Quarantine:
     """Why a board is out of service, and until when."""
@@ -36,6 +40,14 @@ class Quarantine:
     why: str
     until_s: float  # Unix time of its next check
     count: int  # checks that it has failed in a row
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> Quarantine:
+        """Read a quarantine as plain data; raises KeyError, TypeError or ValueError."""
+        until_s = float(facts["until_s"])
+        # One that ends later is from a clock that was ahead, and is over.
+        is_plausible = until_s <= time.time() + LONGEST_QUARANTINE_S
+        return cls(str(facts["why"]), until_s if is_plausible else 0.0, int(facts["count"]))
 
 
 def lease_folder() -> Path:
@@ -76,8 +88,8 @@ def _file(place: str) -> Path:
 def _read(file: Path) -> dict[str, Quarantine]:
     try:
         facts = json.loads(file.read_bytes())
-        return {facts.pop("place"): Quarantine(**facts)}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {str(facts["place"]): Quarantine.of(facts)}
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return {}  # it has just ended; a damaged one only means that the board gets a job
 
 
@@ -134,9 +146,10 @@ def boards_of_host(texts: Sequence[str], host: str) -> list[FleetBoard]:
     # machine itself are offered once, because their calls would disturb each other.
     found: list[FleetBoard] = []
     for text in dict.fromkeys(texts):
-        kind, _, rest = text.partition("=")
-        port, _, serial = rest.partition("#")
-        if not kind or (rest and not port):
+        kind, has_port, rest = text.partition("=")
+        port, has_serial, serial = rest.partition("#")
+        is_empty = not port.removeprefix(LABGRID).strip()
+        if not kind or (has_port and is_empty) or (has_serial and not serial.strip()):
             raise UsageError(f"{text!r} is not a board.", hint=_FORM)
         spec = board_spec(kind)
         if port:

@@ -208,7 +208,7 @@ def _boards_of(workers: Workers) -> set[FleetBoard]:
             facts["serial"],
             facts["port"],
             address,
-            Quarantine(**kept) if (kept := facts.get("quarantine")) else None,
+            Quarantine.of(kept) if (kept := facts.get("quarantine")) else None,
         )
         for address, worker in workers.items()
         for facts in worker.get("metrics", {}).get(FACTS, ())

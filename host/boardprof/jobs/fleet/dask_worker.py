@@ -25,6 +25,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from boardprof.base import connection
 from boardprof.base.errors import BoardError, BusyError, MissingExtraError, UsageError
 from boardprof.base.files import unwritable
 from boardprof.base.settings import user_file
@@ -251,7 +252,6 @@ def distributed() -> Any:
     return distributed
 
 
-_ADDRESS = re.compile(r"(?:tcp|tls)://(?:\[([\da-fA-F:.]+(?:%[\w.-]+)?)\]|([\w.-]+)):(\d{1,5})")
 _HOST = re.compile(r"[\w.*-]*")
 _ANY_PROGRAM = "Anyone who can connect to a scheduler can run any program on its workers."
 _MAKE_AGAIN = "delete it, and start scheduler and workers again"
@@ -275,12 +275,13 @@ def check_address(address: str) -> str:
 
 def host_and_port(address: str) -> tuple[str, int]:
     """Split the address of a scheduler; an IPv6 address has no brackets then."""
-    found = _ADDRESS.fullmatch(address)
-    if found is None or not 0 < int(found[3]) < 65536:
+    scheme, _, place = address.partition("://")
+    found = connection.host_and_port(place)
+    if scheme not in ("tcp", "tls") or found is None:
         raise UsageError(
             f"{shown(address)} is not the address of a scheduler.", hint="tls://HOST:PORT"
         )
-    return found[1] or found[2], int(found[3])
+    return found
 
 
 def bracketed(host: str) -> str:

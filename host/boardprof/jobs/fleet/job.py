@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import itertools
 import json
 import math
@@ -302,12 +304,12 @@ _INDEX, _REPORTS = "results.jsonl", "reports"
 
 
 class ResultsFolder:
-    """The last final result of each key that the folder has, and a place for new ones."""
+    """The last final results that the folder has, and a place for new ones."""
 
     # ``results.jsonl`` has one JSON object a line for each result, and ``reports/`` a Report for
-    # each job that measured something. The last line of a key counts. A job marked ``once`` gets a
-    # line ``started`` before it begins. If that is its last line, the batch ended while the job
-    # ran.
+    # each job that measured something. The last line of a key and a file counts. A job marked
+    # ``once`` gets a line ``started`` before it begins. If that is its last line, the batch ended
+    # while the job ran. So its lines have to be on the disk: the power may fail.
 
     def __init__(self, path: str | Path) -> None:
         """Open the folder, made if it is not there; the last line may be cut short."""
@@ -315,6 +317,8 @@ class ResultsFolder:
             raise UsageError("The folder for the results has no name.", hint="--results FOLDER")
         self.path = Path(path)
         self._index = self.path / _INDEX
+        made = [each for each in (self.path, *self.path.parents) if not each.exists()]
+        self._unsynced = {self.path, *(each.parent for each in made)}
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             _check_owner(self.path)
@@ -330,7 +334,7 @@ class ResultsFolder:
                     owner=owner,
                     hint="wait for the other batch, or name another folder",
                 )
-            self.known = self._read()
+            self._known = self._read()
         except BaseException:
             os.close(self._handle)
             raise
@@ -345,24 +349,42 @@ class ResultsFolder:
 
     def add(self, result: Result) -> Result:
         """Write a result, and return it with the file of its Report; it is in the folder then."""
+        is_once = result.job.limits.once
         if result.report_text is not None:
-            file = self.path / _REPORTS / f"{result.key[:32]}.json"
+            # Equal files in two folders have the same key.
+            own = f"{result.key}\n{result.job.file}".encode(errors="surrogateescape")
+            file = self.path / _REPORTS / f"{hashlib.sha256(own).hexdigest()[:32]}.json"
             write_bytes(result.report_text.encode() + b"\n", str(file))
             result = replace(result, report_text=None, report_file=str(file))
+            if is_once:
+                self._unsynced |= {file, file.parent}
         left = memoryview((result.line(self.path) + "\n").encode())
         try:
             while left:
                 left = left[os.write(self._handle, left) :]
+            if is_once:
+                os.fsync(self._handle)
+                while self._unsynced:
+                    _sync(self._unsynced.pop())
         except OSError as error:
             raise unwritable(self._index, error) from error
         return result
 
-    def _read(self) -> dict[str, Result]:
-        """Return the results by key; remove a line that was cut short."""
+    def known(self, key: str, job: Job) -> Result | None:
+        """Return the result of a job, or that of a job with the same key; None if there is none."""
+        # Jobs with the same key differ in nothing that a result depends on: in the path of an equal
+        # file, or in ``job_s``.
+        alike = self._known.get(key)
+        if not alike:
+            return None
+        return replace(alike.get(job.file) or [*alike.values()][-1], job=job)
+
+    def _read(self) -> dict[str, dict[str, Result]]:
+        """Return the results by key and file; remove a line that was cut short."""
         with open(self._handle, "rb", closefd=False) as file:
             content = file.read()
         whole = content.rfind(b"\n") + 1
-        found: dict[str, Result] = {}
+        found: dict[str, dict[str, Result]] = {}
         for number, line in enumerate(content[:whole].splitlines(), start=1):
             try:
                 result = Result.from_json(json.loads(line), self.path)
@@ -371,15 +393,28 @@ class ResultsFolder:
                     f"{self._index}:{number}: this line is not a result of a batch.",
                     hint="name another folder for the results",
                 ) from None
-            found.pop(result.key, None)
+            alike = found.setdefault(result.key, {})
+            alike.pop(result.job.file, None)
             if result.state == STARTED:
                 lost = JobLostError("The batch ended while this job ran.", hint=UNKNOWN_HINT)
                 result = replace(result, state=UNKNOWN, errors=(JobError.of(lost),))
             if result.is_final and result.key:
-                found[result.key] = result
+                alike[result.job.file] = result
         os.ftruncate(self._handle, whole)
         os.lseek(self._handle, whole, os.SEEK_SET)
         return found
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # this file system cannot do it for folders
+            raise
+    finally:
+        os.close(handle)
 
 
 def _check_owner(folder: Path) -> None:

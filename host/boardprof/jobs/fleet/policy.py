@@ -53,7 +53,7 @@ class Rules:
         retries: how often a job is tried again after a board failed or a process died.
         suspect_after: failures of a board, without a success in between, until it is checked.
         quarantine_s: how long a board that fails its check is out of service. Doubles each time.
-        longest_quarantine_s: limit of that.
+        longest_quarantine_s: limit of that. For later batches, it is an hour at most.
         wait_s: how long jobs wait while no board that could serve them is in service.
         check_now: boards that an earlier batch put in quarantine are checked at once.
     """

@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import pickle
 import queue
+import socket
+import struct
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 from boardprof.base.errors import BoardError, DeviceError
@@ -40,34 +42,34 @@ class JobProcess:
 
     def __init__(self) -> None:
         """Start nothing yet."""
-        self._process: subprocess.Popen[bytes] | None = None
-        self._line: Connection | None = None
-        self._lock = threading.Lock()
+        self._child: tuple[subprocess.Popen[bytes], socket.socket] | None = None
+        self._lock = threading.RLock()  # whoever has it may close the socket
 
     @property
     def process_id(self) -> int | None:
         """Its number. None if it does not run."""
-        return None if self._process is None else self._process.pid
+        child = self._child
+        return None if child is None else child[0].pid
 
     def run(self, function: Callable[..., Any], *arguments: object, timeout_s: float) -> Any:
         """Call a function of a module in the process; return its result or raise its exception."""
         with self._lock:
-            if self._process is None or self._process.poll() is not None:
-                self._start()
-            assert self._line is not None
+            process, line = self._running()
+            deadline_s = time.monotonic() + timeout_s
             try:
-                self._line.send_bytes(pickle.dumps((function, arguments)))
-                if not self._line.poll(timeout_s):
-                    self.close()
-                    raise JobTimeoutError(
-                        f"The job did not end within {timeout_s:g} s of wall time (job_s).",
-                        hint="a larger job_s in [limits] if the job is only slow, or a timeout_s "
-                        "for each call",
-                    )
-                is_result, found = pickle.loads(self._line.recv_bytes())
-            except (EOFError, OSError) as error:
-                how = self._how_it_ended()
+                _send(line, pickle.dumps((function, arguments)), deadline_s)
+                is_result, found = pickle.loads(_received(line, deadline_s))
+            except TimeoutError as error:
                 self.close()
+                raise JobTimeoutError(
+                    f"The job did not end within {timeout_s:g} s of wall time (job_s).",
+                    hint="a larger job_s in [limits] if the job is only slow, or a timeout_s "
+                    "for each call",
+                ) from error
+            except (EOFError, OSError) as error:
+                how = _how_it_ended(process)
+                self.close()
+                line.close()
                 raise JobLostError(
                     f"The job's process died{how}.",
                     hint="run the job by itself with `boardprof run`; signal 9 may mean that the "
@@ -78,38 +80,85 @@ class JobProcess:
         raise found
 
     def close(self) -> None:
-        """End the process and what it has started."""
-        process, self._process = self._process, None
-        line, self._line = self._line, None
-        if line is not None:
+        """End the process and what it has started; a job that another thread runs there is lost."""
+        child, self._child = self._child, None
+        if child is None:
+            return
+        process, line = child
+        assert process.stdin is not None
+        process.kill()
+        with contextlib.suppress(OSError):  # the process may have closed its end
+            line.shutdown(socket.SHUT_RDWR)  # wakes a thread that waits in `run`
+        process.wait(_END_S)
+        process.stdin.close()
+        if self._lock.acquire(blocking=False):  # else that thread closes it
             line.close()
-        if process is not None:
-            assert process.stdin is not None
-            process.kill()
-            process.wait(_END_S)
-            process.stdin.close()
+            self._lock.release()
 
-    def _start(self) -> None:
+    def _running(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
+        """Return the process and the line to it; start it if it does not run."""
+        child = self._child
+        if child is not None and child[0].poll() is None:
+            return child
         self.close()
-        ours, theirs = Pipe()
+        ours, theirs = socket.socketpair()
         # A new session: Ctrl-C reaches us, and we end the process.
-        self._process = subprocess.Popen(
-            # -P: the current folder may be /tmp, and have a pickle.py of another user.
-            [sys.executable, "-P", "-c", _PROGRAM.format(theirs.fileno())],
-            stdin=subprocess.PIPE,
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )
-        theirs.close()
-        self._line = ours
+        with theirs:
+            process = subprocess.Popen(
+                # -P: the current folder may be /tmp, and have a pickle.py of another user.
+                [sys.executable, "-P", "-c", _PROGRAM.format(theirs.fileno())],
+                stdin=subprocess.PIPE,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            )
+        self._child = process, ours
+        return process, ours
 
-    def _how_it_ended(self) -> str:
-        assert self._process is not None
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            code = self._process.wait(1.0)
-            return f" by signal {-code}" if code < 0 else f" with exit code {code}"
-        return ""
+
+def _how_it_ended(process: subprocess.Popen[bytes]) -> str:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        code = process.wait(1.0)
+        return f" by signal {-code}" if code < 0 else f" with exit code {code}"
+    return ""
+
+
+_LENGTH = struct.Struct("!Q")
+"""In front of each message, its length in bytes."""
+
+_PART = 1 << 20
+
+
+def _limit(line: socket.socket, deadline_s: float) -> None:
+    """Let the next call on a socket wait until the deadline; raises TimeoutError if it is over."""
+    left_s = deadline_s - time.monotonic()
+    if left_s <= 0.0:
+        raise TimeoutError
+    line.settimeout(None if math.isinf(left_s) else left_s)
+
+
+def _send(line: socket.socket, message: bytes, deadline_s: float = math.inf) -> None:
+    """Send a message; raises TimeoutError if it is not taken in time."""
+    _limit(line, deadline_s)
+    line.sendall(_LENGTH.pack(len(message)))
+    _limit(line, deadline_s)
+    line.sendall(message)
+
+
+def _received(line: socket.socket, deadline_s: float = math.inf) -> bytes:
+    """Return the next message; raises TimeoutError if it is not whole in time."""
+
+    def taken(length: int) -> bytes:
+        content = bytearray()
+        while len(content) < length:
+            _limit(line, deadline_s)
+            part = line.recv(min(length - len(content), _PART))
+            if not part:
+                raise EOFError
+            content += part
+        return bytes(content)
+
+    return taken(_LENGTH.unpack(taken(_LENGTH.size))[0])
 
 
 def _end_with_parent() -> None:
@@ -123,10 +172,10 @@ def main(descriptor: int) -> None:
     # Measured functions of this machine may print; nobody reads it.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
-    line = Connection(descriptor)
+    line = socket.socket(fileno=descriptor)
     while True:
         try:
-            function, arguments = pickle.loads(line.recv_bytes())
+            function, arguments = pickle.loads(_received(line))
         except EOFError:
             return
         answer: tuple[bool, Any]
@@ -134,7 +183,7 @@ def main(descriptor: int) -> None:
             answer = (True, function(*arguments))
         except Exception as error:  # whatever it is, the batch has to know
             answer = (False, error)
-        line.send_bytes(_packed(answer))
+        _send(line, _packed(answer))
 
 
 def _packed(answer: tuple[bool, Any]) -> bytes:

@@ -26,6 +26,7 @@ from boardprof.base.errors import (
     RpcError,
 )
 from boardprof.jobs.fleet.boards import (
+    LONGEST_QUARANTINE_S,
     FleetBoard,
     Quarantine,
     check_startable,
@@ -221,7 +222,7 @@ def check(asked: Check, board: FleetBoard) -> str | None:
     """Check a board with known work; return what is wrong, or None."""
     # If something is, the board's quarantine is kept on this machine. It is also kept if this
     # process dies.
-    until_s = time.time() + asked.pause_s
+    until_s = time.time() + min(asked.pause_s, LONGEST_QUARANTINE_S)
     unfinished = Quarantine("Its check did not end.", until_s, asked.count)
     keep_quarantine(board.place, unfinished)
     fault = fault_of(board)

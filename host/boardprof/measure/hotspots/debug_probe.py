@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 import msgpack
 
+from boardprof.base.connection import BRACKETS, host_and_port
 from boardprof.base.errors import BoardError, UsageError, option
 from boardprof.measure.hotspots.call_tree import LONGEST_S, Samples
 from boardprof.measure.sampling.measure_function import Progress
@@ -79,17 +80,17 @@ class DebugProbe:
 
     def __init__(self, address: str, seed: int = 1) -> None:
         """Connect to ``HOST:PORT``; ``seed`` is that of the random times between two reads."""
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal() or int(port) > 0xFFFF:
+        place = host_and_port(address)
+        if place is None:
             raise UsageError(
                 f"{address!r} is not the address of a debug probe.",
-                hint="HOST:PORT of OpenOCD's Tcl server, such as localhost:6666",
+                hint=f"HOST:PORT of OpenOCD's Tcl server, such as localhost:6666; {BRACKETS}",
             )
         self.address = address
         self._random = random.Random(seed)
         self._read_s = 0.0
         try:
-            self._socket = socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S)
+            self._socket = socket.create_connection(place, _CONNECT_S)
         except (OSError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise BoardError(

@@ -152,7 +152,8 @@ def id_of_url(url: str) -> str:
             return url
         if parts.scheme == "file":
             return _plain(os.path.realpath(unquote(parts.path)))
-        host, path = parts.netloc.rpartition("@")[2].partition(":")[0], parts.path
+        place = parts.netloc.rpartition("@")[2]
+        host, path = re.findall(r"^\[[^\]]*\]|^[^:]*", place)[0], parts.path
     else:
         return _plain(os.path.realpath(url))
     return _plain(f"{host.lower()}/{path.lstrip('/')}")

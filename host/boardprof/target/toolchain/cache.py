@@ -220,7 +220,7 @@ def cache_root() -> Path:
     """Return the default folder of the cache, which may not exist yet."""
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     # The XDG Base Directory Specification: a relative path is invalid and ignored.
-    return (base if base.is_absolute() else Path.home() / ".cache") / "boardprof"
+    return (base if base.is_absolute() else Path.home().absolute() / ".cache") / "boardprof"
 
 
 def prune(root: Path, largest_bytes: int = _LARGEST_BYTES) -> list[Path]:

@@ -33,6 +33,7 @@ from boardprof.ui.cli.output import (
     echo_page,
     echo_written,
     is_quiet,
+    plain_console,
 )
 
 if TYPE_CHECKING:
@@ -357,11 +358,10 @@ def _live(*, shown: bool) -> Iterator[Callable[[Progress], None] | None]:
     if not shown:
         yield None
         return
-    from rich.console import Console
     from rich.live import Live
 
     drawn_s = 0.0
-    with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
+    with Live(console=plain_console(), auto_refresh=False, transient=True) as live:
 
         def show(progress: Progress) -> None:
             nonlocal drawn_s

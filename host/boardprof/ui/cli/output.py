@@ -19,6 +19,7 @@ from boardprof.base.printable import bounded, escaped
 from boardprof.base.progress import Show, shown_by
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import Progress, TaskID
 
     from boardprof.jobs.run.execution import Listener
@@ -279,6 +280,13 @@ def stdout_of_boards(*, shown: bool) -> Iterator[None]:
 # -- progress: a bar on a terminal, lines in a log ---------------------------------------------
 
 
+def plain_console() -> Console:
+    """Return rich's console for stderr: brackets and colons in foreign names are plain text."""
+    from rich.console import Console
+
+    return Console(stderr=True, markup=False, emoji=False)
+
+
 @contextlib.contextmanager
 def progress_bar(*, measures: bool = False) -> Iterator[None]:
     """Show the progress of long work while the context lasts: a bar, or lines in a log."""
@@ -358,7 +366,6 @@ class Bar:
         self._what = {}
 
     def _begun(self) -> Progress:
-        from rich.console import Console
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,
@@ -367,13 +374,12 @@ class Bar:
             TimeRemainingColumn,
         )
 
-        # Braces and brackets in foreign names are plain text.
         text = TextColumn("{task.description}", markup=False)
         columns = (text, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         # No drawing thread: it would disturb the measurements of an in-process board.
         bar = Progress(
             *columns,
-            console=Console(stderr=True),
+            console=plain_console(),
             transient=True,
             auto_refresh=False,
             redirect_stdout=False,

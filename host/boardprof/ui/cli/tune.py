@@ -44,6 +44,7 @@ from boardprof.ui.cli.output import (
     echo_warnings,
     echo_written,
     is_quiet,
+    plain_console,
     stdout_of_boards,
 )
 
@@ -349,11 +350,10 @@ def _live(search: Search, trials: int) -> Iterator[Callable[[Trial], None] | Non
     if sys.stderr is None or not sys.stderr.isatty():
         yield _lines(search)
         return
-    from rich.console import Console
     from rich.live import Live
 
     every = list(search.trials)
-    with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
+    with Live(console=plain_console(), auto_refresh=False, transient=True) as live:
 
         def show(trial: Trial) -> None:
             every.append(trial)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -52,13 +53,18 @@ def wanted_board(node: pytest.Item, name: str | None) -> Wanted:
     return Wanted(name, sources, BuildOptions(**marker.kwargs))
 
 
+_KEPT = 4
+"""Boards that keep running. Each may be an emulator, with the memory and time of its own."""
+
+
 class OpenBoards:
-    """Lends connected boards; boards that it has started run until `close`."""
+    """Lends connected boards; the last ones that it has started keep running until `close`."""
 
     def __init__(self, options: Options) -> None:
         """Start nothing yet."""
         self._options = options
-        self._open: dict[Wanted, Board] = {}
+        self._open: dict[Wanted, Board] = {}  # the one that was lent last is the last
+        self._lent: Counter[Wanted] = Counter()
         # for each build, the files that it was compiled from, including headers
         self.compiled: dict[Wanted, tuple[Path, ...]] = {}
 
@@ -75,12 +81,18 @@ class OpenBoards:
             return
         assert spec is not None
         if wanted not in self._open:
+            idle = [each for each in self._open if not self._lent[each]]
+            for each in idle[: max(0, len(self._open) - _KEPT + 1)]:
+                self.forget(each)
             self._open[wanted] = self._connected(wanted, spec)
-        if spec.clock.kind == "simulated":
-            yield self._open[wanted]
-            return
-        with self._leased(spec.name):
-            yield self._open[wanted]
+        board = self._open[wanted] = self._open.pop(wanted)
+        is_own = spec.clock.kind == "simulated"
+        self._lent[wanted] += 1
+        try:
+            with contextlib.nullcontext() if is_own else self._leased(spec.name):
+                yield board
+        finally:
+            self._lent[wanted] -= 1
 
     def forget(self, wanted: Wanted) -> None:
         """Close a board that a test left in a bad state; the next test starts it again."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from boardprof.base.connection import FORMS, ControlLines
+from boardprof.base.connection import BRACKETS, FORMS, ControlLines, host_and_port
 from boardprof.base.errors import (
     BoardError,
     BoardTimeoutError,
@@ -150,9 +150,12 @@ def _explain(device: str, error: Exception) -> BoardError:
         if number is None and isinstance(cause, termios.error):
             number = cause.args[0]
     if number == errno.ENOENT:
+        is_address = ":" in device and "/" not in device
         return BoardError(
             f"Port {device} does not exist.",
-            hint="plug in the board, and look under /dev/serial/by-id",
+            hint=f"give HOST:PORT; {BRACKETS}"
+            if is_address
+            else "plug in the board, and look under /dev/serial/by-id",
         )
     if number == errno.EACCES:
         return BoardError(
@@ -248,9 +251,12 @@ def connect_pyserial(port: str, baud: int, lines: ControlLines) -> PyserialTrans
     """Open ``rfc2217://HOST:PORT``, or ``spy://DEVICE``, by pyserial's ``serial_for_url``."""
     import serial
 
+    is_far = port.startswith("rfc2217://")
+    if is_far and host_and_port(port.removeprefix("rfc2217://").partition("?")[0]) is None:
+        raise UsageError(f"{port} is not a port.", hint=f"rfc2217://HOST:PORT; {BRACKETS}")
     try:
         line = serial.serial_for_url(port, baud, do_not_open=True, timeout=_LOOK_S)
-        if not port.startswith("rfc2217://"):
+        if not is_far:
             line.write_timeout = _WRITE_S
             line.exclusive = True
         open_line(line, lines)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
-from boardprof.base.connection import FORMS
+from boardprof.base.connection import BRACKETS, FORMS, host_and_port
 from boardprof.base.errors import BoardError, MissingToolError, UsageError
 from boardprof.wire.transport.base import DescriptorTransport, Transport
 from boardprof.wire.transport.keyed import seal, without_key
@@ -31,10 +31,10 @@ SCHEME = "socket://"
 
 def parse_socket_url(port: str) -> tuple[str, int]:
     """Take ``socket://HOST:PORT`` apart."""
-    host, _, number = port.removeprefix(SCHEME).rpartition(":")
-    if not port.startswith(SCHEME) or not host or not number.isdecimal() or int(number) > 65535:
-        raise UsageError(f"{port!r} is not a port", hint=f"give {FORMS}")
-    return host.strip("[]"), int(number)
+    found = host_and_port(port.removeprefix(SCHEME))
+    if not port.startswith(SCHEME) or found is None:
+        raise UsageError(f"{port!r} is not a port", hint=f"give {FORMS}; {BRACKETS}")
+    return found
 
 
 def connect_socket(port: str, timeout_s: float) -> socket.socket:

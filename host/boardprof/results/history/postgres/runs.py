@@ -20,8 +20,17 @@ VERSIONS: Final = ("0001",)
 FOLDER: Final = Path(__file__).parent / "migrations"
 """The migrations; a test compares them with `VERSIONS`."""
 
+_TABLES: Final = text(
+    "SELECT relname FROM pg_catalog.pg_class WHERE relnamespace = to_regnamespace(:schema) "
+    "AND relname IN ('alembic_version', 'runs', 'candidates')"
+)
+
 _FETCHED: Final = 200
 """Rows that are fetched at a time: a name usually means the first one."""
+
+
+class VersionRowError(Exception):
+    """Nobody knows which version the tables have."""
 
 
 class PostgresRuns(SqlRuns):
@@ -107,13 +116,22 @@ def migrate(connection: Connection) -> None:
 
 
 def version_of(connection: Connection) -> str | None:
-    """Return the version of a database's tables; None if it has none."""
-    table = f"{SCHEMA}.alembic_version"
-    there = connection.execute(text("SELECT to_regclass(:table)"), {"table": table}).scalar()
-    if there is None:
-        return None
-    found = connection.execute(text(f"SELECT version_num FROM {table}")).scalar()
-    return None if found is None else str(found)
+    """Return the version of a database's tables; None if it has none.
+
+    Raises VersionRowError if there are tables, and not one version.
+    """
+    # Not to_regclass: it may know tables that were committed after the transaction's moment.
+    there = {*connection.execute(_TABLES, {"schema": SCHEMA}).scalars()}
+    versions = "alembic_version"
+    found: list[Any] = []
+    if versions in there:
+        found = [
+            *connection.execute(text(f"SELECT version_num FROM {SCHEMA}.{versions}")).scalars()
+        ]
+    if len(found) > 1 or (not found and there - {versions}):
+        what = f"has {len(found)} rows" if versions in there else "is missing"
+        raise VersionRowError(f"{SCHEMA}.{versions} {what}")
+    return str(found[0]) if found else None
 
 
 def lock(connection: Connection, what: str) -> None:

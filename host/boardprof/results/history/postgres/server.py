@@ -27,6 +27,7 @@ from boardprof.base.errors import BoardprofError, StorageError, UsageError
 from boardprof.results.history.postgres.runs import (
     VERSIONS,
     PostgresRuns,
+    VersionRowError,
     lock,
     migrate,
     version_of,
@@ -57,7 +58,7 @@ class PostgresDatabase:
         secrets = [os.environ.get("PGPASSWORD"), *(parts.get(key) for key in _SECRETS)]
         self._secrets = [str(each) for each in secrets if len(str(each or "")) >= _SHORTEST]
         self.name = _name(parts)
-        self._watch = _Watch(timeout_s)
+        self._connecting = threading.local()  # the watch of the connection that a thread opens
 
     def may_exist(self) -> bool:
         """Return True: only opening it tells."""
@@ -120,14 +121,14 @@ class PostgresDatabase:
     @contextlib.contextmanager
     def _connected(self, done: str, *settings: str) -> Iterator[Connection]:
         """Provide a connection within a transaction; say in plain words what goes wrong."""
-        self._watch = watch = _Watch(self.timeout_s + _GRACE_S)
+        self._connecting.watch = watch = _Watch(self.timeout_s + _GRACE_S)
         wait_ms = max(1, round(self.timeout_s * 1000))
         limits = (f"SET LOCAL {name}_timeout = {wait_ms}" for name in ("statement", "lock"))
         try:
             with watch, self._engine.connect() as connection, connection.begin():
                 connection.exec_driver_sql("; ".join([*settings, *limits]))
                 yield connection
-        except (DBAPIError, psycopg.Error) as error:
+        except (DBAPIError, psycopg.Error, VersionRowError) as error:
             cause = error.orig if isinstance(error, DBAPIError) else error
             raise self._told(cause, done, watch.has_ended) from None
 
@@ -146,7 +147,7 @@ class PostgresDatabase:
             client_encoding="utf8",
             prepare_threshold=None,  # a pooler before the server may not know prepared statements
         )
-        connection.watch = self._watch
+        connection.watch = self._connecting.watch
         return connection
 
     def _told(self, error: BaseException | None, done: str, has_ended: bool) -> BoardprofError:
@@ -165,7 +166,11 @@ class PostgresDatabase:
         if isinstance(error, errors.DiskFull | errors.IoError):
             return StorageError(f"{what} cannot be {done}: {self._shown(error)}.", hint=_ELSEWHERE)
         if isinstance(
-            error, errors.DuplicateTable | errors.UndefinedTable | errors.UndefinedColumn
+            error,
+            errors.DuplicateTable
+            | errors.UndefinedTable
+            | errors.UndefinedColumn
+            | VersionRowError,
         ):
             return HistoryError(
                 f"{what} cannot be {done}: {self._shown(error)}. Its tables are not as boardprof "
@@ -259,6 +264,7 @@ def _parts(url: str) -> dict[str, object]:
 
 def _name(parts: dict[str, object]) -> str:
     user, host, port, name = (str(parts.get(k) or "") for k in ("user", "host", "port", "dbname"))
+    host = ",".join(f"[{each}]" if ":" in each else each for each in host.split(","))
     if not host and parts.get("service"):
         return f"postgresql://?service={parts['service']}"
     place = f"{host}:{port}" if port else host
