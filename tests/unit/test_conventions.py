@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.base.errors import UsageError
+from boardprof.base.errors import BuildError, UsageError
 from boardprof.target.build.build_options import BuildOptions, user_flags
+from boardprof.target.build.versions import VersionBuilder
 from boardprof.target.descriptions.board import board_spec
 from tests.support import requires_tool
 from tests.unit.building import build
@@ -90,6 +91,15 @@ def test_the_wrapper_of_a_refused_function_is_called_and_right(tmp_path: Path) -
     (tmp_path / "code.c").write_text(text + fn.wrapper)
     with build(board_spec("native"), [tmp_path / "code.c"]).open() as board:
         assert board.functions.f_wrapper(1, 2) == 12
+
+
+@only_on_x86
+def test_a_version_that_is_tuned_is_refused_too(tmp_path: Path) -> None:
+    (tmp_path / "code.c").write_text("__attribute__((ms_abi)) int f(int a) { return a; }\n")
+    builder = VersionBuilder(board_spec("native"), "f", BuildOptions())
+    with pytest.raises(BuildError) as refused:
+        builder.compile([tmp_path / "code.c"], BuildOptions())
+    assert str(refused.value) == f"f cannot be called: {MS_ABI}."
 
 
 def test_a_word_in_a_comment_refuses_nothing(tmp_path: Path) -> None:

@@ -324,7 +324,8 @@ class Compiler(Driver):
         def told() -> str:
             with self._cache.scratch() as scratch:
                 file = scratch / Path(unit.source).name
-                file.write_text(f'#include "{unit.folder / unit.source}"\n{further}\n', "utf-8")
+                text = f'#include "{unit.folder / unit.source}"\n{further}\n'
+                file.write_bytes(os.fsencode(text))  # names of files need not be UTF-8
                 command = [*_flags(unit), "-w", "-fsyntax-only", "-fmax-errors=0", str(file)]
                 try:
                     self._tools.run(self._cc, command, unit.folder, str(file), **_ENGLISH)
