@@ -17,6 +17,7 @@ static const void *bp_owner; /* the task that opened it */
 
 static const void *bp_task;   /* the task that runs */
 static bool bp_task_is_other; /* whether it is not the owner */
+static bool bp_is_interrupt;  /* what is left out is an interrupt, so far without another task */
 static uint8_t bp_depth;      /* nested interrupts, plus one while another task runs */
 static bp_state_t bp_part;    /* the window of interrupts and other tasks */
 static uint32_t bp_left_at;   /* bp_port_ticks when that began */
@@ -56,6 +57,7 @@ void bp_isr_enter(void) {
     uintptr_t before = bp_port_mask();
     if (bp_depth++ == 0 && !bp_task_is_other) {
         bp_away.interrupts++;
+        bp_is_interrupt = true;
         bp_leave();
     }
     bp_port_unmask(before);
@@ -65,8 +67,11 @@ void bp_isr_enter(void) {
  * whose entries it does not know. */
 void bp_isr_exit(void) {
     uintptr_t before = bp_port_mask();
-    if (bp_depth != 0 && --bp_depth == 0 && !bp_task_is_other) {
-        bp_return();
+    if (bp_depth != 0 && --bp_depth == 0) {
+        bp_is_interrupt = false;
+        if (!bp_task_is_other) {
+            bp_return();
+        }
     }
     bp_port_unmask(before);
 }
@@ -77,8 +82,12 @@ void bp_task_switched(const void *task) {
     bp_task = task;
     bool is_same = is_other == bp_task_is_other;
     bp_task_is_other = is_other;
-    if (is_other && !is_same) {
+    /* Each window of bp_part is counted once, as an interrupt or as a switch: the host subtracts
+     * what it takes outside of the hooks. */
+    if (is_other && !is_same && (bp_depth == 0 || bp_is_interrupt)) {
         bp_away.switches++;
+        bp_away.interrupts -= bp_is_interrupt;
+        bp_is_interrupt = false;
     }
     if (!is_same && bp_depth == 0) { /* otherwise the interrupt's hooks do it */
         if (is_other) {
@@ -123,6 +132,7 @@ void bp_watch_end(uintptr_t before) {
 void bp_watch_forget(void) {
     bp_watched = NULL;
     bp_task_is_other = false;
+    bp_is_interrupt = false;
     bp_depth = 0;
 }
 

@@ -4,10 +4,13 @@ interrupts off; bytes."""
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from benchmarks.probes import MASKED_BOARDS, count_masked, count_probes
 from tests.boards.conftest import available
+from tests.support import ROOT
 
 MOST = {
     "rv32": {"event_u32_rv32": 36, "range_mark_rv32": 36, "disabled_rv32": 5}
@@ -39,7 +42,15 @@ MOST_MASKED = {
     "m4": (71, 154, 324, 321, 304, 37),
     "a53": (66, 145, 310, 325, 202, 35),
 }
-"""Instructions with interrupts off, as in docs/probes.md: the most of GCC 12.2 and 14.2."""
+"""Instructions with interrupts off: the most of GCC 12.2 and 14.2."""
+
+
+def test_the_page_on_probes_says_how_long_interrupts_are_off_on_each_core() -> None:
+    page = (ROOT / "docs" / "probes.md").read_text(encoding="utf-8")
+    table = page.partition("### How long interrupts are off")[2].partition("None of them")[0]
+    rows = re.findall(r"^\| .*?" + r"\| (\d+) " * len(MOST_MASKED) + r"\|$", table, re.M)
+    told = [tuple(map(int, each)) for each in zip(*rows, strict=True)]
+    assert dict(zip(MOST_MASKED, told, strict=True)) == MOST_MASKED
 
 
 @pytest.mark.parametrize("core", MOST_MASKED)

@@ -304,7 +304,8 @@ def test_another_task_is_left_out_and_what_the_switch_takes_is_told(make: Made) 
     for ticks, count in zip(column(report, "ticks"), switches, strict=True):
         assert 0 < ticks - truth < 40 * count, ticks - truth  # of some 470 in all
     assert told(report) == (
-        "crc16 is inexact: 10 of 10 samples include the cost of switching to other tasks and back"
+        "crc16 is inexact: 10 of 10 samples include the cost of switching to other tasks and back "
+        "beyond that of an interrupt"
     )
 
 

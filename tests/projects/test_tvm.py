@@ -22,6 +22,45 @@ from tests.support import ROOT
 GENERATED = (Path(__file__).parent / "fixtures" / "tvm" / "generated.c.txt").read_text()
 """What TVM 0.27.0 makes of D = A B + (A B)^T, of 32 by 32 bytes, and of y = max(x, 0), of 32."""
 
+AGAIN = """\
+TVM_DLL int32_t clip(int32_t* A, int32_t* B) {
+  for (int32_t i = 0; i < 8; ++i) {
+    B[i] = (A[i] * 3);
+    int32_t v_ = B[i];
+    B[i] = ((v_) > (-20) ? (v_) : (-20));
+    B[i] = ((v_) < (20) ? (v_) : (20));
+  }
+  return 0;
+}
+TVM_DLL int32_t slide(int32_t* A, int32_t* B) {
+  for (int32_t i = 0; i < 8; ++i) {
+    B[i] = -999;
+    int32_t v_ = B[i];
+    int32_t v__1 = A[i];
+    B[i] = ((v_) > (v__1) ? (v_) : (v__1));
+    int32_t v__2 = A[(i + 1)];
+    B[i] = ((v_) > (v__2) ? (v_) : (v__2));
+    int32_t v__3 = A[(i + 2)];
+    B[i] = ((v_) > (v__3) ? (v_) : (v__3));
+  }
+  return 0;
+}
+TVM_DLL int32_t inner(int32_t* A, int32_t* B) {
+  B[0] = 1;
+  int32_t v_ = B[0];
+  int32_t v__1 = ((v_) > (2) ? (v_) : (2));
+  B[1] = ((v__1) < (9) ? (v__1) : (9));
+  for (int32_t i = 0; i < 3; ++i) {
+    B[0] = (((v__1) < (9) ? (v__1) : (9)) + 3);
+  }
+  return 0;
+}
+"""
+"""What TVM 0.27.0 makes of functions that write an operand of max or min, and use it again.
+
+`inner`, with an operand in a loop and within another, is written by hand.
+"""
+
 EXAMPLES = ROOT / "examples" / "tvm"
 
 
@@ -51,6 +90,20 @@ def test_plain_functions_compute_what_tvm_says(tmp_path: Path) -> None:
     product = a.astype(np.int32) @ b.astype(np.int32)
     assert d.tolist() == (product + product.T).tolist()
     assert y.tolist() == [*[0] * 31, 1]
+
+
+def test_an_operand_of_max_and_min_is_read_again_after_it_was_written(tmp_path: Path) -> None:
+    file = tmp_path / "again.c"
+    file.write_text(c_file(plain_functions(AGAIN, ["clip", "slide"])))
+    clipped, longest, inner = (np.zeros(8, np.int32) for _ in range(3))
+    with boardprof.build(file, board="native").open() as board:
+        board.functions.clip(np.array([-50, -3, 0, 3, 6, 9, 50, -7], np.int32), clipped)
+        board.functions.slide(np.array([5, -3, 8, 1, 7, -9, 2, 30, 4, 6], np.int32), longest)
+        board.functions.inner(np.zeros(8, np.int32), inner)
+    assert clipped.tolist() == [-20, -9, 0, 9, 18, 20, 20, -20]
+    assert longest.tolist() == [8, 8, 8, 7, 7, 30, 30, 30]
+    # max(1, 2) = 2; then min(max(B, 2), 9) + 3 three times: 5, 8, 11
+    assert inner.tolist()[:2] == [11, 2]
 
 
 def test_functions_that_run_one_after_another_share_a_workspace() -> None:
@@ -146,6 +199,46 @@ def test_the_median_of_three_searches_is_fast(
         assert untuned == pytest.approx(before, rel=0.01)
         best.append(tuned)
     assert statistics.median(best) <= after
+
+
+SLIDE = """
+import numpy as np
+from tvm.script import tirx as T
+from boardprof.base.errors import UsageError
+from boardprof.compat.tvm import to_c, tune
+from boardprof.compat.tvm.tuning import _host_outputs, _with_main
+
+@T.prim_func
+def slide(A: T.Buffer((10,), "int32"), B: T.Buffer((8,), "int32")):
+    T.func_attr({"tirx.noalias": True})
+    for i in T.serial(8):
+        B[i] = -999
+        for k in T.unroll(3):
+            B[i] = T.max(B[i], A[i + k])
+
+@T.prim_func
+def named(v_: T.Buffer((8,), "int32")):
+    v_[0] = T.max(v_[0], 3)
+
+values = np.array([5, -3, 8, 1, 7, -9, 2, 30, 4, 6], np.int32)
+print(_host_outputs(_with_main(slide), {"A": values, "B": np.zeros(8, np.int32)})["B"].tolist())
+found = tune(slide, "qemu-rv32", "instructions", trials=2)
+print(found.untuned.ok, all(each.ok for each in found.trials))
+try:
+    to_c(named)
+except UsageError as error:
+    print(error.message)
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3000)
+def test_outputs_are_checked_by_another_generator_than_that_of_the_boards_c(python: Path) -> None:
+    assert said(python, "-c", SLIDE).splitlines() == [
+        "[8, 8, 8, 7, 7, 30, 30, 30]",
+        "True True",
+        "main has a variable v_, as TVM calls its own variables in C.",
+    ]
 
 
 GIVEN = """

@@ -255,7 +255,7 @@ void bp_isr_exit(void);
 #if BP_CFG_INTERRUPTS > 1
 /* How often and how long interrupts or other tasks had the core, since the start. */
 typedef struct {
-    uint64_t interrupts; /* not counting nested ones */
+    uint64_t interrupts; /* not counting nested ones, and those that are a switch */
     uint64_t switches;   /* from the task that opened a window to another task */
     uint64_t ticks;      /* spent in both while a window was open */
 } bp_away_t;

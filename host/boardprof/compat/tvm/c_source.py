@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from boardprof.base.errors import UsageError
@@ -17,6 +17,10 @@ _CHECK = re.compile(r"^ *if \((?:\w+ == NULL|TVMBackendFreeWorkspace\([^;{]*)\) 
 _RETURN = re.compile(r"\breturn (?:0|-1);")
 _FOREIGN = re.compile(r"\bTVM\w+")
 _ALIGNMENT = 16
+OPERAND = re.compile(r"\bv_(?:_\d+)?\b")
+"""The variables in which TVM keeps operands of max and min."""
+
+_OPERAND_SET = re.compile(r"(\s*)\w+ (v_(?:_\d+)?) = (.*);")
 
 
 @dataclass(frozen=True)
@@ -74,9 +78,39 @@ def _plain(name: str, parameters: str, body: str, *, is_distinct: bool) -> CFunc
             f"{name} calls {foreign[0]} of TVM's runtime, which is not on a board.",
             hint="use operators that TVM compiles to loops, of shapes that do not change",
         )
+    body = "".join(_with_fresh_operands(body))
     split = [each.strip() for each in parameters.split(",") if each.strip()]
     qualified = tuple(_qualified(each, body, is_distinct=is_distinct) for each in split)
     return CFunctionText(name, qualified, body, used)
+
+
+def _with_fresh_operands(body: str) -> Iterator[str]:
+    """Yield the lines of a body in which no operand is older than the statement that uses it.
+
+    TVM sets a variable where an operand of max or min comes first, and uses it wherever the same
+    text comes again, even if what it reads was written in between.
+    """
+    values: dict[str, str] = {}
+    fresh: set[str] = set()
+
+    def stale(text: str) -> Iterator[str]:
+        for name in OPERAND.findall(text):
+            if name in values and name not in fresh:
+                yield from stale(values[name])
+                fresh.add(name)
+                yield name
+
+    for line in body.splitlines(keepends=True):
+        found = _OPERAND_SET.match(line)
+        used = line if found is None else found[3]
+        indent = line[: len(line) - len(line.lstrip())]
+        yield from (f"{indent}{name} = {values[name]};\n" for name in stale(used))
+        yield line
+        if found is None:
+            fresh.clear()
+        else:
+            values[found[2]] = found[3]
+            fresh.add(found[2])
 
 
 def _qualified(parameter: str, body: str, *, is_distinct: bool) -> str:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 import tvm
 from boardprof.base.errors import UsageError
-from boardprof.compat.tvm.c_source import CFunctionText, c_file, plain_functions
+from boardprof.compat.tvm.c_source import OPERAND, CFunctionText, c_file, plain_functions
 from tvm import tirx
 from tvm.ir.instrument import pass_instrument
 
@@ -38,6 +38,7 @@ _CPU = 1
 """kDLCPU of DLPack."""
 
 C_TARGET = tvm.target.Target({"kind": "c"})
+_HOST_TARGET = tvm.target.Target({"kind": "llvm"})
 
 
 @pass_instrument
@@ -87,6 +88,11 @@ def c_functions(mod: tvm.IRModule) -> list[CFunctionText]:
     for name, function in functions.items():
         for each in filter(tirx.is_buffer_var, function.params):
             static_shape(f"{each.name} of {name}", each)
+        if OPERAND.search(function.script()):
+            raise UsageError(
+                f"{name} has a variable v_, as TVM calls its own variables in C.",
+                hint="rename it",
+            )
     distinct = [name for name, function in functions.items() if _NO_ALIAS in function.attrs]
     return plain_functions(tvms_c(mod), distinct)
 
@@ -136,10 +142,13 @@ def _with_pointers(function: tirx.PrimFunc) -> tirx.PrimFunc:
 
 @contextlib.contextmanager
 def host_library(mod: tvm.IRModule) -> Iterator[Any]:
-    """Compile a module for this machine, and load it while the context lasts."""
+    """Compile a module for this machine by LLVM, and load it while the context lasts.
+
+    LLVM's code checks that of the target ``c``, from which the board's comes.
+    """
     with tempfile.TemporaryDirectory(prefix="boardprof-tvm-") as folder:
         library = str(Path(folder) / "host.so")
-        tvm.compile(mod, target=C_TARGET).export_library(library)
+        tvm.compile(mod, target=_HOST_TARGET).export_library(library)
         yield tvm.runtime.load_module(library)
 
 

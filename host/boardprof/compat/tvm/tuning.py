@@ -205,7 +205,7 @@ def tune(
 ) -> Tuned:
     """Search a schedule with which a TIR function costs least on a board.
 
-    The output of each candidate must be that of the function as TVM compiles it for this machine.
+    Candidates must give the outputs of the function as TVM's LLVM compiles it for this machine.
 
     Args:
         mod: the function, of static shapes.
@@ -380,7 +380,7 @@ def tune_network(
 ) -> TunedNetwork:
     """Search schedules for all operators of a network; the costly ones get most of the trials.
 
-    The output of each candidate must be that of its operator as TVM compiles it for this machine.
+    Candidates must give the outputs of their operator, compiled by TVM's LLVM for this machine.
 
     Args:
         network: from `lower`.

@@ -247,7 +247,7 @@ _SWITCHES = "context-switches"
 
 
 def interrupts_in(sample: Sample) -> int:
-    """Return the number of interrupts with hooks in a window."""
+    """Return the number of interrupts with hooks in a window that did not switch tasks."""
     reading = sample.readings.get(HOOKED)
     return 0 if reading is None else reading.value
 
@@ -256,6 +256,11 @@ def switches_in(sample: Sample) -> int:
     """Return the number of switches to another task in a window."""
     reading = sample.readings.get(_SWITCHES)
     return 0 if reading is None else reading.value
+
+
+def _left_out(sample: Sample) -> int:
+    """Return how often something was left out of a window."""
+    return interrupts_in(sample) + switches_in(sample)
 
 
 def window_s(readings: Mapping[str, Reading]) -> float | None:
@@ -271,10 +276,10 @@ def interrupt_costs(
     ``triggered`` are windows with empty interrupts, ``masked`` the same with interrupts waiting
     until the end. Empty if a window had no interrupt, or if one came that should have waited.
     """
-    count = min(map(interrupts_in, triggered))
-    if not count or any(map(interrupts_in, masked)):
+    count = min(map(_left_out, triggered))
+    if not count or any(map(_left_out, masked)):
         return {}
-    hit = [each for each in triggered if interrupts_in(each) == count]  # with the fewest others
+    hit = [each for each in triggered if _left_out(each) == count]  # with the fewest others
     found = {}
     for name in counters:
         if all(name in each.readings for each in (*hit, *masked)):
@@ -292,7 +297,7 @@ def without_costs(sample: Sample, costs: Mapping[str, float]) -> Sample:
     A switch to another task and back costs at least as much: the core saves and restores registers
     once, and the same hooks run.
     """
-    count = interrupts_in(sample) + switches_in(sample)
+    count = _left_out(sample)
     if not count:
         return sample
     readings = {
@@ -310,8 +315,7 @@ def missed_interrupts(interrupts: Interrupts, sample: Sample) -> int:
         or (seconds := window_s(sample.readings)) is None
     ):
         return 0
-    known = interrupts_in(sample) + switches_in(sample)
-    return max(0, int(seconds * 1e6 / interrupts.timer_us) - known)
+    return max(0, int(seconds * 1e6 / interrupts.timer_us) - _left_out(sample))
 
 
 def interrupt_doubts(
@@ -332,7 +336,8 @@ def interrupt_doubts(
         )
     switched = sum(switches_in(each) > 0 for each in samples)
     if switched:
+        beyond = " beyond that of an interrupt" if costs else ""
         yield (
             f"{switched} of {len(samples)} samples include the cost of switching to other "
-            "tasks and back"
+            f"tasks and back{beyond}"
         )

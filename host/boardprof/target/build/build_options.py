@@ -31,6 +31,10 @@ _LINKER_PATHS = (
 )
 _LINKER_PATH = re.compile(rf"--?({'|'.join(_LINKER_PATHS)})")
 _GLUED = re.compile(rf"(--?(?:{'|'.join(_LINKER_PATHS)})=|-L)(.+)")
+# Flags that change how functions are called. The linker finds others, such as -mfloat-abi.
+_CALLING = re.compile(
+    r"-(mabi=ms|m?regparm=.*|mrtd|msseregparm|fpcc-struct-return|freg-struct-return|fcall-used-.*)$"
+)
 _RESPONSES = 16  # most levels of nested response files
 # The word after these is their operand, even if it looks like -O3.
 _WITH_OPERAND = {*_OPERAND, *_PATHS, "-Xlinker", "-Xclang"}
@@ -114,6 +118,12 @@ def user_flags(options: BuildOptions) -> UserFlags:
         folders["-I", folder.resolve()] = None
     compiler = [*_words(options.optimize), *_absolute(_words(options.cflags))]
     flags = list(_without_folders(compiler, folders))
+    for flag in flags:
+        if re.match(_CALLING, flag):
+            raise UsageError(
+                f"{flag} changes how functions are called; the agent calls them as without it.",
+                hint="leave it out",
+            )
     return UserFlags(
         (*flags, *(f"-D{define}" for define in options.defines)),
         tuple(folders),

@@ -27,6 +27,7 @@ from boardprof.target.build.build_options import (
     user_flags,
     with_copies,
 )
+from boardprof.target.build.conventions import with_conventions
 from boardprof.target.build.firmware import BuiltFirmware
 from boardprof.target.build.glue import table_source
 from boardprof.target.build.image_check import check_image
@@ -167,8 +168,9 @@ class Build:
         """Return the functions of the sources, and those that are hidden; nothing is linked."""
         user = self._user_units()
         with self._compiling(user, []) as (of_user, _):
-            objects = edited(self._cc, of_user(), self._flags, self._kept(user))
-        found, hidden = self._functions(objects)
+            compiled = of_user()
+        objects = edited(self._cc, compiled, self._flags, self._kept(user))
+        found, hidden = self._functions(objects, user, compiled)
         known = {name: source for name, source, _ in hidden}
         check_kept(self._flags, self._sources.files, [fn.name for fn in found], known)
         return found, hidden
@@ -199,7 +201,7 @@ class Build:
             objects = [*compiled, *map(Object.of, given.objects)]
             objects = edited(self._cc, objects, self._flags, self._kept(user))
             archives = edited(self._cc, list(map(Object.of, given.archives)), self._flags)
-            functions, unseen = self._functions([*objects, *archives])
+            functions, unseen = self._functions([*objects, *archives], user, compiled)
             hidden = {name: source for name, source, _ in unseen}
 
             def finish() -> BuiltFirmware:
@@ -336,11 +338,21 @@ class Build:
             missing = missing_header(self._spec, error, self._libc)
             raise (missing or error) from error
 
-    def _functions(self, objects: Sequence[Object]) -> tuple[list[CFunction], list[HiddenFunction]]:
-        """Return the functions of the user's objects, and those that are hidden."""
+    def _functions(
+        self, objects: Sequence[Object], units: Sequence[Unit], compiled: Sequence[Object]
+    ) -> tuple[list[CFunction], list[HiddenFunction]]:
+        """Return the functions of the user's objects, and those that are hidden.
+
+        ``units`` and ``compiled``: the sources among them, before they were edited.
+        """
         given = self._sources
         sources = [*given.files, *given.objects, *given.archives]
-        return read_functions(self._spec, self._cache, objects, self._flags, sources)
+        found, hidden = read_functions(self._spec, self._cache, objects, self._flags, sources)
+        for unit, made in zip(units, compiled, strict=True):
+            found = with_conventions(
+                self._compilers[language(Path(unit.source))], unit, made, found
+            )
+        return found, hidden
 
     def _build_id(
         self, units: Sequence[Unit], objects: Sequence[Object], inputs: Mapping[str, str | None]

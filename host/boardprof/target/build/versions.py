@@ -18,6 +18,7 @@ from boardprof.base.errors import BuildError, UnknownNameError, UsageError
 from boardprof.target.build.build_errors import missing_header
 from boardprof.target.build.build_options import BuildOptions, user_flags
 from boardprof.target.build.builder import build, cxx_of, link_objects
+from boardprof.target.build.conventions import with_conventions
 from boardprof.target.build.firmware import BuiltFirmware, sizes_of
 from boardprof.target.build.glue import fit
 from boardprof.target.build.linking import edited
@@ -124,7 +125,10 @@ class VersionBuilder:
         ]
         objects = [*compiled, *map(Object.of, found.objects)]
         objects = edited(self._cc, objects, flags, kept)
-        function = self._chosen(functions([made.path for made in objects], flags.kept_names))
+        offered = functions([made.path for made in objects], flags.kept_names)
+        for cc, unit, made in zip(compilers, units, compiled, strict=True):
+            offered = with_conventions(cc, unit, made, offered)
+        function = self._chosen(offered)
         headers = tuple(dict.fromkeys(file for made in compiled for file in made.sources))
         if flags.lto:
             code = digest([made.sha256 for made in objects])

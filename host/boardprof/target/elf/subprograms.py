@@ -32,6 +32,11 @@ _CLASSES = {"DW_TAG_class_type", "DW_TAG_structure_type", "DW_TAG_union_type"}
 _C = {0x01, 0x02, 0x0C, 0x10, 0x1D, 0x2C, 0x3E}
 _RUST = {0x1C, 0x9000}  # DWARF 5, 7.12; an older code of its own
 _C_PLUS_PLUS = {0x04, 0x1A, 0x21, 0x2A, 0x2B, 0x3A}
+# LLVM's codes, which it leaves out for the usual convention of the target (BinaryFormat/Dwarf.def).
+# GCC has none of these.
+_OWN_CONVENTIONS = 0xB0
+_SAVE_MORE = {0xC9, 0xCA}  # preserve_most and preserve_all take arguments as usual
+_CONVENTIONS = {0xC0: "vectorcall", 0xC1: "ms_abi", 0xC3: 'pcs("aapcs")', 0xCB: "regcall"}
 _ASSEMBLERS = {0x8001, 0x0031}  # DW_LANG_Mips_Assembler, DW_LANG_Assembly
 
 
@@ -142,6 +147,10 @@ def prototype(of: Subprogram) -> Prototype | NotCallable:
     prototyped = has(die, "DW_AT_prototyped") or of.language != "C"
     if _is_bare(die) and _has_no_types(of):
         return NotCallable("its debug information has no types")
+    convention = number(die, "DW_AT_calling_convention") or 0
+    if convention >= _OWN_CONVENTIONS and convention not in _SAVE_MORE:
+        name = _CONVENTIONS.get(convention, f"number {convention:#x} of DWARF")
+        return NotCallable(f"its calling convention is {name}, which the agent does not use")
     types = Types(has_abi_of_c=of.language in ("C", "C++"))
     parameters: list[Parameter] = []
     reasons: dict[int, str] = {}

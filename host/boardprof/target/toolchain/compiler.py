@@ -315,6 +315,26 @@ class Compiler(Driver):
     def _binutil(self, name: str, arguments: Sequence[str], failure: str) -> None:
         self._tools.run(self.program(name), arguments, Path("/"), failure)
 
+    def errors(self, unit: Unit, further: str, key: str) -> str:
+        """Return what the compiler says of a unit with ``further`` lines at its end.
+
+        Nothing is made. ``key``: digest of all that the answer depends on, besides the compiler.
+        """
+
+        def told() -> str:
+            with self._cache.scratch() as scratch:
+                file = scratch / Path(unit.source).name
+                text = f'#include "{unit.folder / unit.source}"\n{further}\n'
+                file.write_bytes(os.fsencode(text))  # names of files need not be UTF-8
+                command = [*_flags(unit), "-w", "-fsyntax-only", "-fmax-errors=0", str(file)]
+                try:
+                    self._tools.run(self._cc, command, unit.folder, str(file), **_ENGLISH)
+                except ToolFailure as error:
+                    return error.stderr
+            return ""
+
+        return self._cache.recall(told, "checked", digest(self._identity, key))
+
     def _records(self, key: str) -> Iterator[tuple[Path, ObjectInputs]]:
         for file in sorted(self._cache.root.joinpath("units", key).glob("*.json")):
             text = read_text(file)
@@ -356,8 +376,7 @@ class Compiler(Driver):
         with self._cache.scratch() as scratch:
             began_ns = scratch.stat().st_mtime_ns  # by the clock that stamps files
             made, depfile = scratch / name, scratch / "depfile"
-            command = [*unit.flags]
-            command += [word for option, at in unit.folders for word in (option, str(at))]
+            command = _flags(unit)
             command += [f"-fdebug-prefix-map={folder}={label}" for label, folder in unit.roots]
             command += [f"-fdebug-prefix-map={unit.folder}=."]
             command += ["-MD", "-MT", "object", "-MF", str(depfile)]
@@ -389,6 +408,11 @@ class Compiler(Driver):
             text = record.to_json()
             self._cache.write(text, "units", key, f"{digest(text)}.json")
         return Object(kept, record.sha256, self._sources(unit, record))
+
+
+def _flags(unit: Unit) -> list[str]:
+    folders = (word for option, at in unit.folders for word in (option, str(at)))
+    return [*unit.flags, *folders]
 
 
 @contextmanager
