@@ -52,13 +52,18 @@ def wanted_board(node: pytest.Item, name: str | None) -> Wanted:
     return Wanted(name, sources, BuildOptions(**marker.kwargs))
 
 
+_MOST_OPEN = 8
+"""Started boards that run at a time: each is an emulator of some 50 MB."""
+
+
 class OpenBoards:
-    """Lends connected boards; boards that it has started run until `close`."""
+    """Lends connected boards; boards that it has started run on, for later tests."""
 
     def __init__(self, options: Options) -> None:
         """Start nothing yet."""
         self._options = options
-        self._open: dict[Wanted, Board] = {}
+        self._open: dict[Wanted, Board] = {}  # the one unused longest first
+        self._lent: list[Wanted] = []
         # for each build, the files that it was compiled from, including headers
         self.compiled: dict[Wanted, tuple[Path, ...]] = {}
 
@@ -74,13 +79,25 @@ class OpenBoards:
                 yield board
             return
         assert spec is not None
-        if wanted not in self._open:
-            self._open[wanted] = self._connected(wanted, spec)
-        if spec.clock.kind == "simulated":
-            yield self._open[wanted]
-            return
-        with self._leased(spec.name):
-            yield self._open[wanted]
+        board = self._started(wanted, spec)
+        is_own = spec.clock.kind == "simulated"
+        self._lent.append(wanted)
+        try:
+            with contextlib.nullcontext() if is_own else self._leased(spec.name):
+                yield board
+        finally:
+            self._lent.remove(wanted)
+
+    def _started(self, wanted: Wanted, spec: BoardSpec) -> Board:
+        """Return a board that runs, started now if it is not open; close the one unused longest."""
+        board = self._open.pop(wanted, None)
+        if board is None:
+            idle = [each for each in self._open if each not in self._lent]
+            for each in idle[: max(0, len(self._open) - _MOST_OPEN + 1)]:
+                self.forget(each)
+            board = self._connected(wanted, spec)
+        self._open[wanted] = board  # the one used last is last
+        return board
 
     def forget(self, wanted: Wanted) -> None:
         """Close a board that a test left in a bad state; the next test starts it again."""
