@@ -101,6 +101,43 @@ def test_auto_takes_the_only_usb_port_and_asks_only_if_there_are_several(
             os.close(slave)
 
 
+def stranger(path: str) -> ListPortInfo:
+    port = ListPortInfo(path)
+    port.vid, port.pid, port.description = 0x1234, 0x5678, "a stranger's 3D printer"
+    return port
+
+
+def arrived(master: int) -> bytes:
+    """Return what was written to the other end of a pseudo-terminal that nobody has open."""
+    os.set_blocking(master, False)
+    try:
+        return os.read(master, 4096)
+    except OSError:
+        return b""
+
+
+def test_a_port_of_an_unknown_vendor_gets_no_byte_unless_it_is_named(
+    ports: list[ListPortInfo],
+) -> None:
+    master, slave = os.openpty()
+    path = os.ttyname(slave)
+    os.close(slave)
+    ports.append(stranger(path))
+    try:
+        with pytest.raises(
+            BoardError, match=f"USB ports: none. Not asked, .*: {path}.\n.*name its"
+        ):
+            connect(None, "auto")
+        assert "not asked: no known board has this USB vendor" in boardprof("devices").out
+        with on_a_pty() as (_, board):
+            ports.append(listed(board, "A1"))
+            assert name_at("auto") == "linux"
+        assert arrived(master) == b""
+        assert "silent: no agent answered" in boardprof("devices", path).out
+    finally:
+        os.close(master)
+
+
 def test_hwgrep_finds_a_port_by_what_its_device_says(ports: list[ListPortInfo]) -> None:
     with on_a_pty() as (_, path):
         ports += [listed("/dev/ttyNONE", "B1"), listed(path, "B2")]
