@@ -25,6 +25,7 @@ from boardprof.base.connection import ControlLines, host_and_port, split_lines, 
 from boardprof.base.errors import BoardError, DeviceResetError, LinkError, UsageError
 from boardprof.measure.connect import attach, connect
 from boardprof.target.descriptions.board import board_spec
+from boardprof.ui.cli.boards import _find_ports
 from boardprof.wire.transport import serial as serial_ports
 from boardprof.wire.transport.base import DescriptorTransport
 from boardprof.wire.transport.serial import connect_pyserial
@@ -140,6 +141,45 @@ def test_auto_takes_the_only_usb_port_and_asks_only_if_there_are_several(
         finally:
             os.close(master)
             os.close(slave)
+
+
+def stranger(path: str) -> ListPortInfo:
+    port = ListPortInfo(path)
+    port.vid, port.pid, port.description = 0x1234, 0x5678, "a stranger's 3D printer"
+    return port
+
+
+def arrived(master: int) -> bytes:
+    """Return what was written to the other end of a pseudo-terminal that nobody has open."""
+    os.set_blocking(master, False)
+    try:
+        return os.read(master, 4096)
+    except OSError:
+        return b""
+
+
+def test_a_port_of_an_unknown_vendor_gets_no_byte_unless_it_is_named(
+    ports: list[ListPortInfo],
+) -> None:
+    master, slave = os.openpty()
+    path = os.ttyname(slave)
+    os.close(slave)
+    ports.append(stranger(path))
+    try:
+        with pytest.raises(
+            BoardError, match=f"USB ports: none. Not asked, .*: {path}.\n.*name its"
+        ):
+            connect(None, "auto")
+        [unnamed] = _find_ports([], None)
+        assert unnamed["state"].startswith("not asked: no known board has this USB vendor")
+        with on_a_pty() as (_, board):
+            ports.append(listed(board, "A1"))
+            assert name_at("auto") == "linux"
+        assert arrived(master) == b""
+        [named] = _find_ports([path], None)
+        assert named["state"] == "silent: no agent answered within 2 s"
+    finally:
+        os.close(master)
 
 
 def test_hwgrep_finds_a_port_by_what_its_device_says(ports: list[ListPortInfo]) -> None:

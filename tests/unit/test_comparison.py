@@ -231,7 +231,14 @@ def test_states_of_reports_that_do_not_tell_of_the_calls_are_not_compared() -> N
 
 
 @pytest.mark.parametrize(
-    ("formula", "is_exact"), [("loads / stores", True), ("loads / ticks", False)]
+    ("formula", "is_exact"),
+    [
+        ("loads / stores", True),
+        ("loads / ticks", False),
+        ("loads / ticks_lost", True),  # `ticks` is a clock; counters whose names have it are not
+        ("loads / (stores - lost.ticks)", True),
+        ("(stores - ticks) / loads", False),
+    ],
 )
 def test_what_is_computed_of_exact_counts_alone_is_exact(formula: str, is_exact: bool) -> None:
     facts: dict[str, Any] = {

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import random
 import struct
+import tracemalloc
 import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,7 +21,7 @@ import numpy.typing as npt
 import pytest
 
 from boardprof.base.errors import DecodeError, ReportFileError, UsageError
-from boardprof.base.metrics import Count, Duration
+from boardprof.base.metrics import Count, Duration, Percent, Ratio
 from boardprof.measure.probe_recorder import image_names
 from boardprof.results.comparison.compare import compare
 from boardprof.results.probes import is_probe_run
@@ -777,3 +778,59 @@ def test_a_late_record_whose_cost_is_not_known_is_said_to_be_in_ranges() -> None
     told = "Ranges include the extra time of records that find no room in the ring at first"
     assert any(told in str(line) for line in unknown)
     assert not any(told in str(line) for line in known)
+
+
+# -- many passes ---------------------------------------------------------------------------------
+
+
+def long_recording(count: int) -> ProbeRun:
+    """Return a recording of as many passes: 7, 8, 9, 10, 11, 7, 8 ... ticks."""
+    content, last, before = [], 0, 0
+    for first in range(0, count, 10_000):
+        records = []
+        for number in range(first, min(first + 10_000, count)):
+            took = 7 + number % 5
+            records += [(3, LOOP), (took, LOOP + 1)]
+            last += 3 + took
+        content.append(block(0, before, last, *records))
+        before += len(records)
+    return recording(b"".join(content))
+
+
+def test_the_report_of_a_long_recording_takes_less_than_800_bytes_for_a_pass() -> None:
+    run = long_recording(50_000)
+    tracemalloc.start()
+    try:
+        report = report_of(run)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(report.calls) == 50_000
+    assert most < 800 * 50_000
+
+
+def test_each_pass_of_a_long_recording_has_its_row_and_its_sample() -> None:
+    report = report_of(replace(long_recording(30_000), costs=ProbeCosts(empty=2)))
+    assert report.device_metrics["board"]["ticks"] == Count(270_000)  # 30,000 passes of 9
+    assert report.calls[23_333] == {
+        "Name": "loop",
+        "ticks": Count(8),  # 10, without the 2 of an empty range
+        "Duration (us)": Duration(8000.0),
+        "Percent": Percent(100.0 * 8 / 270_000),
+        "Label": "in place",
+        "Device": "board",
+        "Count": Count(1),
+        "Perturbation (%)": Ratio(20.0),
+    }
+    assert report.record is not None
+    samples = report.record.measurements[0].passes[0].samples
+    assert (len(samples), samples[23_333].raw) == (30_000, {"ticks": 10})
+    assert Report.from_json(report.json()) == report
+
+
+def test_a_pass_that_took_nothing_has_no_share_of_overhead() -> None:
+    report = report_of(
+        recording(block(0, 0, 20, (5, LOOP), (0, LOOP + 1), (5, LOOP), (10, LOOP + 1)))
+    )
+    assert [row.get("Perturbation (%)") for row in report.calls] == [None, Ratio(0.0)]
+    assert [row["ticks"] for row in report.calls] == [Count(0), Count(10)]

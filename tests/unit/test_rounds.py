@@ -187,6 +187,20 @@ def test_a_sample_that_is_stopped_says_that_its_calls_share_one_limit() -> None:
     )
 
 
+def test_a_measurement_that_was_stopped_has_made_calls_and_nobody_knows_how_many() -> None:
+    board, memory, _ = connected(MASKS)
+    board.measure("work", metrics=["calls"], warmup=1, repeat=2)
+    calls = board.calls
+    assert calls is not None
+    assert board.calls_before == calls
+    memory.lib.test_trap_cause = FaultCause.TIME_OUT
+    memory.lib.test_trap_after = 1
+    memory.lib.test_trap_at = b"f"
+    with pytest.raises(DeviceTimeoutError):
+        board.measure("work", metrics=["calls"], warmup=0)
+    assert (board.calls, board.calls_before) == (calls + 1, None)
+
+
 def test_what_masking_takes_away_is_noted_before() -> None:
     board, *_ = connected(MASKS)
     notes: list[str] = []

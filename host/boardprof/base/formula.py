@@ -80,6 +80,11 @@ def parse_formula(text: str) -> Formula:
     return Formula(text, tuple(reader.places), node, tuple(reader.places.values()))
 
 
+def names_in(text: str) -> set[str]:
+    """Return the names in the text of a formula, which need not be valid."""
+    return {each["name"] for each in _TOKEN.finditer(text) if each["name"]}
+
+
 class _Reader:
     """A parser that reads from left to right, one token ahead."""
 

@@ -307,9 +307,10 @@ def find_port(spec: BoardSpec, baud: int | None = None) -> str:
     """Return the serial port of the only board that answers: what ``auto`` stands for."""
     # Ports that other programs have open are left alone, because opening them could reset their
     # boards.
-    from boardprof.wire.transport.serial import listed_ports
+    from boardprof.wire.transport.serial import listed_ports, may_be_board
 
-    ports = [port.device for port in listed_ports() if port.vid is not None]
+    usb = [port for port in listed_ports() if port.vid is not None]
+    ports = [port.device for port in usb if may_be_board(port)]
     if len(ports) == 1:
         return ports[0]
     from concurrent.futures import ThreadPoolExecutor  # later: most ports are named
@@ -325,9 +326,12 @@ def find_port(spec: BoardSpec, baud: int | None = None) -> str:
         told = ", ".join(f"{port} ({names[port]})" for port in found)
         raise UsageError(f"Several ports have a {what}: {told}.", hint="give -p one of them")
     asked = ", ".join(ports) or "none"
+    others = ", ".join(port.device for port in usb if port.device not in ports)
+    apart = f" Not asked, as no known board has such a USB vendor: {others}." if others else ""
+    or_name = ", or name its port" if others else ""
     raise BoardError(
-        f"No serial port has a {what} whose agent answers. USB ports: {asked}.",
-        hint="plug in the board; `boardprof devices` shows the state of each port",
+        f"No serial port has a {what} whose agent answers. USB ports: {asked}.{apart}",
+        hint=f"plug in the board{or_name}; `boardprof devices` shows the state of each port",
     )
 
 

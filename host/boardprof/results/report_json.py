@@ -13,8 +13,8 @@ The last key is ours, and absent if the Report has no ``record``. TVM's own read
 
 Most rows differ only in their numbers. `RowPatterns` reads rows that are written like an earlier
 one several times as fast as a parser, because it does not create dicts. Everything else is left to
-`JsonReader`: other spacing, escapes in text, integers of more than 18 digits, numbers that may not
-fit into floats.
+`JsonReader`: spacing that neither we nor `json.dumps` write, escapes in text, integers of more than
+18 digits, numbers that may not fit into floats.
 """
 
 from __future__ import annotations
@@ -290,12 +290,12 @@ class _RowPattern:
     @classmethod
     def of(cls, columns: tuple[tuple[str, Kind], ...]) -> _RowPattern:
         texts: dict[Kind, str] = {str: _TEXT, Count: _INTEGER}
-        members = ",".join(
-            rf'{re.escape(quoted(name))}:\{{"{TAGS[kind]}":{texts.get(kind, _FLOAT)}\}}'
+        members = ", ?".join(
+            rf'{re.escape(quoted(name))}: ?\{{"{TAGS[kind]}": ?{texts.get(kind, _FLOAT)}\}}'
             for name, kind in columns
         )
         names, kinds = zip(*columns, strict=True)
-        return cls(names, kinds, re.compile(rf",\{{{members}\}}"))
+        return cls(names, kinds, re.compile(rf", ?\{{{members}\}}"))
 
     def take(self, reader: JsonReader, builder: CallsBuilder) -> bool:
         """Read matching rows; return whether there were any."""

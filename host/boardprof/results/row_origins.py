@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from boardprof.base.formula import names_in
 from boardprof.base.metrics import raw_of
 from boardprof.results.record import NO_RECORD, Device, MeasurementRecord, SourcePlace
 from boardprof.results.report.calls import DURATION
@@ -174,8 +175,9 @@ def _rates(device: Device, measurement: MeasurementRecord) -> Iterator[tuple[str
 
 def _computed(measurement: MeasurementRecord, clocks: Collection[str]) -> Iterator[str]:
     """Yield the metrics whose formulas use no clock other than the CPU's own."""
-    for name, formula in measurement.formulas.items():
-        if not any(clock in repr(formula) for clock in clocks if clock != _CPU_CLOCK):
+    others = {*clocks} - {_CPU_CLOCK}
+    for name, (_, formula) in measurement.formulas.items():
+        if not names_in(formula) & others:
             yield name
 
 

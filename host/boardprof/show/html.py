@@ -150,9 +150,9 @@ def _embedded(name: str, report: Report) -> str:
 def _packed(pieces: Iterable[str]) -> str:
     """Return text in gzip and base64, without ever having it at once."""
     packed = io.BytesIO()
-    with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=6, mtime=0) as file:
-        for piece in pieces:
-            file.write(piece.encode("ascii"))
+    file = gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=6, mtime=0)
+    with io.TextIOWrapper(file, "ascii", newline="") as text:  # it takes pieces together
+        text.writelines(pieces)
     return base64.b64encode(packed.getbuffer()).decode("ascii")
 
 

@@ -128,7 +128,7 @@ class ProfiledFunction:
         passes = planned_passes(board, self._chosen, mask_interrupts=self._masks)
         gathered: list[Gathered] = []
         windows: list[PassResult] = []
-        calls_before, number = board.calls, rounds.number
+        calls_before, number = board.calls_before, rounds.number
         call, placement = bound_call(board, name, args, named)
         info, arguments = call.function.info, placement.arguments
         inputs_crc32 = arguments.inputs_crc32()

@@ -446,7 +446,7 @@ class _Runs:
             return observed_sample(counter, call.host_call, packed, flags=UNMASKED)
         if self._passes_done:
             return observed_sample(counter, call.host_call, packed)
-        self._calls_before[place] = call.board.calls
+        self._calls_before[place] = call.board.calls_before
         with self._collecting.around(call.board) as gathered:
             taken = observed_sample(counter, call.host_call, packed)
         self._gathered[place] = gathered

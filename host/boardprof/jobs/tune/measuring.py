@@ -122,7 +122,7 @@ class Measuring:
         arrays.restart()
         call = arrays.call(remote, function)
         self._calibrate(call, arrays)
-        calls_before = self.board.calls
+        calls_before = self.board.calls_before
         rounds, number = self._rounds, self._rounds.number
         windows = []
         for counted, calibration in zip(self._counted, self._calibrations, strict=True):

@@ -199,8 +199,17 @@ class Board:
 
     @property
     def calls(self) -> int | None:
-        """Function runs since the start; None if some may have run before the session."""
+        """Function runs since the start; None if some may have run before the session.
+
+        After a measurement that trapped, ran too long or was cancelled, there may be more: the
+        board does not tell how many calls it had made.
+        """
         return self.session.calls if self._is_started else None
+
+    @property
+    def calls_before(self) -> int | None:
+        """Like `calls`, but None if there may be more."""
+        return self.calls if self.session.has_counted else None
 
     @property
     def interrupts(self) -> BoardInterrupts | None:
@@ -317,7 +326,7 @@ class Board:
                 on_note=on_note,
             )
             with watched(HostCall(self, remote, arguments=arguments, rounds=rounds)) as watch:
-                calls_before = self.calls
+                calls_before = self.calls_before
                 found = measure_function(self.link, remote, arguments, sampling, on_transfer)
                 watch.measurement = found = self.described(found, calls_before)
             return found
@@ -424,7 +433,7 @@ class Board:
 
         Args:
             measurement: made on this board.
-            calls_before: the value of `calls` before it.
+            calls_before: the value of `calls_before` before it.
         """
         return replace(
             measurement,

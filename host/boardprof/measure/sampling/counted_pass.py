@@ -8,7 +8,14 @@ from dataclasses import dataclass, replace
 
 import msgpack
 
-from boardprof.base.errors import DeviceCounterError, DeviceTimeoutError, FrameError, option
+from boardprof.base.errors import (
+    DeviceCounterError,
+    DeviceError,
+    DeviceTimeoutError,
+    FrameError,
+    RpcError,
+    option,
+)
 from boardprof.measure.sampling.board_link import BoardInterrupts, BoardLink
 from boardprof.measure.sampling.programmable import Programmable, Slots
 from boardprof.results.report.measurement import (
@@ -21,7 +28,7 @@ from boardprof.results.report.measurement import (
 )
 from boardprof.wire.decode.dictionary import CollectorInfo, FunctionInfo
 from boardprof.wire.decode.samples import MANY, Sample, decode_batch, decode_samples
-from boardprof_protocol.codes import BuiltIn, MeasureFlag
+from boardprof_protocol.codes import BuiltIn, ErrorCode, MeasureFlag
 from boardprof_protocol.layout import Layout
 
 CALIBRATION_SAMPLES = 9
@@ -313,16 +320,19 @@ class CountedPass:
                 name=name,
                 on_progress=check,
             )
-        except DeviceTimeoutError as error:
-            if number > 1:
+        except (DeviceError, RpcError) as error:
+            # Another refusal comes before the first call.
+            if isinstance(error, DeviceError) or error.code == ErrorCode.CANCELLED:
+                self._count_calls(flags, 1, is_all=False)
+            if isinstance(error, DeviceCounterError):
+                raise self._changed(name, error) from None
+            if isinstance(error, DeviceTimeoutError) and number > 1:
                 limit = option("--wall-timeout" if session.is_closed else "--timeout")
                 error.hint = (
                     f"the {number:,} calls of a sample share one limit: lower "
                     f"{option('--number')}, or give {limit} more seconds"
                 )
             raise
-        except DeviceCounterError as error:
-            raise self._changed(name, error) from None
         value = answer.value
         if not (isinstance(value, list) and len(value) in (2, 3) and isinstance(value[1], bytes)):
             raise FrameError(f"bp.measure returned {value!r}, not [samples, blobs].")
@@ -338,11 +348,16 @@ class CountedPass:
         )
         if len(samples) != value[0] or not samples:
             raise FrameError(f"bp.measure announced {value[0]} samples and sent {len(samples)}.")
-        if not flags & MeasureFlag.EMPTY:
-            session.calls += warmup + number * len(samples)
+        self._count_calls(flags, warmup + number * len(samples))
         returned = len(value) == 3
         result = value[2] if returned else None
         return CountedCalls(tuple(samples), (total,), answer.elapsed_s, returned, result)
+
+    def _count_calls(self, flags: MeasureFlag, calls: int, *, is_all: bool = True) -> None:
+        """Count calls of the function; ``is_all``: there were no more."""
+        if not flags & MeasureFlag.EMPTY:
+            self.link.session.calls += calls
+            self.link.session.has_counted &= is_all
 
     def _changed(self, name: str, error: DeviceCounterError) -> DeviceCounterError:
         """Return an error that names the counters that a function has changed."""

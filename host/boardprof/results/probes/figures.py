@@ -6,17 +6,30 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import cast, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from boardprof.base.errors import DecodeError, UsageError
+from boardprof.base.metrics import Count, Duration, Kind, Metric, Percent, Ratio, Raw, raw_of
 from boardprof.results.probes.core_events import WRAP
 from boardprof.results.probes.run import ProbeRun, Slot, Task, doubts_of, read_run
-from boardprof.results.probes.timeline import UNKNOWN_TASK, Passes, Timeline
-from boardprof.results.record import Device
-from boardprof.results.report.assemble import assemble
-from boardprof.results.report.calls import IN_PLACE, IN_PLACE_MEAN, IN_PLACE_SUMS
+from boardprof.results.probes.timeline import UNKNOWN_TASK, Timeline
+from boardprof.results.record import Device, Record, SampleRecord
+from boardprof.results.report.assemble import assemble, rows_of
+from boardprof.results.report.calls import (
+    DURATION,
+    IN_PLACE,
+    IN_PLACE_MEAN,
+    IN_PLACE_SUMS,
+    PERTURBATION,
+    SHARE,
+    Calls,
+    CallsBuilder,
+    Row,
+)
 from boardprof.results.report.measurement import Measurement, PassResult
 from boardprof.results.report.report import Report
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
@@ -197,7 +210,7 @@ def report_of(run: ProbeRun, file: str = "") -> Report:
             hint = "record events: statistics do not count passes that overlap"
         what = file or f"The recording of {run.facts.board}"
         raise UsageError(f"{what} has no complete pass of a range.", hint=hint)
-    report = assemble(found)
+    report = _with_all_passes(run, assemble([each.measurement for each in found]), found)
     doubts = " ".join(doubts_of(run, timelines))
     if doubts:
         report.configuration[f"{run.facts.board} probes"] = doubts.removesuffix(".")
@@ -209,21 +222,158 @@ def report_of_file(file: str) -> Report:
     return report_of(read_run(file), file)
 
 
-def _measurements(run: ProbeRun, timelines: Sequence[Timeline]) -> Iterator[Measurement]:
+# A recording may have millions of passes. So only those that decide about the configuration become
+# samples of a measurement; the Report's rows are made of columns, and its record of the passes.
+
+
+@dataclass(frozen=True)
+class _Range:
+    """A row of the figures: the measurement of some passes, and all of them."""
+
+    measurement: Measurement
+    passes: _PassSamples | None = None  # None if the measurement has all
+
+
+def _measurements(run: ProbeRun, timelines: Sequence[Timeline]) -> Iterator[_Range]:
     """Yield the ranges with a complete pass; those of several cores are put together."""
-    by_name: dict[int, list[Sample]] = {}
-    for timeline in timelines:
-        passes = timeline.ranges
-        for name in run.names.of_kind(ProbeKind.RANGE):
-            mine = np.flatnonzero(passes.of(name.number))
-            by_name.setdefault(name.number, []).extend(_samples(run, passes, mine))
+    passes = [timeline.ranges for timeline in timelines]
     slots = {slot.number: slot for slot in run.slots if slot.count}
     for name in run.names.of_kind(ProbeKind.RANGE):
-        if samples := by_name.get(name.number):
-            empty = _sample(run, 0, round(run.costs.empty), 0)
-            yield _measurement(run, name.text, 1, tuple(samples), empty)
+        mine = [np.flatnonzero(each.of(name.number)) for each in passes]
+        if sum(map(len, mine)):
+            columns = (
+                np.concatenate([getattr(p, column)[at] for p, at in zip(passes, mine, strict=True)])
+                for column in ("begin", "end", "net")
+            )
+            yield _of_passes(run, name.text, _PassSamples(run, *columns))
         elif name.number in slots:
-            yield _of_slot(run, name.text, slots[name.number])
+            yield _Range(_of_slot(run, name.text, slots[name.number]))
+
+
+class _PassSamples(Sequence[SampleRecord]):
+    """The passes of a range as samples of a record, each made when it is looked at."""
+
+    def __init__(
+        self,
+        run: ProbeRun,
+        begin: npt.NDArray[np.int64],
+        end: npt.NDArray[np.int64],
+        net: npt.NDArray[np.int64],
+    ) -> None:
+        self._run = run
+        self._begin, self._end, self.net = begin, end, net
+        self.empty = round(run.costs.empty)
+
+    @property
+    def raw(self) -> npt.NDArray[np.int64]:
+        """What each pass counted, with the probes' own ticks."""
+        return self.net + self.empty
+
+    def sample(self, index: int) -> Sample:
+        """Return a pass as a sample of a measurement."""
+        begin, end = int(self._begin[index]), int(self._end[index])
+        return _sample(self._run, begin, end, end - begin - self.empty - int(self.net[index]))
+
+    def __len__(self) -> int:
+        return len(self.net)
+
+    @overload
+    def __getitem__(self, index: int) -> SampleRecord: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[SampleRecord]: ...
+    def __getitem__(self, index: int | slice) -> SampleRecord | list[SampleRecord]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        found = self.sample(index)
+        return SampleRecord({name: each.value for name, each in found.readings.items()}, found.raw)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        pairs = zip(self, other, strict=False)
+        return len(self) == len(other) and all(mine == theirs for mine, theirs in pairs)
+
+    __hash__ = None  # type: ignore[assignment]  # as of a list
+
+
+def _of_passes(run: ProbeRun, name: str, passes: _PassSamples) -> _Range:
+    raw, net = passes.raw, passes.net
+    # The first one, and those with the least and the most of their own, and of the probes.
+    shares = np.divide(passes.empty, raw, out=np.zeros(len(raw)), where=raw != 0)
+    shares[raw == 0] = shares[raw != 0][0] if raw.any() else 0
+    ends = (net.argmin(), net.argmax(), shares.argmin(), shares.argmax())
+    samples = tuple(map(passes.sample, sorted({0, *map(int, ends)})))
+    empty = _sample(run, 0, passes.empty, 0)
+    total = _sample(run, 0, int(raw.sum()), 0)
+    return _Range(_measurement(run, name, 1, samples, empty, totals=(total,)), passes)
+
+
+def _with_all_passes(run: ProbeRun, report: Report, ranges: Sequence[_Range]) -> Report:
+    """Return a Report of some passes with the rows and samples of all."""
+    totals, record = report.device_metrics[run.facts.board], report.record or Record()
+    builder = CallsBuilder()
+    records = []
+    for each, stored in zip(ranges, record.measurements, strict=True):
+        if each.passes is None:
+            for row in rows_of(each.measurement, totals, False):
+                builder.add(row)
+        else:
+            _add_rows(builder, each.measurement, each.passes, totals)
+            samples = cast("tuple[SampleRecord, ...]", each.passes)
+            windows = replace(stored.passes[0], samples=samples, totals=samples)
+            stored = replace(stored, passes=(windows,))
+        records.append(stored)
+    return Report(
+        Calls.built(builder),
+        report.device_metrics,
+        report.configuration,
+        record=replace(record, measurements=tuple(records)),
+    )
+
+
+_ROWS_AT_ONCE = 100_000
+
+
+def _add_rows(
+    builder: CallsBuilder, measurement: Measurement, passes: _PassSamples, totals: Row
+) -> None:
+    """Add a row for each pass, like `rows_of`, but many at once."""
+    # A pass that took nothing has no share of overhead, so that its row has other columns.
+    cuts = np.flatnonzero(np.diff(passes.raw == 0)) + 1
+    bounds = [0, *cuts.tolist(), len(passes)]
+    for first, end in pairwise(bounds):
+        windows = replace(measurement.passes[0], samples=(passes.sample(first),))
+        [row] = rows_of(replace(measurement, passes=(windows,)), totals, False)
+        builder.add(row)
+        for begin in range(first + 1, end, _ROWS_AT_ONCE):
+            some = slice(begin, min(begin + _ROWS_AT_ONCE, end))
+            columns = [_column(name, row[name], passes, some, totals, measurement) for name in row]
+            builder.extend(tuple(row), columns)
+
+
+def _column(
+    name: str,
+    first: Metric,
+    passes: _PassSamples,
+    some: slice,
+    totals: Row,
+    measurement: Measurement,
+) -> tuple[Kind, Sequence[Raw]]:
+    """Return the values of a column for some rows; ``first`` is that of the first row."""
+    net = passes.net[some]
+    counter = measurement.counters[0]
+    if name == counter:
+        return Count, net.tolist()
+    if name == DURATION:
+        hz = measurement.samples[0].readings[counter].hz
+        return Duration, (net * 1e6 / hz).tolist()
+    if name == SHARE:
+        whole = float(raw_of(totals[counter]))
+        return Percent, (100.0 * net / whole).tolist()
+    if name == PERTURBATION:
+        raw = passes.raw[some]
+        return Ratio, (100.0 * (raw - net) / raw).tolist()
+    return type(first), [raw_of(first)] * len(net)
 
 
 def _of_slot(run: ProbeRun, name: str, slot: Slot) -> Measurement:
@@ -231,13 +381,6 @@ def _of_slot(run: ProbeRun, name: str, slot: Slot) -> Measurement:
     sums = (_sample(run, 0, slot.sum, 0),)
     label = IN_PLACE_SUMS if slot.least == slot.most else IN_PLACE_MEAN
     return _measurement(run, name, slot.count, sums, empty, label)
-
-
-def _samples(run: ProbeRun, passes: Passes, which: npt.NDArray[np.intp]) -> Iterator[Sample]:
-    empty = round(run.costs.empty)
-    begins, ends = passes.begin[which].tolist(), passes.end[which].tolist()
-    for begin, end, net in zip(begins, ends, passes.net[which].tolist(), strict=True):
-        yield _sample(run, begin, end, end - begin - empty - net)
 
 
 def _sample(run: ProbeRun, begin: int, end: int, away: int) -> Sample:
@@ -260,6 +403,7 @@ def _measurement(
     samples: tuple[Sample, ...],
     empty: Sample,
     label: str = IN_PLACE,
+    totals: tuple[Sample, ...] = (),
 ) -> Measurement:
     facts, layout = run.facts, PASSES[run.clock.unit]
     counter = layout.counters[0]
@@ -286,5 +430,5 @@ def _measurement(
         collectors=(collector,),
         clock_given=True,
     )
-    windows = PassResult(samples, (empty,), samples, mask=1)
+    windows = PassResult(samples, (empty,), totals or samples, mask=1)
     return Measurement(name, device, number, 0, (windows,), flags=facts.flags, label=label)

@@ -350,20 +350,26 @@ def _match(step: npt.NDArray[np.int8], segment: Ints) -> _Pairs:
     orphan = ~is_begin & (before == 0)
     level = np.where(is_begin, depth, depth + 1)
     kept = np.flatnonzero(~orphan)
-    order = kept[np.lexsort((kept, level[kept], segment[kept]))]
+    order = kept[np.lexsort((level[kept], segment[kept]))]  # stable: else in their own order
     same = (level[order][1:] == level[order][:-1]) & (segment[order][1:] == segment[order][:-1])
     paired = np.flatnonzero(is_begin[order][:-1] & ~is_begin[order][1:] & same)
     begin, end = order[paired], order[paired + 1]
     return _Pairs(begin, end, int(orphan.sum()), int(is_begin.sum()) - len(begin))
 
 
-def _groups(where: Ints, keys: Ints) -> list[Ints]:
-    """Return indices by equal columns of ``keys``, each group in order."""
+def _groups(where: Ints, context: Ints) -> list[Ints]:
+    """Return indices by equal columns of ``context``, level and task, each group in order."""
     if not len(where):
         return []
-    _, group = np.unique(keys, axis=1, return_inverse=True)
-    order = np.argsort(group.ravel(), kind="stable")
-    cuts = np.flatnonzero(np.diff(group.ravel()[order])) + 1
+    level, task = context
+    # One number for both, as sorting pairs takes ten times as long: a task has 32 bits, or is -1.
+    key = level * (1 << 33) + task
+    if (key == key[0]).all():
+        return [where]
+    _, group = np.unique(key, return_inverse=True)
+    group = group.astype(np.min_scalar_type(int(group.max())))
+    order = np.argsort(group, kind="stable")
+    cuts = np.flatnonzero(np.diff(group[order])) + 1
     return np.split(where[order], cuts)
 
 

@@ -100,8 +100,9 @@ def _facts(spec: BoardSpec) -> dict[str, Any]:
 def devices(ports: tuple[str, ...], baud: int | None, as_json: bool) -> None:
     """List the serial ports and the boards that answer on them.
 
-    With PORT, a device path or socket://HOST:PORT, only that port is asked. Ports that another
-    program has open are left alone. Opening a serial port resets some boards.
+    Only USB ports with the vendor of a board or of a serial bridge are opened and asked, since
+    opening a serial port resets some devices. With PORT, a device path or socket://HOST:PORT, that
+    port is asked, whatever it is. Ports that another program has open are left alone.
     """
     found = _find_ports(ports, baud)
     if as_json:
@@ -246,28 +247,40 @@ def _find_ports(ports: Sequence[str], baud: int | None) -> list[dict[str, str]]:
     from concurrent.futures import ThreadPoolExecutor, as_completed
 
     from boardprof.base.progress import activity
-    from boardprof.wire.transport.serial import listed_ports
+    from boardprof.wire.transport.serial import listed_ports, may_be_board
 
     known = {port.device: port for port in listed_ports()}
+    named = bool(ports)
     ports = ports or [*known]
     if not ports:
         return []
     workers = min(32, len(ports))
     with activity("asking ports", len(ports)) as step, ThreadPoolExecutor(workers) as pool:
-        asked = [pool.submit(_found, port, known.get(port), baud) for port in ports]
+        asked = [
+            pool.submit(
+                _found, port, known.get(port), baud, is_asked=named or may_be_board(known[port])
+            )
+            for port in ports
+        ]
         for done, _ in enumerate(as_completed(asked), 1):
             step(done)
         return [each.result() for each in asked]
 
 
-def _found(port: str, known: ListPortInfo | None, baud: int | None) -> dict[str, str]:
+_NOT_ASKED = "not asked: no known board has this USB vendor; to ask it, give its path"
+
+
+def _found(
+    port: str, known: ListPortInfo | None, baud: int | None, *, is_asked: bool
+) -> dict[str, str]:
     """Return the facts about a port and what answers there; "" for those that are not known."""
     usb = serial = description = ""
     if known is not None:
         usb = "" if known.vid is None else f"{known.vid:04x}:{known.pid:04x}"
         serial = known.serial_number or ""
         description = "" if known.description == "n/a" else known.description
-    board, agent, build_id, state = _answer(port, baud)
+    answer = _answer(port, baud) if is_asked else ("", "", "", _NOT_ASKED)
+    board, agent, build_id, state = answer
     return {
         "port": port,
         "usb": usb,

@@ -74,7 +74,8 @@ class Session:
         self.transport = transport
         self.timeout_s = timeout_s
         self.welcome: Welcome | None = None  # None before `open`
-        self.calls = 0  # of functions that are not the board's own
+        self.calls = 0  # of functions that are not the board's own; at least, if they may be more
+        self.has_counted = True  # False once a measurement ended before it told its calls
         self._body_room = body_capacity(HOST_MTU)
         self._sequence = 0
         self.requests = Requests(1 + random_bits(16) % 0xFFFF, transport.byte_time_s)

@@ -11,7 +11,7 @@ import termios
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from boardprof.base.connection import BRACKETS, FORMS, ControlLines, host_and_port
 from boardprof.base.errors import (
@@ -321,6 +321,36 @@ def listed_ports() -> list[ListPortInfo]:
     from serial.tools import list_ports  # later: only a search for ports needs it
 
     return sorted(list_ports.comports(), key=lambda port: port.device)
+
+
+_VENDORS: Final = frozenset(
+    {
+        *(0x03EB, 0x04D8),  # Microchip, Atmel
+        *(0x0403, 0x067B, 0x10C4, 0x1A86),  # FTDI, Prolific, Silicon Labs, WCH: bridges to a UART
+        0x0451,  # Texas Instruments
+        *(0x045B, 0x04B4, 0x058B),  # Renesas, Cypress, Infineon
+        *(0x0483, 0x0D28, 0x1366),  # STMicroelectronics, Arm's DAPLink, SEGGER
+        *(0x1915, 0x1FC9, 0x28E9),  # Nordic, NXP, GigaDevice
+        *(
+            0x2341,
+            0x2A03,
+            0x239A,
+            0x16C0,
+            0x1B4F,
+            0x2886,
+        ),  # Arduino, Adafruit, PJRC, SparkFun, Seeed
+        *(0x2E8A, 0x303A),  # Raspberry Pi, Espressif
+    }
+)
+"""USB vendors whose chips connect boards: `usb.ids` names them."""
+
+
+def may_be_board(port: ListPortInfo) -> bool:
+    """Tell whether a board may be at a port that nobody has named.
+
+    Others are not opened: bytes and control lines can start or stop what is connected there.
+    """
+    return port.vid in _VENDORS
 
 
 def remember(path: str, now: str) -> None:
