@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+from boardprof.base.formula import FormulaError, parse_formula
 from boardprof.base.metrics import raw_of
 from boardprof.results.record import NO_RECORD, Device, MeasurementRecord, SourcePlace
 from boardprof.results.report.calls import DURATION
@@ -174,9 +176,11 @@ def _rates(device: Device, measurement: MeasurementRecord) -> Iterator[tuple[str
 
 def _computed(measurement: MeasurementRecord, clocks: Collection[str]) -> Iterator[str]:
     """Yield the metrics whose formulas use no clock other than the CPU's own."""
-    for name, formula in measurement.formulas.items():
-        if not any(clock in repr(formula) for clock in clocks if clock != _CPU_CLOCK):
-            yield name
+    others = {clock for clock in clocks if clock != _CPU_CLOCK}
+    for name, (_, text) in measurement.formulas.items():
+        with suppress(FormulaError):  # what cannot be read may use any clock
+            if others.isdisjoint(parse_formula(text).names):
+                yield name
 
 
 def _overheads(measurement: MeasurementRecord) -> Iterator[tuple[str, Overhead]]:
