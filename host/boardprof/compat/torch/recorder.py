@@ -15,6 +15,7 @@ import msgpack
 from boardprof.base.errors import BoardprofError, UsageError
 from boardprof.base.metrics import metric_called
 from boardprof.compat.torch.board_activity import (
+    CallProbes,
     DeviceSpan,
     call_probes,
     placed,
@@ -277,7 +278,15 @@ class _CallObservation:
         if recorder is not None:
             recorder.__exit__(type(error) if error else None, error, None)
             if error is None:
-                self._record.probes = call_probes(recorder.recording())
+                self._note_probes(call_probes(recorder.recording()))
+
+    def _note_probes(self, probes: CallProbes) -> None:
+        """Keep what the probes recorded. The counters of the call have counted that work, too."""
+        record = self._record
+        record.probes = probes
+        if probes.events and record.metrics:
+            record.is_raw = True
+            record.spans = tuple(replace(span, duration_us=None) for span in record.spans)
 
     def _untimed(self) -> str:
         record, settings = self._record, self._recorder.settings
