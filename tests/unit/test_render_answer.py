@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from boardprof.base.metrics import Count, Duration, Metric
 from boardprof.results.comparison.compare import compare
 from boardprof.results.report.report import Report
@@ -201,6 +203,35 @@ def test_settings_that_are_all_alike_have_no_best() -> None:
     rows = [row | {"Flags": flags} for flags in ("-O2", "-Os") for row in exact("crc32", 40_971)]
     lines = answer(emulated(*rows)).splitlines()
     assert [line.split()[-1] for line in lines[:3]] == ["Relative", "1.00", "1.00"]
+
+
+BASE = [10.0, 10.1, 10.2, 10.3, 10.4, 10.5, 10.6, 10.7, 10.8, 10.9]
+
+
+@pytest.mark.parametrize(
+    ("shifts", "best"),
+    [
+        ((0.0, 0.05, -0.05), []),  # the same code three times
+        ((0.0, -4.0, -4.05), ["-O2", "-O3"]),  # both beat the first, neither the other
+        ((0.0, -4.0, -6.0), ["-O3"]),
+        ((0.0, 3.0, 0.05), ["-O1", "-O3"]),
+    ],
+)
+def test_of_noisy_settings_those_are_best_that_cannot_be_told_from_the_least(
+    shifts: tuple[float, ...], best: list[str]
+) -> None:
+    rows = [
+        row | {"Flags": flags}
+        for flags, shift in zip(("-O1", "-O2", "-O3"), shifts, strict=True)
+        for row in timed(*(us + shift for us in BASE))
+    ]
+    lines = answer(Report(rows, {}, {})).splitlines()[1:4]
+    assert [line.split()[1] for line in lines if line.endswith("best")] == best
+
+
+def test_with_one_sample_each_no_setting_is_best() -> None:
+    rows = [row | {"Flags": f} for f, us in (("-O0", 9.0), ("-O2", 1.0)) for row in timed(us)]
+    assert "best" not in answer(Report(rows, {}, {}))
 
 
 def test_samples_without_a_board_are_not_on_any() -> None:

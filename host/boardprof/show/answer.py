@@ -10,17 +10,22 @@ from typing import Final, NamedTuple
 
 from boardprof.base.metrics import Count, Duration, Metric
 from boardprof.results.comparison.comparison import Comparison, Difference, place_in
+from boardprof.results.comparison.difference import difference
 from boardprof.results.report.calls import DURATION, LEVELS, SHARES, STACK, one_of
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import GroupKey, stack_reasons
 from boardprof.results.stats.groups import GroupSummary, summaries
+from boardprof.results.stats.ranks import FALSE_ALARMS
 from boardprof.show.cells import cell, number_text, plural
 from boardprof.show.comparison_table import change_text
 from boardprof.show.layout import Column, Page, Table
 
 
 class Relative(NamedTuple):
-    """A median as a multiple of the first setting's; the best is the least one, if they differ."""
+    """A median as a multiple of the first setting's.
+
+    The best ones are the least, and those that cannot be told from it, if others can.
+    """
 
     ratio: float
     is_best: bool
@@ -31,12 +36,19 @@ class Relative(NamedTuple):
         return f"{self.ratio:.2f}{' best' if self.is_best else ''}"
 
 
-def relatives(medians: Sequence[int | float]) -> list[Relative] | None:
+def relatives(settings: Sequence[GroupSummary]) -> list[Relative] | None:
     """Return a multiple for each setting; None for a single setting or a first median of 0."""
-    if len(medians) < 2 or not medians[0]:
+    if len(settings) < 2 or not (first := settings[0].summary.median):
         return None
-    best = min(medians) if len(set(medians)) > 1 else None
-    return [Relative(each / medians[0], each == best) for each in medians]
+    least = min(settings, key=lambda each: each.summary.median)
+    verdicts = [difference(least.key, least, each, FALSE_ALARMS).verdict for each in settings]
+    return [
+        Relative(each.summary.median / first, "worse" in verdicts and verdict in _AS_GOOD)
+        for each, verdict in zip(settings, verdicts, strict=True)
+    ]
+
+
+_AS_GOOD: Final = ("same", "noise", "within overhead", "too few samples")
 
 
 def settings_of(keys: Iterable[GroupKey]) -> dict[GroupKey, list[int]]:
@@ -287,7 +299,7 @@ def _relative(rows: Sequence[_Row]) -> Column:
     """Return each setting's multiple of its function's and board's first; empty for one setting."""
     cells, tones = [""] * len(rows), [""] * len(rows)
     for numbers in settings_of(row.key for row in rows).values():
-        found = relatives([rows[i].judged.summary.median for i in numbers])
+        found = relatives([rows[i].judged for i in numbers])
         for number, each in zip(numbers, found or (), strict=False):
             cells[number], tones[number] = each.text, "good" if each.is_best else ""
     return Column("Relative", cells, tones=tones)
