@@ -333,20 +333,26 @@ def test_alpha_is_a_probability(alpha: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("metric", "low", "high", "verdict"),
+    ("metric", "low", "high"),
     [
-        ("IPC", Ratio(0.5), Ratio(0.6), "better"),
-        ("MACs/cycle", Ratio(0.5), Ratio(0.6), "better"),
-        ("Utilisation (%)", Percent(50), Percent(60), "better"),
-        ("Data waits (%)", Percent(50), Percent(60), "worse"),
-        ("misses", Ratio(0.5), Ratio(0.6), "worse"),
+        ("IPC", Ratio(0.5), Ratio(0.6)),
+        ("MACs/cycle", Ratio(0.5), Ratio(0.6)),
+        ("Utilisation (%)", Percent(50), Percent(60)),
+        ("Data waits (%)", Percent(50), Percent(60)),
+        ("misses", Ratio(0.5), Ratio(0.6)),
     ],
 )
-def test_of_some_ratios_more_is_better(
-    metric: str, low: Metric, high: Metric, verdict: str
+def test_of_a_ratio_neither_side_is_better_unless_a_rule_says_so(
+    metric: str, low: Metric, high: Metric
 ) -> None:
     before, after = (report_of({metric: [value] * 2}) for value in (low, high))
-    assert only(compare(before, after)).verdict == verdict
+    for one, other in ((before, after), (after, before)):
+        assert only(compare(one, other)).verdict == "changed"
+    assert compare(before, after, [f"{metric}:median>1%"]).regressed
+    assert not compare(after, before, [f"{metric}:median>1%"]).regressed
+    assert not compare(before, after, [f"{metric}:median<-1%"]).regressed
+    assert compare(after, before, [f"{metric}:median<-1%"]).regressed
+    assert "1 changed" in compare(before, after).table()
 
 
 # -- what the measuring itself takes ----------------------------------------------------------

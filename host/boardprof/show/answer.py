@@ -84,7 +84,7 @@ _DOUBTS_OF_BOARDS: Final = (
 _MOST: Final = 6
 """Maximum number of metrics to show; the table has all."""
 
-_TONES: Final = {"better": "good", "worse": "bad"}
+_TONES: Final = {"better": "good", "worse": "bad", "changed": ""}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,13 @@ from collections.abc import Mapping, Sequence
 
 from boardprof.base.metrics import Percent, Ratio
 from boardprof.base.printable import bounded
-from boardprof.results.comparison.comparison import Comparison, Difference, Unjudged, row_title
+from boardprof.results.comparison.comparison import (
+    DIFFERENT,
+    Comparison,
+    Difference,
+    Unjudged,
+    row_title,
+)
 from boardprof.results.comparison.profile_difference import ProfileDifference
 from boardprof.results.record import NO_RECORD
 from boardprof.results.report.calls import LABEL, LEVELS, SHARE, Calls, Row, one_of
@@ -256,7 +262,7 @@ def _mark(comparison: Comparison) -> str:
 
 
 def _counts(row: Difference) -> bool:
-    return row.rule is not None or row.verdict in ("better", "worse")
+    return row.rule is not None or row.verdict in DIFFERENT
 
 
 def _table(rows: Sequence[Difference], unjudged: Mapping[tuple[str, ...], list[Unjudged]]) -> str:

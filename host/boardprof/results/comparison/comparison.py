@@ -24,6 +24,7 @@ Verdict: TypeAlias = Literal[
     "same",
     "better",
     "worse",
+    "changed",
     "noise",
     "within overhead",
     "too few samples",
@@ -33,12 +34,17 @@ Verdict: TypeAlias = Literal[
     "added",
     "removed",
 ]
-"""``noise``: a difference that may be chance; ``within overhead``: one that may come from the
+"""``changed``: a ratio or a percentage differs, of which more may be better or worse; ``noise``: a
+difference that may be chance; ``within overhead``: one that may come from the
 subtracted measurement overhead; ``too few samples``: one that no rank test can tell from chance,
 however large it is; ``other calls``: a function with a state, and the two runs measured different
 calls of it; ``other inputs``: a change, and its arrays had other contents; ``doubtful``: something
 was found that may make the numbers of a side wrong (`Finding.spoils`).
 """
+
+
+DIFFERENT: Final = ("better", "worse", "changed")
+"""Verdicts on a difference that is real."""
 
 
 class ComparisonError(UsageError):

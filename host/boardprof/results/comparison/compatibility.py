@@ -9,7 +9,13 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from boardprof.base.errors import UnknownNameError, option
-from boardprof.results.comparison.comparison import ComparisonError, Difference, Gap, gap_in
+from boardprof.results.comparison.comparison import (
+    DIFFERENT,
+    ComparisonError,
+    Difference,
+    Gap,
+    gap_in,
+)
 from boardprof.results.record import Device, MeasurementRecord
 from boardprof.results.report.calls import IN_PLACE, OF_STATISTICS, SHARE, SHARES, one_of
 from boardprof.results.report.report import Report
@@ -195,7 +201,7 @@ def of_one_build(
     rows: Iterable[Difference], old: Mapping[str, BoardFacts], new: Mapping[str, BoardFacts]
 ) -> list[str]:
     """Name the boards on which exact counts may differ only by inputs: the build is the same."""
-    exact = [row for row in rows if row.is_exact and row.verdict in ("better", "worse")]
+    exact = [row for row in rows if row.is_exact and row.verdict in DIFFERENT]
     changed = {row.device for row in exact}
     is_called = one_of(row.label for row in exact) == "call"
     inputs = "inputs or what was recorded"
