@@ -205,6 +205,30 @@ def test_settings_that_are_all_alike_have_no_best() -> None:
     assert [line.split()[-1] for line in lines[:3]] == ["Relative", "1.00", "1.00"]
 
 
+def with_cold(instructions: int, *more: str) -> Report:
+    rows = [row for name in ("fir", *more) for row in exact(name, 110)]
+    cold = {"metrics": {"instructions": {"count": instructions}, "ticks": {"count": 3}}}
+    taken = {"name": "fir", "device": "qemu-rv32", "arguments": "", "cold": cold}
+    extra = {"schema_version": 1, "devices": {"qemu-rv32": EMULATOR}, "measurements": [taken]}
+    return Report(rows, {}, {}, extra)
+
+
+@pytest.mark.parametrize(("instructions", "text"), [(17, "17"), (12_345, "12,345"), (0, "0")])
+def test_the_first_call_has_its_own_value_beside_the_median(instructions: int, text: str) -> None:
+    line = answer(with_cold(instructions)).splitlines()[0]
+    told = f"fir on qemu-rv32: 110 instructions per call, exact; cold {text} instructions"
+    assert line == told
+    assert answer(with_cold(instructions, "iir")).splitlines()[:3] == [
+        f"Name  instructions  Spread  {'Cold':>{max(4, len(text))}}",
+        f"fir            110   exact  {text:>{max(4, len(text))}}",
+        "iir            110   exact",
+    ]
+
+
+def test_without_a_cold_measurement_there_is_no_column_for_it() -> None:
+    assert "old" not in answer(emulated(*exact("crc32", 40_971), *exact("fir", 104_297)))
+
+
 BASE = [10.0, 10.1, 10.2, 10.3, 10.4, 10.5, 10.6, 10.7, 10.8, 10.9]
 
 

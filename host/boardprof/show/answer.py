@@ -136,6 +136,12 @@ class _Row:
         return f"{', '.join(map(' '.join, zip(values, shown, strict=True)))} {per}"
 
     @property
+    def cold(self) -> str:
+        """The judged metric in the first call; "" if that was not measured."""
+        first = self.judged.summary.first
+        return "" if first is None else number_text(first, self.judged.kind)
+
+    @property
     def stack(self) -> str:
         """Bytes; ``unknown`` if there is a reason instead, and "" if it was not measured."""
         return self.value(STACK) or ("unknown" if self.has_unknown_stack else "")
@@ -204,6 +210,7 @@ def _line(row: _Row, before: str) -> str:
     place = f" on {key.device}" if key.device else ""
     flags = f" with {key.flags}" if key.flags else ""
     parts = [row.values]
+    parts += [f"cold {row.cold} {_unit(row.judged.metric)}"] if row.cold else []
     if row.stack:
         parts.append("stack unknown" if row.has_unknown_stack else f"stack {row.stack} bytes")
     parts += [f"{row.changed} since {before}"] if row.changed else []
@@ -247,6 +254,7 @@ def _table(rows: Sequence[_Row], before: str) -> Table:
     columns = [
         *values[: last + 1],
         Column("Spread", [row.certainty for row in rows]),
+        Column("Cold", [row.cold for row in rows]),
         *values[last + 1 :],
         Column("Stack", [row.stack for row in rows]),
         _relative(rows),
