@@ -565,8 +565,7 @@ def test_with_stack_averages_and_stacks_have_the_functions_within_calls(tmp_path
     halves = [int(lines[name]) for name in ("step;halve", "step;halve;half")]
     assert sum(halves) == counted
     assert "step;wide;__divdi3" in lines
-    (told,) = prof.diagnostics
-    assert told.startswith("the functions within calls on qemu-rv32 are those of second calls")
+    assert prof.diagnostics == ()
     assert OBSERVERS == []
 
 
@@ -588,8 +587,9 @@ void plain(int32_t *a, uint32_t n) { for (uint32_t i = 0; i < n; i++) a[i] += su
 """
 
 
+@pytest.mark.parametrize("metrics", [["instructions"], None])
 def test_with_stack_a_call_whose_recording_did_other_work_keeps_its_own_count(
-    tmp_path: Path,
+    metrics: list[str] | None, tmp_path: Path
 ) -> None:
     source = tmp_path / "state.c"
     source.write_text(STATE)
@@ -597,7 +597,7 @@ def test_with_stack_a_call_whose_recording_did_other_work_keeps_its_own_count(
     with build(spec, [source]).open() as board:
         for _ in range(3):
             board.functions.grow()
-        with profile(with_stack=True, metrics=["instructions"]) as prof:
+        with profile(with_stack=True, metrics=metrics) as prof:
             board.functions.step(1)
             board.functions.step(1)
             board.functions.grow()
