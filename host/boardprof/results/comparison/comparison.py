@@ -34,7 +34,7 @@ Verdict: TypeAlias = Literal[
     "added",
     "removed",
 ]
-"""``changed``: a ratio or a percentage differs, of which more may be better or worse; ``noise``: a
+"""``changed``: a ratio or a percentage differs, and more may be better or worse; ``noise``: a
 difference that may be chance; ``within overhead``: one that may come from the
 subtracted measurement overhead; ``too few samples``: one that no rank test can tell from chance,
 however large it is; ``other calls``: a function with a state, and the two runs measured different
