@@ -602,8 +602,13 @@ def test_with_stack_a_call_whose_recording_did_other_work_keeps_its_own_count(
             board.functions.step(1)
             board.functions.grow()
             board.functions.plain(np.arange(4, dtype=np.int32), 4)
-    own = [event.metrics["instructions"].value for event in prof.events()]
-    recorded = [event.profile.sum("instructions") for event in prof.events()]
+    own, recorded = [], []
+    for event in prof.events():
+        counted = event.metrics["instructions"]
+        assert isinstance(counted, Count)
+        assert event.profile is not None
+        own.append(counted.value)
+        recorded.append(event.profile.sum("instructions"))
     # The recorded calls come after one other call: `fill` has run, and `grow` adds three.
     assert own[0] > own[1] == recorded[0] == recorded[1]
     assert own[2] > recorded[2]

@@ -52,7 +52,7 @@ def test_what_is_0_or_on_one_side_only_has_no_ratio() -> None:
 
 
 def timed(**functions: list[float]) -> Report:
-    rows = [
+    rows: list[dict[str, Metric | int]] = [
         {"Name": n, "Device": "b", "Count": 1, "t": Duration(us)}
         for n, each in functions.items()
         for us in each

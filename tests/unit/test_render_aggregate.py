@@ -174,8 +174,8 @@ class TestAgainstRows:
 def test_of_a_rate_all_views_show_the_median_of_the_samples(
     name: str, kind: type[Percent] | type[Ratio], values: list[float], one: float
 ) -> None:
-    row = {"Argument Shapes": "", "Device": "b", "Count": 3}
-    report = Report([{"Name": "f", name: kind(each), **row} for each in values], {}, {})
+    row: Row = {"Name": "f", "Device": "b", "Count": Count(3)}
+    report = Report([{**row, name: kind(each)} for each in values], {}, {})
     groups = report.calls.labelled_groups()
     assert merge_calls(report.calls, groups)[0][name] == kind(one)
     assert aggregate.CallGroups(report.calls, groups).typical(name) == [kind(one)]
