@@ -78,6 +78,34 @@ def test_ranges_on_the_board_are_events_within_their_call(board: Board, tmp_path
     assert f"network;net;second;inner {2 * totals['inner']}" in lines
 
 
+@pytest.mark.parametrize("setting", ["profile_memory", "device_ranges"])
+def test_counters_of_a_call_that_include_its_probes_recording_are_marked(
+    board: Board, setting: str
+) -> None:
+    with profile(metrics=["instructions"]) as alone:
+        board.functions.network()
+    ranges = {"device_ranges": True} if setting == "device_ranges" else None
+    memory = setting == "profile_memory"
+    with profile(
+        metrics=["instructions"], profile_memory=memory, experimental_config=ranges
+    ) as prof:
+        board.functions.network()
+        board.functions.quiet()
+    (exact,) = alone.events()
+    recorded, quiet = (event for event in prof.events() if event.kind == "call")
+    assert (exact.is_raw, recorded.is_raw, quiet.is_raw) == (False, True, False)
+    raw, net = recorded.metrics["instructions"], exact.metrics["instructions"]
+    assert isinstance(raw, Count)
+    assert isinstance(net, Count)
+    assert raw.value > net.value
+    assert prof.diagnostics == (
+        "the counters of network on qemu-rv32 include what recording its probes takes",
+    )
+    table = prof.key_averages().table()
+    assert f"~{raw.value:,}" in table
+    assert table.splitlines()[-1] == "~ raw: includes what recording its probes takes."
+
+
 @pytest.mark.parametrize("name", ["qemu-rv32", "qemu-cortex-m4", "native"])
 def test_memory_on_the_board_is_a_timeline_over_calls(name: str, tmp_path: Path) -> None:
     with (

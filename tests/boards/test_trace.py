@@ -569,6 +569,62 @@ def test_with_stack_averages_and_stacks_have_the_functions_within_calls(tmp_path
     assert OBSERVERS == []
 
 
+STATE = """\
+#include <stdint.h>
+static int32_t sums[8], ready, seen;
+__attribute__((noinline)) static void fill(void) {
+    for (int i = 0; i < 8; i++) sums[i] = i * seen;
+    ready = 1;
+}
+int32_t step(int32_t i) { if (!ready) fill(); return sums[i & 7]; }
+int32_t grow(void) {
+    int32_t s = 0;
+    for (int i = 0; i < seen; i++) s += sums[i & 7];
+    seen += 3;
+    return s;
+}
+void plain(int32_t *a, uint32_t n) { for (uint32_t i = 0; i < n; i++) a[i] += sums[i & 7]; }
+"""
+
+
+@pytest.mark.parametrize("metrics", [["instructions"], None])
+def test_with_stack_a_call_whose_recording_did_other_work_keeps_its_own_count(
+    metrics: list[str] | None, tmp_path: Path
+) -> None:
+    source = tmp_path / "state.c"
+    source.write_text(STATE)
+    spec = available("qemu-rv32")
+    with build(spec, [source]).open() as board:
+        for _ in range(3):
+            board.functions.grow()
+        with profile(with_stack=True, metrics=metrics) as prof:
+            board.functions.step(1)
+            board.functions.step(1)
+            board.functions.grow()
+            board.functions.plain(np.arange(4, dtype=np.int32), 4)
+    own, recorded = [], []
+    for event in prof.events():
+        counted = event.metrics["instructions"]
+        assert isinstance(counted, Count)
+        assert event.profile is not None
+        own.append(counted.value)
+        recorded.append(event.profile.sum("instructions"))
+    # The recorded calls come after one other call: `fill` has run, and `grow` adds three.
+    assert own[0] > own[1] == recorded[0] == recorded[1]
+    assert own[2] > recorded[2]
+    assert own[3] == recorded[3]
+    assert [bool(event.profile_differs) for event in prof.events()] == [True, False, True, False]
+    assert prof.diagnostics == tuple(
+        f"the functions within {name} on qemu-rv32 are not known: a second call was made to "
+        f"record them, and did other work: this one took {own[i]} instructions, and the recorded "
+        f"one {recorded[i]}"
+        for i, name in ((0, "step"), (2, "grow"))
+    )
+    prof.export_stacks(tmp_path / "stacks.txt", "instructions")
+    lines = (tmp_path / "stacks.txt").read_text().splitlines()
+    assert sum(int(line.rsplit(" ", 1)[1]) for line in lines) == sum(own)
+
+
 def test_with_stack_a_board_that_cannot_record_says_why(native: Board) -> None:
     with profile(with_stack=True) as prof:
         native.functions.sum(np.arange(4, dtype=np.int32), 4)

@@ -115,8 +115,11 @@ def test_compare_does_not_take_another_projects_run(two: World) -> None:
     assert "+10.00 %" in found.out
 
 
-def test_outside_of_a_repository_all_runs_are_seen(two: World) -> None:
-    assert [two.found("", word) for word in ("main", "before", "last~3")] == [4, 3, 1]
+def test_outside_of_a_repository_runs_of_others_are_named_and_not_taken(two: World) -> None:
+    for word, number in (("main", 4), ("before", 3), ("last~3", 1)):
+        refused = two.command("", "compare", word)
+        assert (refused.code, refused.err.rstrip().endswith(f": #{number}")) == (2, True)
+    assert two.found("", "#1") == 1
 
 
 def test_a_commit_of_another_repository_is_not_ours(two: World) -> None:
@@ -219,10 +222,41 @@ def test_a_run_that_was_started_in_a_project_is_its_own(two: World) -> None:
     assert (two.found("ours", "main"), two.found("theirs", "main")) == (2, 4)
 
 
-def test_a_run_of_no_project_is_seen_from_everywhere(two: World) -> None:
-    (two.root / "f.c").write_text(SOURCE)
-    two.save(7, "f.c", "scratch")
-    assert (two.found("ours", "scratch"), two.found("theirs", "last")) == (5, 5)
+def test_a_folder_without_a_project_has_its_own_runs(two: World) -> None:
+    for folder in ("one", "two"):
+        (two.root / folder).mkdir()
+        (two.root / folder / "f.c").write_text(SOURCE)
+    two.save(7, "one/f.c", "scratch", begun_in="one")
+    two.save(9, "two/f.c", "scratch", begun_in="two")
+    two.save(8, "one/f.c", begun_in="two")  # whose sources are in another such folder
+    assert (two.found("one", "scratch"), two.found("one", "last")) == (5, 5)
+    assert (two.found("two", "scratch"), two.found("two", "last")) == (6, 7)
+    assert (two.found("one", "#6"), two.found("ours", "last")) == (6, 2)
+    (two.root / "link").symlink_to(two.root / "one")
+    assert two.found("link", "last") == 5
+    refused = two.command("ours", "compare", "scratch")
+    place = str(two.root / "two")
+    assert (refused.code, f"'scratch' of the project {place}: #6" in refused.err) == (2, True)
+
+
+def test_a_first_run_in_a_folder_has_no_earlier_run_in_another_one(two: World) -> None:
+    for folder in ("one", "two", "one/below"):
+        (two.root / folder).mkdir()
+        (two.root / folder / "f.c").write_text(SOURCE)
+        two.save(7, f"{folder}/f.c", begun_in=folder)
+    found = {
+        folder: [run.id for run in History(two.history.path, folder=two.root / folder).own_runs()]
+        for folder in ("one", "two", "one/below", "")
+    }
+    assert found == {"one": [5], "two": [6], "one/below": [7], "": []}
+
+
+def test_a_folder_that_becomes_a_repository_keeps_its_runs(two: World) -> None:
+    (two.root / "one").mkdir()
+    (two.root / "one" / "f.c").write_text(SOURCE)
+    two.save(7, "one/f.c", "scratch", begun_in="one")
+    two.git("", "init", "-q", "one")
+    assert two.found("one", "scratch") == 5
 
 
 def test_from_outside_a_run_is_of_its_sources_project(two: World) -> None:

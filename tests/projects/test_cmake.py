@@ -218,3 +218,36 @@ def test_guarded_calls_end_with_the_faults_of_firmware_with_vectors_of_its_own(
         with pytest.raises(DeviceTimeoutError, match="hang"):
             board.functions.hang()
         assert board.functions.isqrt(1000000) == 1000
+
+
+SUBFOLDER = """\
+cmake_minimum_required(VERSION 3.20)
+project(subfolder C ASM)
+add_subdirectory(lib)
+add_executable(app main.c)
+execute_process(COMMAND ${BOARDPROF} runtime path OUTPUT_VARIABLE runtime
+    OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+add_subdirectory(${runtime} boardprof)
+boardprof_firmware(app BOARD linux ARCH posix COLLECTORS linux_clock FUNCTIONS_FROM dsp)
+"""
+
+
+@pytest.mark.parametrize("kind", ["STATIC", "OBJECT"])
+@pytest.mark.parametrize("generator", ["Unix Makefiles", "Ninja"])
+def test_functions_of_a_library_in_a_subfolder_are_compiled_before_their_table(
+    kind: str, generator: str, tmp_path: Path
+) -> None:
+    requires_tool("cmake", "cmake")
+    requires_tool("ninja", "ninja-build")
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "CMakeLists.txt").write_text(SUBFOLDER)
+    (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
+    (tmp_path / "lib" / "CMakeLists.txt").write_text(f"add_library(dsp {kind} dsp.c)\n")
+    (tmp_path / "lib" / "dsp.c").write_text(
+        '#include "boardprof/bp_function.h"\n'
+        "int twice(int x) { return 2 * x; }\nBP_FUNCTION(twice);\n"
+    )
+    tool = f"-DBOARDPROF={command(tmp_path)}"
+    shell(["cmake", "-S", ".", "-B", "b", "-G", generator, tool], tmp_path)
+    target = ["--target", "app_boardprof"]
+    assert "twice(x: i32) -> i32" in shell(["cmake", "--build", "b", *target], tmp_path)

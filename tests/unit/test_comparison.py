@@ -53,6 +53,51 @@ def test_one_instruction_more_is_worse_and_needs_no_test() -> None:
     assert only(compare(counts([206]), counts([205]))).verdict == "better"
 
 
+XEON, EPYC = "x86_64, Intel(R) Xeon(R) Processor (6-207-2)", "x86_64, AMD EPYC (25-1-1)"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "note"),
+    [
+        (XEON, XEON, ""),
+        (XEON, "", ""),  # an older Report
+        ("x86_64", EPYC, ""),
+        (
+            XEON,
+            EPYC,
+            "board: the CPU is Intel(R) Xeon(R) Processor (6-207-2) before, AMD EPYC (25-1-1) "
+            "after: times and cycles may differ because of that.",
+        ),
+    ],
+)
+def test_two_cpus_of_one_architecture_are_told(before: str, after: str, note: str) -> None:
+    sides = (durations(FAST, facts={**HARDWARE, "cpu": cpu}) for cpu in (before, after))
+    notes = compare(*sides).notes
+    assert [each for each in notes if "CPU" in each] == ([note] if note else [])
+
+
+@pytest.mark.parametrize("before", [XEON, EPYC, "x86_64"])
+def test_two_architectures_are_not_compared_unless_it_is_allowed(before: str) -> None:
+    arm = "aarch64, (0x41-0xd0c-0x3-1)"
+    sides = [durations(FAST, facts={**HARDWARE, "cpu": cpu}) for cpu in (before, arm)]
+    told = f"board: the CPU is {before} before, {arm} after."
+    with pytest.raises(ComparisonError) as refused:
+        compare(*sides)
+    assert refused.value.message == told
+    assert f"{told} (allowed)" in compare(*sides, allow=["board"]).notes
+
+
+def test_of_an_older_report_the_host_has_the_architecture_of_a_board_in_its_process() -> None:
+    old, new = (durations(FAST, facts={**HARDWARE, "port": "in-process:native.so"}) for _ in "ab")
+    sides = [
+        Report(each.calls, {}, {"Host": host}, each.extra)
+        for each, host in ((old, "Linux x86_64"), (new, "Linux aarch64"))
+    ]
+    with pytest.raises(ComparisonError, match="the CPU is x86_64 before, aarch64 after"):
+        compare(*sides)
+    assert compare(sides[0], sides[0]).notes == ()
+
+
 def test_interrupts_that_were_masked_on_one_side_alone_are_told() -> None:
     masked = {"interrupts": {"masked": True, "timer_us": 1000}}
     note = (
@@ -340,20 +385,26 @@ def test_alpha_is_a_probability(alpha: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("metric", "low", "high", "verdict"),
+    ("metric", "low", "high"),
     [
-        ("IPC", Ratio(0.5), Ratio(0.6), "better"),
-        ("MACs/cycle", Ratio(0.5), Ratio(0.6), "better"),
-        ("Utilisation (%)", Percent(50), Percent(60), "better"),
-        ("Data waits (%)", Percent(50), Percent(60), "worse"),
-        ("misses", Ratio(0.5), Ratio(0.6), "worse"),
+        ("IPC", Ratio(0.5), Ratio(0.6)),
+        ("MACs/cycle", Ratio(0.5), Ratio(0.6)),
+        ("Utilisation (%)", Percent(50), Percent(60)),
+        ("Data waits (%)", Percent(50), Percent(60)),
+        ("misses", Ratio(0.5), Ratio(0.6)),
     ],
 )
-def test_of_some_ratios_more_is_better(
-    metric: str, low: Metric, high: Metric, verdict: str
+def test_of_a_ratio_neither_side_is_better_unless_a_rule_says_so(
+    metric: str, low: Metric, high: Metric
 ) -> None:
     before, after = (report_of({metric: [value] * 2}) for value in (low, high))
-    assert only(compare(before, after)).verdict == verdict
+    for one, other in ((before, after), (after, before)):
+        assert only(compare(one, other)).verdict == "changed"
+    assert compare(before, after, [f"{metric}:median>1%"]).regressed
+    assert not compare(after, before, [f"{metric}:median>1%"]).regressed
+    assert not compare(before, after, [f"{metric}:median<-1%"]).regressed
+    assert compare(after, before, [f"{metric}:median<-1%"]).regressed
+    assert "1 changed" in compare(before, after).table()
 
 
 # -- what the measuring itself takes ----------------------------------------------------------

@@ -280,7 +280,7 @@ def test_p_is_shown_of_what_is_not_exact() -> None:
 def test_the_change_of_a_percentage_is_in_points() -> None:
     before, after = (report_of({"stalls (%)": [Percent(p)]}) for p in (40.0, 42.5))
     line = compare(before, after).table().splitlines()[1]
-    assert line.split()[5:] == ["40", "%", "42.5", "%", "+2.5", "pp", "exact", "worse"]
+    assert line.split()[5:] == ["40", "%", "42.5", "%", "+2.5", "pp", "exact", "changed"]
 
 
 def test_without_rules_the_result_says_that_nothing_is_gated() -> None:

@@ -15,6 +15,7 @@ from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio
 from boardprof.results.report import calls as columns
 from boardprof.results.report.calls import Calls, grouped
 from boardprof.results.report.report import Report
+from boardprof.results.stats.groups import summaries
 from boardprof.show import aggregate
 from boardprof.show.aggregate import merge_calls, per_call_medians, sort_order, sum_rows
 
@@ -62,7 +63,9 @@ def one(name: str, metrics: list[Metric]) -> Metric:
     if name == "Stack (bytes)" and kind is Count:
         return Count(max(map(number, metrics)))
     if kind is Ratio or (kind is Percent and name != "Percent"):
-        return kind(added(metrics) / len(metrics))  # type: ignore[no-any-return]
+        ordered = sorted(map(number, metrics))
+        low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+        return kind(low + (high - low) / 2)  # type: ignore[no-any-return]
     return kind(added(metrics))  # type: ignore[no-any-return]
 
 
@@ -161,6 +164,22 @@ class TestAgainstRows:
             749.75,
             750.25,
         ]
+
+
+@pytest.mark.parametrize(
+    ("values", "one"),
+    [([90.0, 91.5, 40.0], 90.0), ([1.0, 2.0, 4.0, 8.0], 3.0), ([2.0, math.inf, 3.0, 7.0], 3.0)],
+)
+@pytest.mark.parametrize(("name", "kind"), [("Branches taken (%)", Percent), ("IPC", Ratio)])
+def test_of_a_rate_all_views_show_the_median_of_the_samples(
+    name: str, kind: type[Percent] | type[Ratio], values: list[float], one: float
+) -> None:
+    row: Row = {"Name": "f", "Device": "b", "Count": Count(3)}
+    report = Report([{**row, name: kind(each)} for each in values], {}, {})
+    groups = report.calls.labelled_groups()
+    assert merge_calls(report.calls, groups)[0][name] == kind(one)
+    assert aggregate.CallGroups(report.calls, groups).typical(name) == [kind(one)]
+    assert [each.summary.median for each in summaries(report)] == [one]
 
 
 def test_adding_floats_does_not_depend_on_their_order() -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from boardprof.base.metrics import Count, Duration, Metric
 from boardprof.results.comparison.compare import compare
 from boardprof.results.report.report import Report
@@ -201,6 +203,59 @@ def test_settings_that_are_all_alike_have_no_best() -> None:
     rows = [row | {"Flags": flags} for flags in ("-O2", "-Os") for row in exact("crc32", 40_971)]
     lines = answer(emulated(*rows)).splitlines()
     assert [line.split()[-1] for line in lines[:3]] == ["Relative", "1.00", "1.00"]
+
+
+def with_cold(instructions: int, *more: str) -> Report:
+    rows = [row for name in ("fir", *more) for row in exact(name, 110)]
+    cold = {"metrics": {"instructions": {"count": instructions}, "ticks": {"count": 3}}}
+    taken = {"name": "fir", "device": "qemu-rv32", "arguments": "", "cold": cold}
+    extra = {"schema_version": 1, "devices": {"qemu-rv32": EMULATOR}, "measurements": [taken]}
+    return Report(rows, {}, {}, extra)
+
+
+@pytest.mark.parametrize(("instructions", "text"), [(17, "17"), (12_345, "12,345"), (0, "0")])
+def test_the_first_call_has_its_own_value_beside_the_median(instructions: int, text: str) -> None:
+    line = answer(with_cold(instructions)).splitlines()[0]
+    told = f"fir on qemu-rv32: 110 instructions per call, exact; cold {text} instructions"
+    assert line == told
+    assert answer(with_cold(instructions, "iir")).splitlines()[:3] == [
+        f"Name  instructions  Spread  {'Cold':>{max(4, len(text))}}",
+        f"fir            110   exact  {text:>{max(4, len(text))}}",
+        "iir            110   exact",
+    ]
+
+
+def test_without_a_cold_measurement_there_is_no_column_for_it() -> None:
+    assert "old" not in answer(emulated(*exact("crc32", 40_971), *exact("fir", 104_297)))
+
+
+BASE = [10.0, 10.1, 10.2, 10.3, 10.4, 10.5, 10.6, 10.7, 10.8, 10.9]
+
+
+@pytest.mark.parametrize(
+    ("shifts", "best"),
+    [
+        ((0.0, 0.05, -0.05), []),  # the same code three times
+        ((0.0, -4.0, -4.05), ["-O2", "-O3"]),  # both beat the first, neither the other
+        ((0.0, -4.0, -6.0), ["-O3"]),
+        ((0.0, 3.0, 0.05), ["-O1", "-O3"]),
+    ],
+)
+def test_of_noisy_settings_those_are_best_that_cannot_be_told_from_the_least(
+    shifts: tuple[float, ...], best: list[str]
+) -> None:
+    rows = [
+        row | {"Flags": flags}
+        for flags, shift in zip(("-O1", "-O2", "-O3"), shifts, strict=True)
+        for row in timed(*(us + shift for us in BASE))
+    ]
+    lines = answer(Report(rows, {}, {})).splitlines()[1:4]
+    assert [line.split()[1] for line in lines if line.endswith("best")] == best
+
+
+def test_with_one_sample_each_no_setting_is_best() -> None:
+    rows = [row | {"Flags": f} for f, us in (("-O0", 9.0), ("-O2", 1.0)) for row in timed(us)]
+    assert "best" not in answer(Report(rows, {}, {}))
 
 
 def test_samples_without_a_board_are_not_on_any() -> None:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import pytest
+
 from boardprof.base.metrics import Count, Duration, Percent, Ratio
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import GroupKey, Overhead
@@ -51,6 +53,33 @@ def test_what_the_measuring_takes_is_per_call_and_in_the_columns_own_unit() -> N
     }
     emulated = by_metric(report_of(metrics, facts=EMULATOR, **options))
     assert {(o.taken, o.doubt) for _, o in overheads(emulated)} == {(0, 0)}
+
+
+@pytest.mark.parametrize(
+    ("clock", "formula", "is_counted"),
+    [
+        ("ticks", "interrupt-ticks / instructions", True),
+        ("dma", "dma_busy / instructions", True),
+        ("time", "runtime-events / instructions", True),
+        ("t", "100 * stalls / instructions", True),
+        ("Ratio", "stalls / instructions", True),
+        ("ticks", "instructions / ticks", False),
+        ("dma", "(1 - dma) / instructions", False),
+        ("cycles", "instructions / cycles", True),  # the CPU's own cycles have no steps
+        ("ticks", "stalls /", False),  # not a formula: it may use any clock
+    ],
+)
+def test_a_metric_is_of_a_clock_if_its_formula_names_the_clock_and_not_a_part_of_its_name(
+    clock: str, formula: str, is_counted: bool
+) -> None:
+    share = {"formulas": {"share": ["Ratio", formula]}}
+    report = report_of(
+        {"share": [Ratio(0.5), Ratio(0.75)]},
+        facts=EMULATOR,
+        clocks={clock: 10**6},
+        measurement=share,
+    )
+    assert by_metric(report)["share"].is_deterministic is is_counted
 
 
 def test_groups_and_columns_stand_in_the_order_in_which_they_are_first_seen() -> None:

@@ -64,7 +64,8 @@ class Duration:
 class Percent:
     """A share of a whole; only the column ``Percent`` sums when rows are aggregated.
 
-    Other columns of shares are averaged. In TVM's table all of them are summed, as in TVM.
+    Of other columns of shares, the median is taken. In TVM's table all of them are summed, as in
+    TVM.
 
     Attributes:
         percent: 0 to 100; may be infinite or NaN.
@@ -84,7 +85,7 @@ class Percent:
 @final
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """One quantity over another; averaged, never summed, when rows are aggregated.
+    """One quantity over another; its median is taken, never its sum, when rows are aggregated.
 
     Attributes:
         ratio: the quotient, without a unit; may be infinite or NaN.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Locks on files, and which processes have a file open or locked, or are behind a line (proc(5)).
+"""Locks on files, which processes have a file open or locked, or are behind a line, and the CPU.
 
-Processes of other users may not be visible.
+See proc(5). Processes of other users may not be visible.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import platform
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 from boardprof.base.errors import BusyError
@@ -244,3 +247,39 @@ def _has_such(process: Path, wanted: Callable[[str, Path], bool]) -> bool:
         wanted(os.readlink(descriptor), process / "fdinfo" / descriptor.name)
         for descriptor in (process / "fd").iterdir()
     )
+
+
+_CPU_NUMBERS: Final = (
+    *("cpu family", "model", "stepping"),
+    *("CPU implementer", "CPU part", "CPU variant", "CPU revision"),
+)
+"""What /proc/cpuinfo tells besides a name, on x86 and on Arm."""
+
+
+@cache
+def cpu_name() -> str:
+    """Return this machine's CPU: ``x86_64, Intel(R) Xeon(R) Processor (6-207-2)``.
+
+    Family, model and stepping follow a name, since machines in a cloud have one name for many CPUs.
+    """
+    try:
+        text = Path("/proc/cpuinfo").read_text(errors="replace")
+    except OSError:
+        text = ""
+    return cpu_in(text, platform.machine(), platform.processor())
+
+
+def cpu_in(cpuinfo: str, machine: str, other: str) -> str:
+    """Return the CPU that Linux's /proc/cpuinfo tells of; ``other`` if it tells of none."""
+    cores: dict[str, None] = {}
+    for block in cpuinfo.split("\n\n"):
+        pairs = (line.partition(":") for line in block.splitlines())
+        facts = {name.strip(): value.strip() for name, _, value in pairs}
+        name = next((facts[key] for key in ("model name", "cpu", "uarch") if facts.get(key)), "")
+        numbers = [facts[key] for key in _CPU_NUMBERS if facts.get(key)]
+        if numbers:
+            name = f"{name} ({'-'.join(numbers)})".strip()
+        if name:
+            cores[name] = None
+    known = " and ".join(cores) or (other if other != machine else "")
+    return f"{machine}, {known}" if known else machine

@@ -152,6 +152,7 @@ def _device(facts: object, at: str) -> dict[str, Any]:
     return {
         "clock_kind": known.get("clock"),
         "emulated": known.get("emulated"),
+        "cpu": _need(known.get("cpu", ""), str, f"{at}.cpu"),
         "cflags": shlex.split(_need(known.get("cflags", ""), str, f"{at}.cflags")),
         "collectors": [{"index": 0, "counters": infos}],
     }
@@ -311,6 +312,7 @@ def _board(facts: BoardFacts, counters: Mapping[str, int]) -> dict[str, Any]:
     found = {
         "clock": facts.clock_kind,
         "emulated": facts.is_emulated,
+        "cpu": facts.cpu,
         "cflags": facts.cflags,
         "counters": dict(counters),
     }

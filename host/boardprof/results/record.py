@@ -37,6 +37,8 @@ class Device:
         unsupported: why a counter is not available, by name. Such a counter is in no row.
         collectors: from its dictionary, to decode the blobs again.
         cflags: flags of all code for the board.
+        cpu: of the machine that boardprof has started it on, if it runs there by itself:
+            ``x86_64, Intel(R) Xeon(R) Processor (6-207-2)``; "" if not known.
         clock_reason: why the clock has this kind, if its description does not say so.
         clock_given: the user or a Report states the kind of clock, so it is not checked by its
             counts.
@@ -52,6 +54,7 @@ class Device:
     unsupported: Mapping[str, str] = field(default_factory=dict)
     collectors: tuple[CollectorInfo, ...] = ()
     cflags: tuple[str, ...] = ()
+    cpu: str = ""
     clock_reason: str = field(default="", compare=False)
     clock_given: bool = field(default=False, compare=False)
 

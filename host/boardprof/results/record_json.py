@@ -48,7 +48,7 @@ Place: TypeAlias = tuple[str | int, ...]
 _KEYS: Final[Mapping[type, str]] = {
     Record: "devices measurements missing",
     Device: (
-        "clock_kind emulated port agent_version build_id cflags boot_id unsupported collectors"
+        "clock_kind emulated cpu? port agent_version build_id cflags boot_id unsupported collectors"
     ),
     MeasurementRecord: (
         "name device arguments inputs_crc32? label? stack stack_unknown? result outputs flags "

@@ -28,6 +28,7 @@ from boardprof.results.report.calls import (
     metric_of_kind,
 )
 from boardprof.results.report_json import Compat
+from boardprof.results.stats.summary import is_finite, percentile
 
 SORT_COLUMNS: Final = (DURATION, "instructions", "ticks")
 """Columns for the size of a row: rows are sorted by the first of these that is available."""
@@ -46,9 +47,9 @@ _MANY: Final = 100  # with fewer values, numpy is not faster at finding a median
 def merge_calls(calls: Calls, groups: Groups[Any], compat: Compat = None) -> Calls:
     """Merge the rows of each group into one, column by column; missing values are ignored."""
     # Counts, Durations and the share of the device's total are summed; of `LEVELS`, the largest is
-    # taken; Ratios and other Percents are averaged without weights. If strings or kinds of metric
-    # differ, the result is the empty string. As TVM does, compat "tvm" sums Counts and Percents in
-    # all columns.
+    # taken; of Ratios and other Percents, the median, as in statistics and comparisons. If strings
+    # or kinds of metric differ, the result is the empty string. As TVM does, compat "tvm" sums
+    # Counts and Percents in all columns, and averages Ratios.
     if len(groups) == len(calls):
         return calls
     rows: list[Row] = [{} for _ in groups.keys]
@@ -100,17 +101,19 @@ def _merged(name: str, kind: Kind | None, values: list[Any], compat: Compat) -> 
         return cast(str, values[0]) if values.count(values[0]) == len(values) else ""
     if way == "largest":
         return Count(max(values))
+    if way == "median":
+        return metric_of_kind(kind, percentile(sorted(filter(is_finite, values)) or values, 50))
     total = _total(values, compat)
     return metric_of_kind(kind, total / len(values) if way == "mean" else total)
 
 
 def _way(name: str, kind: Kind, compat: Compat) -> str:
-    """Return how values of a column are merged: sum, mean, largest or same."""
+    """Return how values of a column are merged: sum, mean, median, largest or same."""
     if kind is Count:
         return "largest" if name in LEVELS and compat is None else "sum"
     if kind is Percent:
-        return "sum" if name == SHARE or compat is not None else "mean"
-    return {Duration: "sum", Ratio: "mean", str: "same"}[kind]
+        return "sum" if name == SHARE or compat is not None else "median"
+    return {Duration: "sum", Ratio: "median" if compat is None else "mean", str: "same"}[kind]
 
 
 def _total(values: Sequence[Any], compat: Compat) -> Any:

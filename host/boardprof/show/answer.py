@@ -10,17 +10,22 @@ from typing import Final, NamedTuple
 
 from boardprof.base.metrics import Count, Duration, Metric
 from boardprof.results.comparison.comparison import Comparison, Difference, place_in
+from boardprof.results.comparison.difference import difference
 from boardprof.results.report.calls import DURATION, LEVELS, SHARES, STACK, one_of
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import GroupKey, stack_reasons
 from boardprof.results.stats.groups import GroupSummary, summaries
+from boardprof.results.stats.ranks import FALSE_ALARMS
 from boardprof.show.cells import cell, number_text, plural
 from boardprof.show.comparison_table import change_text
 from boardprof.show.layout import Column, Page, Table
 
 
 class Relative(NamedTuple):
-    """A median as a multiple of the first setting's; the best is the least one, if they differ."""
+    """A median as a multiple of the first setting's.
+
+    The best ones are the least, and those that cannot be told from it, if others can.
+    """
 
     ratio: float
     is_best: bool
@@ -31,12 +36,19 @@ class Relative(NamedTuple):
         return f"{self.ratio:.2f}{' best' if self.is_best else ''}"
 
 
-def relatives(medians: Sequence[int | float]) -> list[Relative] | None:
+def relatives(settings: Sequence[GroupSummary]) -> list[Relative] | None:
     """Return a multiple for each setting; None for a single setting or a first median of 0."""
-    if len(medians) < 2 or not medians[0]:
+    if len(settings) < 2 or not (first := settings[0].summary.median):
         return None
-    best = min(medians) if len(set(medians)) > 1 else None
-    return [Relative(each / medians[0], each == best) for each in medians]
+    least = min(settings, key=lambda each: each.summary.median)
+    verdicts = [difference(least.key, least, each, FALSE_ALARMS).verdict for each in settings]
+    return [
+        Relative(each.summary.median / first, "worse" in verdicts and verdict in _AS_GOOD)
+        for each, verdict in zip(settings, verdicts, strict=True)
+    ]
+
+
+_AS_GOOD: Final = ("same", "noise", "within overhead", "too few samples")
 
 
 def settings_of(keys: Iterable[GroupKey]) -> dict[GroupKey, list[int]]:
@@ -72,7 +84,7 @@ _DOUBTS_OF_BOARDS: Final = (
 _MOST: Final = 6
 """Maximum number of metrics to show; the table has all."""
 
-_TONES: Final = {"better": "good", "worse": "bad"}
+_TONES: Final = {"better": "good", "worse": "bad", "changed": ""}
 
 
 @dataclass(frozen=True)
@@ -122,6 +134,12 @@ class _Row:
             return f"{', '.join(values)} {per}, {spreads[0]}"
         shown = (each if each.startswith("±") else f"({each})" for each in spreads)
         return f"{', '.join(map(' '.join, zip(values, shown, strict=True)))} {per}"
+
+    @property
+    def cold(self) -> str:
+        """The judged metric in the first call; "" if that was not measured."""
+        first = self.judged.summary.first
+        return "" if first is None else number_text(first, self.judged.kind)
 
     @property
     def stack(self) -> str:
@@ -192,6 +210,7 @@ def _line(row: _Row, before: str) -> str:
     place = f" on {key.device}" if key.device else ""
     flags = f" with {key.flags}" if key.flags else ""
     parts = [row.values]
+    parts += [f"cold {row.cold} {_unit(row.judged.metric)}"] if row.cold else []
     if row.stack:
         parts.append("stack unknown" if row.has_unknown_stack else f"stack {row.stack} bytes")
     parts += [f"{row.changed} since {before}"] if row.changed else []
@@ -235,6 +254,7 @@ def _table(rows: Sequence[_Row], before: str) -> Table:
     columns = [
         *values[: last + 1],
         Column("Spread", [row.certainty for row in rows]),
+        Column("Cold", [row.cold for row in rows]),
         *values[last + 1 :],
         Column("Stack", [row.stack for row in rows]),
         _relative(rows),
@@ -287,7 +307,7 @@ def _relative(rows: Sequence[_Row]) -> Column:
     """Return each setting's multiple of its function's and board's first; empty for one setting."""
     cells, tones = [""] * len(rows), [""] * len(rows)
     for numbers in settings_of(row.key for row in rows).values():
-        found = relatives([rows[i].judged.summary.median for i in numbers])
+        found = relatives([rows[i].judged for i in numbers])
         for number, each in zip(numbers, found or (), strict=False):
             cells[number], tones[number] = each.text, "good" if each.is_best else ""
     return Column("Relative", cells, tones=tones)

@@ -31,7 +31,7 @@ from boardprof.show.layout import Page, plain, record_table
 _NO_RULE = "no rule, so nothing is gated"
 _NOTHING_JUDGED = "no rule could judge anything, so nothing is gated"
 _VERDICTS: Final = (
-    *("worse", "better", "noise", "within overhead", "too few samples", "other calls"),
+    *("worse", "better", "changed", "noise", "within overhead", "too few samples", "other calls"),
     *("other inputs", "doubtful", "same", "added", "removed"),
 )
 _MOST = 5

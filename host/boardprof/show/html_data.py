@@ -152,8 +152,7 @@ def _add_sweep(
         for metric in rows[swept[0]]["metrics"]:
             found = [groups[key, metric] for key in swept if metric in rows[key]["metrics"]]
             if found[0].kind in (Count, Duration):
-                medians = [each.summary.median for each in found]
-                for group, each in zip(found, relatives(medians) or (), strict=False):
+                for group, each in zip(found, relatives(found) or (), strict=False):
                     more = {"ratio": each.ratio, "best": each.is_best}
                     rows[group.key]["metrics"][metric] |= more
 

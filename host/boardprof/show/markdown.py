@@ -9,8 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from boardprof.base.metrics import Percent, Ratio
 from boardprof.base.printable import bounded
-from boardprof.results.comparison.comparison import Comparison, Difference, Unjudged, row_title
+from boardprof.results.comparison.comparison import (
+    DIFFERENT,
+    Comparison,
+    Difference,
+    Unjudged,
+    row_title,
+)
 from boardprof.results.comparison.profile_difference import ProfileDifference
 from boardprof.results.record import NO_RECORD
 from boardprof.results.report.calls import LABEL, LEVELS, SHARE, Calls, Row, one_of
@@ -153,6 +160,8 @@ def _device(report: Report, device: str, rows: list[Row]) -> str:
     title = f"**{code(device) or 'no device'}**{_clock(report, device)}\n\n"
     one = one_of(merged[i].get(LABEL) for i in grouping.order())
     notes = [f"Counts and times are medians per {one}."] if names else []
+    if any(isinstance(row.get(n), Ratio | Percent) for row in merged for n in names if n != SHARE):
+        notes.append("Ratios and percentages are medians of the samples.")
     notes += mixed_note(mixed_columns(report.calls, merged), code)
     below = "".join(f"\n{note}\n" for note in notes)
     return title + markdown_table(headers, lines, left=1 + len(keys)) + below
@@ -253,7 +262,7 @@ def _mark(comparison: Comparison) -> str:
 
 
 def _counts(row: Difference) -> bool:
-    return row.rule is not None or row.verdict in ("better", "worse")
+    return row.rule is not None or row.verdict in DIFFERENT
 
 
 def _table(rows: Sequence[Difference], unjudged: Mapping[tuple[str, ...], list[Unjudged]]) -> str:

@@ -108,6 +108,7 @@ class CallProbes:
     image: tuple[str, str]  # the file that ran, and its build id; "" if not known
     dropped: int
     unmatched: int  # begins and ends of ranges without a partner
+    events: int  # that the board has taken time to record or drop, of every kind
 
 
 def probe_recorder(board: Board, settings: Settings) -> ProbeRecorder:
@@ -140,7 +141,13 @@ def call_probes(recording: ProbeRun) -> CallProbes:
         (recording.facts.image, recording.facts.build_id),
         sum(each.dropped for each in found),
         sum(map(sum, lost)),
+        sum(each.dropped for each in found) + sum(map(_recorded, lines)),
     )
+
+
+def _recorded(line: Timeline) -> int:
+    """Return the number of events, without what recording itself writes as it begins."""
+    return int(np.count_nonzero(line.events.number != TraceId.LIVE))
 
 
 def _ranges(line: Timeline, first: int) -> Iterator[BoardRange]:

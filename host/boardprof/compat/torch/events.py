@@ -20,6 +20,8 @@ CALLS = ("call", "measurement")
 WITHIN_CALLS = ("function", "device_range")
 """Kinds of events within calls on boards. They have no time on the host."""
 
+PROBES_COUNTED = "what recording its probes takes"
+
 _STEP = "ProfilerStep#"
 _N = TypeVar("_N", int, float)
 
@@ -88,8 +90,9 @@ class FunctionEvent(TimeTexts):
         input_shapes: arguments as Reports show them; None if not recorded.
         flops: operations by the formula registered for the function; None if unknown.
         metrics: counters of a call, or their sums over the samples of a measurement.
-        is_raw: whether the counters include the agent's work on the call and its wait for the link,
-            because the function has a result and the host opened a window around it.
+        is_raw: whether the counters include more than the function: the agent's work on the call
+            and its wait for the link, because the function has a result and the host opened a
+            window around it; or the time that probes of the function took to record.
         device_spans: when it ran by the board's clock.
         args: further facts about it.
         is_unfinished: it had not ended when the trace ended.
@@ -98,7 +101,10 @@ class FunctionEvent(TimeTexts):
             samples, which all sums cover; else 1.
         untimed: why `device_time` is not known; "" if it is known, for ranges, and if
             `profile.diagnostics` gives the reason.
-        profile: where the call spent what it cost, with ``with_stack``; else None.
+        profile: where the call spent what it cost, with ``with_stack``; else None. It is of a
+            second call with the same arguments.
+        profile_differs: how the counts of both calls contradict each other; "" if they do not, or
+            were not both taken. If so, tables and files do not go into the call.
         probes: what the board's probes have recorded during the call; None if not asked for.
         device_memory_usage: bytes that the call has taken on the board, less those that it has
             given back; None if not recorded, or not exact: events were dropped, or a block was
@@ -133,6 +139,7 @@ class FunctionEvent(TimeTexts):
     probes: CallProbes | None = field(default=None, repr=False)
     device_memory_usage: int | None = None
     memory: tuple[MemoryChange, ...] = field(default=(), repr=False)
+    profile_differs: str = ""
     cpu_parent: FunctionEvent | None = field(default=None, repr=False)
     cpu_children: list[FunctionEvent] = field(default_factory=list, repr=False)
     calls_within: list[FunctionEvent] = field(default_factory=list, repr=False)
@@ -263,6 +270,12 @@ def _covered_ns(events: Iterable[FunctionEvent]) -> int:
         covered += max(0, event.end_ns - max(until, event.start_ns))
         until = max(until, event.end_ns)
     return covered
+
+
+def more_counted(event: FunctionEvent) -> str:
+    """Return what raw counters of a call include besides the function."""
+    window = "the agent's work on the call and its wait for the link"
+    return PROBES_COUNTED if event.probes is not None and event.probes.events else window
 
 
 class FunctionEventAvg(TimeTexts):

@@ -19,7 +19,7 @@ from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.files import unwritable, write_bytes
 from boardprof.base.metrics import Count, Duration, metric_called, raw_of
 from boardprof.compat.torch.board_activity import Action, DeviceSpan, MemoryChange
-from boardprof.compat.torch.events import FunctionEvent
+from boardprof.compat.torch.events import FunctionEvent, more_counted
 from boardprof.compat.torch.host_events import HostEvent, Thread
 from boardprof.compat.torch.host_trace import HostTrace, memory_of
 from boardprof.compat.torch.settings import ProfilerActivity, Settings
@@ -77,7 +77,7 @@ def _host_event(event: FunctionEvent, lane: int, with_modules: bool) -> TraceEve
         args["Module Hierarchy"] = event.module_hierarchy
     args |= {name: raw_of(metric) for name, metric in event.metrics.items()}
     if event.is_raw:
-        args["counters"] = "raw: they include the agent's work and the link's"
+        args["counters"] = f"raw: they include {more_counted(event)}"
     if event.error:
         args["error"] = event.error
     if event.is_unfinished:
@@ -217,7 +217,7 @@ def _memory_stacks(trace: HostTrace) -> str:
 def _within(event: FunctionEvent, metric: str) -> list[tuple[tuple[str, ...], float]]:
     """Return the stacks below a call on a board, if it is known what ran there."""
     profile = event.profile
-    if profile is None or metric not in profile.columns or event.is_raw:
+    if profile is None or metric not in profile.columns or event.is_raw or event.profile_differs:
         return []
     stacks = stacks_of(profile, metric)
     known = 0 if event.kind == "measurement" else 1  # frames that the event itself stands for

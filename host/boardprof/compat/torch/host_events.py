@@ -54,7 +54,7 @@ class HostEvent:
     values: Mapping[str, float] = field(default_factory=dict)
     calls: int = 1  # those in a measurement's samples, else 1
     metrics: Mapping[str, Metric] = field(default_factory=dict)
-    is_raw: bool = False  # the counters include the agent's work and the link's
+    is_raw: bool = False  # the counters include more than the function
     spans: tuple[DeviceSpan, ...] = ()
     untimed: str = ""  # why its time on the board is not known; "" if it is
     error: str = ""  # name of the exception that ended it; "" for none

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from boardprof.base.errors import BoardprofError
 from boardprof.base.metrics import Count, Metric
 from boardprof.compat.torch.board_activity import Action, CallProbes, MemoryChange
-from boardprof.compat.torch.events import CALLS, FunctionEvent
+from boardprof.compat.torch.events import CALLS, PROBES_COUNTED, FunctionEvent
 from boardprof.compat.torch.host_events import HostEvent
 from boardprof.compat.torch.recorder import Recorded
 from boardprof.compat.torch.settings import Settings
@@ -63,6 +63,7 @@ def make_trace(recorded: Recorded, settings: Settings, flops: Flops) -> HostTrac
     places, why_not = memory_places(events) if has_places else ({}, ())
     unknown = _note_memory(events, places) if settings.profile_memory else 0
     notes = (*_diagnostics(recorded, events), *_probe_notes(events, unknown), *why_not)
+    notes = tuple(dict.fromkeys(notes))
     if settings.device_ranges:
         events = tuple(_with_ranges(events))
         for number, event in enumerate(events):
@@ -121,6 +122,8 @@ def _probe_notes(events: Iterable[FunctionEvent], unknown: int) -> Iterator[str]
         probes = event.probes
         if probes is not None and probes.dropped:
             yield f"{event.board} dropped {probes.dropped} events of probes during {event.name}"
+        if probes is not None and probes.events and event.is_raw:
+            yield f"the counters of {event.name} on {event.board} include {PROBES_COUNTED}"
         if probes is not None and probes.unmatched:
             yield (
                 f"{probes.unmatched} begins or ends of ranges during {event.name} on "
@@ -128,6 +131,33 @@ def _probe_notes(events: Iterable[FunctionEvent], unknown: int) -> Iterator[str]
             )
     if unknown:
         yield f"{unknown} blocks were given back that recording did not see taken"
+
+
+def _contradicted(record: HostEvent) -> str:
+    """Return how the count of a call differs from that of its second, recorded call; "" if not."""
+    profile = record.profile
+    if profile is None or record.is_raw:
+        return ""
+    for name, counted in profile.counted.items():
+        own = record.metrics.get(name)
+        recorded = counted * record.calls
+        if isinstance(own, Count) and abs(own.value - recorded) > _may_differ(name, recorded):
+            calls = "this one" if record.calls == 1 else "these calls"
+            return f"{calls} took {own.value:,} {name}, and the recorded one {recorded:,}"
+    return ""
+
+
+def _may_differ(name: str, count: int) -> float:
+    """Return by how much two equal calls may differ: a clock that is simulated has steps."""
+    return max(2.0, 0.02 * count) if name == "ticks" else 0
+
+
+def _is_compared(record: HostEvent) -> bool:
+    """Tell whether the board has counted what the recorded call is held against."""
+    profile = record.profile
+    return profile is None or (
+        not record.is_raw and not profile.counted.keys().isdisjoint(record.metrics)
+    )
 
 
 def _event(number: int, record: HostEvent, recorded: Recorded, flops: Flops) -> FunctionEvent:
@@ -155,13 +185,14 @@ def _event(number: int, record: HostEvent, recorded: Recorded, flops: Flops) -> 
         record.untimed,
         record.profile,
         record.probes,
+        profile_differs=_contradicted(record),
     )
 
 
 def _metrics(record: HostEvent) -> Mapping[str, Metric]:
     """Return the counters of a call; a profile counts what the board was not asked for."""
     profile = record.profile
-    if profile is None:
+    if profile is None or _contradicted(record):
         return record.metrics
     sums = {name: Count(profile.sum(name) * record.calls) for name in profile.columns}
     return {**sums, **record.metrics}
@@ -186,6 +217,17 @@ def _diagnostics(recorded: Recorded, events: Sequence[FunctionEvent]) -> Iterabl
         yield f"{metric} is not counted on {board}: {why}"
     for board, why in recorded.unprofiled.items():
         yield f"the functions within calls on {board} are not known: {why}"
+    for event in events:
+        if event.profile_differs:
+            yield (
+                f"the functions within {event.name} on {event.board} are not known: a second call "
+                f"was made to record them, and did other work: {event.profile_differs}"
+            )
+    for board in dict.fromkeys(r.board for r in recorded.records if not _is_compared(r)):
+        yield (
+            f"the functions within calls on {board} are those of second calls with the same "
+            "arguments; a function that keeps a state may do other work in them"
+        )
     reasons: dict[tuple[str, str], int] = {}
     for event in events:
         for span in event.device_spans:

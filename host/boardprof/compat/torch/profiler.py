@@ -88,6 +88,8 @@ class profile(Results):
                 `Board.hotspots`. Averages then have a row for each of them, and `export_stacks`
                 goes on into the call. Each call is made once more, on an emulator of its own,
                 before it is made; calls of one function with equal arguments share a recording.
+                If both calls did other work, by their counts, the call has no functions, and
+                `diagnostics` has the counts.
                 The host's times of ranges around a call include that. Only emulated boards can;
                 for others `diagnostics` gives the reason. With ``profile_memory``, the memory of
                 any board also has file and line where it was taken; see `FunctionEvent.memory`.

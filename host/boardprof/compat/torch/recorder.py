@@ -15,6 +15,7 @@ import msgpack
 from boardprof.base.errors import BoardprofError, UsageError
 from boardprof.base.metrics import metric_called
 from boardprof.compat.torch.board_activity import (
+    CallProbes,
     DeviceSpan,
     call_probes,
     placed,
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
     from boardprof.target.arguments.array_argument import ArrayArgument
     from boardprof.target.arguments.binding import Arguments
     from boardprof.wire.decode.clock import ClockFit
+
+CHECKED = "instructions"
+"""What is counted of a call to see whether its profile is of the same work."""
 
 _NO_STACK = "it takes another call, which board.profile and Program.profile make"
 
@@ -126,7 +130,7 @@ class Recorder:
 
     def prepare(self, board: Board) -> None:
         """Choose counters and begin to follow the clock."""
-        if self.settings.metrics_of(board.device.name):
+        if self._metrics_of(board):
             self._counters_of(board)
         if self.settings.records_probes:
             probe_recorder(board, self.settings)
@@ -137,19 +141,31 @@ class Recorder:
     def watch(self, call: HostCall) -> Observation | None:
         """Return an observer that records a call."""
         counters = None
-        if self.settings.metrics_of(call.board.device.name):
+        if self._metrics_of(call.board):
             counters = self._counters_of(call.board)
         return _CallObservation(self, call, counters)
+
+    def _metrics_of(self, board: Board) -> tuple[str, ...]:
+        """Return what is counted of each call: what is asked for, else what checks its profile."""
+        asked = self.settings.metrics_of(board.device.name)
+        is_checked = self.settings.with_stack and not self.settings.records_probes
+        if asked or not is_checked or not board.spec.launch.record:
+            return asked
+        counted = {each.name for collector in board.offer.fixed for each in collector.counters}
+        return tuple({CHECKED} & counted - board.offer.unsupported.keys())
 
     def _counters_of(self, board: Board) -> CallCounters | None:
         """Return the counters of a board for the metrics that it has; None if it has none."""
         with self._making:
             if board not in self._counters:
-                found, lacking = board.offer.split(self.settings.metrics_of(board.device.name))
+                found, lacking = board.offer.split(self._metrics_of(board))
                 stack = [name for name in found if metric_called(name, [STACK])]
                 found = tuple(name for name in found if name not in stack)
                 masks = self.settings.mask_interrupts
-                counters = CallCounters(board, found, mask_interrupts=masks) if found else None
+                may_not = not self.settings.metrics_of(board.device.name)
+                counters = None
+                if found:
+                    counters = CallCounters(board, found, mask_interrupts=masks, only_alone=may_not)
                 if counters is not None and counters.read_a_clock:
                     self._follow(board)
                 self._counters[board] = counters
@@ -277,7 +293,15 @@ class _CallObservation:
         if recorder is not None:
             recorder.__exit__(type(error) if error else None, error, None)
             if error is None:
-                self._record.probes = call_probes(recorder.recording())
+                self._note_probes(call_probes(recorder.recording()))
+
+    def _note_probes(self, probes: CallProbes) -> None:
+        """Keep what the probes recorded. The counters of the call have counted that work, too."""
+        record = self._record
+        record.probes = probes
+        if probes.events and record.metrics:
+            record.is_raw = True
+            record.spans = tuple(replace(span, duration_us=None) for span in record.spans)
 
     def _untimed(self) -> str:
         record, settings = self._record, self._recorder.settings

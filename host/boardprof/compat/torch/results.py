@@ -62,7 +62,7 @@ class EventList(Entries[FunctionEvent]):
 def _with_functions(events: Iterable[FunctionEvent]) -> Iterator[FunctionEvent]:
     for event in events:
         yield event
-        if event.profile is not None:
+        if event.profile is not None and not event.profile_differs:
             yield from _functions_within(event, event.profile)
 
 

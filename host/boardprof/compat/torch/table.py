@@ -18,6 +18,7 @@ from boardprof.compat.torch.events import (
     WITHIN_CALLS,
     FunctionEvent,
     FunctionEventAvg,
+    more_counted,
     sum_if_known,
     time_text,
 )
@@ -307,8 +308,8 @@ def _footer(rows: Sequence[FunctionEventAvg], unit: str | None) -> list[str]:
         text = "--, not known for all calls" if board is None else time_text(board, unit)
         lines.append(f"Self BOARD time total: {text}")
     lines += _untimed(rows)
-    if any(r.is_raw for r in rows):
-        lines.append("~ raw: includes the agent's work on the call and its wait for the link.")
+    raw = (call for row in rows for event in row.events for call in event.calls if call.is_raw)
+    lines += [f"~ raw: includes {what}." for what in dict.fromkeys(map(more_counted, raw))]
     return lines
 
 

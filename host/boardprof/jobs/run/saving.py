@@ -122,8 +122,9 @@ def _home(measured: Sequence[str | Path], folder: str | Path) -> str | Path:
     with contextlib.suppress(HistoryError):
         files = [file for path in measured for file in _files(Path(path))]
         is_elsewhere = bool(files) and not _are_together(files[0].parent, folder)
-        if is_elsewhere and repository_path(folder) is None and project_of(folder) is None:
-            return files[0].parent
+        if is_elsewhere and project_of(folder).is_folder:
+            other = files[0].parent
+            return folder if project_of(other).is_folder else other
     return folder
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 from weakref import WeakSet
 
 from boardprof.base.errors import LinkError, UnknownNameError, UsageError, option
+from boardprof.base.processes import cpu_name
 from boardprof.measure.board.functions import Functions, RemoteFunction
 from boardprof.measure.board.image import BoardImage, StackCheck, check_build
 from boardprof.measure.board.memory import Memory
@@ -125,6 +126,7 @@ class Board:
         self.stack_check = StackCheck(spec.name, image)
         self.dtypes = Dtypes(self.sources, self.memory.byte_order, image.read)
         self.offer = offer_of(spec, session, dictionary, layouts)
+        runs_here = spec.build.arch == "posix" and not spec.clock.is_emulated
         self.device = Device(
             name=spec.name,
             clock_kind=spec.clock.kind,
@@ -138,6 +140,7 @@ class Board:
             unsupported=dict(self.offer.unsupported),
             collectors=dictionary.collectors,
             cflags=spec.build.cflags,
+            cpu=cpu_name() if is_started and runs_here else "",
         )
         self.link = BoardLink(
             session,

@@ -13,6 +13,7 @@ from typing import Final
 from boardprof.base.errors import UsageError, option
 from boardprof.base.metrics import Kind
 from boardprof.results.comparison.comparison import (
+    DIFFERENT,
     Comparison,
     ComparisonError,
     Difference,
@@ -245,7 +246,7 @@ def _reasons(
         if one.exact and row.metric in one.columns and row.metric in other.columns:
             found[row.place] = profile_difference(one, other, row.metric)
             explained.add(key)
-        elif row.verdict in ("better", "worse"):
+        elif row.verdict in DIFFERENT:
             others[key].append(row)
     for key, changed in others.items():
         explain = _difference_of_work if before[key].exact else _sampled_difference

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from boardprof.base.errors import UsageError, option
 from boardprof.base.metrics import Count, Duration, Kind
@@ -23,6 +24,7 @@ Verdict: TypeAlias = Literal[
     "same",
     "better",
     "worse",
+    "changed",
     "noise",
     "within overhead",
     "too few samples",
@@ -32,12 +34,17 @@ Verdict: TypeAlias = Literal[
     "added",
     "removed",
 ]
-"""``noise``: a difference that may be chance; ``within overhead``: one that may come from the
+"""``changed``: a ratio or a percentage differs, and more may be better or worse; ``noise``: a
+difference that may be chance; ``within overhead``: one that may come from the
 subtracted measurement overhead; ``too few samples``: one that no rank test can tell from chance,
 however large it is; ``other calls``: a function with a state, and the two runs measured different
 calls of it; ``other inputs``: a change, and its arrays had other contents; ``doubtful``: something
 was found that may make the numbers of a side wrong (`Finding.spoils`).
 """
+
+
+DIFFERENT: Final = ("better", "worse", "changed")
+"""Verdicts on a difference that is real."""
 
 
 class ComparisonError(UsageError):
@@ -261,8 +268,9 @@ class MeanRatio:
     metric: str
     device: str
     ratio: float  # of the medians; below 1 if the functions got faster, or smaller
-    rows: int  # how many rows have both medians above 0, at least 2
+    rows: int  # how many rows can be told apart from noise, or are equal; at least 2
     functions: int  # number of functions in these rows
+    left_out: int = 0  # rows within noise or overhead, or without a ratio: a median is not above 0
     is_in_place: bool = False  # they are ranges of firmware
 
     @property
@@ -271,35 +279,41 @@ class MeanRatio:
         one = "range" if self.is_in_place else "function"
         functions = f"{self.functions:,} {one}{'' if self.functions == 1 else 's'}"
         is_one_each = self.rows == self.functions
-        return functions if is_one_each else f"{self.rows:,} measurements of {functions}"
+        measured = functions if is_one_each else f"{self.rows:,} measurements of {functions}"
+        rest = f" ({self.left_out:,} left out: within noise, or not above 0)"
+        return measured + (rest if self.left_out else "")
 
 
 def mean_ratios(rows: Iterable[Difference]) -> list[MeanRatio]:
     """Return means over two or more counts or times above 0, for each metric and board."""
     found: dict[tuple[str, str], list[Difference]] = {}
+    left_out: Counter[tuple[str, str]] = Counter()
     for row in rows:
-        if _has_ratio(row):
-            found.setdefault((row.metric, row.device), []).append(row)
+        if row.kind not in (Count, Duration) or row.metric in SHARES:
+            continue
+        if row.before is None or row.after is None or row.verdict in _NOT_ALIKE:
+            continue
+        place = row.metric, row.device
+        if row.verdict in _UNTOLD or row.before.median <= 0 or row.after.median <= 0:
+            left_out[place] += 1
+        else:
+            found.setdefault(place, []).append(row)
     return [
         MeanRatio(
-            metric,
-            device,
+            *place,
             _mean(same),
             len(same),
             len({row.name for row in same}),
+            left_out[place],
             one_of(row.label for row in same) == "pass",
         )
-        for (metric, device), same in found.items()
+        for place, same in found.items()
         if len(same) > 1
     ]
 
 
-def _has_ratio(row: Difference) -> bool:
-    is_amount = row.kind in (Count, Duration) and row.metric not in SHARES
-    is_there = row.before is not None and row.before.median > 0
-    is_still = row.after is not None and row.after.median > 0
-    is_like = row.verdict not in ("other calls", "other inputs", "doubtful")
-    return is_amount and is_there and is_still and is_like
+_NOT_ALIKE: Final = ("other calls", "other inputs", "doubtful")
+_UNTOLD: Final = ("noise", "within overhead", "too few samples")
 
 
 def _mean(rows: Iterable[Difference]) -> float:

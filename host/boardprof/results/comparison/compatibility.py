@@ -9,7 +9,13 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from boardprof.base.errors import UnknownNameError, option
-from boardprof.results.comparison.comparison import ComparisonError, Difference, Gap, gap_in
+from boardprof.results.comparison.comparison import (
+    DIFFERENT,
+    ComparisonError,
+    Difference,
+    Gap,
+    gap_in,
+)
 from boardprof.results.record import Device, MeasurementRecord
 from boardprof.results.report.calls import IN_PLACE, OF_STATISTICS, SHARE, SHARES, one_of
 from boardprof.results.report.report import Report
@@ -45,6 +51,7 @@ class BoardFacts:
 
     clock_kind: str = ""  # ``measured``, ``declared`` or ``simulated``
     is_emulated: bool | None = None  # it is an emulator or a simulator
+    cpu: str = ""  # the architecture, and after a comma the model; for boards that are this machine
     cflags: str = ""  # flags with which all its code is compiled
     # each function's own flags, except for swept ones
     flags: Mapping[str, str] = field(default_factory=dict)
@@ -63,18 +70,36 @@ def facts_of(report: Report) -> dict[str, BoardFacts]:
     columns = (report.calls.column(name).filled("") for name in ("Device", "Flags"))
     swept = {device for device, setting in {*zip(*columns, strict=True)} if setting != ""}
     return {
-        name: _facts(device, [m for m in record.measurements if m.device == name], name in swept)
+        name: _facts(
+            device,
+            [m for m in record.measurements if m.device == name],
+            name in swept,
+            _machine(report) if device.port.startswith(_IN_PROCESS) else "",
+        )
         for name, device in record.devices.items()
     }
 
 
-def _facts(device: Device, measurements: Sequence[MeasurementRecord], swept: bool) -> BoardFacts:
+_IN_PROCESS: Final = "in-process:"
+"""Begin of a port: the board is in boardprof's own process."""
+
+
+def _machine(report: Report) -> str:
+    """Return the architecture of the machine that boardprof ran on: ``x86_64``; "" if not known."""
+    host = report.configuration.get("Host")
+    return host.rpartition(" ")[2] if isinstance(host, str) else ""
+
+
+def _facts(
+    device: Device, measurements: Sequence[MeasurementRecord], swept: bool, machine: str
+) -> BoardFacts:
     flags = {} if swept else {titled(m.name, m.label): m.flags for m in measurements}
     builds = [m.build_id for m in measurements] or [device.build_id]
     masked = {m.interrupts.masked for m in measurements}
     return BoardFacts(
         clock_kind=device.clock_kind,
         is_emulated=device.is_emulator,
+        cpu=device.cpu or machine,
         cflags=_comparable(device.cflags),
         flags={name: comparable_flags(text) for name, text in flags.items() if text is not None},
         compilers=frozenset(each for m in measurements for each in m.compilers),
@@ -101,6 +126,19 @@ def _comparable(flags: Iterable[str]) -> str:
         elif not word.startswith((*_PATH_FLAGS, *_PATH_MAPS)):
             kept.append(word)
     return " ".join(kept)
+
+
+def _cpu_differences(before: str, after: str) -> Iterator[tuple[str, str]]:
+    """Yield how the CPUs of two machines differ. Another architecture has other instructions."""
+    (old, _, old_model), (new, _, new_model) = (cpu.partition(", ") for cpu in (before, after))
+    if old and new and old != new:
+        yield "board", f"the CPU is {before} before, {after} after."
+    elif old_model and new_model and old_model != new_model:
+        yield (
+            "",
+            f"the CPU is {old_model} before, {new_model} after: times and cycles may differ "
+            "because of that.",
+        )
 
 
 def paired_boards(
@@ -158,6 +196,7 @@ def _board_differences(before: BoardFacts, after: BoardFacts) -> Iterator[tuple[
     elif None not in emulated and emulated[0] != emulated[1]:
         old, new = ("an emulator" if each else "hardware" for each in emulated)
         yield "clock", f"it is {old} before, {new} after."
+    yield from _cpu_differences(before.cpu, after.cpu)
     if before.compilers and after.compilers and before.compilers != after.compilers:
         old, new = (", ".join(sorted(facts.compilers)) for facts in (before, after))
         yield "compiler", f"compiled by {old} before, by {new} after."
@@ -195,7 +234,7 @@ def of_one_build(
     rows: Iterable[Difference], old: Mapping[str, BoardFacts], new: Mapping[str, BoardFacts]
 ) -> list[str]:
     """Name the boards on which exact counts may differ only by inputs: the build is the same."""
-    exact = [row for row in rows if row.is_exact and row.verdict in ("better", "worse")]
+    exact = [row for row in rows if row.is_exact and row.verdict in DIFFERENT]
     changed = {row.device for row in exact}
     is_called = one_of(row.label for row in exact) == "call"
     inputs = "inputs or what was recorded"

@@ -3,22 +3,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from boardprof.base.metrics import Percent, Ratio
-from boardprof.results.comparison.comparison import Difference, Verdict, keys_of
+from boardprof.results.comparison.comparison import DIFFERENT, Difference, Verdict, keys_of
 from boardprof.results.report.calls import IN_PLACE
 from boardprof.results.row_origins import GroupKey
 from boardprof.results.stats.groups import GroupSummary
 from boardprof.results.stats.ranks import mann_whitney, signed_rank, smallest_p
 from boardprof.results.stats.summary import summarize
-
-_MORE_IS_BETTER = re.compile(
-    r"\bipc\b|(?:/|\bper[ -])(?:cycles?|s|second)\b|utili[sz]ation|\bhits?\b|throughput|bandwidth",
-    re.IGNORECASE,
-)
-"""Names of ratios and percentages for which more is better; for all others, less is better."""
 
 _GRAINS = 2
 """A window and its calibration are each uncertain by one step of the clock."""
@@ -48,6 +41,9 @@ def difference(
     other, their medians are compared in pairs. What varies from session to session, such as the
     placement of code and other programs, then varies between the pairs, and so enters p.
 
+    Of a ratio or a percentage, neither side is better by itself: an added instruction that does
+    nothing raises the IPC. Only a rule judges it.
+
     A change is not judged if the arrays had other contents: these may be what changed it. Nor is
     it if a side's numbers may be wrong.
     """
@@ -75,7 +71,7 @@ def difference(
         is_exact = is_exact and verdict != "noise"
         is_cold_apart = _is_cold_apart(before, after)
         has_other_inputs = before.inputs and after.inputs and before.inputs != after.inputs
-        if has_other_inputs and (is_cold_apart or verdict in ("better", "worse")):
+        if has_other_inputs and (is_cold_apart or verdict in DIFFERENT):
             verdict = "other inputs"
         if before.doubts or after.doubts:
             verdict, is_cold_apart = "doubtful", False
@@ -172,10 +168,10 @@ def _verdict(
             return "too few samples" if is_few else "noise"
         if not is_paired and abs(step) <= _doubt(before, after):
             return "within overhead"
+    if before.kind in (Ratio, Percent):
+        return "changed"
     is_more = step > 0 if step else sorted(before.values)[::-1] < sorted(after.values)[::-1]
-    may_gain = before.kind in (Ratio, Percent)
-    is_gain = may_gain and _MORE_IS_BETTER.search(before.metric) is not None
-    return "better" if is_more == is_gain else "worse"
+    return "worse" if is_more else "better"
 
 
 def _doubt(before: GroupSummary, after: GroupSummary) -> float:

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 from boardprof.base.errors import UnknownNameError, option
 from boardprof.base.metrics import Duration, Percent
 from boardprof.results.comparison.comparison import (
+    DIFFERENT,
     ComparisonError,
     Difference,
     Gap,
@@ -154,7 +155,7 @@ class _Pair:
         if self.old is None or self.new is None or self.row.verdict in ("other inputs", "doubtful"):
             return False
         is_cold = rule.statistic == _COLD
-        is_real = self.row.is_cold_apart if is_cold else self.row.verdict in ("better", "worse")
+        is_real = self.row.is_cold_apart if is_cold else self.row.verdict in DIFFERENT
         return is_real and rule.is_broken(self.old, self.new, self.known)
 
     def lacks(self, rule: Rule) -> bool:

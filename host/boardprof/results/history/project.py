@@ -102,13 +102,25 @@ drive.
 class Project:
     """A project."""
 
-    id: str  # setting ``project``, else the first remote's URL, else the first commit
+    # setting ``project``, else first remote's URL, else first commit, else the folder's path
+    id: str
     place: str = ""  # its repository here, the id of runs before the first commit; "" if none
     folder: str | Path = ""
 
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is only a folder: there is neither a setting nor a repository."""
+        return not self.place and self.id == _path_of(self.folder)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of its runs, besides that of its first commit; "" is of runs for all projects."""
+        # Runs from before the folder became a repository have the folder's path.
+        return ("", self.id, self.place, self.place.removesuffix("/.git"))
+
     def has(self, id: str) -> bool:
         """Tell whether a run belongs to this project; a run without a project belongs to all."""
-        if id in ("", self.id, self.place):
+        if id in self.ids:
             return True
         return re.fullmatch(_COMMIT, id) is not None and id == self._first_commit
 
@@ -118,13 +130,19 @@ class Project:
         return first_commit(self.folder) if self.place else ""
 
 
-def project_of(folder: str | Path) -> Project | None:
-    """Return the project that a folder is in; None if it is not in one."""
+def project_of(folder: str | Path) -> Project:
+    """Return the project that a folder is in; a folder that is in none is one by itself."""
     place = repository_path(folder)
     named = storable(project_name())
     if named:
         return Project(named, place or "", folder)
-    return None if place is None else Project(_id(folder, place, _LONGEST_CHAIN), place, folder)
+    if place is None:
+        return Project(_path_of(folder), folder=folder)
+    return Project(_id(folder, place, _LONGEST_CHAIN), place, folder)
+
+
+def _path_of(folder: str | Path) -> str:
+    return storable(os.path.realpath(folder))
 
 
 def _id(folder: str | Path, place: str, chain: int) -> str:

@@ -66,9 +66,9 @@ class History:
             place: the path of a file, or ``postgresql://USER@HOST/DATABASE``, which needs
                 ``boardprof[postgres]``. Other packages may bring more kinds of URLs.
             timeout_s: how long a method waits for the server, or for other processes that write.
-            folder: if it is in a project, then a name, a branch, a commit and ``last`` mean runs of
-                this project or without a project; see `boardprof.results.history.project`.
-                Elsewhere, and with None, they mean all runs. Saved runs belong to the folder's
+            folder: a name, a branch, a commit and ``last`` mean runs of its project or without a
+                project; see `boardprof.results.history.project`. A folder that is in no project is
+                one by itself. With None they mean all runs. Saved runs belong to the folder's
                 project.
 
         Raises:
@@ -258,7 +258,7 @@ class History:
         return run
 
     def own_runs(self, choice: Choice | None = None, *, limit: int | None = None) -> list[Run]:
-        """Return the runs of the folder's project, newest first; without a project, all runs."""
+        """Return the runs of the folder's project, newest first; without a folder, all runs."""
         with self._database.reading() as table:
             if table is None:
                 return []

@@ -100,6 +100,8 @@ def _same(values: Iterable[int]) -> Metric:
 
 def _device_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
     lines: Row = {f"{device.name} clock": _clock_line(device, measurements)}
+    if device.cpu:
+        lines[f"{device.name} CPU"] = device.cpu
     fits = [m.clock_fit for m in measurements if m.clock_fit is not None]
     if fits:
         lines[f"{device.name} clock by the host's"] = _fit_line(fits)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.metrics import digits, metric_called
-from boardprof.results.comparison.comparison import Comparison, Difference, Unjudged
+from boardprof.results.comparison.comparison import DIFFERENT, Comparison, Difference, Unjudged
 from boardprof.results.comparison.compatibility import comparable_flags
 from boardprof.results.comparison.rule import parse_rule
 from boardprof.results.record import NO_RECORD
@@ -443,7 +443,7 @@ def _changes(name: str, held: Iterable[Verdict]) -> str:
     # Later: most sessions have rules, or no baseline.
     from boardprof.show.comparison_table import headline
 
-    changed = tuple(row for row in rows if row.verdict in ("better", "worse"))
+    changed = tuple(row for row in rows if row.verdict in DIFFERENT)
     table = Comparison(changed).table().rpartition("\nBefore: ")[0] if changed else ""
     counts = headline(Comparison(rows)).partition("; ")[2]
     told = f"Compared with {name} without a rule: {counts}"

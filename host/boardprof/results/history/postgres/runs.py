@@ -67,10 +67,10 @@ class PostgresRuns(SqlRuns):
         """Return conditions, also on the project: each of its runs meets them."""
         project, boards, functions = choice.project, choice.boards, choice.functions
         # A run may be known by the first commit of its project.
-        known = "(project IN ('', ?, ?) OR project ~ '^([0-9a-f]{40}|[0-9a-f]{64})$')"
+        known = "(project = ANY(?::text[]) OR project ~ '^([0-9a-f]{40}|[0-9a-f]{64})$')"
         return {
             **super().conditions(choice),
-            known: None if project is None else [project.id, project.place],
+            known: None if project is None else [[*project.ids]],
             "boards && ?::text[]": None if boards is None else [sorted(boards)],
             "functions && ?::text[]": None if functions is None else [sorted(functions)],
         }
