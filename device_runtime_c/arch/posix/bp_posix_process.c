@@ -108,8 +108,7 @@ bool bp_posix_process_restore(void) {
 static const struct rlimit *bp_soft_only(int resource, const struct rlimit *wanted,
                                          struct rlimit *changed) {
     struct rlimit now;
-    if (wanted == NULL || !bp_posix_is_guarded() ||
-        getrlimit(resource, &now) != 0 ||
+    if (wanted == NULL || !bp_posix_is_guarded() || getrlimit(resource, &now) != 0 ||
         wanted->rlim_cur > wanted->rlim_max || wanted->rlim_max > now.rlim_max) {
         return wanted; /* the system refuses the last two */
     }
