@@ -36,7 +36,7 @@ from boardprof.target.elf.object_file import check_image
 from boardprof.target.toolchain.cache import cache_root
 from boardprof.wire.decode.dictionary import Dictionary
 from boardprof.wire.decode.schemas import layouts_for
-from boardprof.wire.link.no_answer import DEFAULT_LIMIT_S
+from boardprof.wire.link.no_answer import DEFAULT_LIMIT_S, default_limit_s
 from boardprof.wire.link.replies import make_claim
 from boardprof.wire.link.session import Session
 from boardprof.wire.transport.base import Transport
@@ -283,7 +283,7 @@ def guard_calls(
     if function is None:
         surely_s = DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s
     else:
-        limit_s = DEFAULT_LIMIT_S if timeout_s is None else timeout_s
+        limit_s = default_limit_s(spec.instruction_ns) if timeout_s is None else timeout_s
         surely_s = limit_s * spec.clock.time_scale + _GRACE_S
         limit_ms = min(max(1, math.ceil(limit_s * 1000)), 0xFFFFFFFF)
         # This call is not limited by it: it takes as long as the line does.
@@ -291,7 +291,7 @@ def guard_calls(
         session.call(function.id, packed, 1, name=_GUARD, timeout_s=_HELLO_TIMEOUT_S)
     wall_s = wall_timeout_s
     if wall_s is None and spec.clock.is_emulated:
-        is_long = timeout_s is not None and timeout_s > DEFAULT_LIMIT_S
+        is_long = timeout_s is not None and timeout_s > default_limit_s(spec.instruction_ns)
         wall_s = max(surely_s, _WALL_S) if is_long else _WALL_S
     # A guarded emulator that prints is slower than its time_scale; its own clock decides.
     is_walls = wall_s is not None and (

@@ -30,6 +30,7 @@ from boardprof.results.report.calls import DURATION, PERTURBATION, SHARE, Row
 from boardprof.results.report.measurement import Cold, Measurement, PassResult, without_costs
 from boardprof.results.report.report import Report
 from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
+from boardprof.wire.decode.instructions import counting_layouts
 from boardprof.wire.decode.samples import Reading, Sample, decode_samples
 from boardprof.wire.decode.schemas import layouts_for
 from boardprof_protocol.layout import Counter, Layout
@@ -86,7 +87,11 @@ def _decoded(
     _check_ids(schemas, devices.values())
     blobs = {
         name: DeviceBlobs(
-            device, _checked_layouts(device, layouts_for(folders.get(name, Path(name))), schemas)
+            device,
+            counting_layouts(
+                device.collectors,
+                _checked_layouts(device, layouts_for(folders.get(name, Path(name))), schemas),
+            ),
         )
         for name, device in devices.items()
     }

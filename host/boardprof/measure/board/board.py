@@ -53,6 +53,7 @@ from boardprof.target.elf.object_file import compilers_of
 from boardprof.target.toolchain.cobs_in_c import load_codec
 from boardprof.wire.decode.clock import ClockFit
 from boardprof.wire.decode.dictionary import Dictionary
+from boardprof.wire.decode.instructions import counting_layouts, with_instructions
 from boardprof.wire.decode.schemas import check_layouts
 from boardprof.wire.link.channels import Channels, Stream
 from boardprof.wire.link.replies import Welcome
@@ -113,6 +114,8 @@ class Board:
         ``is_started``: it was started for this session, which is its first.
         """
         check_layouts(spec.name, dictionary.collectors, layouts)
+        dictionary = with_instructions(dictionary, spec.instruction_ns)
+        layouts = counting_layouts(dictionary.collectors, layouts)
         OPEN_BOARDS.add(self)
         self.spec = spec
         self.welcome = welcome

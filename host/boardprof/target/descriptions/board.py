@@ -106,6 +106,7 @@ class BoardSpec:
     events: Mapping[str, Mapping[str, int]] = field(default_factory=dict, hash=False)
     derived: Mapping[str, DerivedSpec] = field(default_factory=dict, hash=False)
     doctor: DoctorSpec = field(default_factory=DoctorSpec)
+    instruction_ns: int = 0  # what each takes on the clock of a QEMU; 0 if not known
 
     def at_port(self) -> BoardSpec:
         """Return the board as it is at a port: the real one if it has ``[port]``."""
@@ -117,6 +118,7 @@ class BoardSpec:
             clock=ClockSpec(self.port.clock),
             unsupported=self.port.unsupported,
             port=None,
+            instruction_ns=0,
         )
 
     def played_by(self, commands: Iterable[Sequence[str]]) -> BoardSpec:
@@ -129,7 +131,12 @@ class BoardSpec:
         if clock.kind != "simulated":
             clock = ClockSpec("simulated", _TIME_SCALE, reason=f"{emulator} runs at its port")
         unsupported = {**cycles, **self.unsupported, **_without_meaning(command)}
-        return replace(self, clock=clock, unsupported=unsupported)
+        return replace(
+            self,
+            clock=clock,
+            unsupported=unsupported,
+            instruction_ns=instruction_time_ns(command) or 0,
+        )
 
 
 def is_board_name(name: str) -> bool:
@@ -182,6 +189,7 @@ def load_board(folder: Path, *, with_counts: bool = True) -> BoardSpec:
             {event for codes in events.values() for event in codes},
         ),
         doctor=read_doctor(top.table("doctor", required=False)),
+        instruction_ns=instruction_time_ns(launch.command) or 0,
     )
     top.end()
     if with_counts:
@@ -253,6 +261,8 @@ def _icount(command: Sequence[str]) -> str:
 
 def instruction_time_ns(command: Sequence[str]) -> int | None:
     """Return what each instruction takes on the clock of a QEMU, ns; None if that varies."""
+    if not command or not Path(command[0]).name.startswith(_QEMU):
+        return None
     fixed = re.fullmatch(_FIXED, _icount(command))
     return None if fixed is None else 1 << int(fixed[1])
 

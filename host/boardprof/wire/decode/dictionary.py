@@ -46,6 +46,8 @@ class CounterInfo:
         hz: rate of a clock; 0 if it is not a clock.
         coarse_hz: rate of the slower clock that reveals its wraps; 0 if absent.
         detail: the system's error number when it was refused.
+        instruction_ns: what each instruction takes on this clock, whose differences are counted in
+            instructions; 0 for any other counter.
     """
 
     name: str
@@ -56,6 +58,7 @@ class CounterInfo:
     counts_in_sleep: bool
     status: CounterStatus
     detail: int
+    instruction_ns: int = 0
 
     @property
     def unsupported(self) -> str | None:

@@ -196,10 +196,12 @@ class _SentCounter:
         own_return = meaning.own_return
         whole = value + wrapped * period - _interrupts(fields, meaning)
         scale = _scale(fields, meaning)
+        if info.instruction_ns:
+            whole = round(Fraction(whole * 10**9, info.hz * info.instruction_ns))
         return Reading(
             whole if scale is None else round(whole * scale),
             meaning.unit,
-            info.hz,
+            0 if info.instruction_ns else info.hz,
             fields[own_return] if isinstance(own_return, str) else own_return,
             wrapped,
             ambiguous,

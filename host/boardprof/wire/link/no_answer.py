@@ -156,6 +156,17 @@ def lost_board(
 DEFAULT_LIMIT_S = 10.0
 """Longest time that a guarded call may take, or a round of a measurement, on the board's clock."""
 
+_LIMIT_INSTRUCTIONS = 156_250_000
+
+
+def default_limit_s(instruction_ns: int) -> float:
+    """Return that time where each instruction takes ``instruction_ns``; 0 if that is not known.
+
+    On a clock that is fast beside the instructions, it is longer: QEMU runs as many of them then as
+    on a board whose instruction takes 64 ns.
+    """
+    return max(DEFAULT_LIMIT_S, _LIMIT_INSTRUCTIONS * instruction_ns / 1e9)
+
 _GREETINGS: tuple[tuple[bytes, str, str], ...] = (
     (rb"^SSH-\d", "an SSH server", "forward the agent's own port with ssh -L"),
     (rb"^HTTP/\d|^<!DOCTYPE html|^<html", "a web server", "give the agent's own port"),
