@@ -36,7 +36,7 @@ from boardprof.target.elf.object_file import check_image
 from boardprof.target.toolchain.cache import cache_root
 from boardprof.wire.decode.dictionary import Dictionary
 from boardprof.wire.decode.schemas import layouts_for
-from boardprof.wire.link.no_answer import DEFAULT_LIMIT_S, default_limit_s
+from boardprof.wire.link.no_answer import default_limit_s
 from boardprof.wire.link.replies import make_claim
 from boardprof.wire.link.session import Session
 from boardprof.wire.transport.base import Transport

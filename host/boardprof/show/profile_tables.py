@@ -138,9 +138,6 @@ def _check(profile: Profile) -> str:
         return f"total not checked: {profile.recorder} simulates its own CPU"
     if name is None and profile.sleeps:
         return "total not checked: the board's counters go on while the core sleeps"
-    if name is None and "ticks" in profile.counted:
-        ticks = _count(profile.counted["ticks"], "ticks")
-        return f"total checked: these instructions take the {ticks} that the board has counted"
     if name is None and profile.interrupts():
         return "total not checked: the board does not count interrupts apart exactly"
     if name is None:

@@ -7,7 +7,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from pathlib import Path, PurePosixPath
 
 from boardprof.base.errors import DecodeError, Location
@@ -39,9 +38,6 @@ UNNAMED = CodeRange(ELSEWHERE, ELSEWHERE + 1, "(code without a name)")
 
 LONGEST_S = 30.0
 """Wall time after which a short function has been sampled long enough, seconds."""
-
-_EDGES = 3
-"""Ticks by which a call may seem longer or shorter: two readings, and the median of others."""
 
 
 @dataclass(frozen=True)
@@ -100,14 +96,6 @@ class Samples:
         return self.hits.total()
 
 
-@dataclass(frozen=True)
-class Ticks:
-    """A call by the board's clock, on an emulator where all instructions take the same time."""
-
-    count: int  # without what the window of the empty function takes
-    each: Fraction  # of an instruction
-
-
 def sampled_tree(hits: Mapping[int, int], table: SymbolTable, entry: int) -> CallTree:
     """Return samples as a tree: all functions are below the called one."""
     tree = CallTree(("samples",), "complete", (sum(hits.values()),))
@@ -135,7 +123,6 @@ def profile_of(
     texts: Mapping[int, str],
     sources: Iterable[Path] = (),
     sampled: SampledCalls | None = None,
-    ticks: Ticks | None = None,
 ) -> Profile:
     """Return the profile of a call; ``counted`` has the Report's net counts, by column."""
     addresses = sorted({address for _, address in tree.counts} | {c.site for c in tree.calls})
@@ -188,14 +175,14 @@ def profile_of(
         newer=tuple(name for name, (_, time_s) in found.items() if time_s > built_s),
         sampled=sampled,
     )
-    return _checked(profile, ticks) if profile.is_complete else profile
+    return _checked(profile) if profile.is_complete else profile
 
 
-def _checked(profile: Profile, ticks: Ticks | None) -> Profile:
+def _checked(profile: Profile) -> Profile:
     """See that the tree has what the board has counted. Unhooked interrupts are in a count."""
     name = profile.checked
     if name is None:
-        return profile if ticks is None else _checked_by_ticks(profile, ticks)
+        return profile
     counted, recorded = profile.counted[name], profile.sum(name)
     if counted > recorded and profile.sleeps:
         rest = {n: count for n, count in profile.counted.items() if n != name}
@@ -206,21 +193,6 @@ def _checked(profile: Profile, ticks: Ticks | None) -> Profile:
             f"are {recorded:,}, the board has counted {counted:,}."
         )
     return profile
-
-
-def _checked_by_ticks(profile: Profile, ticks: Ticks) -> Profile:
-    """See that the tree takes the board's time. The empty function's return is in no tick."""
-    recorded, interrupts = profile.sum(), profile.interrupts()
-    low = 0 if interrupts else (recorded - 1) * ticks.each - _EDGES
-    high = (recorded + interrupts - 1) * ticks.each + _EDGES
-    if ticks.count < low or (ticks.count > high and not profile.sleeps):
-        raise DecodeError(
-            f"The profile of {profile.function} on {profile.board} does not add up: its "
-            f"{recorded:,} instructions take {float((recorded - 1) * ticks.each):,.0f} ticks, the "
-            f"board has counted {ticks.count:,}."
-        )
-    is_exact = not interrupts and not profile.sleeps
-    return replace(profile, counted={"ticks": ticks.count}) if is_exact else profile
 
 
 def _symbol(

@@ -14,7 +14,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Protocol
 
@@ -25,7 +24,6 @@ from boardprof.measure.hotspots.call_tree import (
     CallPath,
     CallTree,
     Cost,
-    Ticks,
     profile_of,
 )
 from boardprof.measure.hotspots.callgrind import Callgrind
@@ -35,7 +33,6 @@ from boardprof.target.arguments.passing import copied_arguments
 from boardprof.target.descriptions.board import (
     BoardSpec,
     check_recordable,
-    instruction_time_ns,
 )
 from boardprof.target.descriptions.tables import SimulatorSpec, filled
 from boardprof.target.elf.addresses import SymbolTable, disassembly, objdump_of, symbol_table
@@ -331,7 +328,6 @@ class HotspotRun:
         counted: dict[str, int] = {}
         failure = ""
         self._recorder.arm()
-        ticks: Ticks | None = None
         ours, by_name = copied_arguments(args, named)
         try:
             found = self._board.measure(function, *ours, warmup=warmup, repeat=1, named=by_name)
@@ -345,7 +341,6 @@ class HotspotRun:
             if kept is None:
                 raise DecodeError(f"Nothing was recorded of the call of {function}.")
             counted = _counted(found, kept[0])
-            ticks = self._ticks(found)
             if not kept[0].is_complete:
                 failure = _LOST
         record, table = kept
@@ -360,21 +355,8 @@ class HotspotRun:
             {} if self._spec.launch.recorder else counted,
             self._texts,
             self._sources,
-            ticks=ticks,
         )
         return replace(profile, failure=failure, recorder=self._spec.launch.recorder or "")
-
-    def _ticks(self, found: Measurement) -> Ticks | None:
-        """Return the ticks of the last call, if all instructions take the same number of them."""
-        instruction_ns = instruction_time_ns(self._spec.launch.command)
-        last = found.passes[-1]
-        if instruction_ns is None or "ticks" not in last.counters:
-            return None
-        reading = last.samples[0].readings["ticks"]
-        if reading.ambiguous or reading.estimated or not reading.hz:
-            return None
-        net = reading.uninterrupted - last.overheads["ticks"]
-        return Ticks(net, Fraction(instruction_ns * reading.hz, 10**9))
 
     def _ended(self, function: str) -> tuple[CallTree, SymbolTable] | None:
         """Return what a recorder tells only when its board has ended."""

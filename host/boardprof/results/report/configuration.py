@@ -102,6 +102,11 @@ def _device_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
     lines: Row = {f"{device.name} clock": _clock_line(device, measurements)}
     if device.cpu:
         lines[f"{device.name} CPU"] = device.cpu
+    for counter in device.counters:
+        if counter.instruction_ns and any(counter.name in m.counters for m in measurements):
+            ticks = counter.hz * counter.instruction_ns / 1e9
+            how = f"from the emulator's virtual time, {ticks:.7g} ticks each"
+            lines[f"{device.name} {counter.name}"] = how
     fits = [m.clock_fit for m in measurements if m.clock_fit is not None]
     if fits:
         lines[f"{device.name} clock by the host's"] = _fit_line(fits)

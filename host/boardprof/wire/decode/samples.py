@@ -197,7 +197,8 @@ class _SentCounter:
         whole = value + wrapped * period - _interrupts(fields, meaning)
         scale = _scale(fields, meaning)
         if info.instruction_ns:
-            whole = round(Fraction(whole * 10**9, info.hz * info.instruction_ns))
+            each = info.hz * info.instruction_ns  # ticks, in 1e-9
+            whole = (2 * 10**9 * whole + each) // (2 * each)
         return Reading(
             whole if scale is None else round(whole * scale),
             meaning.unit,

@@ -167,6 +167,7 @@ def default_limit_s(instruction_ns: int) -> float:
     """
     return max(DEFAULT_LIMIT_S, _LIMIT_INSTRUCTIONS * instruction_ns / 1e9)
 
+
 _GREETINGS: tuple[tuple[bytes, str, str], ...] = (
     (rb"^SSH-\d", "an SSH server", "forward the agent's own port with ssh -L"),
     (rb"^HTTP/\d|^<!DOCTYPE html|^<html", "a web server", "give the agent's own port"),
