@@ -197,6 +197,7 @@ def views_of_pair(name: str) -> Views:
 def views_of_history() -> Views:
     """Return what makes the views of a history of runs, in the current folder."""
     os.environ["BOARDPROF_HISTORY"] = "history.sqlite"
+    os.environ["BOARDPROF_PROJECT"] = "d95a0b2e9b5d45d34cab5a1736f107099326b16a"  # of these runs
     command("history", "import", str(STORED / "runs.jsonl"))
     return {view: lambda words=words: command(*words) for view, words in HISTORY.items()}
 

@@ -38,7 +38,7 @@ from boardprof.results.report.profile import (
     profile_of,
     tables_of,
 )
-from boardprof.wire.decode.dictionary import CollectorInfo
+from boardprof.wire.decode.dictionary import CollectorInfo, CounterInfo
 
 SCHEMA_VERSION: Final = 1
 """Version of the layout that this package writes and reads."""
@@ -50,6 +50,7 @@ _KEYS: Final[Mapping[type, str]] = {
     Device: (
         "clock_kind emulated cpu? port agent_version build_id cflags boot_id unsupported collectors"
     ),
+    CounterInfo: "name source bits hz coarse_hz counts_in_sleep status detail instruction_ns?",
     MeasurementRecord: (
         "name device arguments inputs_crc32? label? stack stack_unknown? result outputs flags "
         "build_id clock_fit number warmup calls_before formulas compilers? libc? source? "

@@ -296,7 +296,7 @@ def function_trends(
         known = history.own_runs(limit=_READ_FOR_NAMES)
         if not known:
             raise NothingKeptError(
-                f"There is no run of {function}: nothing was kept in {history.name} yet.",
+                f"There is no run of {function}: {history.name} has no run of this project.",
                 hint="measure first: `boardprof run` keeps each run",
             )
         names = dict.fromkeys(name for run in known for name in run.functions)
