@@ -25,6 +25,11 @@ def history(tmp_path: Path) -> dict[str, str]:
     return {"BOARDPROF_HISTORY": str(tmp_path / "history.sqlite"), "BOARDPROF_TABLE": "", "CI": ""}
 
 
+def show(history: dict[str, str], *words: str) -> str:
+    folder = Path(history["BOARDPROF_HISTORY"]).parent
+    return boardprof("show", "last", *words, environment=history, folder=folder).out
+
+
 def run(
     history: dict[str, str], *words: str, step: int = 1, target: str = "count.c:count"
 ) -> Outcome:
@@ -76,17 +81,15 @@ def test_a_function_of_that_name_in_another_file_is_not_compared_with(
 
 def test_verbose_and_show_add_the_configuration(history: dict[str, str]) -> None:
     assert "\nConfiguration\n" in run(history, "-v").out
-    shown = boardprof("show", "last", environment=history).out
+    shown = show(history)
     assert "\nConfiguration\n" not in shown
     assert shown.startswith("count(n=100) on native: ")
-    assert (
-        "\nConfiguration\n" in boardprof("show", "last", "--configuration", environment=history).out
-    )
+    assert "\nConfiguration\n" in show(history, "--configuration")
 
 
 def test_the_table_is_there_when_it_is_asked_for(history: dict[str, str]) -> None:
     assert run(history, "--table").out.split()[:3] == ["Name", "Duration", "(us)"]
-    assert boardprof("show", "last", "--table", environment=history).out.startswith("Name ")
+    assert show(history, "--table").startswith("Name ")
 
 
 def test_metrics_that_were_asked_for_are_told(history: dict[str, str]) -> None:

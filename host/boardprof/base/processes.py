@@ -266,11 +266,11 @@ def cpu_name() -> str:
         text = Path("/proc/cpuinfo").read_text(errors="replace")
     except OSError:
         text = ""
-    return cpu_in(text, platform.machine(), platform.processor())
+    return cpu_in(text, platform.machine())
 
 
-def cpu_in(cpuinfo: str, machine: str, other: str) -> str:
-    """Return the CPU that Linux's /proc/cpuinfo tells of; ``other`` if it tells of none."""
+def cpu_in(cpuinfo: str, machine: str) -> str:
+    """Return the CPU that Linux's /proc/cpuinfo tells of, or the architecture alone."""
     cores: dict[str, None] = {}
     for block in cpuinfo.split("\n\n"):
         pairs = (line.partition(":") for line in block.splitlines())
@@ -281,5 +281,4 @@ def cpu_in(cpuinfo: str, machine: str, other: str) -> str:
             name = f"{name} ({'-'.join(numbers)})".strip()
         if name:
             cores[name] = None
-    known = " and ".join(cores) or (other if other != machine else "")
-    return f"{machine}, {known}" if known else machine
+    return ", ".join(filter(None, [machine, " and ".join(cores)]))

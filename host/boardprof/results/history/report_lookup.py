@@ -132,7 +132,7 @@ def find_run(ref: str | int | Path, folder: str | Path = ".") -> Found:
         return _of_file(ref)
     text = str(ref)
     mode = _mode(text)
-    if text.endswith(".json") or (stat.S_ISREG(mode) and os.sep in text):
+    if text.endswith(".json") or (mode and not stat.S_ISDIR(mode) and os.sep in text):
         return _of_file(Path(text))
     try:
         history = user_history(folder)
