@@ -132,7 +132,8 @@ def find_run(ref: str | int | Path, folder: str | Path = ".") -> Found:
         return _of_file(ref)
     text = str(ref)
     mode = _mode(text)
-    if text.endswith(".json") or (mode and not stat.S_ISDIR(mode) and os.sep in text):
+    is_named = os.sep in text and not stat.S_ISDIR(mode) and not stat.S_ISFIFO(mode)
+    if text.endswith(".json") or (mode and is_named):
         return _of_file(Path(text))
     try:
         history = user_history(folder)
