@@ -32,7 +32,7 @@
 #define BP_ICSR_PENDSTCLR (1u << 25)
 
 /* QEMU rounds a period down to whole nanoseconds. At 24, 72, 84 and 168 MHz this one loses at most
- * 0.1 ns by that: it is a multiple of 63 ticks, less one. So many wraps stay exact. */
+ * 0.1 ns by that: it is a multiple of 63 ticks, less one. Then ticks stay exact over many wraps. */
 #define BP_SYSTICK_PERIOD (BP_CFG_GUARD ? 0xfbffffu : 1u << 24)
 
 const bool bp_arch_owns_systick = true;
