@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.base.errors import UsageError
+from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.metrics import Count
 from boardprof.compat.tvm_profiler.function import profile_function
 from boardprof.compat.tvm_profiler.host_collectors import PAPIMetricCollector
+from boardprof.compat.tvm_profiler.program import Program
 from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect
 from boardprof_protocol.codes import CounterStatus
@@ -178,9 +179,27 @@ def test_profile_function_has_perfs_own_events_counted_by_perf(board: Board) -> 
 
 def test_a_device_may_be_named_and_others_are_left_out(board: Board, papi: Slots) -> None:
     assert PAPIMetricCollector({"linux": ["perf::FAULTS"]}).metric_names(board) == ["perf::FAULTS"]
-    elsewhere = PAPIMetricCollector({"elsewhere": ["perf::FAULTS"]})
-    elsewhere.Init([board])
+    elsewhere = PAPIMetricCollector({"qemu-rv32": ["perf::FAULTS"]})
+    with pytest.warns(UserWarning, match="named for qemu-rv32, which is not profiled"):
+        elsewhere.Init([board])
     assert elsewhere.Start(board) is None
+
+
+def test_a_device_that_there_is_not_is_refused(board: Board) -> None:
+    for name, meant in (("linx", "linux"), ("nativ", "native")):
+        collector = PAPIMetricCollector({name: ["perf::FAULTS"]})
+        with pytest.raises(UnknownNameError, match=f"no board '{name}'; did you mean '{meant}'"):
+            profile_function(board, None, [collector], "touch_pages")
+        program = Program(board)
+        program.add("touch_pages", 4)
+        with pytest.raises(UnknownNameError, match=f"no board '{name}'"):
+            program.profile([collector])
+    with pytest.raises(UsageError, match="metric_names: 5 is not a board"):
+        PAPIMetricCollector({5: ["perf::FAULTS"]})
+    with pytest.raises(UsageError, match="'perf::FAULTS' is not a list of events"):
+        PAPIMetricCollector({board: "perf::FAULTS"})
+    with pytest.raises(UsageError, match="is not a dict of events by board"):
+        PAPIMetricCollector(["perf::FAULTS"])  # type: ignore[arg-type]
 
 
 def test_boards_without_papi_are_left_out_if_another_one_has_it(board: Board, papi: Slots) -> None:

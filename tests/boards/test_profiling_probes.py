@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from boardprof.base.errors import UsageError
+from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.metrics import Count
 from boardprof.compat.torch.host_events import record_function
 from boardprof.compat.torch.profiler import profile
@@ -148,7 +150,8 @@ def test_memory_of_the_c_library_has_its_call_sites_and_what_existed_before(tmp_
                 board.functions.churn()
             board.functions.give_before()
     phase, churn, given = prof.events()
-    assert (phase.device_memory_usage, churn.device_memory_usage) == (None, 90)
+    assert (phase.device_memory_usage, churn.device_memory_usage) == (90, 90)
+    assert (phase.self_device_memory_usage, churn.self_device_memory_usage) == (None, 90)
     # glibc's block for 1,000 bytes holds as many.
     assert given.device_memory_usage == -1000
     around = ("churn", "phase")
@@ -189,6 +192,87 @@ def test_memory_of_the_c_library_has_its_call_sites_and_what_existed_before(tmp_
         (200, 1324),
     ]
     assert found[0]["stack"] == [at("one = malloc(100)"), *around]
+    table = prof.key_averages().table(sort_by="self_cuda_memory_usage")
+    rows = [re.split(r" {2,}", line) for line in table.splitlines()]
+    columns = [rows[1].index(name) for name in ("Name", "Self BOARD Mem", "BOARD Mem")]
+    assert [[row[column] for column in columns] for row in rows[3:6]] == [
+        ["churn", "90 B", "90 B"],
+        ["give_before", "-1,000 B", "-1,000 B"],
+        ["phase", "--", "90 B"],
+    ]
+    averages = {each.key: each for each in prof.key_averages()}
+    assert averages["phase"].device_memory_usage == 90
+    assert averages["churn"].self_device_memory_usage == 90
+
+
+def test_a_memory_timeline_is_of_one_board_and_has_the_traces_clock(tmp_path: Path) -> None:
+    with (
+        build(available("native"), [SOURCE]).open() as one,
+        build(available("linux"), [SOURCE]).open() as other,
+        profile(profile_memory=True) as prof,
+    ):
+        one.functions.take()
+        other.functions.take()
+        other.functions.give_back()
+    prof.export_chrome_trace(tmp_path / "trace.json")
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    seen: dict[str, list[int]] = {"native": [], "linux": []}
+    for each in trace["traceEvents"]:
+        if each["name"] == "[memory]":
+            at_ns = trace["baseTimeNanoseconds"] + round(1000 * each["ts"])
+            seen[each["args"]["board"]].append(at_ns)
+    for board, totals in (("native", [100, 128, 28]), ("linux", [100, 128, 28, 0])):
+        prof.export_memory_timeline(tmp_path / "m.raw.json.gz", board)
+        raw = json.loads(gzip.decompress((tmp_path / "m.raw.json.gz").read_bytes()))
+        assert [row[0] for row in raw] == seen[board]
+        prof.export_memory_timeline(tmp_path / "m.json", device=board)
+        times, sizes = json.loads((tmp_path / "m.json").read_text())
+        assert times == [at_ns // 1000 for at_ns in seen[board]]
+        assert [row[-1] for row in sizes] == totals
+    with pytest.raises(
+        UsageError, match="2 boards was recorded, and such a file has one: native, linux"
+    ):
+        prof.export_memory_timeline(tmp_path / "m.json")
+    with pytest.raises(UnknownNameError, match="'nativ'; did you mean 'native'"):
+        prof.export_memory_timeline(tmp_path / "m.html", "nativ")
+    prof.export_memory_timeline(tmp_path / "m.html")
+    assert re.findall("<h2>(.*)</h2>", (tmp_path / "m.html").read_text()) == ["native", "linux"]
+
+
+def test_ranges_on_boards_are_events_of_the_boards_that_were_chosen() -> None:
+    with (
+        build(available("native"), [SOURCE]).open() as one,
+        build(available("linux"), [SOURCE]).open() as other,
+    ):
+        for chosen, memory in (("native", False), ("linux", False), ("linux", True)):
+            config = {"device_ranges": {chosen: True}}
+            with profile(experimental_config=config, profile_memory=memory) as prof:
+                one.functions.network()
+                other.functions.network()
+            found = {each.board for each in prof.events() if each.kind == "device_range"}
+            assert found == {chosen}
+        with (
+            pytest.warns(UserWarning, match="named for qemu-rv32, but no board of that name"),
+            profile(experimental_config={"device_ranges": {"qemu-rv32": True}}) as prof,
+        ):
+            one.functions.network()
+    assert [each.kind for each in prof.events()] == ["call"]
+
+
+def test_names_that_utf_8_has_no_form_for_are_written_escaped(tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9.wav")
+    with (
+        build(available("native"), [SOURCE]).open() as board,
+        profile(profile_memory=True) as prof,
+        record_function(name),
+    ):
+        board.functions.take()
+    for metric in ("self_cpu_time_total", "device_memory_usage"):
+        prof.export_stacks(tmp_path / "stacks", metric)
+        assert (tmp_path / "stacks").read_text().startswith(r"caf\udce9.wav")
+    prof.export_memory_timeline(tmp_path / "memory.html")
+    assert r"take &lt; caf\udce9.wav</td>" in (tmp_path / "memory.html").read_text()
+    assert r"caf\udce9.wav" in prof.key_averages(group_by_stack_n=1).table()
 
 
 def test_without_with_stack_memory_has_no_file_and_line() -> None:

@@ -318,7 +318,7 @@ def test_each_board_counts_what_is_named_for_it(native: Board, rv32: Board) -> N
 
 
 def test_metrics_for_a_board_that_is_not_called_are_warned_of(native: Board) -> None:
-    told = r"Metrics are named for qemu-rv32, but no board of that name was called\."
+    told = r"Settings are named for qemu-rv32, but no board of that name was called\."
     with (
         pytest.warns(UserWarning, match=told),
         profile(metrics={"qemu-rv32": ["instructions"]}) as prof,
@@ -557,14 +557,23 @@ def test_with_stack_averages_and_stacks_have_the_functions_within_calls(tmp_path
     assert (rows["half"].count, rows["half"].kind) == (16, "function")
     assert rows["__divdi3"].count == 2 * 3
     table = prof.key_averages(group_by_stack_n=2).table()
-    assert "halve < step" in table
+    assert "halves.c:3 (halve) < step" in table
+    assert re.search(r"(?m)^half .* halves\.c:2 ", table)
     line = next(text for text in table.splitlines() if text.startswith("half "))
     assert line.split()[1:3] == ["--", "--"]  # no time of the host's
     prof.export_stacks(tmp_path / "stacks.txt", "instructions")
     lines = dict(text.rsplit(" ", 1) for text in (tmp_path / "stacks.txt").read_text().splitlines())
-    halves = [int(lines[name]) for name in ("step;halve", "step;halve;half")]
+    whole = "step;halves.c:3_(halve)"
+    halves = [int(lines[name]) for name in (whole, f"{whole};halves.c:2_(half)")]
     assert sum(halves) == counted
-    assert "step;wide;__divdi3" in lines
+    assert any(re.fullmatch(r"step;halves\.c:4_\(wide\);.*__divdi3\)?", each) for each in lines)
+    prof.export_chrome_trace(tmp_path / "trace.json")
+    entries = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    stacks = {
+        each["name"]: each.get("args", {}).get("Call stack") for each in entries if "cat" in each
+    }
+    assert stacks["halve"] == "halves.c:3 (halve);step"
+    assert stacks["step"] is None
     assert prof.diagnostics == ()
     assert OBSERVERS == []
 
@@ -625,9 +634,12 @@ def test_with_stack_a_call_whose_recording_did_other_work_keeps_its_own_count(
     assert sum(int(line.rsplit(" ", 1)[1]) for line in lines) == sum(own)
 
 
-def test_with_stack_a_board_that_cannot_record_says_why(native: Board) -> None:
-    with profile(with_stack=True) as prof:
+def test_with_stack_a_board_that_cannot_record_says_why() -> None:
+    with build(available("native"), SOURCES).open() as native, profile(with_stack=True) as prof:
         native.functions.sum(np.arange(4, dtype=np.int32), 4)
     (told,) = prof.diagnostics
     assert told.startswith("the functions within calls on native are not known: ")
-    assert [each.kind for each in prof.key_averages()] == ["call"]
+    assert "take -b linux" in told
+    (row,) = prof.key_averages()
+    assert row.kind == "call"
+    assert row.source == "kernels.c:24"  # file and line are known all the same

@@ -251,3 +251,13 @@ def test_what_cannot_be_profiled_is_told(linux: Board, tmp_path: Path) -> None:
     source.write_text("int one(void) { return 1; }\n")
     with connect("native", image=build(board_spec("native"), [source]).image) as native:
         assert "Duration (us)" in profile_function(native)()
+
+
+def test_firmware_and_board_are_short_in_an_interpreter() -> None:
+    firmware = boardprof.build(FIXTURES / "scalars.c", board="native")
+    number = sum(each.reason is None for each in firmware.functions)
+    assert 1 < number < 100
+    build_id = firmware.build_id.hex()
+    assert repr(firmware) == f"<Firmware native, {number} functions, build {build_id}>"
+    with firmware.open() as board:
+        assert repr(board) == "<Board native at in-process:native.so>"

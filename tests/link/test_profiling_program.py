@@ -7,6 +7,7 @@ The network is two dense layers: [0 1 2 3] times ones of 4 by 3 is [6 6 6], with
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -415,6 +416,27 @@ def test_a_program_may_run_on_several_boards(native: Board, rv32: Board) -> None
     assert list(report.device_metrics) == ["native", "qemu-rv32"]
     assert [row.get("instructions") is not None for row in report.calls][:3] == [False, True, False]
     assert program.run()[:2] == [1, 1]
+
+
+def test_a_total_in_tvms_form_has_its_device_and_counts_as_one(native: Board, rv32: Board) -> None:
+    program = Program(native)
+    program.add("tick")
+    program.add("tick", device=rv32)
+    report = program.profile(repeat=2)
+    for name, row in report.device_metrics.items():
+        assert (row["Device"], row["Count"]) == (name, Count(1))
+    again = Report.from_json(report.json(compat="tvm"))
+    for each in (report, again):
+        table, *_ = each.table(compat="tvm").split("\n\n")
+        head = table.splitlines()[0]
+        ends = {name: head.index(name) + len(name) for name in ("Device", "Count")}
+        totals = [line for line in table.splitlines() if line.startswith("Total")]
+        assert [
+            tuple(line[:end].rpartition("  ")[2] for end in ends.values()) for line in totals
+        ] == [("native", "1"), ("qemu-rv32", "1")]
+    of_one = native.profile("tick", repeat=2)
+    (total,) = [x for x in of_one.table(compat="tvm").splitlines() if x.startswith("Total")]
+    assert re.search(r" native +1 ", total)
 
 
 def test_of_several_boards_with_clocks_percent_is_of_the_one_that_is_busy_longest(

@@ -100,6 +100,13 @@ def test_what_is_out_of_range_or_unknown_is_told(native: Board) -> None:
         for value in (-1, "1", float("nan"), True):
             with pytest.raises(UsageError, match=f"{name}=.* is not a time in milliseconds"):
                 time_evaluator(native, "work", **{name: value})
+    for name, other in (
+        ("limit_zero_time_iterations", "min_repeat_ms"),
+        ("repeats_to_cooldown", "cooldown_interval_ms"),
+    ):
+        for metrics in (None, "page-faults"):
+            with pytest.raises(UsageError, match=f"{name} has no effect without {other}"):
+                time_evaluator(native, "work", metrics=metrics, **{name: 5})
     with pytest.raises(UsageError, match="the agent does not flush caches"):
         time_evaluator(native, "work", cache_flush_bytes=1024)
     with pytest.raises(UnknownNameError, match="no function 'wrok'; did you mean 'work'"):

@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import statistics
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +55,7 @@ def tuned(source: Path, *options: str | Path, code: int = 0) -> tuple[str, str, 
         *("tune", "-b", "native", f"{source}:triple", *ARGUMENTS, "--json", file, *options)
     )
     assert done.code == code, done.err
-    return done.out, done.err, json.loads(file.read_text()) if code == 0 else {}
+    return done.out, done.err, json.loads(file.read_text()) if code in (0, 9) else {}
 
 
 def test_the_smallest_right_candidate_wins(source: Path) -> None:
@@ -160,6 +163,30 @@ def test_a_study_goes_on_with_the_trials_that_were_measured_before_ctrl_c(source
     assert sorted(each.choice["GREEDY"] for each in seen) == ["1", "2", "3", "4"]
 
 
+def test_a_study_that_another_process_has_is_refused_and_left_as_it_is(source: Path) -> None:
+    study = source.parent / "study.db"
+    arguments = {"x": np.arange(8, dtype=np.int32), "y": np.zeros(8, np.int32)}
+    runner = Runner("native", arguments, "flash", function="triple", sources=[source])
+    search = Search(runner, Space({"GREEDY": ("1", "2")}), ["Flash (bytes)"], study=study)
+    (asked,) = search._ask(1)  # as a search that runs
+    command = (sys.executable, "-m", "boardprof", "tune", "-b", "native", f"{source}:triple")
+    choice = ("--param", "GREEDY=1,2", "--minimise", "flash", "--trials", "1", "--study", study)
+    done = subprocess.run(
+        [*command, *ARGUMENTS, *choice], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 3
+    assert re.search(
+        rf"The study {re.escape(str(study))} is in use by .*\(pid {os.getpid()}\)", done.stderr
+    )
+    assert [each.state.name for each in search._study.get_trials()] == ["RUNNING"]
+    assert asked.number == 0
+    del search, asked
+    done = subprocess.run(
+        [*command, *ARGUMENTS, *choice], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "is another study" in done.stderr  # it could be opened
+
+
 def test_every_choice_is_tried_once_and_then_the_search_ends(source: Path) -> None:
     _, _, found = tuned(source, "--param", "GREEDY=1,2,3", "--minimise", "flash", "--trials", "50")
     assert sorted(each["choice"]["GREEDY"] for each in found["trials"]) == ["1", "2", "3"]
@@ -235,6 +262,7 @@ def test_a_macro_that_does_not_compile_is_not_called_unused(source: Path) -> Non
 def test_a_constraint_is_kept(source: Path) -> None:
     out, _, found = tuned(
         *(source, "--flags", "-O2|-O3", "--minimise", "flash", "--constraint", "flash<=10"),
+        code=9,
     )
     assert found["best"] is None
     assert found["command"] is None

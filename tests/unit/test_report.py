@@ -81,6 +81,14 @@ def test_a_short_repr_however_many_rows() -> None:
     assert repr(Report([], {}, {})) == "<Report: 0 rows, devices: none>"
 
 
+def test_a_notebook_shows_the_table() -> None:
+    report = Report([{"Name": "a<b>", "cycles": 5}], {}, {})
+    html = report._repr_html_()
+    assert html.startswith("<pre>Name ")
+    assert "a&lt;b&gt;" in html
+    assert html.count("\n") == report.table().count("\n")
+
+
 def test_a_report_can_be_copied_and_pickled() -> None:
     report = Report([{"t": Duration(math.nan)}], {}, {}, {"schema_version": 1})
     assert copy.deepcopy(report) == report

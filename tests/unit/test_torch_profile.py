@@ -357,7 +357,8 @@ def test_a_trace_has_the_name_that_the_callback_gave_it() -> None:
 
 def test_what_boards_record_needs_boards() -> None:
     host = [ProfilerActivity.CPU]
-    for config, memory in (({"device_ranges": True}, False), ({}, True)):
+    by_board = {"device_ranges": {"native": True}}
+    for config, memory in (({"device_ranges": True}, False), (by_board, False), ({}, True)):
         with pytest.raises(UsageError, match="profile_memory and device_ranges record boards"):
             profile(activities=host, experimental_config=config, profile_memory=memory)
 
@@ -386,6 +387,14 @@ def test_settings_that_cannot_be_are_refused() -> None:
         profile(metrics={"native": []})
     with pytest.raises(UsageError, match="metrics: 5 is not the name of a board"):
         profile(metrics={5: ["ticks"]})  # type: ignore[dict-item]
+    for wrong in ("no", [0], 1, {"native": 1}):
+        with pytest.raises(UsageError, match="is neither True nor False, nor a dict"):
+            profile(experimental_config={"device_ranges": wrong})
+    for name in ("metrics", "device_ranges"):
+        with pytest.raises(UnknownNameError, match="no board 'nativ'; did you mean 'native'"):
+            profile(experimental_config={name: {"nativ": ["ticks"]}})
+    with pytest.raises(UsageError, match="device_ranges: 5 is not the name of a board"):
+        profile(experimental_config={"device_ranges": {5: True}})
     with pytest.raises(UsageError, match="BOARD is not among"):
         profile(activities=[ProfilerActivity.CPU], metrics=["ticks"])
     for name in ("schedule", "on_trace_ready", "custom_trace_id_callback"):

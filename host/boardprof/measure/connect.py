@@ -421,6 +421,12 @@ class Firmware(BuiltFirmware):
         """Return what was built as firmware that can be opened."""
         return cls(**vars(built))
 
+    def __repr__(self) -> str:
+        """Return board, number of functions and build id."""
+        number = sum(each.reason is None for each in self.functions)
+        functions = f"{number} function{'' if number == 1 else 's'}"
+        return f"<Firmware {self.board.name}, {functions}, build {self.build_id.hex()}>"
+
     def open(
         self,
         port: str | None = None,

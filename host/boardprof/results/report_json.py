@@ -232,11 +232,21 @@ def tvm_json(report: Contents) -> str:
     content = {
         "calls": list(map(_tvm_row, report.calls)),
         "device_metrics": {
-            _tvm_text(name): _tvm_row(row) for name, row in report.device_metrics.items()
+            _tvm_text(name): _tvm_row(row) for name, row in tvm_totals(report).items()
         },
         "configuration": _tvm_row(report.configuration),
     }
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def tvm_totals(report: Contents) -> dict[str, Row]:
+    """Return the totals by device as TVM writes them: with the device, and as one run."""
+    if report.record is None:  # it has them, if TVM wrote it
+        return dict(report.device_metrics)
+    return {
+        device: {"Device": device, "Count": Count(1), **row}
+        for device, row in report.device_metrics.items()
+    }
 
 
 def _tvm_row(row: Row) -> dict[str, MetricJson]:

@@ -190,7 +190,7 @@ def exported(
         made = exporter(content)
         if isinstance(made, dict):
             return made
-        return made.encode() if isinstance(made, str) else bytes(made)
+        return made.encode(errors="backslashreplace") if isinstance(made, str) else bytes(made)
     except BoardprofError:
         raise
     except Exception as error:  # whatever another package raises

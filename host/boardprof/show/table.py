@@ -31,7 +31,7 @@ from boardprof.results.report.calls import (
     one_of,
 )
 from boardprof.results.report.report import Report
-from boardprof.results.report_json import Compat
+from boardprof.results.report_json import Compat, tvm_totals
 from boardprof.results.stats.groups import GroupSummary, left_out, summaries
 from boardprof.results.stats.summary import PERCENTILES, Summary
 from boardprof.show.aggregate import (
@@ -88,7 +88,7 @@ def render_table(
     if sort:
         order = sort_order(merged, SORT_COLUMNS[0]) or order
     tail: list[Row] = [{"Name": _RULE}, *_sum_rows(merged, order, compat)] if col_sums else []
-    tail += _total_rows(report, with_device=False)
+    tail += [{**row, "Name": "Total"} for row in tvm_totals(report).values()]
     names = headers_of([merged.names, *tail])
     columns = [
         [name, *_cells(name, merged, order, tail, lambda metric: tvm_cell(metric, separator))]
@@ -118,7 +118,10 @@ def report_page(
     order = grouping.order() if sort else range(len(merged))
     mixed = mixed_columns(calls, merged)
     totals = _sum_rows(merged, order, None, mixed) if col_sums else []
-    totals += _total_rows(report, with_device=True)
+    totals += [
+        {"Device": device, **metrics, "Name": "Total"}
+        for device, metrics in report.device_metrics.items()
+    ]
     names = headers_of([merged.names, *totals])
     columns: list[Column] = []
     one = one_of(row.get(LABEL) for row in merged)
@@ -187,14 +190,6 @@ def _sum_rows(
 def _without(columns: Collection[str], row: Row) -> Row:
     """Return a row without these columns."""
     return {name: metric for name, metric in row.items() if name not in columns}
-
-
-def _total_rows(report: Report, *, with_device: bool) -> list[Row]:
-    """Return a row for each device; TVM's own Reports have the Device in the row already."""
-    return [
-        {**({"Device": device} if with_device else {}), **metrics, "Name": "Total"}
-        for device, metrics in report.device_metrics.items()
-    ]
 
 
 _LEFT: Final = ("Name", "Label", "Flags", "Argument Shapes", "Device", "Metric")

@@ -106,11 +106,14 @@ class FunctionEvent(TimeTexts):
         profile_differs: how the counts of both calls contradict each other; "" if they do not, or
             were not both taken. If so, tables and files do not go into the call.
         probes: what the board's probes have recorded during the call; None if not asked for.
-        device_memory_usage: bytes that the call has taken on the board, less those that it has
+        self_device_memory_usage: bytes that the call has taken on the board, less those that it has
             given back; None if not recorded, or not exact: events were dropped, or a block was
             given back that recording did not see taken, and the agent does not count what existed.
         memory: these changes one by one, with ``profile_memory``. Those that take memory have a
             stack; with ``with_stack`` it begins with file and line.
+        source: file and line of the function, such as ``fir.c:12``, with ``with_stack``; "" if not
+            known, and for ranges.
+        inputs: type and shape of each argument, if shapes were recorded.
         cpu_parent: the innermost event around it. This is one of its own task, or one that was open
             where the task was made; outside of tasks, one of its thread. None if it is outermost.
         cpu_children: the events directly inside it.
@@ -137,9 +140,11 @@ class FunctionEvent(TimeTexts):
     untimed: str = ""
     profile: Profile | None = field(default=None, repr=False)
     probes: CallProbes | None = field(default=None, repr=False)
-    device_memory_usage: int | None = None
+    self_device_memory_usage: int | None = None
     memory: tuple[MemoryChange, ...] = field(default=(), repr=False)
     profile_differs: str = ""
+    source: str = ""
+    inputs: tuple[tuple[str, tuple[int, ...]], ...] = ()
     cpu_parent: FunctionEvent | None = field(default=None, repr=False)
     cpu_children: list[FunctionEvent] = field(default_factory=list, repr=False)
     calls_within: list[FunctionEvent] = field(default_factory=list, repr=False)
@@ -187,6 +192,11 @@ class FunctionEvent(TimeTexts):
         """The same with nested events; None if any call's time is not known."""
         return sum_if_known([call.self_device_time_total for call in self.calls])
 
+    @property
+    def device_memory_usage(self) -> int | None:
+        """`self_device_memory_usage` of all calls inside; None if that of any is not known."""
+        return sum_if_known([call.self_device_memory_usage for call in self.calls])
+
     def metric_total(self, name: str) -> Metric | None:
         """Return a counter of the event, or its sum over all calls inside.
 
@@ -226,8 +236,13 @@ class FunctionEvent(TimeTexts):
 
     @property
     def stack(self) -> tuple[str, ...]:
-        """Keys of the events around it, innermost first."""
-        return tuple(event.key for event in self._around())
+        """The events around it, innermost first, each as its `frame`."""
+        return tuple(event.frame for event in self._around())
+
+    @property
+    def frame(self) -> str:
+        """``file.c:12 (name)`` with ``with_stack``; its key if file and line are not known."""
+        return f"{self.source} ({self.key})" if self.source else self.key
 
     @property
     def module_hierarchy(self) -> str:
@@ -358,6 +373,22 @@ class FunctionEventAvg(TimeTexts):
         """Their mean time on boards, over the events with a known time."""
         known = [(t, e.count) for e in self.events if (t := e.device_time_total) is not None]
         return sum(t for t, _ in known) / sum(count for _, count in known) if known else None
+
+    @cached_property
+    def device_memory_usage(self) -> int | None:
+        """Bytes that their calls have taken on boards and not given back; None if not known."""
+        return sum_if_known([event.device_memory_usage for event in self.events if event.calls])
+
+    @cached_property
+    def self_device_memory_usage(self) -> int | None:
+        """The same without nested events."""
+        return sum_if_known([e.self_device_memory_usage for e in self.events if e.kind in CALLS])
+
+    @property
+    def source(self) -> str:
+        """File and line of their function, with ``with_stack``; "" if these are several."""
+        found = {event.source for event in self.events}
+        return found.pop() if len(found) == 1 else ""
 
     @cached_property
     def flops(self) -> int | None:

@@ -10,6 +10,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from itertools import accumulate
 from pathlib import Path
@@ -20,10 +21,11 @@ from boardprof.base.files import unwritable, write_bytes
 from boardprof.base.metrics import Count, Duration, metric_called, raw_of
 from boardprof.compat.torch.board_activity import Action, DeviceSpan, MemoryChange
 from boardprof.compat.torch.events import FunctionEvent, more_counted
-from boardprof.compat.torch.host_events import HostEvent, Thread
+from boardprof.compat.torch.host_events import HostEvent, Thread, place_text
 from boardprof.compat.torch.host_trace import HostTrace, memory_of
 from boardprof.compat.torch.settings import ProfilerActivity, Settings
 from boardprof.compat.torch.table import of_device
+from boardprof.results.report.profile import Frame
 from boardprof.show.chrome_trace import OWN_KEYS, TraceEvent, Track, chrome_trace
 from boardprof.show.flame_graph import INTERRUPTED, stacks_of
 from boardprof.show.probe_tables import WITHOUT_MEMORY
@@ -46,16 +48,17 @@ _SEPARATORS = str.maketrans(dict.fromkeys(" ;\t\n\r", "_"))
 def chrome_trace_text(trace: HostTrace, metadata: Mapping[str, object], settings: Settings) -> str:
     """Return a trace in Chrome's format; without the host's activity, its threads have no lanes."""
     events: list[TraceEvent] = []
+    lanes: dict[FunctionEvent, int] = {}
     if ProfilerActivity.CPU in settings.activities:
         shown = [each for each in trace.events if each.kind != "device_range"]
         lanes = lanes_of(shown)
-        events += [_host_event(each, lanes[each], settings.with_modules) for each in shown]
+        events += [_host_event(each, lanes[each], settings) for each in shown]
         events += [_mark(each, trace, lanes) for each in trace.marks]
     events += _board_events(trace)
-    if settings.device_ranges:
+    if any(settings.device_ranges.values()):
         events += _probe_events(trace)
     if settings.profile_memory:
-        events += _memory_events(trace)
+        events += _memory_events(trace, lanes)
     own = {_BASE: trace.unix_ns, _DIAGNOSTICS: list(trace.diagnostics)}
     return chrome_trace(events, metadata={**own, **metadata})
 
@@ -65,15 +68,30 @@ def _host(thread: Thread, lane: int) -> Track:
     return Track(f"host, process {os.getpid()}", f"{thread.name} ({thread.id}){more}")
 
 
-def _host_event(event: FunctionEvent, lane: int, with_modules: bool) -> TraceEvent:
+_CATEGORIES = {
+    "call": "cpu_op",
+    "measurement": "cpu_op",
+    "range": "user_annotation",
+    "step": "user_annotation",
+    "device_range": "gpu_user_annotation",
+}
+"""Torch's, by which TensorBoard's plugin and other readers of torch's traces know an event."""
+
+
+def _host_event(event: FunctionEvent, lane: int, settings: Settings) -> TraceEvent:
     args: dict[str, object] = dict(event.args)
     if event.board:
         args["board"] = event.board
     if event.input_shapes:
         args["Input Shapes"] = event.input_shapes
+    if event.inputs:
+        args["Input Dims"] = [shape for _, shape in event.inputs]
+        args["Input type"] = [kind for kind, _ in event.inputs]
+    if event.source:
+        args["Call stack"] = ";".join([event.frame, *event.stack])
     if event.flops is not None:
         args["flops"] = event.flops
-    if with_modules:
+    if settings.with_modules:
         args["Module Hierarchy"] = event.module_hierarchy
     args |= {name: raw_of(metric) for name, metric in event.metrics.items()}
     if event.is_raw:
@@ -83,7 +101,8 @@ def _host_event(event: FunctionEvent, lane: int, with_modules: bool) -> TraceEve
     if event.is_unfinished:
         args["unfinished"] = True
     start, end = event.time_range
-    return TraceEvent(event.name, start, end - start, _host(event.thread, lane), args, event.kind)
+    category = _CATEGORIES[event.kind]
+    return TraceEvent(event.name, start, end - start, _host(event.thread, lane), args, category)
 
 
 def _mark(record: HostEvent, trace: HostTrace, lanes: Mapping[FunctionEvent, int]) -> TraceEvent:
@@ -129,27 +148,46 @@ def _probe_events(trace: HostTrace) -> Iterator[TraceEvent]:
         for each in probes.ranges:
             args: dict[str, object] = {probes.unit: each.net}
             start_us = at_us(each.begin)
-            yield TraceEvent(
-                each.name, start_us, at_us(each.end) - start_us, track, args, "device_range"
-            )
+            length_us = at_us(each.end) - start_us
+            category = _CATEGORIES["device_range"]
+            yield TraceEvent(each.name, start_us, length_us, track, args, category)
         for mark in probes.marks:
             yield TraceEvent(mark.name, at_us(mark.time), None, track, {}, "mark")
 
 
-def _memory_events(trace: HostTrace) -> Iterator[TraceEvent]:
-    """Yield changes of memory on boards, under the names that torch gives them."""
-    totals: dict[str, int] = {}
-    for change in memory_of(trace.events, trace.places).changes:
-        total = totals[change.board] = totals.get(change.board, 0) + change.bytes
-        if change.action is Action.PREEXISTING:
-            continue
-        args: dict[str, object] = {"Bytes": change.bytes, "Total Allocated": total}
-        args["Addr"] = change.address
-        if change.stack:
-            args["stack"] = list(change.stack)
-        track = Track(change.board, "memory, placed inside their calls in proportion to ticks")
-        at_us = (change.time_ns - trace.base_ns) / 1e3
-        yield TraceEvent("[memory]", at_us, None, track, args, "memory")
+_CUDA = 1
+"""Torch's number of this kind of device, whose place boards take in a profile."""
+
+_ADDRESS_BITS = 32
+
+
+def _memory_events(trace: HostTrace, lanes: Mapping[FunctionEvent, int]) -> Iterator[TraceEvent]:
+    """Yield changes of memory on boards, as torch writes them: on the lane of their call."""
+    memory = memory_of(trace.events, trace.places)
+    totals = Counter({each.board: each.size for each in memory.changes if each.time_ns < 0})
+    devices: dict[str, int] = {}
+    for call, changes in memory.of_call.items():
+        for change in changes:
+            totals[change.board] += change.bytes
+            device = devices.setdefault(change.board, len(devices))
+            args: dict[str, object] = {
+                "board": change.board,
+                "Device Type": _CUDA,
+                "Device Id": device,
+                # Readers pair blocks by address alone, but boards may have equal ones.
+                "Addr": change.address | device << _ADDRESS_BITS,
+                "Bytes": change.bytes,
+                "Total Allocated": totals[change.board],
+                # As torch writes it for memory without pools. Without it, the plugin draws nothing.
+                "Total Reserved": 0,
+            }
+            if change.stack:
+                args["stack"] = list(change.stack)
+            track = Track(change.board, "memory, placed inside their calls in proportion to ticks")
+            if call in lanes:
+                track = _host(call.thread, lanes[call])
+            at_us = (change.time_ns - trace.base_ns) / 1e3
+            yield TraceEvent("[memory]", at_us, None, track, args, "memory")
 
 
 _LANES = {
@@ -186,9 +224,9 @@ def stacks_text(trace: HostTrace, metric: str) -> str:
     sums: dict[str, float] = {}
     for event, value in found:
         inside = _within(event, metric)
-        name = f"{event.key} (raw)" if event.is_raw and metric in counters else event.key
-        frames = (*([event.board] if are_several else []), *reversed(event.stack), name)
-        for deeper, own in inside or [((), value)]:
+        name = f"{event.frame} (raw)" if event.is_raw and metric in counters else event.frame
+        frames = (*([event.board] if are_several else []), *reversed(event.stack))
+        for deeper, own in inside or [((name,), value)]:
             stack = ";".join(map(_frame, (*frames, *deeper)))
             sums[stack] = sums.get(stack, 0) + own
     lines = [f"{stack} {value}\n" for stack, own in sums.items() if (value := round(own)) > 0]
@@ -219,13 +257,19 @@ def _within(event: FunctionEvent, metric: str) -> list[tuple[tuple[str, ...], fl
     profile = event.profile
     if profile is None or metric not in profile.columns or event.is_raw or event.profile_differs:
         return []
-    stacks = stacks_of(profile, metric)
-    known = 0 if event.kind == "measurement" else 1  # frames that the event itself stands for
-    return [
-        (tuple(frame.function for frame in stack[known:]), cost * event.count)
-        for stack, cost in stacks.items()
-        if stack[0].function != INTERRUPTED
-    ]
+    # The first frame of a profile is the called function. A measurement is around its calls.
+    around = [event.key] if event.kind == "measurement" else []
+    sums: dict[tuple[str, ...], float] = {}
+    for stack, cost in stacks_of(profile, metric).items():
+        if stack[0].function != INTERRUPTED:
+            names = (*around, *map(_placed, stack))
+            sums[names] = sums.get(names, 0) + cost * event.count
+    return list(sums.items())
+
+
+def _placed(frame: Frame) -> str:
+    place = place_text(frame.file, frame.line)
+    return f"{place} ({frame.function})" if place else frame.function
 
 
 def _frame(name: str) -> str:
@@ -271,11 +315,35 @@ def sizes_text(changes: Sequence[MemoryChange]) -> str:
     return json.dumps([times, rows])
 
 
-def _sizes(changes: Sequence[MemoryChange]) -> tuple[list[int], list[int]]:
-    placed = [c.time_ns for c in changes if c.action is not Action.PREEXISTING]
-    if not placed:
+def memory_changes(trace: HostTrace, device: str | None) -> dict[str, list[MemoryChange]]:
+    """Return the changes of memory by board, on the trace's clock; ``device`` is None for all."""
+    boards = dict.fromkeys(e.board for e in trace.events if e.probes is not None)
+    if device is not None and boards and device not in boards:
+        raise UnknownNameError("board with recorded memory", f"{device}", boards)
+    events = [e for e in trace.events if device is None or e.board == device]
+    if any(each.probes is not None and each.probes.dropped for each in events):
+        raise UsageError(
+            "The memory is not known: a board has dropped events.",
+            hint="a larger ring (BP_CFG_TRACE), or fewer probes",
+        )
+    shift_ns = trace.unix_ns - trace.base_ns
+    found: dict[str, list[MemoryChange]] = {}
+    for each in memory_of(events, trace.places).changes:
+        is_placed = each.action is not Action.PREEXISTING
+        placed = replace(each, time_ns=each.time_ns + shift_ns) if is_placed else each
+        found.setdefault(each.board, []).append(placed)
+    found = {
+        board: changes
+        for board, changes in found.items()
+        if any(each.action is not Action.PREEXISTING for each in changes)
+    }
+    if not found:
         raise UsageError("The trace has no memory event of a board.", hint=WITHOUT_MEMORY)
-    first_ns = placed[0]
+    return found
+
+
+def _sizes(changes: Sequence[MemoryChange]) -> tuple[list[int], list[int]]:
+    first_ns = next(c.time_ns for c in changes if c.action is not Action.PREEXISTING)
     times = [(c.time_ns if c.time_ns >= 0 else first_ns) // 1000 for c in changes]
     return times, list(accumulate(change.bytes for change in changes))
 
@@ -288,6 +356,11 @@ _PAGE = """<!doctype html>
 <meta charset="utf-8">
 <title>Memory of boards</title>
 <h1>Memory of boards</h1>
+{boards}
+</html>
+"""
+
+_BOARD = """<h2>{board}</h2>
 <p>Most live bytes at a time: {peak:,}. At the end: {end:,}. From the first change to the last one:
 {us:,} us.</p>
 <svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img"
@@ -295,20 +368,23 @@ _PAGE = """<!doctype html>
 <table>
 <tr><th>Taken by</th><th>Bytes at the peak</th><th>Bytes at the end</th><th>Blocks</th></tr>
 {rows}
-</table>
-</html>
-"""
+</table>"""
 
 
-def page_text(changes: Sequence[MemoryChange]) -> str:
-    """Return a page that shows the live bytes over time, and where they were taken."""
+def page_text(boards: Mapping[str, Sequence[MemoryChange]]) -> str:
+    """Return a page that shows the live bytes of boards over time, and where they were taken."""
+    return _PAGE.format(boards="\n".join(_part(*each) for each in boards.items()))
+
+
+def _part(board: str, changes: Sequence[MemoryChange]) -> str:
     times, totals = _sizes(changes)
     length, peak = max(1, times[-1] - times[0]), max(1, *totals)
     path = f"M0 {_HEIGHT}"
     for time_us, total in zip(times, totals, strict=True):
         x = (time_us - times[0]) * _WIDTH / length
         path += f"H{x:.1f}V{_HEIGHT - total * _HEIGHT / peak:.1f}"
-    return _PAGE.format(
+    return _BOARD.format(
+        board=escape(board),
         peak=max(totals),
         end=totals[-1],
         us=times[-1] - times[0],
@@ -344,7 +420,8 @@ def _rows(changes: Sequence[MemoryChange], peak: int) -> Iterator[str]:
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a file, compressed if its name ends in ``.gz``."""
-    content = text.encode()
+    # Names may have what UTF-8 has no form for, such as a file's name that was not UTF-8.
+    content = text.encode(errors="backslashreplace")
     if os.fspath(path).endswith(".gz"):
         # Leave out the time of day, so that the same trace makes the same file.
         content = gzip.compress(content, mtime=0)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import posixpath
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -59,6 +60,8 @@ class HostEvent:
     untimed: str = ""  # why its time on the board is not known; "" if it is
     error: str = ""  # name of the exception that ended it; "" for none
     profile: Profile | None = None
+    source: str = ""  # file and line of the called function, with ``with_stack``
+    inputs: tuple[tuple[str, tuple[int, ...]], ...] = ()  # type and shape of each argument
     probes: CallProbes | None = None  # None if not asked for
     is_refused: bool = False  # the host refused the call and did not call the board
 
@@ -75,6 +78,11 @@ def now_ns() -> int:
 def this_thread() -> Thread:
     """Return the current thread."""
     return Thread(threading.get_native_id(), threading.current_thread().name)
+
+
+def place_text(file: str, line: int) -> str:
+    """Return ``file.c:12``; "" if a place is not known."""
+    return f"{posixpath.basename(file)}:{line}" if file and line else ""
 
 
 def check_name(name: object) -> None:

@@ -64,7 +64,7 @@ def make_trace(recorded: Recorded, settings: Settings, flops: Flops) -> HostTrac
     unknown = _note_memory(events, places) if settings.profile_memory else 0
     notes = (*_diagnostics(recorded, events), *_probe_notes(events, unknown), *why_not)
     notes = tuple(dict.fromkeys(notes))
-    if settings.device_ranges:
+    if any(settings.device_ranges.values()):
         events = tuple(_with_ranges(events))
         for number, event in enumerate(events):
             event.id = number
@@ -85,7 +85,7 @@ def _note_memory(events: Iterable[FunctionEvent], places: Places) -> int:
     for call, changes in memory.of_call.items():
         call.memory = changes
         if call in memory.exact:
-            call.device_memory_usage = sum(change.bytes for change in changes)
+            call.self_device_memory_usage = sum(change.bytes for change in changes)
     return memory.unknown
 
 
@@ -186,6 +186,8 @@ def _event(number: int, record: HostEvent, recorded: Recorded, flops: Flops) -> 
         record.profile,
         record.probes,
         profile_differs=_contradicted(record),
+        source=record.source,
+        inputs=record.inputs,
     )
 
 
@@ -371,7 +373,8 @@ class _LiveBlocks:
                 existed = MemoryChange(-1, Action.PREEXISTING, probes.existed, board)
                 self.existed.append(existed)
         for each in probes.memory:
-            time_ns = event.place_ns(each.time)
+            # Before the end of its call: a reader finds the call by the time.
+            time_ns = min(event.place_ns(each.time), max(event.start_ns, event.end_ns - 1))
             size = self._live.pop((board, each.address), None)
             if each.is_taken:
                 self.unknown += size is not None  # it was given back in between

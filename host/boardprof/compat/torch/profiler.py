@@ -27,6 +27,7 @@ from boardprof.compat.torch.settings import (
     always,
     chosen_activities,
     chosen_metrics,
+    chosen_ranges,
 )
 
 
@@ -84,13 +85,13 @@ class profile(Results):
                 see `export_memory_timeline`. If the firmware of
                 a board has no probes, its first call raises NotSupportedByAgentError. Recording
                 begins before each call and ends after it, which takes several exchanges.
-            with_stack: record which functions run within each call, and what they cost; see
-                `Board.hotspots`. Averages then have a row for each of them, and `export_stacks`
-                goes on into the call. Each call is made once more, on an emulator of its own,
-                before it is made; calls of one function with equal arguments share a recording.
-                If both calls did other work, by their counts, the call has no functions, and
-                `diagnostics` has the counts.
-                The host's times of ranges around a call include that. Only emulated boards can;
+            with_stack: record file and line of each called function, and which functions run
+                within each call, and what they cost; see `Board.hotspots`. Averages then have a row
+                for each of them, and `export_stacks` goes on into the call. Each call is made once
+                more, on an emulator of its own, before it is made; calls of one function with equal
+                arguments share a recording. If both calls did other work, by their counts, the call
+                has no functions, and `diagnostics` has the counts. The host's times of ranges
+                around a call include that. Only emulated boards can, and ``linux`` with callgrind;
                 for others `diagnostics` gives the reason. With ``profile_memory``, the memory of
                 any board also has file and line where it was taken; see `FunctionEvent.memory`.
             with_flops: count operations by the formulas of `register_flops`.
@@ -98,7 +99,8 @@ class profile(Results):
             experimental_config: ``{"metrics": [...]}``, as the argument of that name, or with
                 the counters of each board: ``{"metrics": {"native": ["duration"], ...}}``.
                 ``{"device_ranges": True}`` makes events of the ranges on boards (BP_RANGE_BEGIN)
-                within each call, and shows their marks. It records as ``profile_memory`` does.
+                within each call, and shows their marks. It records as ``profile_memory`` does. A
+                dict, such as ``{"device_ranges": {"qemu-rv32": True}}``, sets it by board.
             acc_events: keep the events of earlier cycles together with later ones.
             custom_trace_id_callback: called before a trace begins; returns its name.
             metrics: counters of each call, by the names that `Board.profile` takes; they cover the
@@ -115,8 +117,8 @@ class profile(Results):
                 UsageError.
 
         Raises:
-            UsageError: no activity, an unknown setting, metrics without boards, masked interrupts
-                without metrics, or a callback that cannot be called.
+            UsageError: no activity, an unknown setting or board, metrics without boards, masked
+                interrupts without metrics, or a callback that cannot be called.
         """
         chosen = chosen_activities(activities)
         names = chosen_metrics(experimental_config, metrics, chosen)
@@ -124,12 +126,12 @@ class profile(Results):
             chosen,
             record_shapes,
             profile_memory,
-            bool((experimental_config or {}).get("device_ranges")),
             with_stack,
             with_flops,
             with_modules,
             names,
             mask_interrupts,
+            chosen_ranges(experimental_config),
         )
         for name, function in (
             ("schedule", schedule),
@@ -273,7 +275,7 @@ class profile(Results):
             warn_user(_uncounted(recorded))
         if recorded.uncalled:
             names = ", ".join(recorded.uncalled)
-            warn_user(f"Metrics are named for {names}, but no board of that name was called.")
+            warn_user(f"Settings are named for {names}, but no board of that name was called.")
 
     def _drop_trace(self) -> None:
         if self._recorder is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgpack
 
-from boardprof.base.errors import BoardprofError, UsageError
+from boardprof.base.errors import BoardprofError, MissingToolError, UsageError
 from boardprof.base.metrics import metric_called
 from boardprof.compat.torch.board_activity import (
     CallProbes,
@@ -32,6 +32,7 @@ from boardprof.compat.torch.host_events import (
     end,
     innermost_record,
     now_ns,
+    place_text,
     this_thread,
 )
 from boardprof.compat.torch.settings import ProfilerActivity, Settings
@@ -67,7 +68,7 @@ class Recorded:
     unix_ns: int  # the time of day when it began
     lacking: Mapping[tuple[str, str], str]  # board and metric -> why it is not counted
     unknown: tuple[str, ...]  # requested metrics that no called board has
-    uncalled: tuple[str, ...]  # boards for which metrics are requested, and that were not called
+    uncalled: tuple[str, ...]  # boards that the settings name, and that were not called
     unprofiled: Mapping[str, str]  # board -> why the functions within its calls are not known
 
 
@@ -85,6 +86,7 @@ class Recorder:
         self._had: set[str] = set()
         self.profiles = CallProfiles() if settings.with_stack else None
         self._ports: dict[str, list[str]] = {}
+        self._places: dict[tuple[Board, str], str] = {}
         self._making = threading.Lock()
         self._begin_ns = self._unix_ns = 0
         OBSERVERS.append(self)
@@ -112,7 +114,7 @@ class Recorder:
         fits = {self.name_of(board): _last_fit(clock) for board, clock in self._clocks.items()}
         for record in records:
             record.spans = _placed(record, fits.get(record.board))
-        called = {board.device.name for board in self._counters}
+        called = set(self._ports)
         unknown = dict.fromkeys(name for _, name in self._lacking if name not in self._had)
         return Recorded(
             records,
@@ -122,7 +124,7 @@ class Recorder:
             self._unix_ns,
             dict(self._lacking),
             tuple(unknown),
-            tuple(board for board in self.settings.metrics if board not in {"", *called}),
+            tuple(board for board in self.settings.named_boards if board not in called),
             dict(self.profiles.lacking) if self.profiles is not None else {},
         )
 
@@ -132,7 +134,7 @@ class Recorder:
         """Choose counters and begin to follow the clock."""
         if self._metrics_of(board):
             self._counters_of(board)
-        if self.settings.records_probes:
+        if self.settings.records_probes_of(board.device.name):
             probe_recorder(board, self.settings)
         if ProfilerActivity.BOARD in self.settings.activities:
             with self._making:
@@ -148,7 +150,8 @@ class Recorder:
     def _metrics_of(self, board: Board) -> tuple[str, ...]:
         """Return what is counted of each call: what is asked for, else what checks its profile."""
         asked = self.settings.metrics_of(board.device.name)
-        is_checked = self.settings.with_stack and not self.settings.records_probes
+        records_probes = self.settings.records_probes_of(board.device.name)
+        is_checked = self.settings.with_stack and not records_probes
         if asked or not is_checked or not board.spec.launch.record:
             return asked
         counted = {each.name for collector in board.offer.fixed for each in collector.counters}
@@ -189,6 +192,15 @@ class Recorder:
             ports.append(port)
         number = ports.index(port) + 1
         return name if number == 1 else f"{name} ({number})"
+
+    def place_of(self, call: HostCall) -> str:
+        """Return file and line of a called function; "" if they are not known."""
+        board, name = call.board, call.function.info.name
+        if (board, name) not in self._places:
+            found = board.link.image.place_of(name, board.files)
+            text = "" if found is None else place_text(found.file, found.line)
+            self._places[board, name] = text
+        return self._places[board, name]
 
     def add(self, record: HostEvent) -> None:
         """Add a new record, if records are kept."""
@@ -232,10 +244,11 @@ class _CallObservation:
 
     def begin(self) -> None:
         """Note the time."""
-        record = self._record
+        record, settings = self._record, self._recorder.settings
         if self._recorder.profiles is not None and self._recorder.keeps:
+            record.source = self._recorder.place_of(self._call)
             record.profile = self._recorder.profiles.of(self._call, record.board)
-        if self._recorder.settings.records_probes and self._recorder.keeps:
+        if settings.records_probes_of(self._call.board.device.name) and self._recorder.keeps:
             self._begin_probes()
         if self._call.label is not None:
             self._begin_label(self._call.label)
@@ -298,6 +311,8 @@ class _CallObservation:
     def _note_probes(self, probes: CallProbes) -> None:
         """Keep what the probes recorded. The counters of the call have counted that work, too."""
         record = self._record
+        if not self._recorder.settings.device_ranges_of(self._call.board.device.name):
+            probes = replace(probes, ranges=(), marks=())
         record.probes = probes
         if probes.events and record.metrics:
             record.is_raw = True
@@ -335,10 +350,11 @@ class _CallObservation:
         arrays = {each.name: each.array for each in bound.arrays}
         record.dims = {name: a.shape for name, a in arrays.items() if a is not None}
         # A returned struct has a place after the parameters.
-        parameters = zip(call.function.signature.parameters, bound.parts, strict=False)
+        parameters = list(zip(call.function.signature.parameters, bound.parts, strict=False))
         record.values = {
             name: msgpack.unpackb(part) for (name, _), part in parameters if isinstance(part, bytes)
         }
+        record.inputs = tuple(_input(part) for _, part in parameters)
 
 
 # -- profiles of calls -------------------------------------------------------------------------
@@ -371,11 +387,19 @@ class CallProfiles:
         try:
             with unobserved():
                 return call.board.hotspots(call.function.info.name, named=_values(call, bound))
-        except UsageError as error:
+        except MissingToolError as error:
             self.lacking[board] = error.message
+        except UsageError as error:
+            self.lacking[board] = f"{error.message}{f' Hint: {error.hint}' if error.hint else ''}"
         except BoardprofError:
             pass
         return None
+
+
+def _input(part: bytes | ArrayArgument) -> tuple[str, tuple[int, ...]]:
+    if isinstance(part, bytes):
+        return "Scalar", ()
+    return ("", ()) if part.array is None else (part.array.dtype.name, part.array.shape)
 
 
 def _content(part: bytes | ArrayArgument) -> bytes | None:

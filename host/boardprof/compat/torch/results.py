@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from boardprof.base.errors import UsageError
 from boardprof.base.metrics import Count
@@ -14,13 +15,15 @@ from boardprof.compat.torch.export import (
     RESERVED_KEYS,
     TRACE_ID,
     chrome_trace_text,
+    memory_changes,
     page_text,
     raw_text,
     sizes_text,
     stacks_text,
     write_text,
 )
-from boardprof.compat.torch.host_trace import HostTrace, memory_of
+from boardprof.compat.torch.host_events import place_text
+from boardprof.compat.torch.host_trace import HostTrace
 from boardprof.compat.torch.settings import Settings
 from boardprof.compat.torch.table import Entries, EventAverages, total
 from boardprof.results.report.profile import CALL, INTERRUPTS, OTHER, Profile
@@ -75,9 +78,10 @@ def _functions_within(event: FunctionEvent, profile: Profile) -> Iterator[Functi
     for index, node in enumerate(profile.tree):
         if node.parent not in events or index in (INTERRUPTS, OTHER):
             continue
+        symbol = profile.symbols[node.symbol]
         events[index] = FunctionEvent(
             event.id,
-            profile.symbols[node.symbol].name,
+            symbol.name,
             "function",
             event.thread,
             event.start_ns,
@@ -89,6 +93,7 @@ def _functions_within(event: FunctionEvent, profile: Profile) -> Iterator[Functi
                 for name, cost in zip(profile.columns, costs[index], strict=True)
             },
             count=max(1, node.calls * event.count),
+            source=place_text(symbol.file, symbol.line),
             cpu_parent=events[node.parent],
         )
         yield events[index]
@@ -259,35 +264,37 @@ class Results:
     def export_memory_timeline(
         self, path: str | os.PathLike[str], device: str | None = None
     ) -> None:
-        """Write the memory of boards over time; all of it has torch's last category, unknown.
+        """Write the memory of a board over time; all of it has torch's last category, unknown.
 
-        A change lies inside its call, in proportion to the board's ticks.
+        A change lies inside its call, in proportion to the board's ticks. Times are of the day, as
+        those of the exported trace: its ``baseTimeNanoseconds`` and the ``ts`` of an event.
 
         Args:
             path: of the file. ``.html`` is a page, ``.raw.json.gz`` has each change in ns, and
                 ``.json``, ``.json.gz`` and others have ``[times in us, bytes by category]``.
-            device: name of a board; None for all.
+            device: name of a board; None for the only one with memory, or for all on a page.
 
         Raises:
-            UsageError: ``profile_memory`` was not set, no trace is ready, the board has no memory
-                events, some were dropped, or the file cannot be written.
+            UnknownNameError: no memory of such a board was recorded.
+            UsageError: ``profile_memory`` was not set, no trace is ready, no board has memory
+                events, several have and ``device`` does not choose one, some events were dropped,
+                or the file cannot be written.
         """
         if not self._settings.profile_memory:
             raise UsageError(
                 "export_memory_timeline needs memory that was recorded.",
                 hint="profile(profile_memory=True)",
             )
-        events = [e for e in self._ready.events if device is None or e.board == device]
-        if any(each.probes is not None and each.probes.dropped for each in events):
-            raise UsageError(
-                "The memory is not known: a board has dropped events.",
-                hint="a larger ring (BP_CFG_TRACE), or fewer probes",
-            )
-        changes, name = memory_of(events, self._ready.places).changes, os.fspath(path)
-        sizes = sizes_text(changes)
+        boards, name = memory_changes(self._ready, device), os.fspath(path)
         if name.endswith(".html"):
-            write_text(path, page_text(changes))
-        elif name.endswith(".raw.json.gz"):
-            write_text(path, raw_text(changes))
-        else:
-            write_text(path, sizes)
+            write_text(path, page_text(boards))
+            return
+        if len(boards) > 1:
+            raise UsageError(
+                f"Memory of {len(boards)} boards was recorded, and such a file has one: "
+                f"{', '.join(boards)}.",
+                hint=f"device={next(iter(boards))!r}, or a page: {Path(name).stem}.html",
+            )
+        (changes,) = boards.values()
+        is_raw = name.endswith(".raw.json.gz")
+        write_text(path, raw_text(changes) if is_raw else sizes_text(changes))

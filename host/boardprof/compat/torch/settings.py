@@ -7,14 +7,16 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TypeVar
 
 from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.measure.board.board import OPEN_BOARDS
+from boardprof.measure.board.board import check_boards
 from boardprof.measure.sampling.available_metrics import metric_names
-from boardprof.target.descriptions.board import find_boards
 
 _SETTINGS = ("metrics", "device_ranges")
 _OTHERS = ""
+
+_T = TypeVar("_T")
 
 
 class ProfilerActivity(Enum):
@@ -132,17 +134,18 @@ class Settings:
     activities: frozenset[ProfilerActivity]
     record_shapes: bool = False
     profile_memory: bool = False
-    device_ranges: bool = False
     with_stack: bool = False
     with_flops: bool = False
     with_modules: bool = False
     # of each call, by the name of the board; "" is for all other boards
     metrics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     mask_interrupts: bool = False
+    device_ranges: Mapping[str, bool] = field(default_factory=dict)  # likewise
 
     def __post_init__(self) -> None:
         """Check that they do not contradict each other."""
-        if self.records_probes and ProfilerActivity.BOARD not in self.activities:
+        records_boards = self.profile_memory or any(self.device_ranges.values())
+        if records_boards and ProfilerActivity.BOARD not in self.activities:
             raise UsageError(
                 "profile_memory and device_ranges record boards, but ProfilerActivity.BOARD is not "
                 "among the activities."
@@ -157,15 +160,24 @@ class Settings:
         """Return the counters of each call of a board; () for none."""
         return self.metrics.get(board, self.metrics.get(_OTHERS, ()))
 
+    def device_ranges_of(self, board: str) -> bool:
+        """Return whether the ranges on a board become events."""
+        return self.device_ranges.get(board, self.device_ranges.get(_OTHERS, False))
+
+    def records_probes_of(self, board: str) -> bool:
+        """Return whether the probes of a board are recorded during each call."""
+        return self.profile_memory or self.device_ranges_of(board)
+
+    @property
+    def named_boards(self) -> tuple[str, ...]:
+        """The boards for which something is asked for by their names."""
+        ranged = [board for board, wanted in self.device_ranges.items() if wanted]
+        return tuple(name for name in dict.fromkeys([*self.metrics, *ranged]) if name != _OTHERS)
+
     @property
     def keeps_arguments(self) -> bool:
         """Whether shapes of arrays and values of scalars are recorded."""
         return self.record_shapes or self.with_flops
-
-    @property
-    def records_probes(self) -> bool:
-        """Whether the probes of boards are recorded during each call."""
-        return self.profile_memory or self.device_ranges
 
     @property
     def flags(self) -> dict[str, str]:
@@ -205,14 +217,10 @@ def chosen_metrics(
     if configured is not None and metrics is not None:
         raise UsageError("metrics is given twice: as an argument and in experimental_config.")
     given = metrics if configured is None else configured
-    by_board = given if isinstance(given, Mapping) else {_OTHERS: given}
+    by_board = _by_board("metrics", given)
     names = {board: metric_names(each) for board, each in by_board.items() if each is not None}
-    strange = [board for board in names if not isinstance(board, str)]
-    if strange:
-        raise UsageError(f"metrics: {strange[0]!r:.60} is not the name of a board.")
     if names and not any(names.values()):
         raise UsageError("No metric is named.", hint='metrics=["instructions"], or None')
-    _check_boards(set(names) - {_OTHERS})
     found = {board: tuple(each or ()) for board, each in names.items()}
     if found and ProfilerActivity.BOARD not in activities:
         raise UsageError(
@@ -222,10 +230,27 @@ def chosen_metrics(
     return found
 
 
-def _check_boards(names: Collection[str]) -> None:
-    """Refuse a name that is neither that of a board nor that of one that is connected already."""
-    if names:
-        known = [*find_boards(), *(board.spec.name for board in OPEN_BOARDS)]
-        for name in names:
-            if name not in known:
-                raise UnknownNameError("board", name, dict.fromkeys(known))
+def chosen_ranges(config: Mapping[str, object] | None) -> dict[str, bool]:
+    """Return whether ranges on boards become events, by the name of the board; "" is for others."""
+    given = (config or {}).get("device_ranges")
+    found = {}
+    for board, wanted in _by_board("device_ranges", given).items():
+        if wanted is not None and not isinstance(wanted, bool):
+            raise UsageError(
+                f"device_ranges={given!r:.60} is neither True nor False, nor a dict of these by "
+                "board.",
+                hint='{"device_ranges": True}, or {"device_ranges": {BOARD: True}}',
+            )
+        found[board] = bool(wanted)
+    return found
+
+
+def _by_board(setting: str, given: _T | Mapping[str, _T]) -> Mapping[str, _T]:
+    """Return a setting by the names of boards, which are known; "" is for all other boards."""
+    if not isinstance(given, Mapping):
+        return {_OTHERS: given}
+    for name in given:
+        if not isinstance(name, str):
+            raise UsageError(f"{setting}: {name!r:.60} is not the name of a board.")
+    check_boards(set(given) - {_OTHERS})
+    return given

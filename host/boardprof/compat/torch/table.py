@@ -36,8 +36,10 @@ _SORTED_BY = (
     "cpu_time_total",
     "device_time",
     "device_time_total",
+    "device_memory_usage",
     "flops",
     "self_cpu_time_total",
+    "self_device_memory_usage",
     "self_device_time_total",
 )
 _FLOPS = ("FLOPs", "KFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs")
@@ -117,11 +119,13 @@ class EventAverages(Entries[FunctionEventAvg]):
 
         Args:
             sort_by: sort by this in descending order: ``cpu_time``, ``cpu_time_total``,
-                ``self_cpu_time_total``, the same of ``device``, ``count``, ``flops``,
+                ``self_cpu_time_total``, the same of ``device``, ``device_memory_usage``,
+                ``self_device_memory_usage``, ``count``, ``flops``,
                 ``cpu_time_min``, ``cpu_time_p50`` ..., or a counter. None keeps the order in which
                 they began.
             row_limit: maximum number of rows; -1 for all.
-            max_src_column_width: width of the stack column in characters, >= 4; None for all.
+            max_src_column_width: width of the columns of file and line and of stacks, in
+                characters, >= 4; None for all.
             max_name_column_width: width of names, likewise.
             max_shapes_column_width: width of argument shapes, likewise.
             header: a line above the table.
@@ -233,15 +237,26 @@ def _columns(
             ("BOARD total", lambda r: time(r.device_time_total)),
             ("BOARD time avg", lambda r: time(r.device_time)),
         ]
+    if any(row.device_memory_usage is not None for row in rows):
+        columns += [
+            ("Self BOARD Mem", lambda r: _bytes(r.self_device_memory_usage)),
+            ("BOARD Mem", lambda r: _bytes(r.device_memory_usage)),
+        ]
     columns += [_metric_column(name, unit) for name in _metric_names(rows)]
     columns.append(("# of Calls", lambda r: str(r.count)))
     if len({row.board for row in rows if row.board}) > 1:
         columns.append(("Board", lambda r: bounded(r.board)))
     if any(row.input_shapes for row in rows):
         columns.append(("Input Shapes", lambda r: _cut(r.input_shapes or "", shapes_width)))
+    if any(row.source for row in rows):
+        columns.append(("Source Location", lambda r: _cut(r.source, stack_width)))
     if any(row.stack for row in rows):
         columns.append(("Stack", lambda r: _cut(" < ".join(r.stack), stack_width)))
     return columns + _flops_columns(rows)
+
+
+def _bytes(number: int | None) -> str:
+    return UNKNOWN if number is None else f"{number:,} B"
 
 
 def _metric_column(name: str, unit: str | None) -> _Column:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from boardprof.base.errors import BoardprofError, UsageError
 from boardprof.base.metrics import Count, Metric, as_metric
-from boardprof.measure.board.board import Board
+from boardprof.measure.board.board import Board, check_boards
 from boardprof.measure.sampling.board_link import Window
 from boardprof.measure.sampling.programmable import Programmable, Slots
 from boardprof.results.report.calls import DURATION
@@ -249,9 +249,12 @@ class PAPIMetricCollector(MetricCollector):
 
         Args:
             metric_names: names of PAPI's events by board, or by the board's name. None for TVM's
-                five CPU events.
+                five CPU events. A board that is not profiled is named in a warning.
+
+        Raises:
+            UsageError: it is not such a dict.
         """
-        self._names = metric_names
+        self._names = None if metric_names is None else _checked(metric_names)
         self._slots: dict[int, Slots] = {}
 
     def metric_names(self, board: Board) -> list[str]:
@@ -299,6 +302,7 @@ class PAPIMetricCollector(MetricCollector):
         Boards without chosen events are left out, and without PAPI if others have it.
 
         Raises:
+            UnknownNameError: there is no board of a name for which events are named.
             UsageError: see `metric_names`; or there are more events than fit into one pass.
         """
         boards = [DeviceWrapper(dev).device for dev in devs]
@@ -341,13 +345,20 @@ class PAPIMetricCollector(MetricCollector):
     def _events(self, boards: Sequence[Board]) -> dict[Board, list[str]]:
         if self._names is None:
             boards = [board for board in boards if _papi_on(board)] or boards
+        check_boards([device for device in self._names or () if isinstance(device, str)])
+        unused = [d for d in self._names or () if not any(_is_for(d, board) for board in boards)]
+        if unused:
+            names = ", ".join(_name_of(device) for device in unused)
+            warnings.warn(
+                f"PAPI's events are named for {names}, which is not profiled.", stacklevel=2
+            )
         return {board: self.metric_names(board) for board in boards}
 
     def _wanted(self, board: Board) -> list[str] | None:
         if self._names is None:
             return None
         for device, names in self._names.items():
-            if device is board or str(device) == board.device.name:
+            if _is_for(device, board):
                 return list(names)
         return []
 
@@ -363,6 +374,37 @@ class PAPIMetricCollector(MetricCollector):
                 f"PAPI cannot count {name} on {board.device.name}: {why}.",
                 hint=f"boardprof metrics -b {board.spec.name} lists what it counts",
             )
+
+
+def _checked(names: Mapping[object, Sequence[str]]) -> dict[object, list[str]]:
+    """Return the events by device; refuse what is neither a board nor the name of one."""
+    if not isinstance(names, Mapping):
+        raise UsageError(
+            f"metric_names={names!r:.60} is not a dict of events by board.",
+            hint='PAPIMetricCollector({board: ["PAPI_TOT_INS"]})',
+        )
+    for device, events in names.items():
+        if not isinstance(device, Board | DeviceWrapper | str):
+            raise UsageError(
+                f"metric_names: {device!r:.60} is not a board.",
+                hint="pass what boardprof.connect returned, or the name of a board",
+            )
+        if isinstance(events, str) or not all(isinstance(each, str) for each in events):
+            raise UsageError(
+                f"metric_names: {events!r:.60} is not a list of events.", hint=f'["{events}"]'
+            )
+    return {device: list(events) for device, events in names.items()}
+
+
+def _is_for(device: object, board: Board) -> bool:
+    """Tell whether events that are named for a device are for a board."""
+    device = device.device if isinstance(device, DeviceWrapper) else device
+    return device is board or device == board.device.name
+
+
+def _name_of(device: object) -> str:
+    device = device.device if isinstance(device, DeviceWrapper) else device
+    return device.device.name if isinstance(device, Board) else f"{device}"
 
 
 def _papi_on(board: Board) -> Programmable | None:

@@ -47,6 +47,7 @@ from boardprof.results.report.assemble import assemble
 from boardprof.results.report.calls import DURATION, Row
 from boardprof.results.report.measurement import Measurement, PassResult
 from boardprof.results.report.report import Report
+from boardprof.results.report_json import tvm_totals
 
 _Place = tuple[int, int]
 """The run, and the call within it."""
@@ -510,7 +511,7 @@ def _report(executed: Sequence[_Executed], warmup: int, elapsed_s: Sequence[floa
         "Warm-up": Count(warmup),
         "Repeat": Count(max(len(elapsed_s), 1)),
     }
-    return Report(rows, report.device_metrics, configuration, record=report.record)
+    return Report(rows, tvm_totals(report), configuration, record=report.record)
 
 
 def _groups(rows: Sequence[Row], measurements: Sequence[Measurement]) -> Iterator[list[Row]]:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from boardprof.jobs.tune.candidate import MeasureResult
 
 _LONGEST_MS = 1e9
+_LIMIT_ZERO, _REPEATS_TO_COOLDOWN = 100, 1
 
 _GROWTH = 1.618
 """Least factor between the numbers of calls of two attempts."""
@@ -206,9 +207,9 @@ def time_evaluator(
     number: int = 10,
     repeat: int = 1,
     min_repeat_ms: float = 0,
-    limit_zero_time_iterations: int = 100,
+    limit_zero_time_iterations: int = _LIMIT_ZERO,
     cooldown_interval_ms: float = 0,
-    repeats_to_cooldown: int = 1,
+    repeats_to_cooldown: int = _REPEATS_TO_COOLDOWN,
     cache_flush_bytes: int = 0,
     f_preproc: str | Callable[..., object] = "",
     *,
@@ -225,7 +226,8 @@ def time_evaluator(
     There is one warm-up call. Then each of ``repeat`` repeats makes ``number`` calls in one window
     on the board. If a window is shorter than ``min_repeat_ms``, it is repeated with more calls: as
     many as its time suggests, and at least 1.618 times as many. The following repeats begin with
-    this number. The measurement overhead is subtracted.
+    this number. The measurement overhead is subtracted. One more call at the end leaves its results
+    in the arrays. So there are ``number * repeat + 2`` calls if no window has to be repeated.
 
     Args:
         mod: a connected board, or a Firmware, which is started; `TimeEvaluator.close` stops it.
@@ -236,9 +238,10 @@ def time_evaluator(
         min_repeat_ms: shortest time of a repeat, in milliseconds, with what the board takes to
             make the calls.
         limit_zero_time_iterations: number of attempts with zero time after which a repeat is
-            accepted.
-        cooldown_interval_ms: length of a pause, in milliseconds.
-        repeats_to_cooldown: number of repeats before each pause.
+            accepted; only with ``min_repeat_ms``, without which there is one attempt.
+        cooldown_interval_ms: length of a pause, in milliseconds; 0 for none.
+        repeats_to_cooldown: a pause comes after the first repeat, and again after as many repeats
+            as this; only with ``cooldown_interval_ms``.
         cache_flush_bytes: 0 only; a board has no function that flushes its caches unless you
             register one: see ``f_preproc``.
         f_preproc: called before each repeat, untimed: a function of the board, by name, or of the
@@ -250,8 +253,9 @@ def time_evaluator(
             enough, and there is no ``min_repeat_ms``, cool-down or ``f_preproc``.
 
     Raises:
-        UsageError: the board has no real clock; a number is out of range; another device;
-            f_preproc takes other arguments than the function; the board cannot mask interrupts.
+        UsageError: the board has no real clock; a number is out of range, or would have no effect;
+            another device; f_preproc takes other arguments than the function; the board cannot mask
+            interrupts.
         UnknownNameError: no such function.
     """
     for name, value in (
@@ -263,6 +267,10 @@ def time_evaluator(
         check_range(name, value, 1, MOST_CALLS)
     check_ms("min_repeat_ms", min_repeat_ms)
     check_ms("cooldown_interval_ms", cooldown_interval_ms)
+    if limit_zero_time_iterations != _LIMIT_ZERO and not min_repeat_ms:
+        raise _without("limit_zero_time_iterations", "min_repeat_ms")
+    if repeats_to_cooldown != _REPEATS_TO_COOLDOWN and not cooldown_interval_ms:
+        raise _without("repeats_to_cooldown", "cooldown_interval_ms")
     if f_preproc is not None and not isinstance(f_preproc, str) and not callable(f_preproc):
         raise UsageError(f"f_preproc={f_preproc!r:.60} is neither a name nor a function.")
     if cache_flush_bytes != 0:
@@ -299,6 +307,10 @@ def time_evaluator(
             counted,
             opened.pop_all(),
         )
+
+
+def _without(name: str, other: str) -> UsageError:
+    return UsageError(f"{name} has no effect without {other}.", hint=f"give {other}, too")
 
 
 def _check_plain(min_repeat_ms: float, cooldown_ms: float, f_preproc: object) -> None:

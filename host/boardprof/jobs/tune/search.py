@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import random
 import sqlite3
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from boardprof.base.errors import MissingExtraError, UsageError
+from boardprof.base.errors import BusyError, MissingExtraError, UsageError
+from boardprof.base.processes import described, lock_holders, lock_within
 from boardprof.jobs.tune.candidate import Candidate, MeasureError, MeasureResult
 from boardprof.jobs.tune.runner import AnyRunner
 
@@ -119,7 +122,10 @@ class Search:
         study: str | Path | None = None,
         subject: Mapping[str, Any] | None = None,
     ) -> None:
-        """Create the study, or open its SQLite file, which another ``subject`` would not fit."""
+        """Create the study, or open its SQLite file, which another ``subject`` would not fit.
+
+        Another process must not have the file: a search takes what was not ended as interrupted.
+        """
         self.space, self.goals = space, tuple(goals)
         self._runner, self._sampler = runner, sampler
         self._random = random.Random(seed)
@@ -129,6 +135,7 @@ class Search:
             "tpe": samplers.TPESampler,
             "nsga2": partial(samplers.NSGAIISampler, population_size=_POPULATION),
         }.get(sampler, samplers.RandomSampler)(seed=seed)
+        self._hold = None if study is None else _held(Path(study))
         self._study = _opened(self._optuna, study, self.goals, made)
         self._check_subject(subject or {}, study)
         self._alternatives = {
@@ -331,6 +338,42 @@ def _optuna() -> Any:
         raise MissingExtraError("A search", "optuna", "tune") from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
+
+
+class _Hold:
+    """A study's file, locked against other processes until nothing in this one refers to it."""
+
+    def __init__(self, handle: int) -> None:
+        """Take over an open file."""
+        self._close = weakref.finalize(self, os.close, handle)
+
+
+_HOLDS: weakref.WeakValueDictionary[Path, _Hold] = weakref.WeakValueDictionary()
+
+
+def _held(path: Path) -> _Hold | None:
+    """Lock a study's file; None if it cannot be opened, as opening the study will say."""
+    path = path.resolve()
+    if path in _HOLDS:
+        return _HOLDS[path]
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    except OSError:
+        return None
+    hold = _Hold(handle)
+    try:
+        is_locked = lock_within(handle, 0)
+    except OSError:  # a file system that locks no files
+        is_locked = True
+    if not is_locked:
+        holder = described(lock_holders(path)) or "another process"
+        raise BusyError(
+            f"The study {path} is in use by {holder}.",
+            owner=holder,
+            hint="wait for its end, or name another file",
+        )
+    _HOLDS[path] = hold
+    return hold
 
 
 def _file(path: Path) -> sqlite3.Connection:

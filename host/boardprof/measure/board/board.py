@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 from weakref import WeakSet
 
 from boardprof.base.errors import LinkError, UnknownNameError, UsageError, option
+from boardprof.base.printable import bounded
 from boardprof.base.processes import cpu_name
 from boardprof.measure.board.functions import Functions, RemoteFunction
 from boardprof.measure.board.image import BoardImage, StackCheck, check_build
@@ -47,7 +48,7 @@ from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.report import Report
 from boardprof.target.arguments.dtypes import Dtypes
 from boardprof.target.cfunction import CFunction
-from boardprof.target.descriptions.board import BoardSpec
+from boardprof.target.descriptions.board import BoardSpec, find_boards
 from boardprof.target.elf.addresses import anchored_symbols, locate
 from boardprof.target.elf.object_file import compilers_of
 from boardprof.target.toolchain.cobs_in_c import load_codec
@@ -71,6 +72,15 @@ if TYPE_CHECKING:
 
 OPEN_BOARDS: WeakSet[Board] = WeakSet()
 """The boards of this process, whose names may be those of descriptions that only it knows."""
+
+
+def check_boards(names: Collection[str]) -> None:
+    """Refuse a name that is neither that of a board nor that of one that is connected already."""
+    if names:
+        known = [*find_boards(), *(board.spec.name for board in OPEN_BOARDS)]
+        for name in names:
+            if name not in known:
+                raise UnknownNameError("board", name, dict.fromkeys(known))
 
 
 class Board:
@@ -163,6 +173,10 @@ class Board:
         self.start_again: Callable[[BoardSpec], Board] | None = None
         self.files: tuple[Path, ...] = ()
         self._recorded: HotspotRun | None = None
+
+    def __repr__(self) -> str:
+        """Return its name and how it is reached."""
+        return f"<Board {bounded(self.device.name)} at {bounded(self.device.port)}>"
 
     @property
     def image(self) -> Path | None:

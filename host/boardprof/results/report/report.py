@@ -9,6 +9,7 @@ it is under the key ``boardprof``.
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -83,6 +84,10 @@ class Report(Contents):
         """Return one short line, however many rows there are."""
         devices = ", ".join(self.device_metrics) or "none"
         return f"<Report: {len(self.calls)} rows, devices: {devices}>"
+
+    def _repr_html_(self) -> str:
+        """Return the default table, for notebooks."""
+        return f"<pre>{html.escape(self.table())}</pre>"
 
     def __str__(self) -> str:
         """Return the default table."""

@@ -40,7 +40,8 @@ def write_report(report: Report, file: str) -> None:
 
 def write_text(text: str, file: str) -> None:
     """Write a text; a regular file completely or not at all."""
-    write_bytes(text.encode(), file)
+    # Names may have what UTF-8 has no form for, such as a file's name that was not UTF-8.
+    write_bytes(text.encode(errors="backslashreplace"), file)
 
 
 def read_report(file: str) -> Report:

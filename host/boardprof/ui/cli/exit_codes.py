@@ -30,6 +30,9 @@ def shows_tracebacks() -> bool:
     return _shows_tracebacks
 
 
+NOTHING_FOUND = 9
+"""No candidate of a search is right and within its limits."""
+
 UNTESTABLE = 125
 """For ``git bisect run``: this commit cannot be tested."""
 

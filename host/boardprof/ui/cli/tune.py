@@ -16,6 +16,7 @@ import click
 
 from boardprof.base.connection import Connection
 from boardprof.base.errors import UsageError
+from boardprof.ui.cli.exit_codes import NOTHING_FOUND
 from boardprof.ui.cli.group import SectionedCommand
 from boardprof.ui.cli.options import (
     BUILD_SECTION,
@@ -180,12 +181,12 @@ _SHOWN = 5
 )
 @width_option
 @verbose_option
-def tune(target: str, values: tuple[str, ...], **options: Any) -> None:
+def tune(target: str, values: tuple[str, ...], **options: Any) -> int:
     """Find the compiler flags and macros with which a function costs least on a board.
 
     TARGET is PATH:FUNCTION, and NAME=VALUE sets an argument, as for `boardprof run`. Each --param
     is a macro of the source with alternatives; the first ones, and the first flags, are the
-    baseline. A candidate counts only if its output is right.
+    baseline. A candidate counts only if its output is right. The exit code is 9 if none counts.
 
     Needs optuna: pip install 'boardprof[tune]'.
     """
@@ -221,6 +222,7 @@ def tune(target: str, values: tuple[str, ...], **options: Any) -> None:
         echo_written("Page", options["html_file"])
     if winner is not None and winner.report is not None:
         echo_warnings(winner.report, _TOO_SHORT)
+    return NOTHING_FOUND if best is None else 0
 
 
 def _plan(target: str, values: tuple[str, ...], options: Mapping[str, Any]) -> Plan:
