@@ -107,10 +107,14 @@ def summarize(
         raise UsageError("There are no samples to summarize.")
     if not are_finite(values):
         raise UsageError("A sample is infinite, too large or not a number; it has no statistics.")
+    if len(values) == 1:
+        [value] = values
+        shares = dict.fromkeys(PERCENTILES, value)
+        return Summary(1, value, value, value, value, None, None, shares, (), first, is_exact)
     ordered = _ascending(values)
     alike = ordered[0] == ordered[-1]
     mean = ordered[0] if alike else _mean(values)
-    stddev = None if len(values) < 2 else 0.0 if alike else _stddev(values, mean)
+    stddev = 0.0 if alike else _stddev(values, mean)
     return Summary(
         n=len(values),
         minimum=ordered[0],
@@ -118,7 +122,7 @@ def summarize(
         mean=mean,
         maximum=ordered[-1],
         stddev=stddev,
-        cv=None if stddev is None else _share(stddev, mean),
+        cv=_share(stddev, mean),
         percentiles={share: percentile(ordered, share) for share in PERCENTILES},
         outliers=() if alike else far_from_the_others(values, OUTLIER_SCORE),
         first=first,
