@@ -1076,3 +1076,14 @@ def test_where_a_session_is_missing_samples_are_judged_as_always() -> None:
 def test_few_pairs_cannot_tell() -> None:
     found = compare(sessions_of(LEVELS[:5]), sessions_of([2000] * 5), ["cycles>1%"], sessions=5)
     assert [row.verdict for row in found.rows] == ["too few samples"]
+
+
+def test_reports_of_more_functions_than_memory_holds_are_not_compared() -> None:
+    rows = [{"Name": f"f{number}", "cycles": 9, "Count": 1} for number in range(100_001)]
+    few, many = Report(rows[:1], {}, {}), Report(rows, {}, {})
+    with pytest.raises(ComparisonError, match=r"Report after has 100,001 different .* are 100,000"):
+        compare(few, many)
+    samples = Report(rows[:1] * 100_001, {}, {})
+    [row] = compare(few, samples).rows
+    assert row.after is not None
+    assert (row.after.n, row.verdict) == (100_001, "same")

@@ -24,7 +24,7 @@ from boardprof.base.errors import DecodeError, ReportFileError, UsageError
 from boardprof.base.metrics import Count, Duration, Percent, Ratio
 from boardprof.measure.probe_recorder import image_names
 from boardprof.results.comparison.compare import compare
-from boardprof.results.probes import is_probe_run
+from boardprof.results.probes import is_probe_run, timeline
 from boardprof.results.probes.events import (
     Events,
     ProbeName,
@@ -797,16 +797,44 @@ def long_recording(count: int) -> ProbeRun:
     return recording(b"".join(content))
 
 
-def test_the_report_of_a_long_recording_takes_less_than_800_bytes_for_a_pass() -> None:
-    run = long_recording(50_000)
+def test_a_long_recording_is_shown_with_less_than_100_bytes_for_a_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(timeline, "_AT_ONCE", 1 << 14)
+    run = long_recording(300_000)
+    page = plain(answer_page(report_of(long_recording(50_000))))  # also imports what it needs
+    assert page.startswith("loop [in place] on board: 9,000 us ± 1,000 per pass\n")
     tracemalloc.start()
     try:
-        report = report_of(run)
+        page = plain(answer_page(report_of(run)))
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert len(report.calls) == 50_000
-    assert most < 800 * 50_000
+    assert "Median of 300,000 samples" in page
+    assert most < 100 * 300_000
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3, 5, 100])
+def test_passes_are_the_same_in_whatever_parts_they_are_put_together(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timeline, "_AT_ONCE", at_once)
+    found = line(
+        *((5, LOOP + 1), (5, TASK, 7), (10, LOOP), (10, INNER), (10, TIMER), (5, INNER)),
+        *((20, INNER + 1), (5, TIMER + 1), (10, INNER + 1), (5, TASK, 8), (40, TASK, 7)),
+        *((10, LOOP), (2, LOOP + 1), (8, LOOP + 1), (5, LOOP), (5, DROPPED, 3), (5, LOOP + 1)),
+        costs=ProbeCosts(empty=1, mark=2, range=3, interrupt=4),
+    )
+    assert passes(found) == [
+        (LOOP, 20, 145, 125 - 40 - 30 - 4 - 1 - 4 * 3),  # task 8, interrupt, its entry, own, inner
+        (INNER, 30, 80, 50 - 30 - 4 - 1),
+        (INNER, 45, 65, 20 - 1),
+        (LOOP, 135, 137, 2 - 1),
+    ]
+    assert found.ranges.interrupts.tolist() == [1, 1, 0, 0]
+    assert found.diagnostics == Diagnostics(
+        dropped=3, gaps=1, without_begin={"loop": 2}, without_end={"loop": 1}
+    )
 
 
 def test_each_pass_of_a_long_recording_has_its_row_and_its_sample() -> None:

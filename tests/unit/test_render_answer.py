@@ -261,3 +261,15 @@ def test_with_one_sample_each_no_setting_is_best() -> None:
 def test_samples_without_a_board_are_not_on_any() -> None:
     text = answer(Report([{"Name": "f", "Count": Count(1), "cycles": Count(4)}], {}, {}))
     assert text == "f: 4 cycles per call, one sample\nMedian of 1 sample.\n"
+
+
+def test_of_very_many_functions_the_first_ones_are_shown() -> None:
+    [row] = timed(12)
+    report = Report([row | {"Name": f"f{number}"} for number in range(10_002)], {}, {})
+    lines = answer(report).splitlines()
+    assert lines[1].split() == ["f0", "12", "one", "sample"]
+    assert lines[10_000].split() == ["f9999", "12", "one", "sample"]
+    assert lines[10_001:] == [
+        "These are the first 10,000 of 10,002 measurements; --csv prints all rows.",
+        "Medians per call of 1 sample on m4.",
+    ]

@@ -377,3 +377,14 @@ def test_a_report_of_tvm_without_anything_beside_makes_a_page() -> None:
     text = render_html(Report([{**row, "Count": 1, "Device": "cpu0"}], {}, {}))
     assert "Nothing more is known." in text
     assert Page(text).view()["groups"][0]["metrics"]["0"]["median"] == 3.5
+
+
+def test_of_very_many_functions_the_page_draws_the_first_ones_and_has_all() -> None:
+    rows = [{"Name": f"f{number}", "cycles": 9, "Count": 1} for number in range(10_002)]
+    report = Report(rows, {}, {})
+    page = render_html(report)
+    told = "These are the first 10,000 of 10,002 measurements; the Report in this page has all"
+    assert f"{told} rows." in page
+    assert '"name":"f9999"' in page
+    assert '"name":"f10000"' not in page
+    assert read_page(page) == report

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import math
+import statistics
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -221,3 +223,32 @@ def test_a_part_of_a_board_is_as_its_board_is() -> None:
     found = by_metric(both)["busy"]
     assert (found.board, found.is_emulated) == ("board", True)
     assert found.summary.is_exact
+
+
+def test_many_samples_have_the_statistics_that_few_have() -> None:
+    # 60,000 of 10 and 12 in turns, and one of 100.
+    counts = [10, 12] * 30_000 + [100]
+    report = report_of({"cycles": counts, "Duration (us)": [Duration(n / 2) for n in counts]})
+    cycles = by_metric(report)["cycles"].summary
+    assert (cycles.n, cycles.minimum, cycles.median, cycles.maximum) == (60_001, 10, 12, 100)
+    assert cycles.mean == (60_000 * 11 + 100) / 60_001
+    assert cycles.percentiles == {5: 10, 25: 10, 75: 12, 95: 12}
+    assert {*map(type, (cycles.minimum, cycles.median, *cycles.percentiles.values()))} == {int}
+    assert cycles.outliers == (60_000,)
+    assert cycles.stddev == pytest.approx(statistics.stdev(counts), rel=1e-12)
+    times = by_metric(report)["Duration (us)"].summary
+    assert (times.median, times.maximum, times.percentiles[25]) == (6.0, 50.0, 5.0)
+    assert times.mean == (60_000 * 5.5 + 50) / 60_001
+
+
+def test_the_statistics_of_many_samples_take_less_than_60_bytes_for_each() -> None:
+    report = report_of({"cycles": [1000 + number % 777 for number in range(100_000)]}, facts=None)
+    summaries(report)  # also imports numpy
+    tracemalloc.start()
+    try:
+        [found] = summaries(report)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (found.summary.n, found.summary.median) == (100_000, 1387)
+    assert most < 60 * 100_000

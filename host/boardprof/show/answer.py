@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
+from boardprof.base.errors import option
 from boardprof.base.metrics import Count, Duration, Metric
 from boardprof.results.comparison.comparison import Comparison, Difference, place_in
 from boardprof.results.comparison.difference import difference
 from boardprof.results.report.calls import DURATION, LEVELS, SHARES, STACK, one_of
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import GroupKey, stack_reasons
-from boardprof.results.stats.groups import GroupSummary, summaries
+from boardprof.results.stats.groups import GroupSummary, number_of_groups, summaries
 from boardprof.results.stats.ranks import FALSE_ALARMS
 from boardprof.show.cells import cell, number_text, plural
 from boardprof.show.comparison_table import change_text
@@ -83,6 +84,9 @@ _DOUBTS_OF_BOARDS: Final = (
 
 _MOST: Final = 6
 """Maximum number of metrics to show; the table has all."""
+
+MOST_GROUPS: Final = 10_000
+"""Maximum number of groups of rows to show; nobody reads more, and a million take minutes."""
 
 _TONES: Final = {"better": "good", "worse": "bad", "changed": ""}
 
@@ -176,7 +180,12 @@ def answer_page(
         return []
     before = "" if since is None else since.before_name
     answer = _line(rows[0], before) if len(rows) == 1 else _table(rows, before)
-    return [answer, *doubts(report.configuration), _origin(report, rows, name, "in the --table")]
+    return [
+        answer,
+        *partly(report, f"{option('--csv')} prints"),
+        *doubts(report.configuration),
+        _origin(report, rows, name, "in the --table"),
+    ]
 
 
 def answer_table(report: Report) -> tuple[Table, str] | None:
@@ -191,7 +200,7 @@ def answer_table(report: Report) -> tuple[Table, str] | None:
 
 def _rows(report: Report, shows_others: bool) -> list[_Row]:
     found: dict[GroupKey, dict[str, GroupSummary]] = {}
-    for each in summaries(report):
+    for each in summaries(report, without=SHARES, most=MOST_GROUPS):
         found.setdefault(each.key, {})[each.metric] = each
     unknown = stack_reasons(report)
     rows = [
@@ -319,6 +328,13 @@ def _since(rows: Sequence[_Row], before: str) -> Column:
 
 
 # -- where the numbers come from --------------------------------------------------------------
+
+
+def partly(report: Report, all_rows: str) -> list[str]:
+    """Return a line on what `MOST_GROUPS` leaves out; ``all_rows`` names what has the rest."""
+    if len(report.calls) <= MOST_GROUPS or (count := number_of_groups(report)) <= MOST_GROUPS:
+        return []
+    return [f"These are the first {MOST_GROUPS:,} of {count:,} measurements; {all_rows} all rows."]
 
 
 def doubts(configuration: Mapping[str, Metric]) -> list[str]:

@@ -60,7 +60,7 @@ class Stacks:
         self.devices = tuple(numbers)
 
     @cached_property
-    def rows(self) -> list[array[int]]:
+    def rows(self) -> list[Sequence[int]]:
         """Of each device, in run order."""
         return grouped(self.device_of).rows
 

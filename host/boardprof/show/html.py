@@ -33,7 +33,7 @@ from boardprof.results.report.report import Report
 from boardprof.results.report_json import json_pieces
 from boardprof.results.stats.groups import GroupSummary, summaries
 from boardprof.results.stats.warnings import Warning_, warnings_by_hint
-from boardprof.show.answer import doubts
+from boardprof.show.answer import MOST_GROUPS, doubts, partly
 from boardprof.show.cells import cell, heading, plural
 from boardprof.show.html_data import page_view, profile_views
 from boardprof.show.layout import Page, Table
@@ -82,7 +82,8 @@ def render_html(
     Raises:
         ComparisonError: the two Reports cannot be compared.
     """
-    groups = summaries(report)
+    groups = summaries(report, most=MOST_GROUPS)
+    beside = [*partly(report, "the Report in this page has"), *doubts(report.configuration)]
     script = asset("page.js")
     profiles = profile_views(report, before)
     if profiles:
@@ -103,7 +104,7 @@ def render_html(
         clocks=_clock_tags(report),
         cards=_cards(report),
         hotspots=asset("profile.html") if profiles else "",
-        warnings=_warning_list(groups, doubts(report.configuration)),
+        warnings=_warning_list(groups, beside),
         configuration=_configuration_rows(report),
         view=inert(json.dumps(view, separators=(",", ":"), allow_nan=False)),
         reports="\n".join(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -51,7 +52,7 @@ def message(field: int, *content: bytes) -> bytes:
     return varint(field << 3 | _LENGTH) + varint(len(whole)) + whole
 
 
-def varints(values: npt.NDArray[np.int64]) -> Iterator[bytes]:
+def varints(values: npt.NDArray[np.integer[Any]]) -> Iterator[bytes]:
     """Yield many numbers, each as `varint` returns it."""
     shifts = np.arange(_LONGEST, dtype=np.uint64) * np.uint64(7)
     for at in range(0, len(values), _PIECE):

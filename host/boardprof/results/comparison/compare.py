@@ -56,12 +56,15 @@ from boardprof.results.row_origins import (
     profiles_of,
     stack_reasons,
 )
-from boardprof.results.stats.groups import GroupSummary, summaries
+from boardprof.results.stats.groups import GroupSummary, number_of_groups, summaries
 from boardprof.results.stats.ranks import Change, change_points
 from boardprof.results.stats.summary import Summary, percentile
 
 _PROPORTIONAL = ("cycles", DURATION, "instructions", "ticks")
 """Metrics that grow with time and work, the best first."""
+
+_MOST_GROUPS: Final = 100_000
+"""Groups of rows in a Report; each takes 10 KB and a quarter of a millisecond."""
 
 SPREAD_RUNS: Final = 20
 """Earlier runs that a limit in spreads comes from."""
@@ -85,6 +88,7 @@ def compare(
     parsed = parse_rules(rules)
     allowed = _checked(alpha, allow)
     _check_rows(before, after)
+    _check_size(before, after)
     old_boards, new_boards = facts_of(before), facts_of(after)
     devices = paired_boards(old_boards, new_boards, allowed)
     notes = check_same(devices, old_boards, new_boards, allowed)
@@ -156,6 +160,17 @@ def _check_rows(old: Report, new: Report) -> None:
         raise ComparisonError(
             f"{which}: there is nothing to compare.", hint="compare Reports that have rows"
         )
+
+
+def _check_size(old: Report, new: Report) -> None:
+    """Refuse what would take all memory."""
+    for when, side in (("before", old), ("after", new)):
+        if len(side.calls) > _MOST_GROUPS and (count := number_of_groups(side)) > _MOST_GROUPS:
+            raise ComparisonError(
+                f"The Report {when} has {count:,} different functions, arguments, labels or boards "
+                f"to compare; the most are {_MOST_GROUPS:,}.",
+                hint="compare Reports of parts of it; there may be any number of samples of each",
+            )
 
 
 def _usual_of(

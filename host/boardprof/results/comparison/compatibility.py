@@ -291,12 +291,15 @@ class Pairing:
         """
         device = self.devices.get(key.device, key.device) if is_old else key.device
         label = IN_PLACE if key.label in OF_STATISTICS else key.label
-        return replace(key, device=device, label=label, hash=key.hash if self.by_hash else "")
+        hash_ = key.hash if self.by_hash else ""
+        if (device, label, hash_) == (key.device, key.label, key.hash):
+            return key  # as nearly always
+        return replace(key, device=device, label=label, hash=hash_)
 
     def shown(self, key: GroupKey) -> GroupKey:
         """Return a group for people: boards that differ are shown with both names."""
         names = {new: f"{old} -> {new}" for old, new in self.devices.items() if old != new}
-        return replace(key, device=names.get(key.device, key.device))
+        return replace(key, device=names[key.device]) if key.device in names else key
 
     def gap(self, key: GroupKey, metric: str, why: str) -> Gap:
         """Return why a metric of a group is not compared, or not completely."""
@@ -307,6 +310,8 @@ def needs_hash(groups: Iterable[GroupSummary]) -> bool:
     """Tell whether some groups of equal name differ only by the hash."""
     hashes: dict[GroupKey, str] = {}
     keys = dict.fromkeys(group.key for group in groups)
+    if not any(key.hash for key in keys):
+        return False
     return any(hashes.setdefault(replace(k, hash=""), k.hash) != k.hash for k in keys)
 
 

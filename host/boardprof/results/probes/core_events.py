@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,8 @@ from boardprof.results.probes.events import (
 )
 from boardprof_protocol.codes import TraceId
 
-Ints = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.integer[Any]]
+"""Integers: int64, or narrower ones where there are many."""
 
 WRAP = 1 << 32
 """The trace clock has 32 bits, unless the agent tells how often these have wrapped."""

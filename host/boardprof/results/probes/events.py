@@ -232,13 +232,15 @@ def join(pieces: Sequence[Events]) -> Events:
 def gather(pieces: Iterable[Events], most: int) -> Events:
     """Return the events of all pieces, at most ``most``, copying each while the cache has it."""
     time, number = np.empty(most, np.int64), np.empty(most, np.uint16)
-    found = Events(time, number, np.empty(most, np.uint32), *_nothing_late(most))
+    # Zeros that nobody writes or reads take no memory.
+    found = Events(time, number, np.zeros(most, np.uint32), *_nothing_late(most))
     count = 0
     for each in pieces:
         place = slice(count, count + len(each))
         found.time[place] = each.time
         found.number[place] = each.number
-        found.value[place] = each.value
+        if each.value.any():
+            found.value[place] = each.value
         if each.late.any():
             found.late[place] = each.late
             found.took[place] = each.took

@@ -4,19 +4,20 @@
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from typing import cast, overload
+from itertools import accumulate
+from typing import Any, NamedTuple, cast, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from boardprof.base.errors import DecodeError, UsageError
-from boardprof.base.metrics import Count, Duration, Kind, Metric, Percent, Ratio, Raw, raw_of
-from boardprof.results.probes.core_events import WRAP
+from boardprof.base.metrics import Count, raw_of
+from boardprof.results.probes.core_events import WRAP, Ints
 from boardprof.results.probes.run import ProbeRun, Slot, Task, doubts_of, read_run
-from boardprof.results.probes.timeline import UNKNOWN_TASK, Timeline
+from boardprof.results.probes.timeline import UNKNOWN_TASK, Passes, Timeline
 from boardprof.results.record import Device, Record, SampleRecord
 from boardprof.results.report.assemble import assemble, rows_of
 from boardprof.results.report.calls import (
@@ -27,7 +28,9 @@ from boardprof.results.report.calls import (
     PERTURBATION,
     SHARE,
     Calls,
-    CallsBuilder,
+    Column,
+    Numbers,
+    Repeated,
     Row,
 )
 from boardprof.results.report.measurement import Measurement, PassResult
@@ -202,8 +205,22 @@ _PASS = struct.Struct("<QQQB")
 
 def report_of(run: ProbeRun, file: str = "") -> Report:
     """Return the Report of a run's ranges; errors name the file that it was read from."""
+    return _report(run, [*run.timelines().values()], file)
+
+
+def report_of_file(file: str) -> Report:
+    """Return the Report of a file with a recording."""
+    run = read_run(file)
     timelines = [*run.timelines().values()]
-    found = list(_measurements(run, timelines))
+    return _report(replace(run, content=b""), timelines, file)  # what came may be large
+
+
+def _report(run: ProbeRun, timelines: list[Timeline], file: str) -> Report:
+    """Return the Report of a run's timelines, which are used up."""
+    doubts = " ".join(doubts_of(run, timelines))
+    passes = [_columns_of(line.ranges) for line in timelines]
+    timelines.clear()  # they take more memory than the passes
+    found = list(_measurements(run, passes))
     if not found:
         hint = "put BP_RANGE_BEGIN and BP_RANGE_END around code that runs while you record"
         if any(slot.lost for slot in run.slots):
@@ -211,15 +228,9 @@ def report_of(run: ProbeRun, file: str = "") -> Report:
         what = file or f"The recording of {run.facts.board}"
         raise UsageError(f"{what} has no complete pass of a range.", hint=hint)
     report = _with_all_passes(run, assemble([each.measurement for each in found]), found)
-    doubts = " ".join(doubts_of(run, timelines))
     if doubts:
         report.configuration[f"{run.facts.board} probes"] = doubts.removesuffix(".")
     return report
-
-
-def report_of_file(file: str) -> Report:
-    """Return the Report of a file with a recording."""
-    return report_of(read_run(file), file)
 
 
 # A recording may have millions of passes. So only those that decide about the configuration become
@@ -234,20 +245,36 @@ class _Range:
     passes: _PassSamples | None = None  # None if the measurement has all
 
 
-def _measurements(run: ProbeRun, timelines: Sequence[Timeline]) -> Iterator[_Range]:
+class _Columns(NamedTuple):
+    """What a row needs of passes."""
+
+    number: Ints  # of the range
+    begin: Ints
+    end: Ints
+    net: Ints
+
+
+def _columns_of(passes: Passes) -> _Columns:
+    return _Columns(passes.number, passes.begin, passes.end, passes.net)
+
+
+def _measurements(run: ProbeRun, passes: Sequence[_Columns]) -> Iterator[_Range]:
     """Yield the ranges with a complete pass; those of several cores are put together."""
-    passes = [timeline.ranges for timeline in timelines]
     slots = {slot.number: slot for slot in run.slots if slot.count}
     for name in run.names.of_kind(ProbeKind.RANGE):
-        mine = [np.flatnonzero(each.of(name.number)) for each in passes]
-        if sum(map(len, mine)):
-            columns = (
-                np.concatenate([getattr(p, column)[at] for p, at in zip(passes, mine, strict=True)])
-                for column in ("begin", "end", "net")
-            )
+        mine = [each.number == name.number for each in passes]
+        if any(each.any() for each in mine):
+            columns = [_taken([p[i] for p in passes], mine) for i in (1, 2, 3)]
             yield _of_passes(run, name.text, _PassSamples(run, *columns))
         elif name.number in slots:
             yield _Range(_of_slot(run, name.text, slots[name.number]))
+
+
+def _taken(columns: Sequence[Ints], mine: Sequence[npt.NDArray[np.bool_]]) -> Ints:
+    """Return chosen values of columns, without a copy if these are all of one."""
+    if len(columns) == 1:
+        return columns[0] if mine[0].all() else columns[0][mine[0]]
+    return np.concatenate([values[which] for values, which in zip(columns, mine, strict=True)])
 
 
 class _PassSamples(Sequence[SampleRecord]):
@@ -256,18 +283,19 @@ class _PassSamples(Sequence[SampleRecord]):
     def __init__(
         self,
         run: ProbeRun,
-        begin: npt.NDArray[np.int64],
-        end: npt.NDArray[np.int64],
-        net: npt.NDArray[np.int64],
+        begin: Ints,
+        end: Ints,
+        net: Ints,
     ) -> None:
         self._run = run
         self._begin, self._end, self.net = begin, end, net
         self.empty = round(run.costs.empty)
 
     @property
-    def raw(self) -> npt.NDArray[np.int64]:
-        """What each pass counted, with the probes' own ticks."""
-        return self.net + self.empty
+    def took(self) -> npt.NDArray[np.bool_]:
+        """Whether each pass counted something, with the probes' own ticks."""
+        found: npt.NDArray[np.bool_] = self.net != -self.empty
+        return found
 
     def sample(self, index: int) -> Sample:
         """Return a pass as a sample of a measurement."""
@@ -297,83 +325,138 @@ class _PassSamples(Sequence[SampleRecord]):
 
 
 def _of_passes(run: ProbeRun, name: str, passes: _PassSamples) -> _Range:
-    raw, net = passes.raw, passes.net
-    # The first one, and those with the least and the most of their own, and of the probes.
-    shares = np.divide(passes.empty, raw, out=np.zeros(len(raw)), where=raw != 0)
-    shares[raw == 0] = shares[raw != 0][0] if raw.any() else 0
-    ends = (net.argmin(), net.argmax(), shares.argmin(), shares.argmax())
-    samples = tuple(map(passes.sample, sorted({0, *map(int, ends)})))
+    samples = tuple(map(passes.sample, sorted({0, *_ends(passes)})))
     empty = _sample(run, 0, passes.empty, 0)
-    total = _sample(run, 0, int(raw.sum()), 0)
+    total = _sample(run, 0, int(passes.net.sum()) + passes.empty * len(passes), 0)
     return _Range(_measurement(run, name, 1, samples, empty, totals=(total,)), passes)
+
+
+def _ends(passes: _PassSamples) -> Iterator[int]:
+    """Yield the passes with the least and the most of their own, and of the probes."""
+    took = np.flatnonzero(passes.took)[:1]
+    usual = passes.empty / (passes.net[took] + passes.empty) if len(took) else np.zeros(1)
+    found: list[list[tuple[float, int]]] = [[], [], [], []]
+    for first in range(0, len(passes), _ROWS_AT_ONCE):
+        net = passes.net[first : first + _ROWS_AT_ONCE]
+        raw = net + passes.empty
+        share = np.divide(passes.empty, raw, out=np.full(len(raw), usual[0]), where=raw != 0)
+        for ends, values in zip(found, (net, -net, share, -share), strict=True):
+            at = int(values.argmin())
+            ends.append((values[at].item(), first + at))
+    yield from (min(ends)[1] for ends in found)
+
+
+_ROWS_AT_ONCE = 1 << 20
 
 
 def _with_all_passes(run: ProbeRun, report: Report, ranges: Sequence[_Range]) -> Report:
     """Return a Report of some passes with the rows and samples of all."""
     totals, record = report.device_metrics[run.facts.board], report.record or Record()
-    builder = CallsBuilder()
     records = []
     for each, stored in zip(ranges, record.measurements, strict=True):
-        if each.passes is None:
-            for row in rows_of(each.measurement, totals, False):
-                builder.add(row)
-        else:
-            _add_rows(builder, each.measurement, each.passes, totals)
+        if each.passes is not None:
             samples = cast("tuple[SampleRecord, ...]", each.passes)
             windows = replace(stored.passes[0], samples=samples, totals=samples)
             stored = replace(stored, passes=(windows,))
         records.append(stored)
     return Report(
-        Calls.built(builder),
+        _calls([_Rows.of(each, totals) for each in ranges]),
         report.device_metrics,
         report.configuration,
         record=replace(record, measurements=tuple(records)),
     )
 
 
-_ROWS_AT_ONCE = 100_000
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a range, many at once: one for each pass, or one of all."""
+
+    count: int
+    layouts: dict[bool, tuple[str, ...]]  # of passes that took something, and of others
+    row: Row  # one that has all columns
+    range: _Range
+    whole: float  # what all ranges of the board took
+
+    @classmethod
+    def of(cls, found: _Range, totals: Row) -> _Rows:
+        measurement, passes = found.measurement, found.passes
+        if passes is None:
+            [row] = rows_of(measurement, totals, False)
+            return cls(1, {True: tuple(row)}, row, found, 0.0)
+        whole = float(raw_of(totals.get(measurement.counters[0], Count(0))))
+        took, rows = passes.took, {}
+        for kind in dict.fromkeys((bool(took[0]), not took[0])):
+            if len(at := np.flatnonzero(took == kind)[:1]):
+                windows = replace(measurement.passes[0], samples=(passes.sample(int(at[0])),))
+                [rows[kind]] = rows_of(replace(measurement, passes=(windows,)), totals, False)
+        layouts = {kind: tuple(row) for kind, row in rows.items()}
+        return cls(len(passes), layouts, rows.get(True, rows.get(False, {})), found, whole)
+
+    def numbers(self, name: str, some: slice) -> npt.NDArray[Any]:
+        """Return the values of a column for some rows."""
+        passes, measurement = self.range.passes, self.range.measurement
+        first = self.row.get(name, Count(0))
+        if passes is not None:
+            net, counter = passes.net[some], measurement.counters[0]
+            if name == counter:
+                return net
+            if name == DURATION:
+                return _floats(net * 1e6 / measurement.samples[0].readings[counter].hz)
+            if name == SHARE:
+                return _floats(100.0 * net / self.whole)
+            if name == PERTURBATION:
+                raw = net + passes.empty
+                return _floats(100.0 * (raw - net) / np.where(raw == 0, 1, raw))
+        return np.full(len(range(self.count)[some]), raw_of(first))
+
+    def numbers_of_layouts(self, known: Mapping[tuple[str, ...], int]) -> npt.NDArray[np.uint8]:
+        """Return the number of each row's layout."""
+        if len(self.layouts) == 1 or self.range.passes is None:
+            return np.full(self.count, known[next(iter(self.layouts.values()))], np.uint8)
+        usual, other = (np.uint8(known[self.layouts[took]]) for took in (True, False))
+        return np.where(self.range.passes.took, usual, other)
 
 
-def _add_rows(
-    builder: CallsBuilder, measurement: Measurement, passes: _PassSamples, totals: Row
-) -> None:
-    """Add a row for each pass, like `rows_of`, but many at once."""
-    # A pass that took nothing has no share of overhead, so that its row has other columns.
-    cuts = np.flatnonzero(np.diff(passes.raw == 0)) + 1
-    bounds = [0, *cuts.tolist(), len(passes)]
-    for first, end in pairwise(bounds):
-        windows = replace(measurement.passes[0], samples=(passes.sample(first),))
-        [row] = rows_of(replace(measurement, passes=(windows,)), totals, False)
-        builder.add(row)
-        for begin in range(first + 1, end, _ROWS_AT_ONCE):
-            some = slice(begin, min(begin + _ROWS_AT_ONCE, end))
-            columns = [_column(name, row[name], passes, some, totals, measurement) for name in row]
-            builder.extend(tuple(row), columns)
+def _floats(values: Any) -> npt.NDArray[np.float64]:
+    found: npt.NDArray[np.float64] = values
+    return found
 
 
-def _column(
-    name: str,
-    first: Metric,
-    passes: _PassSamples,
-    some: slice,
-    totals: Row,
-    measurement: Measurement,
-) -> tuple[Kind, Sequence[Raw]]:
-    """Return the values of a column for some rows; ``first`` is that of the first row."""
-    net = passes.net[some]
-    counter = measurement.counters[0]
-    if name == counter:
-        return Count, net.tolist()
-    if name == DURATION:
-        hz = measurement.samples[0].readings[counter].hz
-        return Duration, (net * 1e6 / hz).tolist()
-    if name == SHARE:
-        whole = float(raw_of(totals[counter]))
-        return Percent, (100.0 * net / whole).tolist()
-    if name == PERTURBATION:
-        raw = passes.raw[some]
-        return Ratio, (100.0 * (raw - net) / raw).tolist()
-    return type(first), [raw_of(first)] * len(net)
+def _calls(parts: Sequence[_Rows]) -> Calls:
+    """Return the rows of all ranges, whose columns are computed when they are looked at."""
+    layouts = {layout: 0 for part in parts for layout in part.layouts.values()}
+    layouts = {layout: number for number, layout in enumerate(layouts)}
+    layout_of = np.concatenate([part.numbers_of_layouts(layouts) for part in parts])
+    kinds = {name: type(part.row[name]) for part in parts for name in part.row}
+    columns = {}
+    for name in dict.fromkeys(name for layout in layouts for name in layout):
+        have = [name in layout for layout in layouts]
+        rows = None if all(have) else np.flatnonzero(np.array(have)[layout_of])
+        given: Sequence[Any]
+        if kinds[name] is str:
+            own = [part for part in parts if name in part.row]
+            given = Repeated([(raw_of(part.row[name]), part.count) for part in own])
+        else:
+            given = _numbers(parts, name)
+            if rows is not None:
+                given = array("q" if kinds[name] is Count else "d", given.array()[rows].tobytes())
+        index = None if rows is None else array("q", rows.tobytes())
+        columns[name] = Column(kinds[name], given, index, len(layout_of))
+    return Calls.of_columns(columns, [*layouts], array("B", layout_of.tobytes()))
+
+
+def _numbers(parts: Sequence[_Rows], name: str) -> Numbers:
+    firsts = [0, *accumulate(part.count for part in parts)]
+
+    def compute(first: int, end: int) -> npt.NDArray[Any]:
+        pieces = [
+            part.numbers(name, slice(max(first - begin, 0), max(end - begin, 0)))
+            for begin, part in zip(firsts, parts, strict=False)
+            if begin < end and first < begin + part.count
+        ]
+        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces or [np.zeros(0)])
+
+    return Numbers(firsts[-1], compute)
 
 
 def _of_slot(run: ProbeRun, name: str, slot: Slot) -> Measurement:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """From the events of one core to passes of ranges, interrupts and tasks.
 
-All of it works on columns, so that ten million events take seconds. Nothing is guessed: where the
-board has dropped events, what began before and ended after is left out and counted.
+All of it works on columns, a million events at a time, so that fifty million events take seconds,
+and little more memory than the events and their passes. Nothing is guessed: where the board has
+dropped events, what began before and ended after is left out and counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,6 +19,9 @@ import numpy.typing as npt
 from boardprof.results.probes.core_events import CoreClock, Ints
 from boardprof.results.probes.events import Events, ProbeNames, gap, join
 from boardprof_protocol.codes import ProbeKind, TraceId
+
+_AT_ONCE = 1 << 20
+"""Events that are put together at once: what lies between takes no memory for all of them."""
 
 UNKNOWN_TASK = -1
 """Before the first switch, and after dropped events until the next one."""
@@ -64,8 +68,7 @@ class Passes:
         """Return which passes are not within another of these, as in a recursion of one task."""
         where = np.flatnonzero(which)
         found = np.zeros(len(which), np.bool_)
-        context = np.stack([self.level, np.where(self.level > 0, UNKNOWN_TASK, self.task)])
-        for at in _groups(where, context[:, where]):
+        for at in _groups(where, self.level[where], self.task[where]):
             ended = np.maximum.accumulate(self.end[at])
             found[at[0]] = True
             found[at[1:]] = self.begin[at[1:]] >= ended[:-1]
@@ -141,31 +144,49 @@ class Timeline:
     @cached_property
     def _segment(self) -> Ints:
         """How often events were dropped before each event, itself included."""
-        return np.cumsum(self.events.number == TraceId.DROPPED)
+        dropped = self.events.number == TraceId.DROPPED
+        return np.cumsum(dropped, dtype=np.int32) if dropped.any() else _same(0, len(dropped))
 
     @cached_property
-    def _interrupt_step(self) -> npt.NDArray[np.int8]:
-        """1 where an interrupt begins, -1 where one ends."""
+    def _interrupt_steps(self) -> npt.NDArray[np.int8]:
+        """1 for each number with which an interrupt begins, -1 where one ends."""
         step = np.zeros(max(self.names.end, 16), np.int8)
         step[TraceId.INTERRUPT_ENTER], step[TraceId.INTERRUPT_EXIT] = 1, -1
         for name in self.names.of_kind(ProbeKind.INTERRUPT):
             step[name.number], step[name.number + 1] = 1, -1
-        found: npt.NDArray[np.int8] = step[self.events.number]
+        return step
+
+    @cached_property
+    def _interrupt_step(self) -> npt.NDArray[np.int8]:
+        """1 where an interrupt begins, -1 where one ends."""
+        found: npt.NDArray[np.int8] = self._interrupt_steps[self.events.number]
         return found
 
     @cached_property
     def level(self) -> Ints:
         """How many interrupts are nested after each event."""
-        return _depth(self._interrupt_step, self._segment)
+        count = len(self.events)
+        if not self._interrupt_step.any():
+            return _same(0, count)
+        found = np.empty(count, np.int32)
+        before, since = 0, -1
+        for part in _parts(count):
+            segment = self._segment[part]
+            found[part] = _depth(self._interrupt_step[part], segment, before, since)
+            before, since = int(found[part][-1]), int(segment[-1])
+        return found
 
     @cached_property
     def task(self) -> Ints:
         """The task that has the core after each event."""
         number = self.events.number
-        known = (number == TraceId.TASK) | (number == TraceId.DROPPED)
-        value = np.where(number == TraceId.TASK, self.events.value.astype(np.int64), UNKNOWN_TASK)
-        last = np.maximum.accumulate(np.where(known, np.arange(len(number)), -1))
-        return np.where(last < 0, self.task_before, value[np.maximum(last, 0)])
+        known = np.flatnonzero((number == TraceId.TASK) | (number == TraceId.DROPPED))
+        if not len(known):
+            return _same(self.task_before, len(number))
+        is_task = number[known] == TraceId.TASK
+        value = np.where(is_task, self.events.value[known].astype(np.int64), UNKNOWN_TASK)
+        times = np.diff(known, prepend=0, append=len(number))
+        return np.repeat(np.concatenate([[self.task_before], value]), times)
 
     @cached_property
     def _after(self) -> Ints:
@@ -177,109 +198,169 @@ class Timeline:
     @cached_property
     def ranges(self) -> Passes:
         """All complete passes of ranges."""
-        numbers = self.names.of_kind(ProbeKind.RANGE)
-        where = np.flatnonzero(self._is_range)
-        begins, ends = [], []
-        number = self.events.number[where]
-        context = np.stack([self.level[where], self.task[where]])
-        context[1, context[0] > 0] = UNKNOWN_TASK
-        for name in numbers:
-            mine = (number == name.number) | (number == name.number + 1)
-            for at in _groups(where[mine], context[:, mine]):
-                step = np.where(self.events.number[at] == name.number, 1, -1).astype(np.int8)
-                pairs = _match(step, self._segment[at])
-                begins.append(at[pairs.begin])
-                ends.append(at[pairs.end])
-                _count(self._without_begin, name.text, pairs.without_begin)
-                _count(self._without_end, name.text, pairs.without_end)
-        return self._passes(_joined(begins), _joined(ends), True, self.costs.empty)
+        streams: dict[tuple[int, int, int], _Stream] = {}
+        for part in _parts(len(self.events)):
+            range_of = self._range_of[self.events.number[part]]
+            for name in np.flatnonzero(np.bincount(range_of)).tolist():
+                if not name:
+                    continue
+                where = np.flatnonzero(range_of == name) + part.start
+                for at in _groups(where, self.level[where], self.task[where]):
+                    key = (name, *self._context(int(at[0])))
+                    step = np.where(self.events.number[at] == name, 1, -1).astype(np.int8)
+                    streams.setdefault(key, _Stream()).add(at, step, self._segment[at])
+        by_context: dict[tuple[int, int], list[tuple[Ints, Ints]]] = {}
+        for (number, level, task), stream in sorted(streams.items(), key=lambda each: each[0]):
+            text = self.names.by_number[number].text
+            _count(self._without_begin, text, stream.without_begin)
+            _count(self._without_end, text, stream.without_end)
+            by_context.setdefault((level, task), []).append(stream.pairs())
+        del streams
+        pairs = []
+        while by_context:
+            begins, ends = zip(*by_context.pop(next(iter(by_context))), strict=True)
+            if any(map(len, begins)):
+                pairs.append((_joined(begins), _joined(ends)))
+        return self._passes(pairs, self.costs.empty)
 
     @cached_property
-    def _is_range(self) -> npt.NDArray[np.bool_]:
-        """Which events begin or end a range."""
-        found = np.zeros(max(self.names.end, 16), np.bool_)
+    def _range_of(self) -> npt.NDArray[np.uint16]:
+        """For each number, that of the range which it begins or ends; else 0."""
+        found = np.zeros(max(self.names.end, 16), np.uint16)
         for name in self.names.of_kind(ProbeKind.RANGE):
-            found[[name.number, name.number + 1]] = True
-        taken: npt.NDArray[np.bool_] = found[self.events.number]
-        return taken
+            found[[name.number, name.number + 1]] = name.number
+        return found
+
+    def _context(self, event: int) -> tuple[int, int]:
+        """Return the level of an event, and its task if no interrupt had the core."""
+        level = int(self.level[event])
+        return level, int(self.task[event]) if level == 0 else UNKNOWN_TASK
 
     @cached_property
     def interrupts(self) -> Passes:
         """All complete interrupts."""
-        where = np.flatnonzero(self._interrupt_step)
-        step = self._interrupt_step[where]
-        pairs = _match(step, self._segment[where])
-        _count(self._without_begin, "interrupts", pairs.without_begin)
-        _count(self._without_end, "interrupts", pairs.without_end)
-        begin, end = where[pairs.begin], where[pairs.end]
-        named = self.events.number[begin] != TraceId.INTERRUPT_ENTER
+        stream = _Stream()
+        for part in _parts(len(self.events)):
+            where = np.flatnonzero(self._interrupt_step[part]) + part.start
+            if len(where):
+                stream.add(where, self._interrupt_step[where], self._segment[where])
+        begin, end = stream.pairs()
+        _count(self._without_begin, "interrupts", stream.without_begin)
+        _count(self._without_end, "interrupts", stream.without_end)
+        groups = _groups(np.arange(len(begin)), self.level[begin], self.task[begin])
         # Between its two marks there is what one of them takes.
-        return self._passes(begin, end, named, self.costs.mark)
+        return self._passes([(begin[at], end[at]) for at in groups], self.costs.mark)
 
-    def _passes(
-        self, begin: Ints, end: Ints, named: bool | npt.NDArray[np.bool_], empty: float
-    ) -> Passes:
-        order = np.argsort(begin, kind="stable")
-        begin, end = begin[order], end[order]
-        all_named = np.broadcast_to(np.asarray(named), begin.shape)
-        all_named = all_named[order] if all_named.size else all_named
-        level, task = self.level[begin], self.task[begin]
-        own, net = np.zeros_like(begin), np.zeros_like(begin)
-        came = np.zeros_like(begin)
-        context = np.stack([level, np.where(level > 0, UNKNOWN_TASK, task)])
-        late = self._late
-        for at in _groups(np.arange(len(begin)), context):
-            ran, probes, entered = self._sums(int(level[at[0]]), int(task[at[0]]))
-            own[at] = ran[end[at]] - ran[begin[at]]
-            came[at] = entered[end[at]] - entered[begin[at]]
+    def _passes(self, pairs: Sequence[tuple[Ints, Ints]], empty: float) -> Passes:
+        """Return passes from the indices of their begins and ends, those of a context together."""
+        columns: list[list[Any]] = [[], [], [], [], [], [], []]
+        for some in pairs:
+            begin, end = _sorted(*some)
+            level, task = self.level[begin[0]], self.task[begin[0]]
+            if level > 0:  # an interrupt may come in any task
+                task, level = self.task[begin], _same(int(level), len(begin))
+            else:
+                level, task = _same(0, len(begin)), _same(int(task), len(begin))
+            found = (begin, end, level, task, *self._costs_of(begin, end, empty))
+            for column, values in zip(columns, found, strict=True):
+                column.append(values)
+        joined = [_joined(column) for column in columns]
+        if len(pairs) > 1:
+            order = np.argsort(joined[0], kind="stable")
+            joined = [column[order] for column in joined]
+        begin, end, level, task, own, net, came = joined
+        times, number = self.events.time, self.events.number[begin]
+        named: npt.NDArray[np.bool_] = number != TraceId.INTERRUPT_ENTER
+        if named.all():
+            named = np.broadcast_to(np.True_, named.shape)
+        else:
+            number = np.where(named, number, self.events.value[begin]).astype(np.int64)
+        return Passes(number, named, times[begin], times[end], task, level, own, net, came, begin)
+
+    def _costs_of(self, begin: Ints, end: Ints, empty: float) -> tuple[Ints, Ints, Ints]:
+        """Return ticks and net ticks of passes of one context, and the interrupts in each."""
+        count = len(begin)
+        own, probes = np.zeros(count, np.int64), np.zeros(count)
+        has_interrupts = self._interrupt_step.any()
+        came = np.zeros(count, np.int64) if has_interrupts else _same(0, count)
+        by_end = None if (end[1:] >= end[:-1]).all() else np.argsort(end, kind="stable")
+        ends = end if by_end is None else end[by_end]
+        level, task = self._context(int(begin[0]))
+        done = 0, 0
+        for first, ran, taken, entered in self._sums(level, task):
+            after = first + len(ran) - 1
+            stop = begin.dtype.type(after)  # or a column would be copied
+            stops = int(np.searchsorted(begin, stop)), int(np.searchsorted(ends, stop))
+            some, at = slice(done[0], stops[0]), begin[done[0] : stops[0]] - first
+            own[some] -= ran[at]
+            probes[some] -= taken[at + 1]
+            last: Any = slice(done[1], stops[1])
+            place = ends[last] - first
+            if by_end is not None:
+                last = by_end[last]
+            own[last] += ran[place]
+            probes[last] += taken[place]
+            if has_interrupts:
+                came[some] -= entered[at]
+                came[last] += entered[place]
+            done = stops
+        net = np.empty(count, np.int64)
+        for part in _parts(count):
             # What a late record takes in addition, it takes after it has read the clock.
-            inner = probes[end[at]] - probes[begin[at] + 1] + late[begin[at]]
-            left = own[at] - empty - inner - came[at] * (self.costs.interrupt or 0)
-            net[at] = np.rint(left).astype(np.int64)
-        times, number = self.events.time, self.events.number.astype(np.int64)
-        own_number = self.events.value[begin].astype(np.int64)
-        return Passes(
-            np.where(all_named, number[begin], own_number),
-            all_named,
-            times[begin],
-            times[end],
-            task,
-            level,
-            own,
-            net,
-            came,
-            begin,
-        )
+            inner = probes[part] + self._late(begin[part])
+            left = own[part] - empty - inner - came[part] * (self.costs.interrupt or 0)
+            net[part] = np.rint(left).astype(np.int64)
+        return own, net, came
+
+    def _late(self, events: slice | Ints) -> npt.NDArray[np.float64]:
+        """Return what events took in addition, because they were late."""
+        late = self.events.late[events]
+        if not late.any():
+            return np.zeros(len(late))
+        more = self.events.took[events].astype(np.float64) + (self.costs.late or 0)
+        return np.where(late, more, 0.0)
+
+    def _sums(
+        self, level: int, task: int
+    ) -> Iterator[tuple[int, Ints, npt.NDArray[np.float64], Ints]]:
+        """Yield sums before each event in a context: its ticks, those of probes, interrupts.
+
+        They come in parts: the index of the first event, and the sums before it, before the next
+        one, and so on until after the last one.
+        """
+        had = False
+        ran, taken, entered = np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int64)
+        for part in _parts(len(self.events)):
+            runs = self.level[part] == level
+            if level == 0:
+                runs &= self.task[part] == task
+            before = np.concatenate([[had], runs[:-1]])
+            had = bool(runs[-1])
+            number, step = self.events.number[part], self._interrupt_step[part]
+            cost = np.where(self._values[number], self.costs.value, self.costs.mark)
+            cost = np.where(self._range_of[number] > 0, self.costs.range, cost)
+            # What a late record takes in addition comes after it: of an interrupt's end, in the
+            # task.
+            cost = np.where(before & (step <= 0), cost, 0) + np.where(runs, self._late(part), 0.0)
+            following = self.events.time[part.start + 1 : part.stop + 1]
+            if part.stop >= len(self.events):
+                following = np.append(following, self.end)
+            after = np.where(runs, following - self.events.time[part], 0)
+            ran, taken = _sums_from(ran[-1:], after), _sums_from(taken[-1:], cost)
+            entered = _sums_from(entered[-1:], (step > 0) & before)
+            yield part.start, ran, taken, entered
 
     @cached_property
-    def _late(self) -> npt.NDArray[np.float64]:
-        """What each event took in addition, because it was late."""
-        more = self.events.took.astype(np.float64) + (self.costs.late or 0)
-        return np.where(self.events.late, more, 0.0)
-
-    def _sums(self, level: int, task: int) -> tuple[Ints, npt.NDArray[np.float64], Ints]:
-        """Return sums before each event in a context: its ticks, those of probes, interrupts."""
-        runs = self.level == level
-        if level == 0:
-            runs &= self.task == task
-        before = np.concatenate([[False], runs[:-1]])
-        cost = np.where(self.has_value, self.costs.value, self.costs.mark)
-        cost = np.where(self._is_range, self.costs.range, cost)
-        enters = (self._interrupt_step > 0) & before
-        # What a late record takes in addition comes after it: of an interrupt's end, in the task.
-        late = np.where(runs, self._late, 0.0)
-        return (
-            _sum_before(np.where(runs, self._after, 0)),
-            _sum_before(np.where(before & (self._interrupt_step <= 0), cost, 0) + late),
-            _sum_before(enters),
-        )
-
-    @cached_property
-    def has_value(self) -> npt.NDArray[np.bool_]:
-        """Whether each event has a value."""
+    def _values(self) -> npt.NDArray[np.bool_]:
+        """Whether the event of each number has a value."""
         values = np.zeros(max(self.names.end, 256), np.bool_)
         values[:256] = self.names.has_value
-        found: npt.NDArray[np.bool_] = values[self.events.number]
+        return values
+
+    @property
+    def has_value(self) -> npt.NDArray[np.bool_]:
+        """Whether each event has a value."""
+        found: npt.NDArray[np.bool_] = self._values[self.events.number]
         return found
 
     # -- tasks --------------------------------------------------------------------------------
@@ -319,67 +400,146 @@ class Timeline:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Indices of begins and of their ends, and how many have no partner."""
+    """Indices of begins and their ends, of begins without an end, and how many ends have none."""
 
     begin: Ints
     end: Ints
+    open: Ints
     without_begin: int
-    without_end: int
 
 
-def _depth(step: npt.NDArray[np.int8], segment: Ints) -> Ints:
-    """Return how many are open after each step; 0 at the beginning of each segment."""
-    total = np.cumsum(step, dtype=np.int64)
-    first = np.concatenate([[True], np.diff(segment) != 0])[: len(step)]
+class _Stream:
+    """Begins and ends in one context, of which each end belongs to the last open begin."""
+
+    def __init__(self) -> None:
+        """Begin without events."""
+        self._begins: list[Ints] = []
+        self._ends: list[Ints] = []
+        self._open = np.zeros(0, np.int64)  # begins without an end so far, all of one segment
+        self._of = -1  # that segment
+        self.without_begin = self._lost = 0
+
+    @property
+    def without_end(self) -> int:
+        """How many begins have no end."""
+        return self._lost + len(self._open)
+
+    def add(self, at: Ints, step: npt.NDArray[np.int8], segment: Ints) -> None:
+        """Add the next events, at least one: their indices, and 1 for begins, -1 for ends."""
+        kept = max(0, len(self._open) - int((step < 0).sum()))  # no end can belong to these
+        before = len(self._open) - kept
+        at = np.concatenate([self._open[kept:], at])
+        step = np.concatenate([np.ones(before, np.int8), step])
+        segment = np.concatenate([np.full(before, self._of, segment.dtype), segment])
+        found = _match(step, segment)
+        for pieces, where in ((self._begins, found.begin), (self._ends, found.end)):
+            pieces.append(_narrow(at[where]))
+        self.without_begin += found.without_begin
+        last = int(segment[-1])
+        still = found.open[segment[found.open] == last]
+        kept_open = self._open[:kept] if self._of == last else self._open[:0]
+        self._lost += len(found.open) - len(still) + kept - len(kept_open)
+        self._open, self._of = np.concatenate([kept_open, at[still]]), last
+
+    def pairs(self) -> tuple[Ints, Ints]:
+        """Return the indices of begins, and of their ends."""
+        return _joined(self._begins), _joined(self._ends)
+
+
+def _parts(count: int) -> Iterator[slice]:
+    """Yield the parts of a column that are looked at at once."""
+    for first in range(0, count, _AT_ONCE):
+        yield slice(first, min(first + _AT_ONCE, count))
+
+
+def _same(value: int, count: int) -> Ints:
+    """Return a column of equal values, which takes no memory."""
+    return np.broadcast_to(np.int64(value), count)
+
+
+def _narrow(indices: Ints) -> Ints:
+    """Return indices with 32 bits, if these are enough."""
+    return indices if len(indices) and indices.max() >= 1 << 31 else indices.astype(np.int32)
+
+
+def _sorted(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """Return pairs in the order of their begins."""
+    if (begin[1:] >= begin[:-1]).all():
+        return begin, end
+    order = np.argsort(begin, kind="stable")
+    return begin[order], end[order]
+
+
+def _depth(step: npt.NDArray[np.int8], segment: Ints, before: int = 0, since: int = -1) -> Ints:
+    """Return how many are open after each step; 0 at the beginning of each segment.
+
+    ``before`` were open before the first step, if that is in the segment ``since``, too.
+    """
+    total = before + np.cumsum(step, dtype=np.int64)
+    segment = segment.astype(np.int64)
+    first = np.diff(segment, prepend=since) != 0
     base = np.zeros(len(step), np.int64)
     base[first] = (total - step)[first]
     starts = np.maximum.accumulate(np.where(first, np.arange(len(step)), 0))
     total -= base[starts]
     # More ends than begins: what had begun before is left out. The offset keeps segments apart.
-    apart = segment * (2 * len(step) + 2)
+    apart = segment * (2 * len(step) + 2 + before)
     lowest = np.minimum.accumulate(np.minimum(total, 0) - apart) + apart
     return total - lowest
 
 
 def _match(step: npt.NDArray[np.int8], segment: Ints) -> _Pairs:
     """Find the end of each begin."""
+    is_begin = step > 0
+    if not (is_begin[1::2].any() or segment[0] != segment[-1]) and is_begin[::2].all():
+        begin, end = np.arange(0, len(step) - 1, 2), np.arange(1, len(step), 2)
+        return _Pairs(begin, end, np.arange(2 * len(begin), len(step)), 0)
     depth = _depth(step, segment)
     before = np.concatenate([[0], depth[:-1]])
     before[1:][np.diff(segment) != 0] = 0
-    is_begin = step > 0
     orphan = ~is_begin & (before == 0)
     level = np.where(is_begin, depth, depth + 1)
-    kept = np.flatnonzero(~orphan)
-    order = kept[np.lexsort((level[kept], segment[kept]))]  # stable: else in their own order
+    order = np.flatnonzero(~orphan)
+    for key in (level, segment - segment[0]):
+        order = order[_order_of(key[order])]
     same = (level[order][1:] == level[order][:-1]) & (segment[order][1:] == segment[order][:-1])
     paired = np.flatnonzero(is_begin[order][:-1] & ~is_begin[order][1:] & same)
     begin, end = order[paired], order[paired + 1]
-    return _Pairs(begin, end, int(orphan.sum()), int(is_begin.sum()) - len(begin))
+    is_begin[begin] = False
+    return _Pairs(begin, end, np.flatnonzero(is_begin), int(orphan.sum()))
 
 
-def _groups(where: Ints, context: Ints) -> list[Ints]:
-    """Return indices by equal columns of ``context``, level and task, each group in order."""
+def _order_of(values: Ints) -> npt.NDArray[np.intp]:
+    """Return the indices of values from 0 in ascending order; equal ones keep theirs.
+
+    Numbers of 16 bits are sorted ten times as fast.
+    """
+    most = int(values.max()) if len(values) else 0
+    return np.argsort(values.astype(np.min_scalar_type(most)), kind="stable")
+
+
+def _groups(where: Ints, level: Ints, task: Ints) -> list[Ints]:
+    """Return indices by the context of each: its level, and at level 0 its task; in their order."""
     if not len(where):
         return []
-    level, task = context
     # One number for both, as sorting pairs takes ten times as long: a task has 32 bits, or is -1.
-    key = level * (1 << 33) + task
+    key = np.where(level > 0, level.astype(np.int64) * (1 << 33), task)
     if (key == key[0]).all():
         return [where]
     _, group = np.unique(key, return_inverse=True)
-    group = group.astype(np.min_scalar_type(int(group.max())))
-    order = np.argsort(group, kind="stable")
+    order = _order_of(group)
     cuts = np.flatnonzero(np.diff(group[order])) + 1
     return np.split(where[order], cuts)
 
 
-def _sum_before(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the sum of all values before each index, and of all."""
-    kind = np.float64 if values.dtype.kind == "f" else np.int64
-    return np.concatenate([np.zeros(1, kind), np.cumsum(values, dtype=kind)])
+def _sums_from(first: npt.NDArray[Any], values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a sum, and it with each of the values added, one after the other."""
+    return np.cumsum(np.concatenate([first, values]), dtype=first.dtype)
 
 
-def _joined(pieces: list[Ints]) -> Ints:
+def _joined(pieces: Sequence[Ints]) -> Ints:
+    if len(pieces) == 1:
+        return pieces[0]
     return np.concatenate(pieces) if pieces else np.zeros(0, np.int64)
 
 

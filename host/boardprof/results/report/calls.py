@@ -4,27 +4,115 @@
 ``calls[3]["cycles"]`` builds row 3 as a dict, which is fine for a few rows. To process all rows,
 use columns: ``calls.column("cycles")``.
 
-A column takes 8 bytes per value. Counts are 64-bit integers, or Python's own from the first one
-that does not fit. Durations, Percents and Ratios are 64-bit floats. Equal texts share one string. A
-column with mixed kinds of metric holds the metrics themselves. Only rows with a value take space.
+A column takes 8 bytes per value, or fewer. Counts are 64-bit integers, or Python's own from the
+first one that does not fit. Durations, Percents and Ratios are 64-bit floats. Equal texts share one
+string. A column with mixed kinds of metric holds the metrics themselves. Only rows with a value
+take space.
 """
 
 from __future__ import annotations
 
 import json
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, compress, count, islice, pairwise, repeat
-from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    NamedTuple,
+    TypeAlias,
+    TypeVar,
+    cast,
+    overload,
+)
 
 from boardprof.base.metrics import Count, Kind, Metric, Raw, as_metric, raw_of, raws_of
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 Values: TypeAlias = "Sequence[Any]"
-"""A list, or an ``array.array``, from which ``numpy.asarray`` makes an array without a copy."""
+"""A list, a `Repeated`, or numbers of 64 bits: an ``array.array`` or `Numbers`."""
+
+
+class Numbers(Sequence[Any]):
+    """Integers or floats of 64 bits that are computed whenever they are looked at."""
+
+    def __init__(self, count: int, compute: Callable[[int, int], npt.NDArray[Any]]) -> None:
+        """Keep what computes them from the first one to the one before the second."""
+        self._count, self._compute = count, compute
+
+    def array(self) -> npt.NDArray[Any]:
+        """Compute all of them."""
+        return self._compute(0, self._count)
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> int | float: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        """Return one of them, or some."""
+        if not isinstance(index, slice):
+            at = range(self._count)[index]
+            return cast("int | float", self._compute(at, at + 1)[0].item())
+        first, end, step = index.indices(self._count)
+        if step != 1:
+            return list(self.array()[index].tolist())
+        return Numbers(max(0, end - first), lambda a, b: self._compute(first + a, first + b))
+
+    def __iter__(self) -> Iterator[int | float]:
+        """Yield them."""
+        for first in range(0, self._count, LARGE):
+            yield from self._compute(first, min(first + LARGE, self._count)).tolist()
+
+
+class Repeated(Sequence[Any]):
+    """Values that follow each other, each some times."""
+
+    def __init__(self, runs: Iterable[tuple[Any, int]]) -> None:
+        """Keep the values, and how often each of them comes."""
+        self.values, times = zip(*runs, strict=True)
+        self.bounds: tuple[int, ...] = tuple(accumulate(times, initial=0))
+
+    def __len__(self) -> int:
+        """Return how many there are, with all repetitions."""
+        return self.bounds[-1]
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        """Return one of them, or some."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        return self.values[bisect_right(self.bounds, range(len(self))[index]) - 1]
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield them."""
+        for value, (first, end) in zip(self.values, pairwise(self.bounds), strict=True):
+            yield from repeat(value, end - first)
+
+
+def numbers_of(values: Values) -> npt.NDArray[Any] | None:
+    """Return numbers of 64 bits as an array; None if they are not known to be such."""
+    if isinstance(values, Numbers):
+        return values.array()
+    if not isinstance(values, array):
+        return None
+    import numpy as np
+
+    return np.frombuffer(values, values.typecode)
 
 
 def metric_of_kind(kind: Kind, raw: Raw) -> Metric:
@@ -53,8 +141,8 @@ class Column:
         """Like ``given``, one for each row; 0, "" or None if a row has no value."""
         if self.rows is None:
             return self.given
-        if isinstance(self.given, array):
-            full: Any = array(self.given.typecode, bytes(self.given.itemsize * self.length))
+        if isinstance(self.given, array | Numbers):
+            full: Any = array("q" if self.kind is Count else "d", bytes(8 * self.length))
         else:
             full = [{Count: 0, str: ""}.get(cast(type, self.kind))] * self.length
         for row, value in zip(self.rows, self.given, strict=True):
@@ -183,7 +271,7 @@ class Groups(Generic[K]):
     """Rows grouped by key, in the order in which keys are first seen."""
 
     keys: tuple[K, ...]
-    order: array[int]  # indices of all rows, group after group, ascending in each
+    order: Sequence[int]  # indices of all rows, group after group, ascending in each
     bounds: tuple[int, ...]  # ``order[bounds[i]:bounds[i + 1]]`` are the rows of group i
     # names of the columns in which the rows of a group are equal; "" for none
     same: tuple[str, ...] = ()
@@ -192,8 +280,13 @@ class Groups(Generic[K]):
         """Return how many groups there are."""
         return len(self.keys)
 
+    def first(self, most: int) -> Groups[K]:
+        """Return at most so many of the groups, the first ones."""
+        bounds = self.bounds[: most + 1]
+        return replace(self, keys=self.keys[:most], order=self.order[: bounds[-1]], bounds=bounds)
+
     @property
-    def rows(self) -> list[array[int]]:
+    def rows(self) -> list[Sequence[int]]:
         """Indices of the rows of each group."""
         return [self.order[begin:end] for begin, end in pairwise(self.bounds)]
 
@@ -204,7 +297,8 @@ class Groups(Generic[K]):
         columns, and all values are 64-bit numbers.
         """
         masks = [_in_order(c.present, self.order) for c in columns if c.present is not None]
-        arrays = arrays and not masks and all(isinstance(c.given, array) for c in columns)
+        arrays = arrays and not masks
+        arrays = arrays and all(isinstance(c.given, array | Numbers) for c in columns)
         values = [_in_order(column.values, self.order, arrays) for column in columns]
         for begin, end in pairwise(self.bounds):
             parts = [each[begin:end] for each in values]
@@ -228,27 +322,45 @@ def grouped(keys: Iterable[K]) -> Groups[K]:
     return Groups(tuple(number_of_key), _sorted_by(numbers, len(sizes)), tuple(bounds))
 
 
-def _sorted_by(numbers: array[int], most: int) -> array[int]:
+def _sorted_by(numbers: array[int], most: int) -> Sequence[int]:
     """Return the indices of numbers in ascending order; the sort is stable."""
     if len(numbers) < LARGE:
         return array("q", sorted(range(len(numbers)), key=numbers.__getitem__))
     import numpy as np
 
     narrow = np.frombuffer(numbers, "q").astype(np.min_scalar_type(most))  # sorted by radix
+    if (narrow[1:] >= narrow[:-1]).all():
+        return range(len(numbers))
     order = narrow.argsort(kind="stable")
     return array("q", order.astype("q").tobytes())
 
 
-def _in_order(values: Values, order: array[int], as_array: bool = False) -> Any:
+def _of_runs(columns: Sequence[Column]) -> Groups[Any] | None:
+    """Return groups of rows that follow each other; None if they are not known to do so."""
+    runs = [column.given for column in columns if len(column.given)]
+    if not runs or not all(isinstance(each, Repeated) for each in runs):
+        return None
+    bounds = sorted({bound for each in cast("list[Repeated]", runs) for bound in each.bounds})
+    firsts = bounds[:-1]
+    keys = [tuple(c.given[at] if len(c.given) else "" for c in columns) for at in firsts]
+    if len({*keys}) < len(keys) or any(column.rows for column in columns):
+        return None
+    return Groups(tuple(keys), range(bounds[-1]), tuple(bounds))
+
+
+def _in_order(values: Values, order: Sequence[int], as_array: bool = False) -> Any:
+    whole: Any = numbers_of(values) if len(order) >= LARGE else None
+    if isinstance(order, range):
+        if as_array:
+            return list(values) if whole is None else whole
+        return values
     if len(order) < LARGE:
         return list(map(values.__getitem__, order))
     import numpy as np
 
-    if isinstance(values, array):
-        whole = np.frombuffer(values, values.typecode)
-    else:
+    if whole is None:
         whole = np.array(values, object)
-    taken = whole[np.frombuffer(order, "q")]
+    taken = whole[np.frombuffer(cast("array[int]", order), "q")]
     return taken if as_array else taken.tolist()
 
 
@@ -326,6 +438,15 @@ class Calls(Sequence[Row]):
         calls._take(builder)
         return calls
 
+    @classmethod
+    def of_columns(
+        cls, columns: dict[str, Column], layouts: Sequence[tuple[str, ...]], layout_of: array[int]
+    ) -> Calls:
+        """Return rows that are in columns; the layout of each has this place in ``layouts``."""
+        calls = cls.__new__(cls)
+        calls._columns, calls._layouts, calls._layout_of = columns, tuple(layouts), layout_of
+        return calls
+
     def _take(self, builder: CallsBuilder) -> None:
         builder.put_away()
         self._layouts = tuple(builder.layouts)
@@ -353,7 +474,10 @@ class Calls(Sequence[Row]):
 
     def group_by(self, *names: str) -> Groups[tuple[Metric, ...]]:
         """Group rows by the values of some columns; "" stands for a missing value."""
-        found = grouped(zip(*(self.column(name).filled("") for name in names), strict=True))
+        columns = [self.column(name) for name in names]
+        found = _of_runs(columns)
+        if found is None:
+            found = grouped(zip(*(column.filled("") for column in columns), strict=True))
         return replace(found, same=names)
 
     def labelled_groups(self, *, by_flags: bool = True) -> Groups[LabelledKey]:

@@ -4,12 +4,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from boardprof.base.metrics import Count, Duration, Kind, Metric, Percent, Ratio
-from boardprof.results.report.calls import IN_PLACE_MEAN, LABEL, LEVELS, SHARES, Column, Groups
+from boardprof.results.report.calls import (
+    IN_PLACE_MEAN,
+    LABEL,
+    LARGE,
+    LEVELS,
+    SHARES,
+    Column,
+    Groups,
+    numbers_of,
+)
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import NOTHING, GroupKey, Origin, Overhead, RowOrigins
 from boardprof.results.stats.summary import Summary, are_finite, is_finite, summarize
@@ -27,7 +36,7 @@ class GroupSummary:
         metric: column name.
         kind: of the column: Count, Duration, Percent or Ratio.
         summary: of ``values``.
-        values: per call, in run order.
+        values: per call, in run order. Of many samples, it need not be a tuple.
         grain: one step of its clock per call, in the metric's unit; 0 if it is not a clock.
         is_deterministic: the same code gives the same samples in each run, in the same order.
         is_stepped: likewise, except for steps of the clock that it is read from.
@@ -49,7 +58,7 @@ class GroupSummary:
     metric: str
     kind: Kind
     summary: Summary
-    values: tuple[int | float, ...]
+    values: Sequence[int | float]
     grain: float = 0.0
     is_deterministic: bool = False
     is_stepped: bool = False
@@ -79,15 +88,23 @@ class LeftOut:
     why: str
 
 
-def summaries(report: Report) -> list[GroupSummary]:
+def summaries(
+    report: Report, *, without: Collection[str] = (), most: int | None = None
+) -> list[GroupSummary]:
     """Return a Summary for each group of rows and each of its numeric columns.
 
     Values are per call: the sample's value divided by its ``Count``. Levels and rates (Percent,
     Ratio) are not divided. Samples without the value or a positive ``Count``, infinities and NaN
     are left out. So are columns with mixed kinds of metric: see `left_out`.
+
+    Args:
+        report: the rows.
+        without: columns that are not needed.
+        most: number of groups, the first ones; None for all.
     """
     origins, calls = RowOrigins(report), report.calls
     groups = calls.group_by(*_KEYS)
+    groups = groups if most is None else groups.first(most)
     keys = [GroupKey(*map(_text, key)) for key in groups.keys]
     origin_of = [origins.origin(key) for key in keys]
     found: list[list[GroupSummary]] = [[] for _ in keys]
@@ -95,11 +112,18 @@ def summaries(report: Report) -> list[GroupSummary]:
         column = calls.column(metric)
         if metric == _CALLS or column.kind not in (Count, Duration, Percent, Ratio):
             continue
+        if metric in without:
+            continue
         for place, part in enumerate(_parts(groups, metric, column, calls.column(_CALLS))):
-            if part.values:
+            if len(part.values):
                 summary = _summary(keys[place], metric, column.kind, part, origin_of[place])
                 found[place].append(summary)
     return [summary for group in found for summary in group]
+
+
+def number_of_groups(report: Report) -> int:
+    """Return how many groups of rows `summaries` finds."""
+    return len(report.calls.group_by(*_KEYS))
 
 
 def calls_of(report: Report) -> dict[GroupKey, int]:
@@ -177,10 +201,18 @@ def _parts(groups: Groups[Any], metric: str, column: Column, calls: Column) -> I
         return
     for values, numbers in groups.split(column, calls):
         # Convert each number once: most of a hundred thousand samples are equal.
-        if not (are_finite(values) and all(map(_is_number_of_calls, set(numbers)))):
+        if not (are_finite(values) and all(map(_is_number_of_calls, _distinct(numbers)))):
             values, numbers = _countable(values, numbers)
-        most = max(numbers, default=1)
+        most = max(_distinct(numbers), default=1)
         yield _Part(list(map(_per_call, values, numbers)) if most > 1 else values, most)
+
+
+def _distinct(numbers: Sequence[Any]) -> Iterable[Any]:
+    """Return the different ones; of many, only the least and the most of them."""
+    many = numbers_of(numbers) if len(numbers) >= LARGE else None
+    if many is None or many.dtype.kind != "i":
+        return {*numbers}
+    return int(many.min()), int(many.max())
 
 
 def _countable(values: Sequence[Any], numbers: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -214,7 +246,7 @@ def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, origin: Origin
         metric=metric,
         kind=kind,
         summary=summarize(part.values, first=origin.cold.get(metric), is_exact=is_exact),
-        values=tuple(part.values),
+        values=tuple(part.values) if len(part.values) < LARGE else part.values,
         grain=grain,
         is_deterministic=is_without_chance and is_counted and grain == 0,
         is_stepped=is_without_chance and is_counted and grain > 0,

@@ -36,6 +36,8 @@ def mann_whitney(first: Sequence[int | float], second: Sequence[int | float]) ->
     if len(first) > len(second):
         first, second = second, first
     n1, n2 = len(first), len(second)
+    if n1 * n2 == 1:
+        return 1.0
     counts = Counter(first)
     counts.update(second)
     rank_of = _rank_of(counts)

@@ -203,10 +203,12 @@ def echo_warnings(report: Report, kinds: Collection[Kind] | None = None) -> None
     """Warn about unreliable samples of a Report, and suggest what to do."""
     if _quiet:
         return
-    from boardprof.results.stats.warnings import Warning_, warnings
+    from boardprof.results.stats.groups import summaries
+    from boardprof.results.stats.warnings import Warning_, warnings_of
+    from boardprof.show.answer import MOST_GROUPS
 
     by_hint: dict[str, list[Warning_]] = {}
-    for each in warnings(report):
+    for each in warnings_of(summaries(report, most=MOST_GROUPS)):
         if kinds is None or each.kind in kinds:
             by_hint.setdefault(each.hint, []).append(each)
     for hint, found in by_hint.items():
