@@ -331,6 +331,7 @@ class Board:
             with watched(HostCall(self, remote, arguments=arguments, rounds=rounds)) as watch:
                 calls_before = self.calls_before
                 found = measure_function(self.link, remote, arguments, sampling, on_transfer)
+                self.session.check_cancelled(function)
                 watch.measurement = found = self.described(found, calls_before)
             return found
 
