@@ -135,7 +135,7 @@ class Board:
             emulated=spec.clock.is_emulated,
             port=session.transport.name,
             agent_version=dictionary.agent_version,
-            build_id=welcome.build_id.hex(),
+            build_id=welcome.build_id.hex() if any(welcome.build_id) else "",
             boot_id=welcome.boot_id,
             unsupported=dict(self.offer.unsupported),
             collectors=dictionary.collectors,
