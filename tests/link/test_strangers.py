@@ -280,7 +280,12 @@ def public(shared: Path) -> Path:
 def test_a_link_of_another_user_is_not_followed_to_a_file_of_ones_own(public: Path) -> None:
     (public / "own.json").write_text("own")
     link = public / "out.json"
-    as_stranger(lambda: bytes(os.symlink("own.json", link) or b""))
+
+    def make_link() -> bytes:
+        os.symlink("own.json", link)
+        return b"made"
+
+    assert as_stranger(make_link) == b"made"
     with pytest.raises(UsageError, match=f"{link} belongs to another user"):
         write_bytes(b"new", str(link))
     assert (public / "own.json").read_text() == "own"
@@ -294,8 +299,13 @@ def test_nothing_is_kept_in_a_folder_that_another_user_has_made(
 ) -> None:
     """Firmware in it would run as this user, and a lock could say which process to end."""
     folder = public / "theirs"
-    as_stranger(lambda: bytes(folder.mkdir() or b""))
-    folder.chmod(0o777)
+
+    def make_folder() -> bytes:
+        folder.mkdir()
+        folder.chmod(0o777)
+        return b"made"
+
+    assert as_stranger(make_folder) == b"made"
     for name in ("XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(name, str(folder))
     uses: list[Callable[[], object]] = [
