@@ -22,6 +22,7 @@ import pytest
 from boardprof.base.errors import BusyError, UsageError
 from boardprof.base.files import write_bytes, write_folder
 from boardprof.base.processes import comes_from, leased, locked_folder
+from boardprof.base.settings import find_settings
 from boardprof.jobs.fleet.boards import Quarantine, keep_quarantine, lease_folder
 from boardprof.jobs.fleet.job import ResultsFolder
 from boardprof.measure.board.line import start_board
@@ -315,6 +316,7 @@ def test_nothing_is_kept_in_a_folder_that_another_user_has_made(
         lambda: keep_quarantine("native", Quarantine("", time.time(), 1)),
         lambda: EmulatorLock(folder / "running", "native").started(os.getpid(), ["x"]),
         lambda: start_board(board_spec("native"), Path(__file__), 1.0, None),
+        lambda: find_settings(Path("/")),
         lambda: ResultsFolder(folder / "results"),
         lambda: write_bytes(b"", str(folder / "report.json")),
         lambda: write_folder({"metadata": b""}, folder / "ctf"),

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.base.files import our_users, read_file, read_short_text
+from boardprof.base.files import check_owner, our_users, read_file, read_short_text
 
 PROJECT_FILE = "boardprof.toml"
 _PYPROJECT = "pyproject.toml"
@@ -102,6 +102,7 @@ def user_file() -> Path:
 
 def find_settings(folder: Path, tell: Callable[[str], None] = warnings.warn) -> list[SettingsFile]:
     """Return the project's file and then the user's; ``tell`` of those that are ignored."""
+    check_owner(user_file(), "set XDG_CONFIG_HOME to a folder of your own")
     own = _if_there(user_file())
     project = _project_file(folder, [] if own is None else own.trusted, tell)
     return [each for each in (project, own) if each is not None]
