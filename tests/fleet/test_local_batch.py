@@ -530,7 +530,7 @@ def test_a_folder_that_another_user_made_where_all_users_can_is_refused(
             os.chown(folder, 65534, 65534)
         else:
             monkeypatch.setattr(os, "geteuid", lambda: 65534)
-        with pytest.raises(UsageError, match=f"The folder {folder} belongs to another user"):
+        with pytest.raises(UsageError, match=f"{folder} belongs to another user"):
             ResultsFolder(folder)
 
 

@@ -289,6 +289,17 @@ def test_a_cancel_between_two_requests_of_a_measurement_is_not_lost(board: Board
     assert board.measure("mix", 5, warmup=1, repeat=1).result == 387276924
 
 
+def test_a_cancel_when_a_measurement_has_just_made_its_last_call_is_not_lost(board: Board) -> None:
+    def cancel_at_the_end(done: int, total: int) -> None:
+        if done == total:
+            board.session.cancel()
+
+    with pytest.raises(RpcError) as caught:
+        board.measure("mix", 1, warmup=1, repeat=3, on_progress=cancel_at_the_end)
+    assert caught.value.code == ErrorCode.CANCELLED
+    assert board.measure("mix", 5, warmup=1, repeat=1).result == 387276924
+
+
 @pytest.mark.parametrize("name", ["native", "linux"])
 def test_a_board_that_another_thread_closes_ends_the_call_and_those_that_wait(name: str) -> None:
     board = opened(name)

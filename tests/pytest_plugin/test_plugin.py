@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -339,6 +340,19 @@ def test_a_board_that_cannot_be_had_skips_with_the_reason_or_fails(suite: Suite)
     assert "SKIPPED" in ran.out
     assert "Port /dev/ttyNothing does not exist" in ran.out
     assert suite.run("--bp-port", "/dev/ttyNothing", "--bp-require-board").code == 1
+
+
+def test_a_board_that_runs_another_build_fails_the_test(suite: Suite) -> None:
+    suite.write("test_square.py", SQUARED)
+    image = build(suite.write("other.c", "int other(int a) { return a; }"), board="linux").image
+    with subprocess.Popen([image], stdout=subprocess.PIPE, text=True) as agent:
+        assert agent.stdout is not None
+        port = agent.stdout.readline().split()[-1]
+        ran = suite.run("--bp-board", "linux", "--bp-port", port)
+        agent.kill()
+    assert ran.code == 1
+    assert f"BuildMismatchError: The board at socket://{port} runs build " in ran.out
+    assert "; these sources produce build " in ran.out
 
 
 @pytest.mark.parametrize(

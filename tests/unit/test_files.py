@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from boardprof.base.errors import StorageError, UsageError
-from boardprof.base.files import check_is_file, no_room, read_file, unwritable
+from boardprof.base.files import check_is_file, no_room, read_file, unwritable, write_bytes
+from boardprof.base.processes import leased
+from boardprof.results.history.store import History
 from boardprof.show.exporters import write_exported
 from boardprof.target.toolchain.cache import Cache
 
@@ -136,3 +138,46 @@ def test_a_pipe_that_this_process_has_open_is_read_up_to_the_limit() -> None:
                     read_file(f"/dev/fd/{reading}", size)
         finally:
             os.close(reading)
+
+
+# -- other users --------------------------------------------------------------------------------
+
+
+def modes(*paths: Path) -> list[str]:
+    return [f"{path.stat().st_mode & 0o7777:o}" for path in paths]
+
+
+def test_other_users_cannot_enter_the_folders_that_boardprof_makes_for_itself(
+    tmp_path: Path,
+) -> None:
+    cache, leases, data = (tmp_path / name for name in ("c", "l", "d"))
+    (tmp_path / "l").mkdir(mode=0o755)
+    Cache(cache / "boardprof").write("text", "names", "x")
+    with leased(leases / "boardprof" / "leases", "native", 1.0):
+        pass
+    History(data / "boardprof" / "history.sqlite").upgrade()
+    made = modes(cache, cache / "boardprof", leases / "boardprof", data, data / "boardprof")
+    assert made == ["700"] * 5
+    assert modes(leases) == ["755"], "somebody else has made it"
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, "644"), (0o027, "640"), (0o077, "600")])
+def test_a_file_has_the_mode_of_the_umask_which_is_not_changed_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mask: int, mode: str
+) -> None:
+    """Another thread's file would be open to everybody while the mask is 0."""
+    before = os.umask(mask)
+    try:
+        monkeypatch.setattr(os, "umask", lambda mask: pytest.fail(f"the mask became {mask:o}"))
+        write_bytes(b"new", str(tmp_path / "report.json"))
+    finally:
+        monkeypatch.undo()
+        os.umask(before)
+    assert modes(tmp_path / "report.json") == [mode]
+
+
+def test_links_in_a_circle_are_replaced_by_the_file(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    write_bytes(b"new", str(tmp_path / "a"))
+    assert (tmp_path / "a").read_bytes() == b"new"

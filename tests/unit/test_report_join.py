@@ -108,6 +108,33 @@ def test_boards_of_one_name_that_count_differently_are_refused(what: str, value:
         joined([Part(one, {}), Part(changed, {})])
 
 
+def at(port: str, cpu: str = "", **more: object) -> Part:
+    report = measured(f"fir_{port[-1]}", 10)
+    assert report.extra is not None
+    facts: dict[str, Any] = {**report.extra["devices"]["board"], "port": port, "cpu": cpu, **more}
+    extra = {**report.extra, "devices": {"board": facts}}
+    return Part(Report(report.calls, report.device_metrics, report.configuration, extra), {})
+
+
+def test_boards_of_one_name_at_several_ports_have_the_ports_and_cpus_of_all() -> None:
+    parts = [at("tcp:1", "x86_64, A"), at("tcp:2", "x86_64, B"), at("tcp:1", "x86_64, A")]
+    record = joined([parts[0], parts[1]]).record
+    assert record is not None
+    assert record.devices["board"].port == "tcp:1; tcp:2"
+    assert record.devices["board"].cpu == "x86_64, A; x86_64, B"
+    alike = joined([Part(each.report, {"file": f"{n}"}) for n, each in enumerate(parts[::2])])
+    assert alike.record is not None
+    assert alike.record.devices["board"].port == "tcp:1"
+
+
+def test_of_many_ports_the_first_eight_are_named() -> None:
+    """A board that is started for each job has another port each time."""
+    found = joined([at(f"tcp:{number}") for number in range(10)]).record
+    assert found is not None
+    ports = "tcp:0; tcp:1; tcp:2; tcp:3; tcp:4; tcp:5; tcp:6; tcp:7; ..."
+    assert found.devices["board"].port == ports
+
+
 def test_shares_are_left_out_and_times_are_added() -> None:
     row = {"Name": "fir", "Duration (us)": Duration(2.0), "Percent": Percent(100.0), "Device": "b"}
     one = Report([row], {"b": {"Duration (us)": Duration(3.0)}}, {})

@@ -25,6 +25,8 @@ _OPEN_FILES = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 _LONGEST = 1 << 31
 _LONGEST_TEXT = 1 << 24
 
+_FOR_EVERYBODY = stat.S_ISVTX | stat.S_IWOTH
+
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _TOLD = rf"(?m)^.*: '?({'|'.join(map(os.strerror, _NO_ROOM))})'?$"
 
@@ -101,6 +103,56 @@ def read_short_text(file: str | os.PathLike[str]) -> str:
     return read_file(file, _LONGEST_TEXT).decode()
 
 
+# -- other users of this machine ----------------------------------------------------------------
+
+
+def our_users() -> set[int]:
+    """Return root, this process's user, and who became root by sudo."""
+    user = os.geteuid()
+    sudo = os.environ.get("SUDO_UID", "") if user == 0 else ""
+    return {0, user, *([int(sudo)] if sudo.isascii() and sudo.isdigit() else [])}
+
+
+def check_owner(path: Path, hint: str = "name a place in a folder of your own") -> None:
+    """Refuse a path through what another user made where everybody may, such as in /tmp.
+
+    It could be a link to a file of ours, or be replaced while it is used. The kernel has such
+    rules for links and files that are opened (proc_sys_fs(5)), not for those that are replaced.
+    """
+    for place in dict.fromkeys((path.absolute(), _real(path))):
+        for part in (place, *place.parents[:-1]):
+            try:
+                owner, around = part.lstat().st_uid, part.parent.stat()
+            except OSError:  # it is not there yet; whoever uses it meets other errors
+                continue
+            is_shared = around.st_mode & _FOR_EVERYBODY == _FOR_EVERYBODY
+            if is_shared and owner not in {*our_users(), around.st_uid}:
+                raise UsageError(f"{part} belongs to another user.", hint=hint)
+
+
+def _real(path: Path) -> Path:
+    """Return a path without links, also if they go round in a circle."""
+    return type(path)(os.path.realpath(path))
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder, with those around it, that other users cannot enter.
+
+    Raises UsageError as `check_owner`, OSError.
+    """
+    for each in reversed(folder.parents):
+        try:
+            each.mkdir(mode=0o700)
+        except OSError:
+            if not each.exists():
+                raise
+    folder.mkdir(mode=0o700, exist_ok=True)
+    check_owner(folder, "set XDG_CACHE_HOME or XDG_DATA_HOME to a folder of your own")
+
+
+# -- writing ------------------------------------------------------------------------------------
+
+
 def check_is_file(name: str) -> None:
     """Check that a name is not the name of a folder. The file need not exist."""
     if name.endswith(os.sep) or os.path.isdir(name):
@@ -120,9 +172,15 @@ def write_bytes(content: bytes, file: str) -> None:
             with path.open("ab") as summary:
                 summary.write(content)
         elif path.exists() and not path.is_file():  # a pipe or a device: it must not be replaced
+            check_owner(path)
             path.write_bytes(content)
         else:
-            _replace({path.resolve(): content})
+            check_owner(path.parent)
+            target = _real(path.parent) / path.name
+            if target.is_symlink():
+                check_owner(target)
+                target = _real(target)
+            _replace({target: content})
     except OSError as error:
         raise unwritable(file, error) from error
 
@@ -132,6 +190,7 @@ def write_folder(content: Mapping[str, bytes], folder: Path) -> None:
     try:
         is_new = not folder.exists()
         folder.mkdir(exist_ok=True)
+        check_owner(folder)
         others = sorted({each.name for each in folder.iterdir()} - set(content))
         if others:
             raise UsageError(
@@ -171,9 +230,10 @@ def _replace(content: Mapping[Path, bytes]) -> None:
 
 
 def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    """Return the mask; to set it and back would leave files of other threads open to everybody."""
+    with open("/proc/self/status", encoding="utf-8", errors="replace") as status:
+        found = re.search(r"(?m)^Umask:\s*([0-7]+)$", status.read())
+    return int(found[1], 8) if found else 0o077
 
 
 def is_appended_to(file: object) -> bool:

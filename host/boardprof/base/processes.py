@@ -12,6 +12,8 @@ import hashlib
 import os
 import platform
 import re
+import socket
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
@@ -20,6 +22,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from boardprof.base.errors import BusyError
+from boardprof.base.files import make_private
 
 _PTY = r"/dev/pts/(\d+)"
 _LOOPBACK = ("localhost", "::1")
@@ -30,20 +33,49 @@ _POLL_S = 0.02
 def lock_within(
     descriptor: int, timeout_s: float, on_wait: Callable[[], None] = lambda: None
 ) -> bool:
-    """Lock an open file until it is closed; False if another process has it at the timeout."""
+    """Lock an open file until it is closed; False if another process has it at the timeout.
+
+    Anybody who can read a file can lock it. A lock of users who cannot write it does not count.
+    """
     deadline = time.monotonic() + timeout_s
-    has_waited = False
+    has_waited = was_reader = False
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
         except BlockingIOError:
-            if time.monotonic() >= deadline:
+            is_reader = _only_readers_lock(descriptor)
+            if is_reader and was_reader:  # not a holder that ended just while we looked
+                return True
+            if not is_reader and time.monotonic() >= deadline:
                 return False
+        was_reader = is_reader
         if not has_waited:
             on_wait()
             has_waited = True
         time.sleep(_POLL_S)
+
+
+def _only_readers_lock(descriptor: int) -> bool:
+    """Tell whether a lock is held by users who can read the file, but not write it."""
+    status = os.fstat(descriptor)
+    others = status.st_mode & 0o066
+    if not others or others & 0o022:
+        return False
+    holders = _lock_owners({_place(status)})
+    writers = {0, os.geteuid(), status.st_uid}
+    # One that has ended has left the lock to a child, which no boardprof does.
+    return bool(holders) and not any(pid == 0 or _user_of(pid) in writers for pid in holders)
+
+
+def _user_of(pid: int) -> int | None:
+    """Return the user of a process; None if it has ended."""
+    try:
+        text = Path(f"/proc/{pid}/status").read_text(errors="replace")
+    except OSError:
+        return None
+    found = re.search(r"(?m)^Uid:\s+\d+\s+(\d+)", text)  # a program may hide whose folder it is
+    return None if found is None else int(found[1])
 
 
 @contextlib.contextmanager
@@ -51,7 +83,7 @@ def leased(
     folder: Path, what: str, timeout_s: float, *, hint: str = "wait for its end"
 ) -> Iterator[None]:
     """Hold the lease of a port or a board's name; the kernel releases it if this process dies."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private(folder)
     file = folder / hashlib.sha256(what.encode()).hexdigest()[:16]
     handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -125,9 +157,17 @@ def lock_holders(*files: str | Path) -> list[int]:
     places = set()
     for file in files:
         with contextlib.suppress(OSError):
-            status = os.stat(file)
-            device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
-            places.add(f"{device}:{status.st_ino}")
+            places.add(_place(os.stat(file)))
+    return [pid for pid in _lock_owners(places) if pid]
+
+
+def _place(status: os.stat_result) -> str:
+    """Return a file as /proc/locks has it."""
+    return f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+
+
+def _lock_owners(places: set[str]) -> list[int]:
+    """Return the processes that hold a lock on any of the files; 0: outside of this container."""
     try:
         lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
     except OSError:
@@ -135,7 +175,7 @@ def lock_holders(*files: str | Path) -> list[int]:
     fields = [line.split() for line in lines]
     # "1: FLOCK  ADVISORY  WRITE 4242 00:19:5 0 EOF"; one that waits has an arrow after the number.
     holders = [int(f[4]) for f in fields if f[1] != "->" and f[5] in places and f[4].isdecimal()]
-    return [pid for pid in dict.fromkeys(holders) if pid]  # 0: outside of this container
+    return list(dict.fromkeys(holders))
 
 
 def described(processes: Iterable[int]) -> str:
@@ -192,18 +232,41 @@ def commands_behind(port: str) -> list[tuple[str, ...]]:
     return [tuple(command_of(int(folder.name))) for folder in others]
 
 
-def is_at_other_end(process: int, number: int) -> bool:
-    """Tell whether a process or a descendant has the socket at a local port; True if unknown."""
-    links = _sockets_at(number)
-    folders = [Path(f"/proc/{process}"), *Path("/proc").glob("[0-9]*")] if links else []
+def comes_from(connection: socket.socket, process: int) -> bool | None:
+    """Tell whether a connection on the loopback is from a process or a descendant.
+
+    True if only the user is known: this one, or root. None if the other end is closed.
+    """
+    found = _socket_at_other_end(connection)
+    if found is None:
+        return None
+    user, link = found
+    if user not in (0, os.geteuid()):
+        return False
     is_elsewhere = False
-    for folder in folders:  # mostly the first has it
+    for folder in (Path(f"/proc/{process}"), *Path("/proc").glob("[0-9]*")):  # mostly the first
         with contextlib.suppress(OSError):
-            if _has_such(folder, lambda link, _: link in links):
+            if _has_such(folder, lambda each, _: each == link):
                 if _descends(folder, process):
                     return True
                 is_elsewhere = True
     return not is_elsewhere
+
+
+def _socket_at_other_end(connection: socket.socket) -> tuple[int, str] | None:
+    """Return the user and the socket at the other end; None if it is closed."""
+    theirs, ours = map(_in_table, (connection.getpeername(), connection.getsockname()))
+    for fields in _tcp_sockets():
+        if fields[1:3] == [theirs, ours]:
+            # A closed socket has no inode, and says user 0 whoever had it.
+            return None if fields[9] == "0" else (int(fields[7]), f"socket:[{fields[9]}]")
+    return None
+
+
+def _in_table(address: tuple[str, int]) -> str:
+    """Return an IPv4 address as the kernel's table has it: a word of this machine's order."""
+    host, port = address
+    return f"{int.from_bytes(socket.inet_aton(host), sys.byteorder):08X}:{port:04X}"
 
 
 def _descends(folder: Path, ancestor: int) -> bool:
@@ -214,17 +277,22 @@ def _descends(folder: Path, ancestor: int) -> bool:
 
 
 def _sockets_at(number: int) -> set[str]:
-    """Return the sockets of this machine that are at a TCP port (proc_net_tcp(5))."""
-    found = set()
+    """Return the sockets of this machine that are at a TCP port."""
+    return {
+        f"socket:[{fields[9]}]"
+        for fields in _tcp_sockets()
+        if fields[1].endswith(f":{number:04X}") and fields[9] != "0"
+    }
+
+
+def _tcp_sockets() -> Iterator[list[str]]:
+    """Yield this machine's TCP sockets (proc_net_tcp(5)): 1 and 2 ends, 7 user, 9 inode."""
     for table in ("tcp", "tcp6"):
         try:
             lines = Path("/proc/net", table).read_text(encoding="ascii").splitlines()[1:]
         except OSError:
             continue
-        for fields in map(str.split, lines):
-            if fields[1].endswith(f":{number:04X}") and fields[9] != "0":
-                found.add(f"socket:[{fields[9]}]")
-    return found
+        yield from map(str.split, lines)
 
 
 def _is_master(link: str, info: Path, terminal: str) -> bool:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.base.files import read_file, read_short_text
+from boardprof.base.files import check_owner, our_users, read_file, read_short_text
 
 PROJECT_FILE = "boardprof.toml"
 _PYPROJECT = "pyproject.toml"
@@ -102,6 +102,7 @@ def user_file() -> Path:
 
 def find_settings(folder: Path, tell: Callable[[str], None] = warnings.warn) -> list[SettingsFile]:
     """Return the project's file and then the user's; ``tell`` of those that are ignored."""
+    check_owner(user_file(), "set XDG_CONFIG_HOME to a folder of your own")
     own = _if_there(user_file())
     project = _project_file(folder, [] if own is None else own.trusted, tell)
     return [each for each in (project, own) if each is not None]
@@ -192,7 +193,6 @@ def _is_there(file: Path) -> bool:
         raise UsageError(f"{file} cannot be read: {error.strerror}.") from error
 
 
-_ROOT = 0
 _ANYWHERE = "*"
 
 
@@ -207,22 +207,16 @@ def _foreign_owner(file: Path, trusted: Sequence[str]) -> str | None:
     project = next((each for each in file.parents if os.path.lexists(each / ".git")), None)
     if project is not None and _is_ours(project) and _is_ours(project / ".git"):
         return None
-    return _name(next(uid for uid in _owners(file) if uid not in _our_ids()))
+    return _name(next(uid for uid in _owners(file) if uid not in our_users()))
 
 
 def _is_ours(path: Path) -> bool:
-    return all(uid in _our_ids() for uid in _owners(path))
+    return all(uid in our_users() for uid in _owners(path))
 
 
 def _owners(path: Path) -> list[int]:
     """Return the owner of a file and, if it is a link, the owner of the link."""
     return [path.lstat().st_uid, path.stat().st_uid]
-
-
-def _our_ids() -> set[int]:
-    user = os.geteuid()
-    sudo = os.environ.get("SUDO_UID", "") if user == _ROOT else ""
-    return {_ROOT, user, *([int(sudo)] if sudo.isascii() and sudo.isdigit() else [])}
 
 
 def _is_trusted(file: Path, trusted: Sequence[str]) -> bool:

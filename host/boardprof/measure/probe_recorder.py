@@ -499,11 +499,11 @@ class ProbeRecorder:
             at, size = int(state["at"]), int(state["size"])
             if 4 * size > self.ring_bytes or at % 2 or at >= max(size, 1):
                 raise _unexpected(_KEPT, found)
-            build_id = bytes(state["build_id"]).hex()
+            build_id = bytes(state["build_id"]).hex() if any(state["build_id"]) else ""
             if build_id != self._facts.build_id:
                 raise UsageError(
-                    f"The events on {self._facts.board} are those of build {build_id}, and build "
-                    f"{self._facts.build_id} runs.",
+                    f"The events on {self._facts.board} are those of build "
+                    f"{build_id or 'unknown'}, and build {self._facts.build_id or 'unknown'} runs.",
                     hint="start the firmware that recorded them",
                 )
             words = np.frombuffer(self._ring(core, int(state["size"])), f"{self._facts.order}u4")

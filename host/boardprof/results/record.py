@@ -9,8 +9,8 @@ Texts that are not known are "", numbers None or 0, and everything else is empty
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, NamedTuple
 
 from boardprof.base.metrics import Metric
@@ -30,7 +30,7 @@ class Device:
         clock_kind: ``measured``, ``declared`` or ``simulated``. A simulated clock gives no
             Duration.
         emulated: the host started it as an emulator, or the board is always one.
-        port: through which it was reached.
+        port: through which it was reached; ``A; B`` if boards of this name were at several ports.
         agent_version: of the firmware.
         build_id: 16 hexadecimal digits.
         boot_id: differs between boots.
@@ -67,6 +67,29 @@ class Device:
     def is_emulator(self) -> bool | None:
         """Whether it is an emulator or a simulator; None if not known."""
         return self.clock_kind == "simulated" or self.emulated if self.clock_kind else None
+
+
+_PORTS: Final = 8
+"""Ports of one board's name that are listed: a board that is started has another one each time."""
+
+
+def devices_by_name(devices: Iterable[Device]) -> dict[str, Device]:
+    """Return devices by name; those of one name are one, at the ports and with the CPUs of all."""
+    found: dict[str, Device] = {}
+    for each in devices:
+        before = found.get(each.name, each)
+        port, cpu = _both(before.port, each.port), _both(before.cpu, each.cpu)
+        unsupported = {**before.unsupported, **each.unsupported}
+        found[each.name] = replace(each, port=port, cpu=cpu, unsupported=unsupported)
+    return found
+
+
+def _both(before: str, now: str) -> str:
+    """Return ``A; B; ...``, each text once."""
+    known = before.split("; ")
+    if now in known or known[-1] == "...":
+        return before
+    return f"{before}; {'...' if len(known) == _PORTS else now}"
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ def info_text(facts: Mapping[str, Any]) -> str:
         f"{facts['board']}: {facts['summary']}",
         f"  port        {facts['port']}",
         f"  agent       {facts['agent_version']}, protocol {facts['protocol']}, "
-        f"build {facts['build_id']}",
+        + (f"build {facts['build_id']}" if facts["build_id"] else "without a build id"),
         f"  frames      {facts['mtu_rx_bytes']} bytes to the board, "
         f"{facts['mtu_tx_bytes']} from it",
         f"  CPU         {8 * facts['pointer_bytes']}-bit pointers, {facts['byte_order']}-endian",

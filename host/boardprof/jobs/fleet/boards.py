@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from boardprof.base.errors import BoardError, BusyError, MissingToolError, UsageError
-from boardprof.base.files import write_bytes
+from boardprof.base.files import check_owner, make_private, write_bytes
 from boardprof.base.processes import held_leases, leased
 from boardprof.target.descriptions.board import BoardSpec, board_spec
 from boardprof.target.toolchain.cache import cache_root
@@ -52,7 +52,9 @@ class Quarantine:
 
 def lease_folder() -> Path:
     """Return the folder of this user's leases on this machine."""
-    return cache_root() / "leases"
+    folder = cache_root() / "leases"
+    check_owner(folder, "set XDG_CACHE_HOME to a folder of your own")
+    return folder
 
 
 def quarantines() -> dict[str, Quarantine]:
@@ -72,7 +74,7 @@ def quarantine_of(place: str) -> Quarantine | None:
 def keep_quarantine(place: str, quarantine: Quarantine) -> None:
     """Keep the quarantine of a board until `end_quarantine`."""
     file = _file(place)
-    file.parent.mkdir(parents=True, exist_ok=True)
+    make_private(file.parent)
     write_bytes(json.dumps({"place": place, **asdict(quarantine)}).encode(), str(file))
 
 

@@ -27,7 +27,7 @@ from typing import Any
 
 from boardprof.base import connection
 from boardprof.base.errors import BoardError, BusyError, MissingExtraError, UsageError
-from boardprof.base.files import unwritable
+from boardprof.base.files import make_private, unwritable
 from boardprof.base.settings import user_file
 from boardprof.jobs.fleet.boards import FleetBoard, quarantine_of
 from boardprof.jobs.fleet.provider import Ended, JobProcess, called
@@ -359,7 +359,7 @@ def _own_key() -> tuple[str, str]:
 
 def _make_key(file: Path) -> None:
     content = _new_key()
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(file.parent)
     with tempfile.NamedTemporaryFile(dir=file.parent, prefix=f".{file.name}.") as made:  # mode 0600
         made.write(content)
         made.flush()

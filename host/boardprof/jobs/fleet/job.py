@@ -9,7 +9,6 @@ import itertools
 import json
 import math
 import os
-import stat
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -18,7 +17,7 @@ from typing import Any, Final
 
 from boardprof.base.connection import Connection
 from boardprof.base.errors import BusyError, UsageError
-from boardprof.base.files import read_short_text, unwritable, write_bytes
+from boardprof.base.files import check_owner, read_short_text, unwritable, write_bytes
 from boardprof.base.processes import described, lock_holders, lock_within
 from boardprof.base.toml_table import TomlTable
 from boardprof.jobs.fleet.provider import UNKNOWN_HINT, JobLostError
@@ -321,7 +320,7 @@ class ResultsFolder:
         self._unsynced = {self.path, *(each.parent for each in made)}
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            _check_owner(self.path)
+            check_owner(self.path, "name a folder of your own: --results FOLDER")
             (self.path / _REPORTS).mkdir(exist_ok=True)
             self._handle = os.open(self._index, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
@@ -415,19 +414,6 @@ def _sync(path: Path) -> None:
             raise
     finally:
         os.close(handle)
-
-
-def _check_owner(folder: Path) -> None:
-    """Refuse a folder that another user made where everybody may make one, such as in /tmp."""
-    # Its files could be links to ours. The kernel has the same rule for files (proc_sys_fs(5)).
-    own, around = folder.lstat(), folder.absolute().parent.stat()
-    for_everybody = stat.S_ISVTX | stat.S_IWOTH
-    is_shared = around.st_mode & for_everybody == for_everybody
-    if is_shared and own.st_uid not in (os.geteuid(), around.st_uid):
-        raise UsageError(
-            f"The folder {folder} belongs to another user.",
-            hint="name a folder of your own: --results FOLDER",
-        )
 
 
 _LINE = "\n"

@@ -148,7 +148,7 @@ class Board:
             emulated=spec.clock.is_emulated,
             port=session.transport.name,
             agent_version=dictionary.agent_version,
-            build_id=welcome.build_id.hex(),
+            build_id=welcome.build_id.hex() if any(welcome.build_id) else "",
             boot_id=welcome.boot_id,
             unsupported=dict(self.offer.unsupported),
             collectors=dictionary.collectors,
@@ -348,6 +348,7 @@ class Board:
             with watched(HostCall(self, remote, arguments=arguments, rounds=rounds)) as watch:
                 calls_before = self.calls_before
                 found = measure_function(self.link, remote, arguments, sampling, on_transfer)
+                self.session.check_cancelled(function)
                 watch.measurement = found = self.described(found, calls_before)
             return found
 

@@ -88,18 +88,14 @@ class BoardImage:
         self._has_been_read = True  # last: another thread may ask meanwhile
 
 
-_NONE = "00" * 8
-"""The build id of a table that was written by hand without one."""
-
-
 def check_build(
     device: Device, image: Path, built: bytes | None, on_note: Callable[[str], None] | None
 ) -> None:
     """Check the build id that a board reports against one built from sources, or the file's."""
     runs, port = device.build_id, device.port
-    found = f"The board at {port} runs build {runs}"
-    if runs == _NONE:
-        found = f"The board at {port} reports no build id"
+    found = (
+        f"The board at {port} runs build {runs}" if runs else f"The board at {port} has no build id"
+    )
     if built is not None:
         if built.hex() != runs:
             raise BuildMismatchError(
@@ -108,15 +104,17 @@ def check_build(
                 "sources to measure the image that it runs",
             )
         return
-    read = (build_id_of(image) or b"").hex()
-    if not read or read == runs == _NONE:
+    read = build_id_of(image)
+    built_here = read.hex() if read is not None and any(read) else ""
+    if read is None or built_here == runs == "":
+        without = image if runs else f"The board at {port}"
         if on_note is not None:
             on_note(
-                f"{image} has no build id, so boardprof cannot check that the board at {port} "
-                "runs it"
+                f"{without} has no build id, so boardprof cannot check that "
+                + (f"the board at {port} runs it" if runs else f"it runs {image}")
             )
-    elif read != runs:
-        made = f"is build {read}" if read != _NONE else "has no build id"
+    elif built_here != runs:
+        made = f"is build {built_here}" if built_here else "has no build id"
         raise BuildMismatchError(
             f"{found}; {image} {made}.",
             hint=f"flash {image} (boardprof flash), or name the ELF of the image that runs",

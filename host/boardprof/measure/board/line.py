@@ -15,6 +15,7 @@ import msgpack
 
 from boardprof.base.connection import FORMS, Connection, split_lines
 from boardprof.base.errors import BoardError, BoardTimeoutError, FrameError, UsageError, option
+from boardprof.base.files import check_owner, make_private
 from boardprof.base.progress import activity
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.descriptions.tables import DEFAULT_BAUD, filled
@@ -88,6 +89,7 @@ def start_board(
     """Load an image into this process, or start the board's emulator with it."""
     launch = spec.launch
     running = cache_root() / "running"
+    check_owner(running, "set XDG_CACHE_HOME to a folder of your own")
     sweep(running)
     if launch.kind == "library":
         from boardprof.wire.transport.sockets import connect_library
@@ -131,6 +133,7 @@ def fetch_dictionary(session: Session, cache: Path | None) -> Dictionary:
     kept = None if cache is None else cache / name
     if kept is not None:
         with contextlib.suppress(OSError):
+            make_private(kept.parent)
             with kept.open("rb") as file:
                 stored = file.read(MOST_BYTES + 1)  # a longer file is not a dictionary
             if zlib.crc32(stored) == welcome.dictionary_hash:
@@ -145,7 +148,6 @@ def fetch_dictionary(session: Session, cache: Path | None) -> Dictionary:
     if kept is not None:
         # If the cache cannot be written, the next session only takes longer.
         with contextlib.suppress(OSError):
-            kept.parent.mkdir(parents=True, exist_ok=True)
             temporary = kept.with_suffix(f".{os.getpid()}")
             temporary.write_bytes(stored)
             temporary.replace(kept)

@@ -17,8 +17,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
-from boardprof.base.errors import BoardprofError, StorageError
-from boardprof.base.files import unwritable
+from boardprof.base.errors import BoardprofError, StorageError, UsageError
+from boardprof.base.files import check_owner, make_private, unwritable
 from boardprof.base.processes import described, lock_holders
 from boardprof.results.history.databases import Choice, SqlRuns
 from boardprof.results.history.run import HistoryError, kept_contents
@@ -96,7 +96,7 @@ class SqliteDatabase:
         path, timeout_s = self.path, self.timeout_s
         with _told(path, timeout_s, "written"):
             _refuse_other_kinds(path)
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_private(path.parent)
             uri = f"{path.absolute().as_uri()}?mode=rwc"
             with contextlib.closing(_open(uri, timeout_s)) as file:
                 _begin(file, path)
@@ -237,6 +237,12 @@ def _has_tables(file: sqlite3.Connection, path: Path) -> bool:
 
 def _refuse_other_kinds(path: Path) -> None:
     """Check that it is a regular file: for others, SQLite only reports that it cannot open them."""
+    try:
+        check_owner(path)
+    except UsageError as error:
+        raise HistoryError(
+            f"The history {path} is not used: {error.message}", hint=_ELSEWHERE
+        ) from error
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:

@@ -127,7 +127,8 @@ def _device_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
     if unresolved := dict.fromkeys(text for m in measurements for text in _unresolved(m)):
         lines[f"{device.name} unresolved"] = ", ".join(unresolved)
     builds = ", ".join(dict.fromkeys(m.device.build_id for m in measurements))
-    lines[f"{device.name} agent"] = f"{device.agent_version}, build {builds}"
+    build = f"build {builds}" if builds else "without a build id"
+    lines[f"{device.name} agent"] = f"{device.agent_version}, {build}"
     settings = list(dict.fromkeys(m.flags for m in measurements if m.flags is not None))
     if settings:
         lines[f"{device.name} flags"] = _flags_line(device.cflags, settings)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from boardprof.base.errors import UsageError
 from boardprof.base.metrics import Count, Duration, Metric, Ratio
-from boardprof.results.record import NO_RECORD, Device, MeasurementRecord, Record
+from boardprof.results.record import NO_RECORD, Device, MeasurementRecord, Record, devices_by_name
 from boardprof.results.report.assemble import added
 from boardprof.results.report.calls import LABEL, PERTURBATION, SHARE, Row
 from boardprof.results.report.configuration import differing_results, perturbation_text
@@ -136,17 +136,17 @@ def _totals(parts: Sequence[Part]) -> dict[str, Row]:
 
 
 def _devices(records: Sequence[Record]) -> dict[str, Device]:
-    devices: dict[str, Device] = {}
-    for name, facts in (each for record in records for each in record.devices.items()):
-        before = devices.get(name, facts)
+    found = [each for record in records for each in record.devices.values()]
+    first: dict[str, Device] = {}
+    for facts in found:
+        name, before = facts.name, first.setdefault(facts.name, facts)
         for what in _SAME_DEVICE:
             if getattr(before, what) != getattr(facts, what):
                 raise UsageError(
                     f"Two Reports cannot be joined: {name} has other {what} in one of them: "
                     f"{getattr(before, what)!r:.200} and {getattr(facts, what)!r:.200}."
                 )
-        devices[name] = replace(facts, unsupported={**before.unsupported, **facts.unsupported})
-    return devices
+    return devices_by_name(found)
 
 
 def _configuration(

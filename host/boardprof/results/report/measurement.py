@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from boardprof.base.formula import Formula
 from boardprof.base.metrics import Count, Duration, Metric, Percent, Ratio
-from boardprof.results.record import CallFacts, Device, Interrupts, Stack
+from boardprof.results.record import CallFacts, Device, Interrupts, Stack, devices_by_name
 from boardprof.results.report.calls import DURATION, Row
 from boardprof.results.report.profile import Profile
 from boardprof.wire.decode.samples import Reading, Sample
@@ -178,7 +178,7 @@ class Measurement(CallFacts):
 
 def devices_of(measurements: Sequence[Measurement]) -> list[Device]:
     """Return the boards of measurements, each once."""
-    return list({m.device.name: m.device for m in measurements}.values())
+    return [*devices_by_name(m.device for m in measurements).values()]
 
 
 def part_name(measurement: Measurement, part: str | None) -> str:

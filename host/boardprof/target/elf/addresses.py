@@ -175,6 +175,11 @@ def call_sites_of_build(image: str, build_id: str, returns: Iterable[int]) -> di
         raise UsageError(
             "No image is known.", hint=f"{option('--image')} ELF, when the firmware is recorded"
         )
+    if not build_id:
+        raise UsageError(
+            f"The board that ran it has no build id, so {image} may be another image.",
+            hint="let `boardprof glue` write the firmware's table of functions, with a build id",
+        )
     # It may have been built again.
     if not Path(image).is_file() or (build_id_of(Path(image)) or b"").hex() != build_id:
         raise UsageError(f"{image} is not the image that ran.")

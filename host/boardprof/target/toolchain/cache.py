@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from boardprof.base.errors import BoardprofError, StorageError
-from boardprof.base.files import open_file, unwritable
+from boardprof.base.files import make_private, open_file, unwritable
 
 _DAY_S = 86400.0
 _LARGEST_BYTES = 1 << 30
@@ -68,7 +68,7 @@ class Cache:
         """Use ``root``, else ``$XDG_CACHE_HOME/boardprof``, else ``~/.cache/boardprof``."""
         self.root = cache_root() if root is None else root
         try:
-            (self.root / _TEMPORARY).mkdir(parents=True, exist_ok=True)
+            make_private(self.root / _TEMPORARY)
         except OSError as error:
             raise unwritable_cache(self.root, error) from error
 

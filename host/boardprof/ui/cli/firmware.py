@@ -138,7 +138,8 @@ def flash(
         echo(f"{spec.name} was flashed. Without a port, boardprof could not check what it runs.")
     else:
         unknown = f"; {image} does not contain its own build id" if build_id is None else ""
-        echo(f"{spec.name} at {port} runs build {runs.hex()}{unknown}")
+        build_text = f"build {runs.hex()}{unknown}" if any(runs) else "an image without a build id"
+        echo(f"{spec.name} at {port} runs {build_text}")
 
 
 @click.group(cls=Commands)

@@ -207,9 +207,15 @@ class Session:
 
         It does not wait for a turn. Only measurements can be cancelled, between their rounds; other
         calls, and older agents, go on to their end. Between two requests of one turn, the next one
-        is cancelled.
+        is cancelled. A measurement that is cancelled at its very end has no result either.
         """
         self.line.cancelled = True
+
+    def check_cancelled(self, name: str) -> None:
+        """Raise RpcError, CANCELLED, if `cancel` came in this turn when no call could take it."""
+        if self.line.cancelled:
+            self.line.cancelled = False
+            raise RpcError(f"{name} was cancelled at its end.", code=ErrorCode.CANCELLED)
 
     # -- channels ---------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from boardprof.base.errors import BoardError, BoardTimeoutError, LinkError, MissingToolError
-from boardprof.base.processes import is_at_other_end
+from boardprof.base.processes import comes_from
 from boardprof.wire.transport.base import DescriptorTransport, Transport
 from boardprof.wire.transport.emulator import EmulatorLock, QemuClock
 from boardprof.wire.transport.keyed import KEY_VARIABLE
@@ -379,14 +379,26 @@ def _stream(
 
 def _accept(listener: socket.socket, child: ChildProcess, timeout_s: float) -> socket.socket:
     deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        with contextlib.suppress(TimeoutError):
-            connection, (_, number) = listener.accept()
-            if is_at_other_end(child.process_id, number):
+    closed: socket.socket | None = None  # at its other end: of a child that has ended, maybe
+    try:
+        while time.monotonic() < deadline:
+            with contextlib.suppress(TimeoutError):
+                connection, _ = listener.accept()
+                is_childs = comes_from(connection, child.process_id)
+                if is_childs:
+                    return connection
+                if is_childs is None and closed is None:
+                    closed = connection
+                else:  # it looks for a server that had this port before, or is another user's
+                    connection.close()
+            if not child.running:
+                if closed is None:
+                    raise _ended(child)
+                connection, closed = closed, None
                 return connection
-            connection.close()  # it looks for a server that had this port before
-        if not child.running:
-            raise _ended(child)
+    finally:
+        if closed is not None:
+            closed.close()
     raise BoardTimeoutError(
         f"{child.name} did not connect within {timeout_s:g} s.", console=child.output()
     )

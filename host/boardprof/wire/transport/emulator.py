@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from boardprof.base.errors import BoardprofError
-from boardprof.base.files import unwritable
+from boardprof.base.files import make_private, unwritable
 from boardprof.base.processes import command_of
 
 _END_S = 2.0
@@ -113,7 +113,7 @@ class EmulatorLock:
         if process is None:
             return  # it has already ended; the caller will notice
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_private(self._folder)
             handle, name = tempfile.mkstemp(".new", f"{self._board}-{pid}-", self._folder)
         except OSError as error:
             raise self._unwritable(error) from error
