@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from boardprof import build
 from tests.cli.command import boardprof
 from tests.support import ROOT, requires_tool
 
@@ -135,6 +136,47 @@ def test_for_the_rest_the_error_shows_a_wrapper_that_compiles_and_runs(tmp_path:
     assert boardprof("run", *FEW, f"{source}:product_wrapper", *values).code == 0
     (file,) = out.rglob("result.npy")
     assert np.load(file).tolist() == [0.0, 2.0]
+
+
+BYTES = """\
+#include <stdint.h>
+typedef float v4 __attribute__((vector_size(16)));
+typedef struct { _Alignas(64) int32_t v[16]; } line;
+int quads(const long double *x, int n) { int s = 0; while (n) s += (int)x[--n]; return s; }
+int wides(const __int128 *x, int n) { int s = 0; while (n) s += (int)x[--n]; return s; }
+void twice(v4 *x, int n) { while (n) x[--n] *= 2; }
+int32_t sum(const line *l) { int32_t s = 0; for (int i = 0; i < 16; i++) s += l->v[i]; return s; }
+void count(line *l, int n) { while (n) l[--n].v[3]++; }
+"""
+BYTES_WRAPPERS = {
+    "quads": "int quads_wrapper(const void *x, int n) { return quads(x, n); }",
+    "wides": "int wides_wrapper(const void *x, int n) { return wides(x, n); }",
+    "twice": "void twice_wrapper(void *x, int n) { twice(x, n); }",
+    "sum": "int32_t sum_wrapper(const void *l) { line l_copy; "
+    "__builtin_memcpy(&l_copy, l, sizeof l_copy); return sum(&l_copy); }",
+    "count": "void count_wrapper(void *l, unsigned l_count, int n) { line l_copy[l_count]; "
+    "__builtin_memcpy(l_copy, l, sizeof l_copy); count(l_copy, n); "
+    "__builtin_memcpy(l, l_copy, sizeof l_copy); }",
+}
+
+
+def test_the_wrapper_of_a_pointer_to_another_type_takes_the_array_itself(tmp_path: Path) -> None:
+    source = tmp_path / "bytes.c"
+    source.write_text(BYTES)
+    for name, wrapper in BYTES_WRAPPERS.items():
+        assert boardprof("run", *FEW, f"{source}:{name}").err.endswith(f"_wrapper:\n{wrapper}\n")
+    source.write_text(BYTES + "\n".join(BYTES_WRAPPERS.values()) + "\n")
+    with build(source, board="native").open() as board:
+        call = board.functions
+        assert call.quads_wrapper(np.array([1.0, 2.0], np.longdouble).tobytes(), 2) == 3
+        assert call.wides_wrapper(np.array([5, 0, 6, 0], np.uint64), 2) == 11
+        floats = np.arange(8, dtype=np.float32)
+        call.twice_wrapper(floats, 2)
+        assert floats.tolist() == [0, 2, 4, 6, 8, 10, 12, 14]
+        assert call.sum_wrapper(np.arange(16, dtype=np.int32)) == 120
+        lines = np.zeros(32, np.int32)
+        call.count_wrapper(lines, 2, 2)
+        assert (lines[3], lines[19], lines.sum()) == (1, 1, 2)
 
 
 def test_a_function_that_gcc_5_merged_with_an_equal_one_is_told_how_it_can_be_called(

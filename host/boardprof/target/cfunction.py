@@ -215,6 +215,16 @@ class HiddenFunction(NamedTuple):
     why: str
 
 
+LONGEST_NAME = 63
+"""Bytes of a function's name, bp.h."""
+
+
+def wrapper_name(name: str) -> str:
+    """Return the name of a function's wrapper, which is not too long."""
+    end = "_wrapper"
+    return name.encode()[: LONGEST_NAME - len(end)].decode(errors="ignore") + end
+
+
 def signature(fn: CFunction) -> str:
     """Return the signature as text, ``(x: const i16*, n: u32) -> i32``; "" if it has none."""
     if fn.reason is not None:

@@ -13,7 +13,7 @@ from boardprof.target.arguments.binding import referred
 from boardprof.target.arguments.signature import Signature, in_order, parse_signature
 from boardprof.target.build.build_errors import source_hint
 from boardprof.target.build.firmware import BuiltFirmware
-from boardprof.target.cfunction import CHAR, CFunction, Struct, signature
+from boardprof.target.cfunction import CHAR, CFunction, Struct, signature, wrapper_name
 
 Note = Callable[[str], None]
 _MOST_LISTED = 8
@@ -129,11 +129,14 @@ def wrapper_hint(firmware: BuiltFirmware | None, function: str) -> str | None:
     """Return a hint with the source of a function that can be called; None if there is none."""
     known = firmware.functions if firmware is not None else ()
     fn = next((each for each in known if each.name == function), None)
-    if fn is not None and "no debug information" in (fn.reason or ""):
+    reason = "" if fn is None else fn.reason or ""
+    if reason.endswith("has no debug information"):
+        return "compile it with -g; call a function in assembler from one in C"
+    if "no debug information" in reason:
         return "--cflags -fno-ipa-icf, if the function equals another"
     if fn is None or not fn.wrapper:
         return None
-    return f"add this to {fn.source} and measure {function}_wrapper:\n{fn.wrapper}"
+    return f"add this to {fn.source} and measure {wrapper_name(function)}:\n{fn.wrapper}"
 
 
 def _check_mangled(function: str, reasons: Mapping[str, str]) -> None:

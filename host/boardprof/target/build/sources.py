@@ -128,7 +128,7 @@ def _in_folder(folder: Path) -> list[Path]:
 
 
 def user_unit(spec: BoardSpec, file: Path, flags: UserFlags, libc: Sequence[str] | None) -> Unit:
-    """Return the unit for a user's file; a main in it is renamed."""
+    """Return the unit for a user's file; with -flto a main in it is renamed."""
     board, kind = spec.build, language(file)
     # The options of the agent are for code that includes boardprof/bp.h.
     words = [*board.cflags, *DEBUG, *(f"-DBP_CFG_{k.upper()}={v}" for k, v in board.config.items())]
@@ -148,9 +148,11 @@ def user_unit(spec: BoardSpec, file: Path, flags: UserFlags, libc: Sequence[str]
     words += flags.compiler
     if kind == "c":
         content = file.read_bytes()
-        # Each file gets another name, so that several programs can be built together. In other
-        # languages main is more than a name; there it is renamed in the object.
-        words += [f"-Dmain={_USER_MAIN}{hashlib.sha256(content).hexdigest()[:16]}"]
+        # `edited` renames main in the object, where members and parameters of that name stay. With
+        # -flto the object has no code. Each file gets another name, so that several programs can
+        # be built together.
+        own = f"{_USER_MAIN}{hashlib.sha256(content).hexdigest()[:16]}"
+        words += [f"-Dmain={own}"] if flags.lto else []
         words += _KEEP if names_one_of(content, flags.kept_in(file)) else ()
     roots = [(f"include{i}", folder) for i, (_, folder) in enumerate(flags.folders)]
     return Unit(
@@ -172,7 +174,11 @@ def keeps_functions(unit: Unit) -> bool:
 
 def names_one_of(content: bytes, names: Sequence[str]) -> bool:
     """Return whether a source mentions one of these names, even in a comment."""
-    return any(re.search(rb"\b%s\b" % re.escape(name.encode()), content) for name in names)
+    letter = rb"[\w\x80-\xff]"  # names may have letters in UTF-8
+    return any(
+        re.search(rb"(?<!%s)%s(?!%s)" % (letter, re.escape(name.encode()), letter), content)
+        for name in names
+    )
 
 
 # -- the agent's and the board's ---------------------------------------------------------------
@@ -429,7 +435,7 @@ def _read(path: Path) -> tuple[list[HiddenFunction], bool]:
     from boardprof.target.elf.functions import hidden_functions
 
     def facts(elf: ELFFile) -> tuple[set[str], bool]:
-        has_main = any(name.startswith(_USER_MAIN) for name, _ in global_functions(elf))
+        has_main = any(name == "main" for name, _ in global_functions(elf))
         return local_functions(elf), has_main
 
     found = [read_image(image, facts) for image in images(path)]

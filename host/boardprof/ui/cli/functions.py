@@ -165,9 +165,14 @@ def _function_facts(fn: CFunction) -> dict[str, Any]:
 def _struct_facts(struct: Struct) -> dict[str, Any]:
     fields = [
         {"name": f.name, "offset": f.offset, "type": _element_text(f), "shape": list(f.shape)}
-        for f in struct.fields
+        for f in _shown(struct)
     ]
     return {"name": struct.name, "bytes": struct.size, "fields": fields}
+
+
+def _shown(struct: Struct) -> list[Field]:
+    """Return the fields of a struct without its bit-fields that have no name."""
+    return [field for field in struct.fields if field.name or not field.bits]
 
 
 def _list_text(found: _Functions, *, complete: bool = False) -> str:
@@ -211,14 +216,15 @@ def _layout(struct: Struct) -> list[str]:
     """Return ``fir_state (24 bytes)`` and a line a field: its offset, name and type."""
     if not struct.fields:
         return [f"{struct.name} ({struct.size} bytes): passed as bytes"]
-    names = [field.name or "(anonymous)" for field in struct.fields]
+    fields = _shown(struct)
+    names = [field.name or "(anonymous)" for field in fields]
     width = max(map(len, names))
     return [
         f"{struct.name} ({struct.size} bytes):",
         *(
             f"  {field.offset or field.first_bit // 8:4}  {name:{width}}  {_element_text(field)}"
             + "".join(f"[{n}]" for n in field.shape)
-            for field, name in zip(struct.fields, names, strict=True)
+            for field, name in zip(fields, names, strict=True)
         ),
     ]
 
