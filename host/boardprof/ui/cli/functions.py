@@ -31,7 +31,7 @@ from boardprof.ui.cli.options import (
 )
 from boardprof.ui.cli.output import echo_command, echo_json, echo_lines, echo_note
 
-_COMPILED = {".c", ".C", ".cc", ".cpp", ".cxx", ".S", ".s"}
+_COMPILED = {".c", ".C", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx", ".S", ".s"}
 _MOST_LINES = 40
 _MOST_NAMES = 8
 """Names of an enum that are listed."""
@@ -64,11 +64,17 @@ def functions(
     FILE is a C or C++ source or a folder of them, compiled for a board as in `run`; or an object, a
     static library, a shared library or a program with debug information (-g).
     """
+    from boardprof.target.build.preprocessor import implementation_macros
+
     found = _found([Path(file) for file in files], board, complete, **options)
     if as_json:
         echo_json(_list_facts(found))
     else:
         echo_lines(_list_text(found, complete=complete))
+    for file in files:
+        macros = [] if found.functions or found.hidden else implementation_macros(Path(file))
+        if macros:
+            echo_note(f"{file} has its functions only with -D {' -D '.join(macros)}")
     if any("debug information" in (fn.reason or "") for fn in found.functions):
         echo_note(
             "compile files without debug information with -g, or with -g -gdwarf-4. gcc 5 drops "
