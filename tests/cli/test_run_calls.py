@@ -82,6 +82,89 @@ def test_a_struct_that_is_returned_is_an_output(tmp_path: Path) -> None:
     assert np.load(file).tolist() == [(3, 0)]
 
 
+POINTERS = """\
+int strs(const char *const *names, int n) {
+    int s = 0;
+    for (int i = 0; i < n; i++) for (const char *c = names[i]; *c; c++) s++;
+    return s;
+}
+int add(int a, int b) { return a + b; }
+int tab(int (**fs)(int, int), int n) {
+    int s = 0;
+    for (int i = 0; i < n; i++) if (fs[i]) s += fs[i](i, 1);
+    return s;
+}
+int pp(int **rows, int n, int m) {
+    int s = 0;
+    for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) s += rows[i][j];
+    return rows[0][0] = s;
+}
+int up(int *dst, const int *src, int n) {
+    for (int i = 1; i < n; i++) dst[i] = src[i - 1] + 1;
+    return dst[n - 1];
+}
+int both(int *a, int *b, int n) { for (int i = 0; i < n; i++) { a[i]++; b[i] *= 2; } return b[0]; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "values", "arguments", "result"),
+    [
+        ("tab", ["fs=[add, NULL]", "n=2"], "fs=ptr[2], n=2", 1),
+        ("pp", ["rows=[[1, 2], [3, 4]]", "n=2", "m=2"], None, 10),
+        ("pp", ["rows=[&a, &a]", "a=[1, 2]", "n=2", "m=2"], None, 6),
+        ("strs", ['names=["ab", "c, d"]', "n=2"], None, 6),
+        ("up", ["dst=[5, 0, 0]", "src=&dst", "n=3"], "dst=int32[3], src=&dst, n=3", 7),
+        ("up", ["dst=[9, 9]", "src=[5, 0, 0]", "n=2"], None, 6),
+        ("up", ["dst=&x", "src=&x", "x=[5, 0, 0]", "n=3"], "dst=&x, src=&x, n=3, x=int32[3]", 7),
+        ("both", ["a=[3]:ones:keep", "b=&a", "n=3"], "a=int32[3], b=&a, n=3", 22),
+    ],
+)
+def test_pointers_may_be_in_an_array_or_lead_to_the_array_of_another(
+    tmp_path: Path, call: str, values: list[str], arguments: str | None, result: int
+) -> None:
+    (tmp_path / "p.c").write_text(POINTERS)
+    found = measured(tmp_path, f"{tmp_path}/p.c:{call}", *values)
+    assert found == (arguments or found[0], result)
+
+
+def test_from_python_an_array_of_pointers_is_a_list(tmp_path: Path) -> None:
+    (tmp_path / "p.c").write_text(POINTERS)
+    with build(tmp_path / "p.c", board="native").open() as board:
+        call = board.functions
+        assert call.strs(["ab", b"c\0"], 2) == 3
+        assert call.tab(["add", None], 2) == 1
+        row = np.array([1, 2], np.int32)
+        assert call.pp([row, row], 2, 2) == 6
+        assert row.tolist() == [6, 2]
+
+
+@pytest.mark.parametrize(
+    ("call", "values", "message"),
+    [
+        ("pp", ["rows=[1, 2]", "n=1", "m=1"], "1 is not an array; each pointer is i32*"),
+        ("pp", ["rows=4", "n=1", "m=1"], "Try: rows='[[1, 2], [3, 4]]', rows='[&a, NULL]' with a="),
+        ("strs", ["names=4", "n=1"], """Try: names='["one", "two"]', or names=NULL"""),
+        ("tab", ["fs=4", "n=1"], "Try: fs='[FUNCTION, NULL]', or fs=NULL"),
+        (
+            "up",
+            ["dst=[3]:out", "src=&dst", "n=3"],
+            "src=&dst of up: dst is only written, with :out",
+        ),
+        ("up", ["dst=&src", "src=&dst", "n=3"], "dst=&src of up: src is not an array of its own"),
+        ("up", ["dst=&n", "src=[1]", "n=3"], "dst=&n of up: n is not an array of its own"),
+        ("up", ["dst=&y", "src=[1]", "n=3"], "There is no array for dst 'y'"),
+    ],
+)
+def test_pointers_that_lead_nowhere_are_refused_with_a_form_that_works(
+    tmp_path: Path, call: str, values: list[str], message: str
+) -> None:
+    (tmp_path / "p.c").write_text(POINTERS)
+    done = boardprof("run", *FEW, f"{tmp_path}/p.c:{call}", *values)
+    assert done.code == 2
+    assert message in done.err
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
