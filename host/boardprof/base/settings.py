@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.base.files import read_file, read_short_text
+from boardprof.base.files import home_folder, read_file, read_short_text
 
 PROJECT_FILE = "boardprof.toml"
 _PYPROJECT = "pyproject.toml"
@@ -96,7 +96,7 @@ class Setting:
 
 def user_file() -> Path:
     """Return the path of the user's own settings, which need not exist."""
-    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    base = os.environ.get("XDG_CONFIG_HOME") or home_folder() / ".config"
     return Path(base) / "boardprof" / "config.toml"
 
 

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from boardprof.base.errors import BuildError, UsageError, option
-from boardprof.base.files import runtime_dir
+from boardprof.base.files import check_runnable, runtime_dir
 from boardprof.target.build.build_errors import UndefinedError, missing_header, source_hint
 from boardprof.target.build.build_options import (
     BuildOptions,
@@ -129,6 +129,7 @@ def serve_agent(
     if listen is not None:
         read_key(key_file)  # before the build: the agent would refuse it only afterwards
     image = str(build(spec, sources, options).image)
+    check_runnable(image)
     os.execv(image, [image, *line])
 
 
