@@ -109,13 +109,13 @@ def find_settings(folder: Path, tell: Callable[[str], None] = warnings.warn) -> 
 
 def read_settings(file: Path) -> SettingsFile:
     """Read a file of settings; of a ``pyproject.toml``, the table ``[tool.boardprof]``."""
-    import tomllib  # later: most runs have no settings
+    from boardprof.base.toml_table import parsed  # later: most runs have no settings
 
     try:
-        content = tomllib.loads(read_short_text(file))
+        content = parsed(read_short_text(file), file)
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UnicodeDecodeError as error:
         raise UsageError(f"{file} is not valid TOML: {error}.") from error
     if file.name != _PYPROJECT:
         return SettingsFile(file, (), content)
