@@ -193,8 +193,8 @@ class Offer:
                 f"{self.board} has no {metric}: its clock counts {instead}.", hint=instead
             )
         if found is None:
-            hint = self._hotspots_hint(metric)
-            raise UnknownNameError("metric", metric, names, owner=self.board, hint=hint)
+            recorded = self._hotspots_hint(metric)
+            raise UnknownNameError("metric", metric, names, owner=self.board, hint=recorded)
         if found in self.unsupported:
             why = self.unsupported[found]
             raise UsageError(f"{self.board} does not support {metric}: {why}.", hint=hint)
