@@ -174,7 +174,7 @@ def test_without_debug_information_the_hint_says_how_to_have_it(tmp_path: Path) 
     assert done.code == 0
     assert done.out == (
         "Functions\n  (none)\n"
-        "Not callable\n  f  code.c  it has no debug information about its type\n"
+        "Not callable\n  f  code.c  its object code.o has no debug information\n"
     )
     assert done.err.startswith(
         "note: compile files without debug information with -g, or with -g -gdwarf-4. "

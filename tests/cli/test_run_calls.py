@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from boardprof import build
 from tests.cli.command import boardprof
 from tests.support import ROOT, requires_tool
 
@@ -81,6 +82,89 @@ def test_a_struct_that_is_returned_is_an_output(tmp_path: Path) -> None:
     assert np.load(file).tolist() == [(3, 0)]
 
 
+POINTERS = """\
+int strs(const char *const *names, int n) {
+    int s = 0;
+    for (int i = 0; i < n; i++) for (const char *c = names[i]; *c; c++) s++;
+    return s;
+}
+int add(int a, int b) { return a + b; }
+int tab(int (**fs)(int, int), int n) {
+    int s = 0;
+    for (int i = 0; i < n; i++) if (fs[i]) s += fs[i](i, 1);
+    return s;
+}
+int pp(int **rows, int n, int m) {
+    int s = 0;
+    for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) s += rows[i][j];
+    return rows[0][0] = s;
+}
+int up(int *dst, const int *src, int n) {
+    for (int i = 1; i < n; i++) dst[i] = src[i - 1] + 1;
+    return dst[n - 1];
+}
+int both(int *a, int *b, int n) { for (int i = 0; i < n; i++) { a[i]++; b[i] *= 2; } return b[0]; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "values", "arguments", "result"),
+    [
+        ("tab", ["fs=[add, NULL]", "n=2"], "fs=ptr[2], n=2", 1),
+        ("pp", ["rows=[[1, 2], [3, 4]]", "n=2", "m=2"], None, 10),
+        ("pp", ["rows=[&a, &a]", "a=[1, 2]", "n=2", "m=2"], None, 6),
+        ("strs", ['names=["ab", "c, d"]', "n=2"], None, 6),
+        ("up", ["dst=[5, 0, 0]", "src=&dst", "n=3"], "dst=int32[3], src=&dst, n=3", 7),
+        ("up", ["dst=[9, 9]", "src=[5, 0, 0]", "n=2"], None, 6),
+        ("up", ["dst=&x", "src=&x", "x=[5, 0, 0]", "n=3"], "dst=&x, src=&x, n=3, x=int32[3]", 7),
+        ("both", ["a=[3]:ones:keep", "b=&a", "n=3"], "a=int32[3], b=&a, n=3", 22),
+    ],
+)
+def test_pointers_may_be_in_an_array_or_lead_to_the_array_of_another(
+    tmp_path: Path, call: str, values: list[str], arguments: str | None, result: int
+) -> None:
+    (tmp_path / "p.c").write_text(POINTERS)
+    found = measured(tmp_path, f"{tmp_path}/p.c:{call}", *values)
+    assert found == (arguments or found[0], result)
+
+
+def test_from_python_an_array_of_pointers_is_a_list(tmp_path: Path) -> None:
+    (tmp_path / "p.c").write_text(POINTERS)
+    with build(tmp_path / "p.c", board="native").open() as board:
+        call = board.functions
+        assert call.strs(["ab", b"c\0"], 2) == 3
+        assert call.tab(["add", None], 2) == 1
+        row = np.array([1, 2], np.int32)
+        assert call.pp([row, row], 2, 2) == 6
+        assert row.tolist() == [6, 2]
+
+
+@pytest.mark.parametrize(
+    ("call", "values", "message"),
+    [
+        ("pp", ["rows=[1, 2]", "n=1", "m=1"], "1 is not an array; each pointer is i32*"),
+        ("pp", ["rows=4", "n=1", "m=1"], "Try: rows='[[1, 2], [3, 4]]', rows='[&a, NULL]' with a="),
+        ("strs", ["names=4", "n=1"], """Try: names='["one", "two"]', or names=NULL"""),
+        ("tab", ["fs=4", "n=1"], "Try: fs='[FUNCTION, NULL]', or fs=NULL"),
+        (
+            "up",
+            ["dst=[3]:out", "src=&dst", "n=3"],
+            "src=&dst of up: dst is only written, with :out",
+        ),
+        ("up", ["dst=&src", "src=&dst", "n=3"], "dst=&src of up: src is not an array of its own"),
+        ("up", ["dst=&n", "src=[1]", "n=3"], "dst=&n of up: n is not an array of its own"),
+        ("up", ["dst=&y", "src=[1]", "n=3"], "There is no array for dst 'y'"),
+    ],
+)
+def test_pointers_that_lead_nowhere_are_refused_with_a_form_that_works(
+    tmp_path: Path, call: str, values: list[str], message: str
+) -> None:
+    (tmp_path / "p.c").write_text(POINTERS)
+    done = boardprof("run", *FEW, f"{tmp_path}/p.c:{call}", *values)
+    assert done.code == 2
+    assert message in done.err
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -135,6 +219,47 @@ def test_for_the_rest_the_error_shows_a_wrapper_that_compiles_and_runs(tmp_path:
     assert boardprof("run", *FEW, f"{source}:product_wrapper", *values).code == 0
     (file,) = out.rglob("result.npy")
     assert np.load(file).tolist() == [0.0, 2.0]
+
+
+BYTES = """\
+#include <stdint.h>
+typedef float v4 __attribute__((vector_size(16)));
+typedef struct { _Alignas(64) int32_t v[16]; } line;
+int quads(const long double *x, int n) { int s = 0; while (n) s += (int)x[--n]; return s; }
+int wides(const __int128 *x, int n) { int s = 0; while (n) s += (int)x[--n]; return s; }
+void twice(v4 *x, int n) { while (n) x[--n] *= 2; }
+int32_t sum(const line *l) { int32_t s = 0; for (int i = 0; i < 16; i++) s += l->v[i]; return s; }
+void count(line *l, int n) { while (n) l[--n].v[3]++; }
+"""
+BYTES_WRAPPERS = {
+    "quads": "int quads_wrapper(const void *x, int n) { return quads(x, n); }",
+    "wides": "int wides_wrapper(const void *x, int n) { return wides(x, n); }",
+    "twice": "void twice_wrapper(void *x, int n) { twice(x, n); }",
+    "sum": "int32_t sum_wrapper(const void *l) { line l_copy; "
+    "__builtin_memcpy(&l_copy, l, sizeof l_copy); return sum(&l_copy); }",
+    "count": "void count_wrapper(void *l, unsigned l_count, int n) { line l_copy[l_count]; "
+    "__builtin_memcpy(l_copy, l, sizeof l_copy); count(l_copy, n); "
+    "__builtin_memcpy(l, l_copy, sizeof l_copy); }",
+}
+
+
+def test_the_wrapper_of_a_pointer_to_another_type_takes_the_array_itself(tmp_path: Path) -> None:
+    source = tmp_path / "bytes.c"
+    source.write_text(BYTES)
+    for name, wrapper in BYTES_WRAPPERS.items():
+        assert boardprof("run", *FEW, f"{source}:{name}").err.endswith(f"_wrapper:\n{wrapper}\n")
+    source.write_text(BYTES + "\n".join(BYTES_WRAPPERS.values()) + "\n")
+    with build(source, board="native").open() as board:
+        call = board.functions
+        assert call.quads_wrapper(np.array([1.0, 2.0], np.longdouble).tobytes(), 2) == 3
+        assert call.wides_wrapper(np.array([5, 0, 6, 0], np.uint64), 2) == 11
+        floats = np.arange(8, dtype=np.float32)
+        call.twice_wrapper(floats, 2)
+        assert floats.tolist() == [0, 2, 4, 6, 8, 10, 12, 14]
+        assert call.sum_wrapper(np.arange(16, dtype=np.int32)) == 120
+        lines = np.zeros(32, np.int32)
+        call.count_wrapper(lines, 2, 2)
+        assert (lines[3], lines[19], lines.sum()) == (1, 1, 2)
 
 
 def test_a_function_that_gcc_5_merged_with_an_equal_one_is_told_how_it_can_be_called(

@@ -16,7 +16,7 @@ import pytest
 import boardprof
 import boardprof.compat.tvm
 from boardprof.base.errors import UsageError
-from boardprof.compat.tvm.c_source import c_file, plain_functions
+from boardprof.compat.tvm.c_source import c_file, c_name, c_names, plain_functions
 from tests.support import ROOT
 
 GENERATED = (Path(__file__).parent / "fixtures" / "tvm" / "generated.c.txt").read_text()
@@ -110,6 +110,45 @@ def test_functions_that_run_one_after_another_share_a_workspace() -> None:
     product, _ = plain_functions(GENERATED)
     text = c_file([product, product])
     assert re.findall(r"workspace\[(\d+)\]", text) == ["4096"]
+
+
+@pytest.mark.parametrize(
+    ("name", "in_c"),
+    [
+        ("fused_matmul", "fused_matmul"),
+        ("/model/x", "_model_x"),
+        ("a/b:0", "a_b_0"),
+        ("x y", "x_y"),
+        ("1", "_1"),
+        ("äx", "_x"),
+        ("", "_"),
+        ("erf", "erf_"),
+        ("roundf", "roundf_"),
+        ("index", "index_"),
+        ("restrict", "restrict_"),
+        ("workspace", "workspace_"),
+        ("main", "main_"),
+        ("bp_poll", "_bp_poll"),
+    ],
+)
+def test_names_of_networks_become_names_that_c_may_define(name: str, in_c: str) -> None:
+    assert c_name(name) == in_c
+
+
+def test_names_that_become_the_same_are_told_apart() -> None:
+    assert c_names(["x y", "x/y", "int", "x_y"]) == ["x_y", "x_y_", "int_", "x_y__"]
+
+
+def test_functions_named_like_the_c_library_compile(tmp_path: Path) -> None:
+    names = ("erf", "round", "log", "index", "y0", "memcpy", "strlen", "isinf", "float", "bp_init")
+    source = "".join(
+        f"TVM_DLL int32_t {name}(float* A, float* B) {{\n  B[0] = A[0];\n  return 0;\n}}\n"
+        for name in names
+    )
+    file = tmp_path / "network.c"
+    file.write_text(c_file(plain_functions(source)))
+    command = ["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-c", file, "-o", "network.o"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
 
 
 def test_what_needs_tvms_runtime_is_refused() -> None:
@@ -414,3 +453,56 @@ print("largest difference", int(np.abs(output.astype(int) - expected.astype(int)
 @pytest.mark.timeout(3000)
 def test_a_quantised_layer_from_onnx_computes_what_onnx_says(python: Path) -> None:
     assert said(python, "-c", QUANTISED) == "largest difference 0\n"
+
+
+REFUSED = """
+import numpy as np
+import tvm
+from tvm import relax, te
+from boardprof.compat.tvm import lower, profile, to_c, tune
+from boardprof.base.errors import UsageError
+
+def twice(dtype):
+    a = te.placeholder((4, 4), dtype, name="A")
+    return te.create_prim_func([a, te.compute((4, 4), lambda i, j: a[i, j] + a[i, j], name="B")])
+
+def network(operator, name="x"):
+    builder = relax.BlockBuilder()
+    x = relax.Var(name, relax.TensorType((1, 4), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            output = builder.emit_output(builder.emit(operator(x)))
+        builder.emit_func_output(output)
+    return builder.get()
+
+x = np.float32([[0, 0.5, 1, -9]])
+for name in ("/model/x", "x y", "int"):
+    report, (output,) = profile(lower(network(relax.op.erf, name)), [x], "native", [])
+    print([call["Name"] for call in report.calls], output.round(3).tolist())
+for call in (
+    lambda: to_c(twice("float16")),
+    lambda: tune(twice("bfloat16"), "qemu-rv32", "instructions", trials=1),
+    lambda: to_c(twice("int4")),
+    lambda: lower(network(relax.op.isinf)).text,
+    lambda: lower(network(lambda x: relax.op.split(x, 2, axis=1))),
+):
+    try:
+        call()
+    except UsageError as error:
+        print(error.message)
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3000)
+def test_names_of_the_c_library_work_and_types_of_no_board_are_refused_by_name(
+    python: Path,
+) -> None:
+    assert said(python, "-c", REFUSED).splitlines() == [
+        *["['erf_'] [[0.0, 0.5199999809265137, 0.8429999947547913, -1.0]]"] * 3,
+        "A of main is float16, which no board can take.",
+        "A is bfloat16, which no board can take.",
+        "A of main is int4, which no board can take.",
+        "TVM makes no C of tir_isinf: Unresolved call tirx.fabs.",
+        "gv has 2 outputs; a network here has one for each operator.",
+    ]

@@ -40,7 +40,7 @@ def test_members_without_debug_information_are_named_with_their_library(tmp_path
     [fn] = functions([ar(tmp_path, "libx.a", made)])
     assert (fn.source, fn.reason) == (
         f"libx.a({LONG}.o)",
-        "it has no debug information about its type",
+        f"its object libx.a({LONG}.o) has no debug information",
     )
 
 

@@ -174,7 +174,8 @@ def test_an_object_without_debug_information_is_listed_with_the_reason(
     tmp_path: Path, native: BoardSpec
 ) -> None:
     made = object_of(tmp_path, FIR, "-fPIC", "-g0")
-    assert shown(build(native, [made])) == {"fir": "it has no debug information about its type"}
+    reason = f"its object {made.name} has no debug information"
+    assert shown(build(native, [made])) == {"fir": reason}
 
 
 # Folders and flags

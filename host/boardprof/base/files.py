@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import errno
 import os
+import pwd
 import re
 import stat
+from contextlib import suppress
 from typing import IO, TYPE_CHECKING
 
 from boardprof.base.errors import BoardprofError, BuildError, StorageError, UsageError
@@ -247,6 +249,30 @@ def unwritable(what: object, error: OSError, hint: str | None = None) -> Boardpr
     if error.errno in _NO_ROOM:
         return StorageError(message, hint=hint or "free some space, or write to another disk")
     return UsageError(message, hint=hint)
+
+
+def home_folder() -> Path:
+    """Return the user's home folder; an empty ``HOME`` is as an unset one."""
+    from pathlib import Path
+
+    if os.environ.get("HOME"):
+        return Path.home()
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError as error:
+        raise UsageError(
+            "This user has no home folder.", hint="set HOME, or XDG_CACHE_HOME and XDG_DATA_HOME"
+        ) from error
+
+
+def check_runnable(program: str | Path) -> None:
+    """Refuse a program or plugin of ours on a file system from which nothing may run."""
+    with suppress(OSError):
+        if os.statvfs(program).f_flag & os.ST_NOEXEC:
+            raise UsageError(
+                f"{program} cannot run: its file system is mounted noexec.",
+                hint="set XDG_CACHE_HOME to a folder on a file system from which programs may run",
+            )
 
 
 def no_room(words: str) -> str | None:

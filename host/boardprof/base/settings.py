@@ -26,7 +26,13 @@ from pathlib import Path
 from typing import Any
 
 from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.base.files import check_owner, our_users, read_file, read_short_text
+from boardprof.base.files import (
+    check_owner,
+    home_folder,
+    our_users,
+    read_file,
+    read_short_text,
+)
 
 PROJECT_FILE = "boardprof.toml"
 _PYPROJECT = "pyproject.toml"
@@ -96,7 +102,7 @@ class Setting:
 
 def user_file() -> Path:
     """Return the path of the user's own settings, which need not exist."""
-    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    base = os.environ.get("XDG_CONFIG_HOME") or home_folder() / ".config"
     return Path(base) / "boardprof" / "config.toml"
 
 
@@ -110,13 +116,13 @@ def find_settings(folder: Path, tell: Callable[[str], None] = warnings.warn) -> 
 
 def read_settings(file: Path) -> SettingsFile:
     """Read a file of settings; of a ``pyproject.toml``, the table ``[tool.boardprof]``."""
-    import tomllib  # later: most runs have no settings
+    from boardprof.base.toml_table import parsed  # later: most runs have no settings
 
     try:
-        content = tomllib.loads(read_short_text(file))
+        content = parsed(read_short_text(file), file)
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UnicodeDecodeError as error:
         raise UsageError(f"{file} is not valid TOML: {error}.") from error
     if file.name != _PYPROJECT:
         return SettingsFile(file, (), content)

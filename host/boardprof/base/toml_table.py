@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +22,18 @@ _TYPES = {
     list: "a list",
     dict: "a table",
 }
+
+
+def parsed(text: str, file: str | Path) -> dict[str, Any]:
+    """Return the content of a TOML file; of one that is not valid, the error shows the line."""
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        place = re.search(r"at line (\d+)", f"{error}")
+        line = text.splitlines()[int(place[1]) - 1].strip() if place else ""
+        bare = re.fullmatch(r"([\w.-]+)\s*=\s*([^\s\"'\[{#][^\"'#]*?)\s*(#.*)?", line)
+        hint = f'{bare[1]} = "{bare[2]}", in quotes' if bare else None
+        raise UsageError(f"{file} is not valid TOML: {error}.", hint=hint) from error
 
 
 class TomlTable:

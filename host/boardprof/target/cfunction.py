@@ -168,6 +168,14 @@ class Pointer:
         return f"{'const ' if self.const else ''}{element}*"
 
     @property
+    def inner(self) -> Pointer | None:
+        """The pointers that it points to, as in ``char **``; None if it points to others."""
+        match self.element:
+            case Struct(fields=(Field(name="to", shape=(), type=Pointer() as found),)):
+                return found
+        return None
+
+    @property
     def is_function(self) -> bool:
         """Whether it points to a function."""
         return isinstance(self.element, Scalar) and self.element.is_function
@@ -213,6 +221,16 @@ class HiddenFunction(NamedTuple):
     name: str
     source: str
     why: str
+
+
+LONGEST_NAME = 63
+"""Bytes of a function's name, bp.h."""
+
+
+def wrapper_name(name: str) -> str:
+    """Return the name of a function's wrapper, which is not too long."""
+    end = "_wrapper"
+    return name.encode()[: LONGEST_NAME - len(end)].decode(errors="ignore") + end
 
 
 def signature(fn: CFunction) -> str:

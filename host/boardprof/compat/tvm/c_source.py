@@ -4,12 +4,36 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from boardprof.base.errors import UsageError
 
 _PROLOGUE = "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <string.h>\n"
+
+# C11, 6.4.1, and GNU C's own; names of the file itself; functions of 7.12 and 7.24, for floats of
+# each size, and what <math.h> and <string.h> of glibc, newlib and picolibc declare besides.
+_WORDS = """
+auto break case char const continue default do double else enum extern float for goto if inline int
+long register restrict return short signed sizeof static struct switch typedef union unsigned void
+volatile while asm typeof bool true false main workspace NULL NAN INFINITY
+"""
+_OF_MATH = """
+acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh drem erf erfc exp exp10 exp2
+expm1 fabs fdim finite floor fma fmax fmin fmod frexp gamma hypot ilogb infinity isinf isnan j0 j1
+jn ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround modf nan nearbyint nextafter
+nexttoward pow pow10 remainder remquo rint round roundeven scalb scalbln scalbn signbit significand
+sin sincos sinh sqrt tan tanh tgamma trunc y0 y1 yn
+"""
+_OF_OTHERS = """
+fpclassify index isfinite isgreater isless islessgreater isnormal isunordered rindex signgam
+bcmp bcopy bzero ffs memccpy memchr memcmp memcpy memmem memmove mempcpy memset stpcpy strcasecmp
+strcat strchr strcmp strcoll strcpy strcspn strdup strerror strlen strncat strncmp strncpy strnlen
+strpbrk strrchr strsep strsignal strspn strstr strtok strxfrm swab
+"""
+_TAKEN = frozenset((*_WORDS.split(), *_OF_OTHERS.split())) | {
+    f"{name}{size}" for name in _OF_MATH.split() for size in ("", "f", "l")
+}
 
 _FUNCTION = re.compile(r"^TVM_DLL int32_t (\w+)\(([^)]*)\) \{\n(.*?)^\}\n", re.M | re.S)
 _ALLOCATED = re.compile(r"TVMBackendAllocWorkspace\(\d+, \d+, \(uint64_t\)(\d+)ULL, -?\d+, -?\d+\)")
@@ -21,6 +45,29 @@ OPERAND = re.compile(r"\bv_(?:_\d+)?\b")
 """The variables in which TVM keeps operands of max and min."""
 
 _OPERAND_SET = re.compile(r"(\s*)\w+ (v_(?:_\d+)?) = (.*);")
+
+
+def c_name(name: str) -> str:
+    """Return a name of TVM or of a network as an identifier that a C file may define.
+
+    ``/model/x`` is ``_model_x``, and ``erf``, which <math.h> declares, is ``erf_``.
+    """
+    plain = re.sub(r"\W", "_", name, flags=re.ASCII) or "_"
+    plain = f"_{plain}" if plain[0].isdigit() else plain
+    if plain.startswith("bp_"):  # of the agent
+        return f"_{plain}"
+    return f"{plain}_" if plain in _TAKEN else plain
+
+
+def c_names(names: Iterable[str]) -> list[str]:
+    """Return different identifiers for the parameters of one function, in their order."""
+    found: list[str] = []
+    for name in map(c_name, names):
+        free = name
+        while free in found:
+            free += "_"
+        found.append(free)
+    return found
 
 
 @dataclass(frozen=True)
@@ -81,7 +128,7 @@ def _plain(name: str, parameters: str, body: str, *, is_distinct: bool) -> CFunc
     body = "".join(_with_fresh_operands(body))
     split = [each.strip() for each in parameters.split(",") if each.strip()]
     qualified = tuple(_qualified(each, body, is_distinct=is_distinct) for each in split)
-    return CFunctionText(name, qualified, body, used)
+    return CFunctionText(c_name(name), qualified, body, used)
 
 
 def _with_fresh_operands(body: str) -> Iterator[str]:

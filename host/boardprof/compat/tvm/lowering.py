@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,7 +15,13 @@ import numpy.typing as npt
 
 import tvm
 from boardprof.base.errors import UsageError
-from boardprof.compat.tvm.c_source import OPERAND, CFunctionText, c_file, plain_functions
+from boardprof.compat.tvm.c_source import (
+    OPERAND,
+    CFunctionText,
+    c_file,
+    c_names,
+    plain_functions,
+)
 from tvm import tirx
 from tvm.ir.instrument import pass_instrument
 
@@ -70,6 +77,11 @@ def static_shape(name: str, type_: Any) -> tuple[int, ...]:
     """Return the shape of an array."""
     shape = getattr(type_, "shape", None)
     hint = "bind its dimensions: relax.transform.BindSymbolicVars"
+    if hasattr(type_, "fields"):
+        raise UsageError(
+            f"{name} has {len(type_.fields)} outputs; a network here has one for each operator.",
+            hint="use an operator for each, such as relax.op.strided_slice in place of split",
+        )
     if shape is None:
         raise UsageError(f"{name} is {type_}, not an array of a known shape.", hint=hint)
     try:
@@ -86,15 +98,40 @@ def c_functions(mod: tvm.IRModule) -> list[CFunctionText]:
         name.name_hint: f for name, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)
     }
     for name, function in functions.items():
-        for each in filter(tirx.is_buffer_var, function.params):
-            static_shape(f"{each.name} of {name}", each)
+        for each in function.params:
+            of_buffer = tirx.is_buffer_var(each)
+            type_ = each if of_buffer else each.ty
+            if of_buffer:
+                static_shape(f"{each.name} of {name}", each)
+            check_type(f"{each.name} of {name}", getattr(type_, "dtype", ""))
         if OPERAND.search(function.script()):
             raise UsageError(
                 f"{name} has a variable v_, as TVM calls its own variables in C.",
                 hint="rename it",
             )
     distinct = [name for name, function in functions.items() if _NO_ALIAS in function.attrs]
-    return plain_functions(tvms_c(mod), distinct)
+    found = plain_functions(tvms_c(mod), distinct)
+    for each in found:
+        if (inside := _OF_NO_BOARD.search(f"{each.parameters} {each.body}")) is not None:
+            raise UsageError(f"{each.name} computes with {inside[0]}{_NO_TYPE}", hint=_OTHER_TYPE)
+    return found
+
+
+_TYPES = frozenset(
+    [
+        *("bool", "float32", "float64", "int8", "int16", "int32", "int64"),
+        *("uint8", "uint16", "uint32", "uint64", "handle", ""),
+    ]
+)
+_OF_NO_BOARD = re.compile(r"\b(half|bfloat16|float8\w*|float4\w*|u?int[1-7]_t)\b")
+_NO_TYPE = ", which no board can take."
+_OTHER_TYPE = "convert it to float32, or to an integer of 8 to 64 bits"
+
+
+def check_type(name: str, dtype: object) -> None:
+    """Check that a board can take a buffer's type."""
+    if str(dtype) not in _TYPES:
+        raise UsageError(f"{name} is {dtype}{_NO_TYPE}", hint=_OTHER_TYPE)
 
 
 def tvms_c(mod: tvm.IRModule) -> str:
@@ -104,6 +141,27 @@ def tvms_c(mod: tvm.IRModule) -> str:
         for name, f in mod.functions.items()
         if isinstance(f, tirx.PrimFunc)
     }
+    try:
+        return _generated(functions)
+    except tvm.error.InternalError as error:
+        failed = next((n.name_hint for n, f in functions.items() if _fails({n: f})), "a function")
+        why = f"{error}".strip().rpartition("\n")[2].rpartition("InternalError: ")[2]
+        why = re.sub(r'ir\.Op\(.*?name="([^"]+)".*\)', r"\1", why).rstrip(".")
+        raise UsageError(
+            f"TVM makes no C of {failed}: {why}.",
+            hint="use another operator in its place; TVM's target c does not know all of them",
+        ) from error
+
+
+def _fails(functions: Mapping[Any, tirx.PrimFunc]) -> bool:
+    try:
+        _generated(functions)
+    except tvm.error.InternalError:
+        return True
+    return False
+
+
+def _generated(functions: Mapping[Any, tirx.PrimFunc]) -> str:
     with tvm.transform.PassContext(opt_level=3, config=_CONFIG, instruments=[_Skip()]):
         pipeline, finalize_host, _ = tirx.get_default_tir_pipeline(C_TARGET)
         bound = tirx.transform.BindTarget(C_TARGET.with_host(C_TARGET))(tvm.IRModule(functions))
@@ -119,9 +177,10 @@ def _with_pointers(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """Give a function pointers instead of buffers, and its body the device that it runs on."""
     zero = tirx.IntImm("int32", 0)
     parameters, buffers = [], []
-    for parameter in function.params:
+    names = c_names(parameter.name for parameter in function.params)
+    for name, parameter in zip(names, function.params, strict=True):
         if tirx.is_buffer_var(parameter):
-            pointer = tirx.Var(parameter.name, tirx.buffer_data_pointer_type(parameter))
+            pointer = tirx.Var(name, tirx.buffer_data_pointer_type(parameter))
             buffers.append(tirx.DeclBuffer(parameter, data=pointer))
             parameter = pointer
         parameters.append(parameter)
@@ -157,6 +216,7 @@ def _shapes(function: tirx.PrimFunc) -> dict[str, tuple[tuple[int, ...], np.dtyp
     found = {}
     for each in function.params:
         type_ = each if tirx.is_buffer_var(each) else each.ty
+        check_type(each.name, type_.dtype)
         found[each.name] = static_shape(each.name, type_), np.dtype(str(type_.dtype))
     return found
 
@@ -179,6 +239,14 @@ def in_order(
                 f"{name} is {dtype} of shape {shape}, not {given.dtype} of {given.shape}."
             )
     return {name: arguments[name] for name in shapes}
+
+
+def c_arguments(
+    function: tirx.PrimFunc, arguments: Mapping[str, npt.NDArray[Any]]
+) -> dict[str, npt.NDArray[Any]]:
+    """Return arrays, which are in order, by the names that the function's parameters have in C."""
+    names = c_names(each.name for each in function.params)
+    return dict(zip(names, arguments.values(), strict=True))
 
 
 def random_arguments(function: tirx.PrimFunc, seed: int) -> dict[str, npt.NDArray[Any]]:

@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 import tvm
 from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.compat.tvm.lowering import host_library, static_shape, to_c
+from boardprof.compat.tvm.c_source import c_name
+from boardprof.compat.tvm.lowering import check_type, host_library, static_shape, to_c
 from boardprof.compat.tvm_profiler import Program
 from boardprof.measure.board.board import Board
 from boardprof.measure.connect import build
@@ -74,12 +75,18 @@ class Network:
         known = dict.fromkeys(each.function for each in self.operators)
         if name not in known:
             raise UnknownNameError("operator", name, known)
-        return self.mod[name]
+        return self.mod[self._called(name)]
+
+    def _called(self, name: str) -> str:
+        """Return what TVM calls an operator's C function."""
+        every = (each.name_hint for each in self.mod.functions)
+        return next((each for each in every if c_name(each) == name), name)
 
     def with_function(self, name: str, function: tirx.PrimFunc) -> Network:
         """Return the network with another schedule of an operator."""
         functions = {each.name_hint: f for each, f in self.mod.functions.items()}
-        functions[name] = function.with_attr("global_symbol", name)
+        called = self._called(name)
+        functions[called] = function.with_attr("global_symbol", called)
         return lower_again(tvm.IRModule(functions))
 
     def program(self, board: Board) -> tuple[Program, dict[str, _Array]]:
@@ -157,7 +164,8 @@ class _Reader:
             )
         function, arguments = value.args[0], value.args[1]
         inputs = [name for each in arguments.fields for name in self._values(each)]
-        self._operators.append(Operator(function.name_hint, tuple(inputs), self._new(var)))
+        name = c_name(function.name_hint)
+        self._operators.append(Operator(name, tuple(inputs), self._new(var)))
 
     def _values(self, value: Any) -> list[str]:
         if isinstance(value, relax.Tuple):
@@ -181,6 +189,7 @@ class _Reader:
             name = f"{first}_{number}"
         self._names[var] = name
         self._shapes[name] = static_shape(name, var.ty), str(var.ty.dtype)
+        check_type(name, var.ty.dtype)
         return name
 
 
@@ -316,7 +325,7 @@ class _Entry:
             self._values[var] = self._tensor(var, value, operator)
         elif isinstance(value.op, tvm.ir.GlobalVar):
             arguments = ", ".join(map(self._argument, value.args))
-            self._calls.append(f"    {value.op.name_hint}({arguments});")
+            self._calls.append(f"    {c_name(value.op.name_hint)}({arguments});")
         elif operator not in ("relax.memory.kill_tensor", "relax.memory.kill_storage"):
             raise UsageError(f"{operator} of TVM's runtime is not on a board.")
 

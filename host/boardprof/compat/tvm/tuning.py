@@ -22,6 +22,7 @@ from boardprof.compat.tvm.c_source import c_file
 from boardprof.compat.tvm.lowering import (
     C_TARGET,
     FUNCTION,
+    c_arguments,
     c_functions,
     host_library,
     in_order,
@@ -267,6 +268,7 @@ def _kernel_runner(
     **settings: Any,
 ) -> tuple[Runner, MeasureResult]:
     """Return a runner for candidates of a module's function, and the cost of the untuned one."""
+    arguments = c_arguments(mod[FUNCTION], arguments)
     expected = _host_outputs(mod, arguments)
     runner = Runner(board, arguments, metric, function=_KERNEL, expect=expected, **settings)
     (untuned,) = runner.measure([_kernel_c(mod)])

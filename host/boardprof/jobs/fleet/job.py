@@ -9,7 +9,6 @@ import itertools
 import json
 import math
 import os
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from boardprof.base.connection import Connection
 from boardprof.base.errors import BusyError, UsageError
 from boardprof.base.files import check_owner, read_short_text, unwritable, write_bytes
 from boardprof.base.processes import described, lock_holders, lock_within
-from boardprof.base.toml_table import TomlTable
+from boardprof.base.toml_table import TomlTable, parsed
 from boardprof.jobs.fleet.provider import UNKNOWN_HINT, JobLostError
 from boardprof.jobs.run.plan import Plan
 from boardprof.results.report.join import Part, joined
@@ -229,10 +228,10 @@ def read_jobs(file: str | Path) -> list[Job]:
     """
     path = Path(file)
     try:
-        content = tomllib.loads(read_short_text(path))
+        content = parsed(read_short_text(path), file)
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UnicodeDecodeError as error:
         raise UsageError(f"{file} is not valid TOML: {error}.") from error
     top = TomlTable(content, path)
     general = _limits(top.table("limits", required=False), Limits())

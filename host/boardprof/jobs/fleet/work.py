@@ -37,7 +37,7 @@ from boardprof.jobs.fleet.boards import (
 from boardprof.jobs.fleet.job import Job, JobError
 from boardprof.jobs.fleet.policy import Check
 from boardprof.jobs.run.execution import Listener, results
-from boardprof.jobs.run.plan import Plan, PlanData
+from boardprof.jobs.run.plan import ALL, Plan, PlanData
 from boardprof.measure.connect import connect, open_firmware
 from boardprof.measure.doctor.check_board import check_board, finding_text, proof_sources
 from boardprof.measure.doctor.counters import FAILED as PROOF_FAILED
@@ -48,6 +48,7 @@ from boardprof.results.stats.groups import summaries
 from boardprof.results.stats.warnings import warnings
 from boardprof.target.build.builder import build
 from boardprof.target.build.firmware import BuiltFirmware, flash
+from boardprof.target.build.sources import with_static_of_header
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.toolchain.cache import Cache, FileHashes
 
@@ -128,7 +129,11 @@ def built(job: Job, kind: str) -> Image:
     """Build a job's image; raises as `build`."""
     plan = job.plan
     assert plan.path is not None
-    return Image.of(build(FleetBoard(kind, "").spec, [plan.path], plan.code))
+    spec = FleetBoard(kind, "").spec
+    wanted = None if plan.function == ALL else plan.function
+    return Image.of(
+        build(spec, [plan.path], with_static_of_header(spec, plan.path, wanted, plan.code))
+    )
 
 
 @lru_cache(maxsize=1024)

@@ -14,7 +14,7 @@ from pathlib import Path
 from boardprof.base.errors import BoardprofError, UsageError
 from boardprof.jobs.run.execution import Listener, Outcome, once, run_plan
 from boardprof.jobs.run.plan import Plan, boards_of, with_each_setting
-from boardprof.results.history.project import git_output, run_git
+from boardprof.results.history.project import git_output, git_refusal, run_git
 from boardprof.results.report.report import Report
 from boardprof.target.build.build_options import BuildOptions, effective_flags
 from boardprof.target.descriptions.board import BoardSpec
@@ -184,6 +184,8 @@ def _with_whole_path(value: str) -> str:
 def worktree_of(folder: Path, revision: str) -> Iterator[Worktree]:
     """Lend a worktree of a commit, which is removed afterwards."""
     top = git_output(folder, "rev-parse", "--show-toplevel")
+    if not top and (refused := git_refusal(folder)):
+        raise UsageError(f"The commits of {folder} cannot be read: {refused[0]}.", hint=refused[1])
     if not top:
         raise UsageError(
             f"{folder} is not in a git repository.",

@@ -23,7 +23,7 @@ from boardprof.base.errors import (
 )
 from boardprof.base.progress import show_progress, waiting
 from boardprof.jobs.run.function_choice import check_early, chosen_functions
-from boardprof.jobs.run.plan import Plan, WantedMetrics, boards_of, with_each_setting
+from boardprof.jobs.run.plan import ALL, Plan, WantedMetrics, boards_of, with_each_setting
 from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect_by, open_firmware
 from boardprof.results.report.assemble import assemble
@@ -109,8 +109,11 @@ def firmware_of(spec: BoardSpec, plan: Plan, listener: Listener) -> BuiltFirmwar
     firmware = None
     if plan.path is not None:
         from boardprof.target.build.builder import Build  # later: it knows all compilers
+        from boardprof.target.build.sources import with_static_of_header
 
-        with Build(spec, [plan.path], plan.code, listener.on_command).begin() as building:
+        wanted = None if plan.function == ALL else plan.function
+        code = with_static_of_header(spec, plan.path, wanted, plan.code)
+        with Build(spec, [plan.path], code, listener.on_command).begin() as building:
             functions, finish = building
             check_early(functions, plan)
             firmware = finish()

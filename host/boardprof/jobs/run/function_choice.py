@@ -13,7 +13,8 @@ from boardprof.target.arguments.binding import referred
 from boardprof.target.arguments.signature import Signature, in_order, parse_signature
 from boardprof.target.build.build_errors import source_hint
 from boardprof.target.build.firmware import BuiltFirmware
-from boardprof.target.cfunction import CHAR, CFunction, Struct, signature
+from boardprof.target.build.sources import find_sources, is_header, language, names_one_of
+from boardprof.target.cfunction import CHAR, CFunction, Struct, signature, wrapper_name
 
 Note = Callable[[str], None]
 _MOST_LISTED = 8
@@ -45,9 +46,12 @@ def _check_named(board: Board, plan: Plan, firmware: BuiltFirmware | None) -> No
     infos = {f.name: f for f in board.dictionary.user_functions if f.measurable}
     reasons = {f.name: f.reason for f in firmware.functions if f.reason} if firmware else {}
     if firmware is not None and plan.function in firmware.missing:
+        from boardprof.target.build.compile_commands import defining_sources
+
+        symbol = firmware.missing[plan.function]
+        known = defining_sources(find_sources(plan.files[:1]).files, [symbol])
         raise BuildError(
-            f"{plan.function} needs {firmware.missing[plan.function]}, which is not defined.",
-            hint=source_hint(),
+            f"{plan.function} needs {symbol}, which is not defined.", hint=source_hint(1, known)
         )
     if reason := reasons.get(plan.function):
         raise UsageError(
@@ -62,7 +66,11 @@ def _check_named(board: Board, plan: Plan, firmware: BuiltFirmware | None) -> No
         others = [name for name in (*reasons, *hidden) if not name.startswith("_")]
         if firmware is not None and not infos and not others:
             others, _, hint = _why_nothing(plan, firmware)
+            hint = None if plan.path and is_header(plan.path) else hint
         where = _where(board, plan)
+        if firmware is not None:
+            _check_macros(plan, firmware)
+            hint = hint or _header_hint(plan)
         raise UnknownNameError("function", plan.function, [*infos, *others], where=where, hint=hint)
     check_arguments(plan.function, board.functions[plan.function].signature.text, plan.arguments)
 
@@ -129,11 +137,14 @@ def wrapper_hint(firmware: BuiltFirmware | None, function: str) -> str | None:
     """Return a hint with the source of a function that can be called; None if there is none."""
     known = firmware.functions if firmware is not None else ()
     fn = next((each for each in known if each.name == function), None)
-    if fn is not None and "no debug information" in (fn.reason or ""):
+    reason = "" if fn is None else fn.reason or ""
+    if reason.endswith("has no debug information"):
+        return "compile it with -g; call a function in assembler from one in C"
+    if "no debug information" in reason:
         return "--cflags -fno-ipa-icf, if the function equals another"
     if fn is None or not fn.wrapper:
         return None
-    return f"add this to {fn.source} and measure {function}_wrapper:\n{fn.wrapper}"
+    return f"add this to {fn.source} and measure {wrapper_name(function)}:\n{fn.wrapper}"
 
 
 def _check_mangled(function: str, reasons: Mapping[str, str]) -> None:
@@ -169,9 +180,35 @@ def _check_hidden(plan: Plan, firmware: BuiltFirmware | None) -> None:
         )
 
 
+def _check_macros(plan: Plan, firmware: BuiltFirmware) -> None:
+    """Check that a function does not depend on a macro, as in a header that is a library."""
+    from boardprof.target.build.preprocessor import macros_around  # later: only errors need it
+
+    for file in find_sources(plan.files[:1]).files:
+        if not names_one_of(file.read_bytes(), [plan.function]):
+            continue
+        if macros := macros_around(file, plan.function):
+            flags = " ".join(f"{option('-D', macro)}" for macro in macros)
+            raise UsageError(
+                f"{plan.function} in {file.name} is compiled only if {' and '.join(macros)} "
+                f"{'is' if len(macros) == 1 else 'are'} defined.",
+                hint=flags,
+            )
+
+
+def _header_hint(plan: Plan) -> str | None:
+    """Return what makes a function of C++ callable that a header has only inline."""
+    if plan.path is None or language(plan.path) != "c++" or not is_header(plan.path):
+        return None
+    return f"a .cpp file that includes {plan.path.name} and has a function that calls it"
+
+
 def _why_nothing(plan: Plan, firmware: BuiltFirmware) -> tuple[list[str], str, str | None]:
     """Explain why sources offer no function: their static ones, the reason if known, a hint."""
-    from boardprof.target.build.sources import discarded_functions  # later: only errors need it
+    from boardprof.target.build.preprocessor import (
+        implementation_macros,
+    )  # later: only errors need it
+    from boardprof.target.build.sources import discarded_functions
 
     found = discarded_functions(firmware.board, plan.files[:1], plan.code)
     static = sorted({*firmware.hidden, *(name for name, _, _ in found.static)})
@@ -186,7 +223,9 @@ def _why_nothing(plan: Plan, firmware: BuiltFirmware) -> tuple[list[str], str, s
     if found.mains:
         why = ": the firmware's main replaces main, and no other function can be called"
         return [], why, "move the code of main into a function with another name"
-    return [], "", None
+    macros = implementation_macros(plan.path) if plan.path else []
+    hint = " ".join(option("-D", macro) for macro in macros) or None
+    return [], ": it has its functions only with a macro" if macros else "", hint
 
 
 def _note_hooks(

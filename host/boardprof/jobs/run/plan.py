@@ -26,7 +26,13 @@ from boardprof.results.report.measurement import Measurement
 from boardprof.target.arguments.argument_text import ArgumentText, read_argument
 from boardprof.target.build.build_options import BuildOptions, settings_of
 from boardprof.target.build.sources import find_sources
-from boardprof.target.descriptions.board import BoardSpec, board_spec, default_board, unnamed_board
+from boardprof.target.descriptions.board import (
+    BoardSpec,
+    board_spec,
+    default_board,
+    find_boards,
+    unnamed_board,
+)
 
 ALL = "all"
 """In place of a function's name: each that the arguments fit."""
@@ -184,8 +190,12 @@ def boards_of(plan: Plan) -> list[BoardSpec]:
         raise UsageError(f"{plan.target!r} names no function.", hint=_TARGET)
     specs = [board_spec(name) for name in dict.fromkeys(plan.boards)]
     if not specs:  # an agent at a port reports its own board
-        builds = plan.path is not None or plan.flash or plan.connection.port is None
-        specs = [default_board() if builds else unnamed_board()]
+        if plan.flash or plan.connection.port is None:
+            specs = [default_board()]
+        elif plan.path is None:
+            specs = [unnamed_board()]
+        else:
+            specs = [_board_at_port(plan)]
     if plan.connection.port is not None and len(specs) > 1:
         raise UsageError(
             "-p connects to one board, but several boards were given.",
@@ -208,6 +218,21 @@ def boards_of(plan: Plan) -> list[BoardSpec]:
     return specs
 
 
+def _board_at_port(plan: Plan) -> BoardSpec:
+    """Ask the agent at the port for its board, for which the sources are to be built."""
+    from boardprof.measure.connect import connect_by  # later: most runs name their board
+
+    with connect_by(plan.connection) as board:
+        name = board.spec.name
+    if name not in find_boards():
+        raise UsageError(
+            f"The board at {plan.connection.port} is {name!r}, which is not known here, so "
+            f"{plan.path} cannot be built for it.",
+            hint=f"-b FOLDER, its description; or {plan.function!r} without the PATH",
+        )
+    return board_spec(name)
+
+
 def _check_image(plan: Plan, specs: Sequence[BoardSpec]) -> None:
     if plan.path is not None:
         raise UsageError(
@@ -221,10 +246,10 @@ def _check_image(plan: Plan, specs: Sequence[BoardSpec]) -> None:
 
 
 def _check_flash(plan: Plan, specs: Sequence[BoardSpec]) -> None:
-    from boardprof.target.build.firmware import check_flashable  # later: few runs flash
+    from boardprof.target.build.firmware import check_flashable, check_port  # later: few flash
 
     for spec in specs:
-        check_flashable(spec, plan.connection.port)
+        check_port(check_flashable(spec, plan.connection.port), plan.connection.port)
     if plan.path is None and plan.image is None:
         raise UsageError("There is nothing to flash.", hint=f"{_TARGET}, or --image ELF")
     if plan.connection.port is None:

@@ -22,7 +22,13 @@ from boardprof.results.baseline import (
     updated_baseline,
 )
 from boardprof.results.comparison.comparison import ComparisonError
-from boardprof.results.history.project import git_output, has_branch, project_of, repository_path
+from boardprof.results.history.project import (
+    git_output,
+    git_refusal,
+    has_branch,
+    project_of,
+    repository_path,
+)
 from boardprof.results.history.report_lookup import history_place, is_named, user_history
 from boardprof.results.history.run import GitState, HistoryError, RunId, check_name
 from boardprof.results.report.report import Report
@@ -80,6 +86,8 @@ def keep_run(
         kept = history.save(report, given, words, git=state, has_failed=has_failed)
     except BoardprofError as error:
         raise UsageError(f"the run was not kept: {error}") from error
+    if state is None and (refused := git_refusal(_first_folder(measured, folder))):
+        on_note(f"the run is kept without a commit: {refused[0]}. Try: {refused[1]}")
     if is_new:
         on_note(f"{history.name} did not exist: a new history starts with this run")
     return kept
@@ -94,7 +102,7 @@ def git_state(
     # project's. None outside a repository, without git, or if git does not answer within ten
     # seconds.
     files = [file for path in measured for file in _files(Path(path))]
-    place = files[0].parent if files else folder
+    place = _first_folder(measured, folder)
     try:
         told = git_output(place, *_STATUS)
         if told is None:
@@ -115,6 +123,12 @@ def git_state(
         branch="" if branch == _NO_BRANCH or not is_own else branch,
         is_dirty=is_dirty,
     )
+
+
+def _first_folder(measured: Sequence[str | Path], folder: str | Path) -> str | Path:
+    """Return the folder of the first measured file; ``folder`` if there is none."""
+    files = (file for path in measured for file in _files(Path(path)))
+    return next((file.parent for file in files), folder)
 
 
 def _home(measured: Sequence[str | Path], folder: str | Path) -> str | Path:

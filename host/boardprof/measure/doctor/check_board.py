@@ -42,12 +42,16 @@ def connect_and_check(
     board: str | None,
     connection: Connection,
     *,
+    image: str | None = None,
     on_finding: Callable[[Finding], None] | None = None,
 ) -> list[Finding]:
-    """Start a board with functions of known work, or use the one at a port, and check it."""
-    if connection.port is not None:
-        with connect_by(connection, board) as at_port:
-            return check_board(at_port, on_finding)
+    """Start a board with functions of known work, or use the one at a port, and check it.
+
+    ``image``: firmware to start, or that is at the port; it has these functions.
+    """
+    if connection.port is not None or image is not None:
+        with connect_by(connection, board, image) as connected:
+            return check_board(connected, on_finding, has_own_firmware=image is not None)
     spec = board_spec(board) if board is not None else default_board()
     with connect_by(connection, spec, build(spec, proof_sources(spec)).image) as started:
         return check_board(started, on_finding)
@@ -59,15 +63,20 @@ def proof_sources(spec: BoardSpec) -> list[str]:
     return [str(path) for path in (*sorted((runtime_dir() / "proof").glob("*.c")), *own)]
 
 
-def check_board(board: Board, on_finding: Callable[[Finding], None] | None = None) -> list[Finding]:
-    """Check a board with known work."""
+def check_board(
+    board: Board,
+    on_finding: Callable[[Finding], None] | None = None,
+    *,
+    has_own_firmware: bool = False,
+) -> list[Finding]:
+    """Check a board with known work; ``has_own_firmware``: another build has made its image."""
     own = {work.function for work in board.spec.doctor.work.values()}
     missing = sorted({_ROUNDS, _DEPTH, *own} - set(board.functions))
     if missing:
         raise UsageError(
             f"The firmware of {board.spec.name} lacks functions with known work: "
             f"{', '.join(missing)}.",
-            hint=_how_to_get_them(board.spec),
+            hint=_how_to_get_them(board.spec, has_own_firmware=has_own_firmware),
         )
     findings: list[Finding] = []
     for finding in _findings(board):
@@ -77,8 +86,8 @@ def check_board(board: Board, on_finding: Callable[[Finding], None] | None = Non
     return findings
 
 
-def _how_to_get_them(spec: BoardSpec) -> str:
-    if not spec.build.cc:  # only its own build system can build its firmware
+def _how_to_get_them(spec: BoardSpec, *, has_own_firmware: bool) -> str:
+    if has_own_firmware or not spec.build.cc:  # only its own build system can build its firmware
         return (
             f"compile {runtime_dir() / 'proof'}/*.c with the firmware's sources that have "
             "BP_FUNCTION (BOARDPROF_PROOF := 1 with boardprof.mk)"

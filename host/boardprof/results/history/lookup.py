@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.metrics import digits
 from boardprof.results.history.databases import Choice, SqlRuns
-from boardprof.results.history.project import Project
+from boardprof.results.history.project import Project, git_refusal
 from boardprof.results.history.run import KINDS, LAST, Run, storable
 
 _LARGEST = (1 << 63) - 1
@@ -130,6 +130,8 @@ class WordLookup:
                     f"there is a run called {reference.text!r} of the project {elsewhere.place}: "
                     f"#{elsewhere.id}"
                 )
+            elif self.project is not None and (refused := git_refusal(self.project.folder or ".")):
+                hint = f"{refused[1]} ({refused[0]})"
         return UnknownNameError(kind, reference.text, self._names(), hint=hint)
 
     def _of_kind(self, kind: str, *, is_clean: bool = True) -> Iterator[Run]:

@@ -43,6 +43,28 @@ def git_output(folder: str | Path, *words: str) -> str | None:
     return os.fsdecode(done.stdout) if done.returncode == 0 else None  # names need not be UTF-8
 
 
+def git_refusal(folder: str | Path) -> tuple[str, str] | None:
+    """Return why git does not read the repository around a folder, and what it says to do.
+
+    None outside of a repository, and if git reads it. git refuses one that another user owns.
+    """
+    place = Path(folder).absolute()
+    if not any((each / ".git").exists() for each in (place, *place.parents)):
+        return None
+    try:
+        done = run_git(folder, "rev-parse", "--git-dir")
+    except FileNotFoundError:
+        return "git is not installed", "install the package git (Debian: apt install git)"
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"git failed: {error}", "try git status there"
+    if done.returncode == 0:
+        return None
+    said = os.fsdecode(done.stderr).strip()
+    command = re.search(r"^\s*(git config .*)$", said, re.MULTILINE)
+    first = said.partition("\n")[0].removeprefix("fatal: ")
+    return f"git says: {first}", command[1] if command else "try git status there"
+
+
 def run_git(
     folder: str | Path, *words: str, timeout_s: float | None = None
 ) -> subprocess.CompletedProcess[bytes]:

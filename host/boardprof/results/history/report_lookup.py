@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from boardprof.base.errors import ReportFileError, UnknownNameError, UsageError
+from boardprof.base.files import home_folder
 from boardprof.base.metrics import Metric
 from boardprof.results.history.databases import Choice, is_url, require_place
 from boardprof.results.history.lookup import parse_reference
@@ -63,7 +64,7 @@ def default_file() -> Path:
     XDG Base Directory Specification: relative paths are to be ignored.
     """
     home = os.environ.get("XDG_DATA_HOME", "")
-    base = Path(home) if os.path.isabs(home) else Path.home() / ".local" / "share"
+    base = Path(home) if os.path.isabs(home) else home_folder() / ".local" / "share"
     return base / "boardprof" / "history.sqlite"
 
 

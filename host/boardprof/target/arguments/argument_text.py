@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from boardprof.base.errors import UnknownNameError, UsageError, agent_option, option
 from boardprof.base.files import open_file, read_file
 from boardprof.target.arguments.dtypes import element_dtype, mismatch, struct_dtype
-from boardprof.target.arguments.passing import Keep, Out
+from boardprof.target.arguments.passing import Keep, Out, Same
 from boardprof.target.arguments.struct_value import StructText, number_of, structs_bytes, unquoted
 from boardprof.target.cfunction import CHAR, Pointer, Scalar, Struct
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 _NULL = ("NULL", "nullptr")
+_ADDRESS = re.compile(r"&\w+(\[\d+\])?")
 _SUFFIXES = ("out", "keep")
 _FILES = (".npy", ".bin", "")
 """Kinds of files: numpy's, and raw bytes. A name without a suffix says nothing about its format."""
@@ -66,6 +67,8 @@ class ArgumentText:
         if not is_array:
             if self.text in _NULL:
                 return None
+            if self.text.startswith("&") and self.text[1:].isidentifier():
+                return Same(self.text[1:])
             is_quoted = self.text.startswith('"')
             if pointer.element == CHAR or (is_quoted and pointer.element_size == 1):
                 text = unquoted(self.text)
@@ -126,6 +129,15 @@ class ArgumentText:
 
 def _forms(name: str, pointer: Pointer) -> str:
     """Return the forms in which an array for a parameter can be written."""
+    if pointer.inner is not None:
+        examples = "'[a, NULL]'"
+        if pointer.inner.element == CHAR:
+            examples = """'["one", "two"]'"""
+        elif isinstance(pointer.inner.element, Scalar) and not pointer.inner.is_function:
+            examples = f"'[[1, 2], [3, 4]]', {name}='[&a, NULL]' with a=[8]:zeros"
+        elif pointer.inner.is_function:
+            examples = "'[FUNCTION, NULL]'"
+        return f"{name}={examples}, or {name}=NULL"
     match pointer.element:
         case Struct(fields=fields, size=size):
             member = next((field.name for field in fields if field.name), None)
@@ -330,6 +342,9 @@ class ArrayText:
             if not pointer.element.is_plain or pointer.by_value:
                 return StructText(where, self.structs)
             return _struct_array(where, self.structs, pointer.element)
+        if self.values is not None and pointer.inner is not None:
+            targets = (_target_of(where, each, pointer.inner) for each in self.values)
+            return StructText(where, [{"to": each} for each in targets])
         dtype = self._dtype(where, pointer)
         if self.values is not None:
             return _values_array(where, self.values, pointer)
@@ -448,6 +463,20 @@ def _list(where: str, text: str) -> list[Tree]:
     return tree
 
 
+def _target_of(where: str, value: Tree, pointer: Pointer) -> object:
+    """Return what one of several pointers points to: an array of a list's numbers, or the text."""
+    if isinstance(value, list):
+        return _values_array(where, value, pointer)
+    is_number = isinstance(pointer.element, Scalar) and not pointer.is_function
+    is_text = isinstance(value, str) and value not in _NULL and not _ADDRESS.fullmatch(value)
+    if is_text and is_number and pointer.element != CHAR:
+        raise UsageError(
+            f"{where}: {value} is not an array; each pointer is {pointer.text}.",
+            hint="'[[1, 2], [3, 4]]', or '[&a, NULL]' with a=[8]:zeros",
+        )
+    return value
+
+
 def _values_array(where: str, values: list[Tree], pointer: Pointer) -> npt.NDArray[Any]:
     """Return numbers as an array."""
     import numpy as np
@@ -460,7 +489,10 @@ def _values_array(where: str, values: list[Tree], pointer: Pointer) -> npt.NDArr
     flat = list(_leaves(where, values, shape))
     kind = pointer.element
     if not isinstance(kind, Scalar):
-        raise UsageError(f"{where} has numbers; the parameter's type is a struct.", hint=_FORMS)
+        raise UsageError(
+            f"{where} has numbers; the parameter's type is a struct.",
+            hint=_forms(where.partition("=")[0], pointer),
+        )
     numbers = [number_of(where, f"[{i}]", kind, each) for i, each in enumerate(flat)]
     return np.array(numbers, element_dtype(kind)).reshape(shape)
 

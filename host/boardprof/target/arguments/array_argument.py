@@ -181,6 +181,8 @@ def array_argument(
         return _block(where, value)
     if isinstance(value, str) and pointer.element == CHAR:
         return where.text(value, passing)
+    if pointer.inner is not None and isinstance(value, list | tuple) and not _has_members(value):
+        value = [{"to": each} for each in value]
     if isinstance(pointer.element, Struct) and _has_members(value):
         return where.structs(value, passing, order)
     array = where.array_of(value, order)

@@ -11,7 +11,14 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from boardprof.base.errors import UnknownNameError, UsageError
-from boardprof.target.arguments.passing import BoardPointer, Out, Passing, arena_reference
+from boardprof.target.arguments.passing import (
+    BoardPointer,
+    Keep,
+    Out,
+    Passing,
+    Same,
+    arena_reference,
+)
 from boardprof.target.arguments.signature import Signature, in_order, scalar_text
 from boardprof.target.arguments.struct_value import Link, unquoted
 from boardprof.target.cfunction import CHAR, Pointer, Struct
@@ -84,6 +91,7 @@ def bind(
     parts: list[bytes | ArrayArgument] = []
     texts: list[str] = []
     parameters = zip(signature.parameters, signature.packers, values, strict=True)
+    binder.bind_first(values)
     for (name, kind), pack, value in parameters:
         pointer = signature.pointers.get(name)
         if pointer is None:
@@ -95,13 +103,13 @@ def bind(
             parts.append(bytes([_BIN_8, len(reference)]) + reference)
             texts.append(f"{name}={text}")
         else:
-            array = binder.arrays[name] = binder.array(name, pointer, value)
+            array = binder.arrays.get(name) or binder.of_parameter(name, pointer, value)
             parts.append(array)
             texts.append(f"{name}={array.shape_text}")
     if signature.returns is not None and signature.returns_struct:
         parts.append(binder.returned(signature.returns))
     arrays = [part for part in parts if not isinstance(part, bytes)]
-    binder.bind_links(arrays)
+    binder.bind_links([*arrays, *binder.extras.values()])
     extras = tuple(binder.extras.values())
     texts += [f"{array.name}={array.shape_text}" for array in extras]
     bound = Arguments(function, tuple(parts), ", ".join(texts), extras, signature.is_packed)
@@ -145,6 +153,45 @@ class _Binder:
         if isinstance(value, dict):
             self._same[id(value)] = array
         return array
+
+    def bind_first(self, values: Sequence[object]) -> None:
+        """Make the arrays that ``&NAME`` for other parameters names."""
+        wanted = {value.name for value in values if isinstance(value, Same)}
+        for (name, _), value in zip(self._signature.parameters, values, strict=True):
+            if name in wanted and name in self._signature.pointers and not isinstance(value, Same):
+                self.of_parameter(name, self._signature.pointers[name], value)
+
+    def of_parameter(self, name: str, pointer: Pointer, value: object) -> ArrayArgument:
+        """Make the array of a parameter, which may be that of another one."""
+        same = value
+        if isinstance(same, Same):
+            found = self._pointed_to(same.name, name, pointer)
+            if found.array is None or (found.passing is Passing.OUT and pointer.const):
+                is_out = "is only written, with :out" if found.array is not None else "has no array"
+                raise UsageError(
+                    f"{name}={same.text} of {self._function}: {same.name} {is_out}.",
+                    hint=f"give {same.name} an array with values, such as [64]:zeros",
+                )
+            value = found.array
+            ways = {Passing.OUT: Out, Passing.KEEP: Keep}
+            if found.passing in ways and not pointer.const:
+                value = ways[found.passing](value)
+        array = self.arrays[name] = self.array(name, pointer, value)
+        if isinstance(same, Same):
+            array.shape_text = same.text
+        return array
+
+    def _pointed_to(self, name: str, by: str, pointer: Pointer) -> ArrayArgument:
+        """Return the array of another parameter, or of an argument of its own."""
+        if name in self.arrays:
+            return self.arrays[name]
+        if name in dict(self._signature.parameters):
+            raise UsageError(
+                f"{by}=&{name} of {self._function}: {name} is not an array of its own.",
+                hint=f"give one of the two an array, such as {name}=[64]:zeros",
+            )
+        found = self.arrays[name] = self.extras[name] = self._named(name, pointer, by)
+        return found
 
     def _whole(self, pointer: Pointer) -> Pointer:
         """Return a pointer with the members of its struct."""

@@ -50,6 +50,18 @@ class Keep:
 
 
 @dataclass(frozen=True)
+class Same:
+    """The array of another argument, as ``&dst`` on the command line names it."""
+
+    name: str
+
+    @property
+    def text(self) -> str:
+        """As on the command line."""
+        return f"&{self.name}"
+
+
+@dataclass(frozen=True)
 class Block:
     """A block of the arena; ``handle`` is valid until `Memory.free` or the session's end."""
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 
@@ -54,6 +55,8 @@ _MISSING_CXX = (
     r"|c(?:assert|ctype|errno|fenv|float|inttypes|limits|locale|math|setjmp|signal|stdarg|stddef"
     r"|stdint|stdio|stdlib|string|time|uchar|wchar|wctype))'?(?:: No such file| file not found)"
 )
+_MISSING_ANY = r"error: '?([^:'\n]+)'?(?:: No such file| file not found)"
+_MOST_FOLDERS = 2000  # that are searched for a missing header
 _NOT_OF_C = {"charconv", "chrono", "complex", "condition_variable"}
 
 
@@ -139,9 +142,11 @@ def _smaller(said: str, spec: BoardSpec) -> str | None:
     return f"use smaller arrays, or build fewer of the files{agents}"
 
 
-def source_hint(symbols: int = 1) -> str:
-    """Return what defines missing symbols, for an error."""
+def source_hint(symbols: int = 1, known: Sequence[Path] = ()) -> str:
+    """Return what defines missing symbols, for an error; ``known``: sources that seem to."""
     ldflags = option("--ldflags")
+    if known:
+        return " ".join(option("--source", os.path.relpath(path)) for path in known[:_MOST])
     if symbols == 1:
         return f"give the file that defines it with --source, or its library with {ldflags}"
     return f"give the files that define them with --source, or their libraries with {ldflags}"
@@ -256,7 +261,36 @@ def _undefined(output: str, spec: BoardSpec, keepers: Sequence[str]) -> Iterator
         yield f"{len(named) - _MOST} more symbols are also not defined."
 
 
-def missing_header(spec: BoardSpec, error: BuildError, libc: Libc | None) -> BuildError | None:
+def missing_header(
+    spec: BoardSpec, error: BuildError, libc: Libc | None, folders: Sequence[Path] = ()
+) -> BuildError | None:
+    """Return a better error if a header is missing; ``folders``: of the sources."""
+    of_library = _missing_of_library(spec, error, libc)
+    found = re.search(_MISSING_ANY, str(error))
+    if of_library is not None or found is None or error.hint is not None:
+        return of_library
+    near = _folders_with(found[1], folders)
+    hint = " or ".join(option("-I", os.path.relpath(each)) for each in near)
+    return BuildError(
+        error.message, hint=hint or option("-I", f"DIR, the folder that has {found[1]}")
+    )
+
+
+def _folders_with(header: str, folders: Sequence[Path]) -> list[Path]:
+    """Return the folders near the sources, in their work tree, with which a header is found."""
+    roots = {
+        next((up for up in (each, *each.parents) if (up / ".git").exists()), each.parent)
+        for each in folders
+    }
+    walk = (at for root in sorted(roots) for at in os.walk(root))
+    found: list[Path] = []
+    for folder, inside, _ in islice(walk, _MOST_FOLDERS):
+        inside[:] = sorted(name for name in inside if not name.startswith("."))
+        found += [Path(folder)] if os.path.isfile(os.path.join(folder, header)) else []
+    return found[:3]
+
+
+def _missing_of_library(spec: BoardSpec, error: BuildError, libc: Libc | None) -> BuildError | None:
     """Return a better error if a header of a library that is not installed is missing."""
     found = re.search(_MISSING_CXX, str(error))
     if found is not None and spec.build.freestanding:

@@ -14,8 +14,7 @@ from pathlib import Path
 from boardprof.base.errors import UsageError, option
 from boardprof.target.elf.object_file import ELF_MAGIC, MAGIC, THIN_MAGIC, outside
 
-_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_MACRO = re.compile(r"[A-Za-z_]\w*(=.*)?", re.ASCII | re.DOTALL)
+_MACRO = re.compile(r"[^\W\d]\w*(\([^()=]*\))?(=.*)?", re.DOTALL)
 # Options with a path, joined or as the next word, longest first (GCC manual, 3.16 and 3.13).
 _HEADERS = ("-imacros", "-include")
 _PATHS = ("-idirafter", "-isystem", "-imacros", "-include", "-iquote", "-I", "-L", "-T")
@@ -99,9 +98,11 @@ def user_flags(options: BuildOptions) -> UserFlags:
     """Check options and bring them into one form; paths begin at the current folder."""
     for define in options.defines:
         if not re.fullmatch(_MACRO, define):
-            raise UsageError(f"{define!r} is not a macro: write NAME or NAME=VALUE.")
+            raise UsageError(
+                f"{define!r} is not a macro.", hint="write NAME, NAME=VALUE or 'NAME(x)=VALUE'"
+            )
     for name in options.keep:
-        if not re.fullmatch(_NAME, name.rpartition(":")[2]):
+        if not name.rpartition(":")[2].isidentifier():
             raise UsageError(
                 f"{name!r} is not the name of a function.",
                 hint=f"{option('--no-inline')} NAME, or {option('--no-inline')} FILE:NAME",

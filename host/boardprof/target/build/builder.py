@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 
 from boardprof.base.errors import BuildError, UsageError, option
-from boardprof.base.files import runtime_dir
-from boardprof.target.build.build_errors import missing_header
+from boardprof.base.files import check_runnable, runtime_dir
+from boardprof.target.build.build_errors import UndefinedError, missing_header, source_hint
 from boardprof.target.build.build_options import (
     BuildOptions,
     effective_flags,
@@ -27,6 +27,7 @@ from boardprof.target.build.build_options import (
     user_flags,
     with_copies,
 )
+from boardprof.target.build.compile_commands import defining_sources
 from boardprof.target.build.conventions import with_conventions
 from boardprof.target.build.firmware import BuiltFirmware
 from boardprof.target.build.glue import table_source
@@ -128,6 +129,7 @@ def serve_agent(
     if listen is not None:
         read_key(key_file)  # before the build: the agent would refuse it only afterwards
     image = str(build(spec, sources, options).image)
+    check_runnable(image)
     os.execv(image, [image, *line])
 
 
@@ -274,9 +276,14 @@ class Build:
             return linker.link(linked, libraries, digest(inputs), hidden)
 
         paths = [each.path for each in theirs]
-        (image, libc), offered, missing = link_without_missing(
-            self._cache, functions, paths, build_id, link
-        )
+        try:
+            (image, libc), offered, missing = link_without_missing(
+                self._cache, functions, paths, build_id, link
+            )
+        except UndefinedError as error:
+            known = defining_sources(self._sources.files, error.symbols)
+            error.hint = source_hint(len(error.symbols), known) if known else error.hint
+            raise
         called = [fn.symbol for fn in offered if fn.reason is None]
         lacks = check_image(
             self._spec,
@@ -335,7 +342,8 @@ class Build:
             with compiling_in_pool(what, units, known) as wait:
                 yield partial(wait, 0, len(user)), partial(wait, len(user), len(units))
         except BuildError as error:
-            missing = missing_header(self._spec, error, self._libc)
+            files = self._sources.files
+            missing = missing_header(self._spec, error, self._libc, [f.parent for f in files])
             raise (missing or error) from error
 
     def _functions(

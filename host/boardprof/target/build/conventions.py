@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from boardprof.target.build.sources import language
-from boardprof.target.cfunction import CFunction, Pointer, Scalar
+from boardprof.target.cfunction import CFunction, Pointer, Scalar, wrapper_name
 from boardprof.target.toolchain.cache import FileHashes, digest
 from boardprof.target.toolchain.compiler import Compiler, Object, Unit
 
@@ -113,5 +113,5 @@ def _wrapper(fn: CFunction) -> str:
     given = ", ".join(each.name for each in fn.parameters)
     result = "void" if fn.result is None else fn.result.c_type
     call = f"{'return ' if fn.result else ''}{fn.name}({given});"
-    made = f"{result} {fn.name}_wrapper({taken}) {{ {call} }}"
+    made = f"{result} {wrapper_name(fn.name)}({taken}) {{ {call} }}"
     return f"#include <stdint.h>\n{made}" if "int" in f"{result} {taken}" else made

@@ -113,6 +113,19 @@ def check_flashable(spec: BoardSpec, port: str | None = None) -> FlashSpec:
     return spec.flash
 
 
+def check_port(how: FlashSpec, port: str | None) -> None:
+    """Check that a device of a port exists, before a tool is started."""
+    # A board with a USB device of its own may have its port only once it is flashed.
+    is_needed = "{port}" in "".join([*how.command, *how.reset])
+    if port is None or not port.startswith("/dev/") or os.path.exists(port):
+        return
+    if is_needed or how.settle_s <= FlashSpec.settle_s:
+        raise BoardError(
+            f"Port {port} does not exist.",
+            hint="plug in the board, and look under /dev/serial/by-id",
+        )
+
+
 def flash(
     spec: BoardSpec,
     image: Path,
@@ -128,6 +141,7 @@ def flash(
     how = check_flashable(spec, port)
     if not image.is_file():
         raise UsageError(f"The image {image} does not exist.")
+    check_port(how, port)
     _check_free(spec, port)
     with tempfile.TemporaryDirectory(prefix="boardprof-flash-") as folder:
         values = _values(spec, how, image.resolve(), port, Path(folder))

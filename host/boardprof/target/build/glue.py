@@ -12,6 +12,7 @@ function of a calibration.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -187,7 +188,8 @@ def _declared_struct(struct: Struct, name: str, names: Mapping[Struct, str]) -> 
         text = names[kind] if isinstance(kind, Struct) else kind.c_type
         shape = "".join(f"[{n}]" for n in field.shape)
         bits = f" : {field.bits}" if field.bits else ""
-        lines.append(f"    {text} m{i}{shape}{bits};\n")
+        own = "" if field.bits and not field.name else f"m{i}{shape}"
+        lines.append(f"    {text} {own}{bits};\n")
         if not field.bits:
             checks.append(f"offsetof({name}, m{i}) == {field.offset}")
     word = "union" if struct.is_union else "struct"
@@ -209,12 +211,17 @@ def _function(fn: CFunction, structs: Mapping[Struct, str], mtu: int, *, has_poi
     return "\n".join([*(part for part in parts if part), _target(fn)])
 
 
+def _id(symbol: str) -> str:
+    """Return a name as part of an identifier; compilers before GCC 10 take only ASCII there."""
+    return re.sub(r"[^\x00-\x7f]", lambda match: f"_u{ord(match[0]):x}_", symbol)
+
+
 def _declarations(fn: CFunction) -> str:
-    lines = [f'extern bp_fn_t bp_user_{fn.symbol} __asm__("{fn.symbol}");']
+    lines = [f'extern bp_fn_t bp_user_{_id(fn.symbol)} __asm__("{fn.symbol}");']
     if fn.setup:
-        lines.append(f'extern void bp_user_{fn.setup}(void) __asm__("{fn.setup}");')
+        lines.append(f'extern void bp_user_{_id(fn.setup)}(void) __asm__("{fn.setup}");')
     if fn.check:
-        lines.append(f'extern int bp_user_{fn.check}(void) __asm__("{fn.check}");')
+        lines.append(f'extern int bp_user_{_id(fn.check)}(void) __asm__("{fn.check}");')
     return "\n".join(lines) + "\n"
 
 
@@ -222,8 +229,8 @@ def _texts(fn: CFunction, mtu: int) -> str:
     room = mtu - _FRAME_OVERHEAD - len(fn.name.encode())
     text = wire_signature(fn, room)
     return (
-        f'static const char bp_name_of_{fn.symbol}[] BP_ROM = "{fn.name}";\n'
-        f'static const char bp_signature_of_{fn.symbol}[] BP_ROM = "{text}";\n'
+        f'static const char bp_name_of_{_id(fn.symbol)}[] BP_ROM = "{fn.name}";\n'
+        f'static const char bp_signature_of_{_id(fn.symbol)}[] BP_ROM = "{text}";\n'
     )
 
 
@@ -247,8 +254,8 @@ def _struct(fn: CFunction) -> str:
     kinds = [(kind.c_type.removesuffix(" *"), kind, name) for name, kind in _slots(fn)]
     fields = "".join(f"    {c} {'*' * isinstance(k, Pointer)}{name};\n" for c, k, name in kinds)
     return (
-        f"struct bp_slots_of_{fn.symbol} {{\n{fields}}};\n\n"
-        f"_Static_assert(sizeof(struct bp_slots_of_{fn.symbol}) <= BP_CFG_SLOT_BYTES,\n"
+        f"struct bp_slots_of_{_id(fn.symbol)} {{\n{fields}}};\n\n"
+        f"_Static_assert(sizeof(struct bp_slots_of_{_id(fn.symbol)}) <= BP_CFG_SLOT_BYTES,\n"
         f'               "the arguments of {fn.name} do not fit: raise BP_CFG_SLOT_BYTES");\n'
     )
 
@@ -274,8 +281,8 @@ def _thunk(fn: CFunction, structs: Mapping[Struct, str]) -> str:
     store = "s->result = " if fn.result else ""
     store = f"*({result} *)s->result = " if _returns_struct(fn) else store
     return (
-        f"static void bp_thunk_of_{fn.symbol}(bp_fn_t *fn, void *slots) {{\n"
-        f"    struct bp_slots_of_{fn.symbol} *s = slots;\n"
+        f"static void bp_thunk_of_{_id(fn.symbol)}(bp_fn_t *fn, void *slots) {{\n"
+        f"    struct bp_slots_of_{_id(fn.symbol)} *s = slots;\n"
         f"    {store}(({result}(*)({types}))fn)({arguments});\n"
         "}\n"
     )
@@ -289,8 +296,8 @@ def _unpack(fn: CFunction, has_pointers: bool) -> str:
     if not taken:
         return ""
     lines = "".join(f"    s->{name} = {_argument(kind, has_pointers)};\n" for name, kind in taken)
-    head = f"static int bp_unpack_of_{fn.symbol}(bp_call_t *call, void *slots) {{\n"
-    slots = f"    struct bp_slots_of_{fn.symbol} *s = slots;\n"
+    head = f"static int bp_unpack_of_{_id(fn.symbol)}(bp_call_t *call, void *slots) {{\n"
+    slots = f"    struct bp_slots_of_{_id(fn.symbol)} *s = slots;\n"
     if not _is_packed(fn):
         return f"{head}{slots}{lines}    return call->err;\n}}\n"
     return (
@@ -316,22 +323,23 @@ def _pack(fn: CFunction) -> str:
         return ""
     how = "bp_ret_pointer" if isinstance(fn.result, Pointer) else _RETURNS[fn.result.text]
     return (
-        f"static void bp_pack_of_{fn.symbol}(bp_call_t *call, const void *slots) {{\n"
-        f"    const struct bp_slots_of_{fn.symbol} *s = slots;\n"
+        f"static void bp_pack_of_{_id(fn.symbol)}(bp_call_t *call, const void *slots) {{\n"
+        f"    const struct bp_slots_of_{_id(fn.symbol)} *s = slots;\n"
         f"    {how}(call, s->result);\n"
         "}\n"
     )
 
 
 def _target(fn: CFunction) -> str:
-    fields = [f".fn = bp_user_{fn.symbol}"]
-    fields += [f".thunk = bp_thunk_of_{fn.symbol}"] if _slots(fn) else []
-    fields += [f".unpack = bp_unpack_of_{fn.symbol}"] if _items(fn) else []
-    fields += [f".pack = bp_pack_of_{fn.symbol}"] if fn.result and not _returns_struct(fn) else []
-    fields += [f".setup = bp_user_{fn.setup}"] if fn.setup else []
-    fields += [f".check = bp_user_{fn.check}"] if fn.check else []
+    own = _id(fn.symbol)
+    fields = [f".fn = bp_user_{own}"]
+    fields += [f".thunk = bp_thunk_of_{own}"] if _slots(fn) else []
+    fields += [f".unpack = bp_unpack_of_{own}"] if _items(fn) else []
+    fields += [f".pack = bp_pack_of_{own}"] if fn.result and not _returns_struct(fn) else []
+    fields += [f".setup = bp_user_{_id(fn.setup)}"] if fn.setup else []
+    fields += [f".check = bp_user_{_id(fn.check)}"] if fn.check else []
     lines = "".join(f"    {field},\n" for field in fields)
-    return f"static const bp_target_t bp_target_of_{fn.symbol} BP_ROM = {{\n{lines}}};\n"
+    return f"static const bp_target_t bp_target_of_{own} BP_ROM = {{\n{lines}}};\n"
 
 
 _POINTER_FUNCTIONS = {
@@ -355,7 +363,7 @@ def _function_table(functions: Sequence[CFunction], packed_functions: Mapping[st
         return ""
     rows = "".join(
         f"    {{bp_name_of_{name}, bp_signature_of_{name}, NULL, &bp_target_of_{name}}},\n"
-        for name in (fn.symbol for fn in functions)
+        for name in (_id(fn.symbol) for fn in functions)
     )
     names = ""
     if packed_functions:

@@ -17,6 +17,7 @@ from boardprof.base.errors import BuildError, UnknownNameError, UsageError
 from boardprof.base.files import runtime_dir
 from boardprof.target import cfunction
 from boardprof.target.build.build_options import BuildOptions, UserFlags, user_flags
+from boardprof.target.build.compile_commands import header_folders
 from boardprof.target.build.glue import fit
 from boardprof.target.cfunction import (
     CFunction,
@@ -40,7 +41,11 @@ RUNTIME = "device_runtime_c"
 DEBUG = ("-g", "-gdwarf-4", "-ffunction-sections", "-fdata-sections")
 """For every compilation."""
 
+_HEADERS = {".h": "c", **dict.fromkeys((".hh", ".hpp", ".hxx"), "c++")}
+"""A library may be a header alone. A folder's headers are not sources of their own."""
+
 _LANGUAGES = {
+    **_HEADERS,
     ".c": "c",
     **dict.fromkeys((".cc", ".cpp", ".cxx", ".C"), "c++"),
     **dict.fromkeys((".S", ".s"), "assembler"),
@@ -86,6 +91,11 @@ def language(path: Path) -> str:
     return _LANGUAGES.get(path.suffix, "")
 
 
+def is_header(path: Path) -> bool:
+    """Return whether a file is a header, which is compiled like a source if it is named."""
+    return path.suffix in _HEADERS
+
+
 def find_sources(named: Sequence[str | Path]) -> Sources:
     """Return the named files; a folder stands for the sources in it."""
     found: dict[Path, str] = {}
@@ -102,7 +112,7 @@ def find_sources(named: Sequence[str | Path]) -> Sources:
             if not kind:
                 raise UsageError(
                     f"{file} is neither a source nor an object.",
-                    hint="known are .c, .cc, .cpp, .cxx, .S, .s, .o and .a",
+                    hint="known are .c, .cc, .cpp, .cxx, .h, .hpp, .S, .s, .o and .a",
                 )
             path = file.parent.resolve() / file.name
             if kind in _COMPILED and "\n" in str(path):  # not for depfiles
@@ -120,7 +130,9 @@ def find_sources(named: Sequence[str | Path]) -> Sources:
 
 def _in_folder(folder: Path) -> list[Path]:
     files = sorted(
-        path for path in folder.iterdir() if language(path) in _COMPILED and path.is_file()
+        path
+        for path in folder.iterdir()
+        if language(path) in _COMPILED and not is_header(path) and path.is_file()
     )
     if not files:
         raise UsageError(f"The folder {folder} has no C, C++ or assembler files.")
@@ -128,7 +140,7 @@ def _in_folder(folder: Path) -> list[Path]:
 
 
 def user_unit(spec: BoardSpec, file: Path, flags: UserFlags, libc: Sequence[str] | None) -> Unit:
-    """Return the unit for a user's file; a main in it is renamed."""
+    """Return the unit for a user's file; with -flto a main in it is renamed."""
     board, kind = spec.build, language(file)
     # The options of the agent are for code that includes boardprof/bp.h.
     words = [*board.cflags, *DEBUG, *(f"-DBP_CFG_{k.upper()}={v}" for k, v in board.config.items())]
@@ -145,20 +157,26 @@ def user_unit(spec: BoardSpec, file: Path, flags: UserFlags, libc: Sequence[str]
     if kind != "assembler":
         # With -flto from the user, only fat objects have functions that can be found.
         words += ["-ffat-lto-objects"]
+    words += ["-x", kind] if is_header(file) else []
     words += flags.compiler
     if kind == "c":
         content = file.read_bytes()
-        # Each file gets another name, so that several programs can be built together. In other
-        # languages main is more than a name; there it is renamed in the object.
-        words += [f"-Dmain={_USER_MAIN}{hashlib.sha256(content).hexdigest()[:16]}"]
+        # `edited` renames main in the object, where members and parameters of that name stay. With
+        # -flto the object has no code. Each file gets another name, so that several programs can
+        # be built together.
+        own = f"{_USER_MAIN}{hashlib.sha256(content).hexdigest()[:16]}"
+        words += [f"-Dmain={own}"] if flags.lto else []
         words += _KEEP if names_one_of(content, flags.kept_in(file)) else ()
-    roots = [(f"include{i}", folder) for i, (_, folder) in enumerate(flags.folders)]
+    # After all others: a build that works without them is the same with them.
+    of_project = [("-idirafter", folder) for folder in header_folders(file)]
+    folders = (*flags.folders, *of_project)
+    roots = [(f"include{i}", folder) for i, (_, folder) in enumerate(folders)]
     return Unit(
         file.parent,
         # Otherwise the compiler would take it for an option, or for a file of options.
         f"./{file.name}" if file.name.startswith(("-", "@")) else file.name,
         tuple(words),
-        (*flags.folders, ("-idirafter", runtime_dir() / "include")),
+        (*folders, ("-idirafter", runtime_dir() / "include")),
         (*roots, (RUNTIME, runtime_dir())),
         watched=True,
         tracked=is_tracked(flags.compiler),
@@ -172,7 +190,11 @@ def keeps_functions(unit: Unit) -> bool:
 
 def names_one_of(content: bytes, names: Sequence[str]) -> bool:
     """Return whether a source mentions one of these names, even in a comment."""
-    return any(re.search(rb"\b%s\b" % re.escape(name.encode()), content) for name in names)
+    letter = rb"[\w\x80-\xff]"  # names may have letters in UTF-8
+    return any(
+        re.search(rb"(?<!%s)%s(?!%s)" % (letter, re.escape(name.encode()), letter), content)
+        for name in names
+    )
 
 
 # -- the agent's and the board's ---------------------------------------------------------------
@@ -380,6 +402,22 @@ def _readers() -> list[str | None]:
     return [elftools.__version__, *(FileHashes().of(path) for path in files)]
 
 
+def with_static_of_header(
+    spec: BoardSpec, source: Path, function: str | None, options: BuildOptions
+) -> BuildOptions:
+    """Return options that make the static functions of a header callable.
+
+    ``function``: the one that is wanted; None for all. A source that is not a header keeps its
+    options: its functions may be static because its own functions call them.
+    """
+    if not is_header(source) or not source.is_file():
+        return options
+    content = source.read_bytes()
+    found = discarded_functions(spec, [source], replace(options, sources=()), function)
+    own = [each.name for each in found.static if names_one_of(content, [each.name])]
+    return replace(options, keep=tuple(dict.fromkeys([*options.keep, *own])))
+
+
 @dataclass(frozen=True)
 class Discarded:
     """The functions that no firmware offers."""
@@ -414,7 +452,8 @@ def discarded_functions(
     mains: list[Path] = []
     for file in files:
         unit = user_unit(spec, file, flags, cflags)
-        keep = _KEEP[:1] if name is None else _KEEP  # inline: each of each header
+        # Those that are inline are each of each header.
+        keep = _KEEP[:1] if name is None and not is_header(file) else _KEEP
         try:
             made = compiler.compile(replace(unit, flags=(*unit.flags, *keep)))
         except BuildError:  # the compiler does not know the flag
@@ -429,7 +468,7 @@ def _read(path: Path) -> tuple[list[HiddenFunction], bool]:
     from boardprof.target.elf.functions import hidden_functions
 
     def facts(elf: ELFFile) -> tuple[set[str], bool]:
-        has_main = any(name.startswith(_USER_MAIN) for name, _ in global_functions(elf))
+        has_main = any(name == "main" for name, _ in global_functions(elf))
         return local_functions(elf), has_main
 
     found = [read_image(image, facts) for image in images(path)]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,7 @@ from typing import Any
 from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.files import boards_dir, read_short_text
 from boardprof.base.packages import load_plugins
-from boardprof.base.toml_table import TomlTable
+from boardprof.base.toml_table import TomlTable, parsed
 from boardprof.target.descriptions.tables import (
     DEFAULT_BAUD,
     BuildSpec,
@@ -217,12 +216,12 @@ def _check_counts(top: TomlTable, spec: BoardSpec) -> None:
 def _parsed(folder: Path) -> dict[str, Any]:
     path = folder / BOARD_FILE
     try:
-        return tomllib.loads(read_short_text(path))
+        return parsed(read_short_text(path), path)
     except OSError as error:
         raise UsageError(
             f"{path} cannot be read: {error.strerror}.", hint=f"a board's folder has a {BOARD_FILE}"
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not valid TOML: {error}.") from error
 
 

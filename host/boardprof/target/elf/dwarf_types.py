@@ -23,6 +23,7 @@ from boardprof.target.cfunction import (
 from boardprof.target.elf.debug_info import (
     AGGREGATES,
     Resolved,
+    dimensions,
     element_of,
     has,
     is_vector,
@@ -53,7 +54,7 @@ _HOLDER, _HELD = "ptr", "to"
 """A pointer that another pointer leads to is passed as a struct with this member."""
 
 _PLUS_UCONST = 0x23  # DW_OP_plus_uconst: DWARF 2 has the offset of a member after it
-_ARENA_ALIGNMENT = 16
+ARENA_ALIGNMENT = 16
 """Alignment of the blocks of an agent's arena, and of arrays in them, bytes."""
 # In Rust and Zig only a pointer's name tells that its target is const; in C pointers have no name.
 _CONST_POINTER = re.compile(
@@ -103,7 +104,7 @@ def _enumeration(die: DIE) -> Scalar | str:
 def _struct_name(die: DIE, alias: str) -> str:
     """Return the tag, else the typedef, as a word for signatures."""
     name = text(die, "DW_AT_name") or alias
-    return re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "anonymous"
+    return re.sub(r"\W+", "_", name).strip("_") or "anonymous"
 
 
 class Types:
@@ -149,12 +150,12 @@ class Types:
         if not self._has_abi_of_c:
             return f"a {what} by value"
         layout = self._layout(of.die, of.alias, size)
-        why = _cannot_pass(layout, of.die.dwarfinfo.config.machine_arch)
+        laid_out = _laid_out(layout, of.die.dwarfinfo.config.machine_arch)
         if any(_alignments(of.die)):
-            why = "whose layout was changed by an attribute"
-        if why is not None:
-            return f"a {what} by value, {why}"
-        return Pointer(layout, const, of.die.cu["address_size"], by_value=True)
+            laid_out = _CHANGED
+        if isinstance(laid_out, str):
+            return f"a {what} by value, {laid_out}"
+        return Pointer(laid_out, const, of.die.cu["address_size"], by_value=True)
 
     def _pointer(self, die: DIE) -> Pointer | str:
         if die.tag == "DW_TAG_ptr_to_member_type":
@@ -303,14 +304,26 @@ def _alignments(die: DIE) -> Iterator[int]:
             yield from _alignments(found)
 
 
+def target_alignment(pointer: DIE) -> int:
+    """Return the alignment that attributes, or the size of a vector, give a pointer's target."""
+    asked = [each for found in type_chain(pointer) for each in _alignments(found)]
+    pointee, _ = element_of(resolved(pointer))
+    if pointee.die is not None and is_vector(pointee.die):
+        lanes = math.prod(dimensions(pointee.die) or ())
+        asked.append(
+            lanes * (number(resolved(pointee.die).die or pointee.die, "DW_AT_byte_size") or 1)
+        )
+    return max(asked, default=1)
+
+
 def _aligned(pointer: Pointer, die: DIE) -> Pointer | str:
     """Return a pointer, or why not if its target needs more alignment than the arena has."""
-    asked = max((each for found in type_chain(die) for each in _alignments(found)), default=1)
-    if asked <= _ARENA_ALIGNMENT:
+    asked = target_alignment(die)
+    if asked <= ARENA_ALIGNMENT:
         return pointer
     name = pointer.text.removeprefix("const ").removesuffix("*")
     return (
-        f"a pointer to {name}, aligned to {asked} bytes; the arena is aligned to {_ARENA_ALIGNMENT}"
+        f"a pointer to {name}, aligned to {asked} bytes; the arena is aligned to {ARENA_ALIGNMENT}"
     )
 
 
@@ -345,8 +358,11 @@ def _element(die: DIE) -> Scalar | str:
 #
 # C must lay out the same members at the same offsets: the glue declares the struct again from its
 # members, without the user's headers. How a struct is passed depends on the types of its members,
-# so a layout with ``packed`` or ``aligned`` is refused.
+# so a layout with ``packed`` or ``aligned`` is refused. Bit-fields without a name are not in the
+# debug information. They are where bits are missing, and get fields of bytes, which change neither
+# the alignment nor the place of an integer. Next to floats they may change the registers.
 
+_CHANGED = "whose layout was changed by an attribute"
 _MOST_ALIGNED = {
     "Atmel AVR 8-bit": 1,
     "Hitachi SH": 4,
@@ -361,14 +377,23 @@ _WORD = 4
 _PASS_BY_REFERENCE = 4  # DWARF 5, 7.15: DW_CC_pass_by_reference
 
 
-def _cannot_pass(struct: Struct, machine: str) -> str | None:
-    """Return why a struct cannot be passed by value; None if it can."""
+def _laid_out(struct: Struct, machine: str) -> Struct | str:
+    """Return a struct with its bit-fields without a name, or why it cannot be passed by value."""
     if not struct.fields:
         return "whose members are not known"
     if not struct.size > 0:
         return "which has no bytes"
     most = _MOST_ALIGNED.get(machine, _WIDEST)
-    return None if _is_natural(struct, most) else "whose layout was changed by an attribute"
+    has_floats = any(
+        isinstance(kind, Scalar) and kind.text[0] == "f"
+        for _, _, kind in struct.leaves(numbers=True)
+    )
+    laid_out = _with_gaps(struct, most, has_floats)
+    if laid_out is not None:
+        return laid_out
+    if has_floats and struct.has_bits and _with_gaps(struct, most, False):
+        return "which has bit-fields without a name and floats"
+    return _CHANGED
 
 
 def _shows_alignment(struct: Struct) -> bool:
@@ -390,22 +415,45 @@ def _alignment(kind: object, most: int) -> int:
     return min(getattr(kind, "size", 1), most)
 
 
-def _is_natural(struct: Struct, most: int) -> bool:
+def _with_gaps(struct: Struct, most: int, has_floats: bool) -> Struct | None:
+    """Return a struct with a field for each gap that C does not leave; None if it cannot be."""
+    # In a struct without a bit-field that has a name, an attribute is the likelier reason.
+    may_have_gaps = any(f.bits for f in struct.fields) and not (has_floats or struct.is_union)
     end = 0  # bits
+    fields: list[Field] = []
     for field in struct.fields:
-        if isinstance(field.type, Struct) and not (
-            field.type.fields and _is_natural(field.type, most)
-        ):
-            return False
+        if isinstance(field.type, Struct):
+            inner = _with_gaps(field.type, most, has_floats) if field.type.fields else None
+            if inner is None:
+                return None
+            field = replace(field, type=inner)
         if 0 in field.shape:
-            return False
+            return None
+        wanted = field.first_bit if field.bits else 8 * field.offset
         begin = 0 if struct.is_union else end
         at, width = _placed(field, begin, most)
-        if at != (field.first_bit if field.bits else 8 * field.offset):
-            return False
+        if at != wanted and may_have_gaps and wanted > begin:
+            fields += _gap(begin, wanted)
+            at, width = _placed(field, wanted, most)
+        if at != wanted:
+            return None
+        fields.append(field)
         end = max(end, at + width)
     whole = 8 * _alignment(struct, most)
-    return -(-end // whole) * whole == 8 * struct.size
+    size = -(-end // whole) * whole
+    if size < 8 * struct.size and may_have_gaps and 8 * struct.size % whole == 0:
+        fields += _gap(end, 8 * struct.size)
+    elif size != 8 * struct.size:
+        return None
+    return replace(struct, fields=tuple(fields))
+
+
+def _gap(begin: int, end: int) -> Iterator[Field]:
+    """Yield bit-fields without a name, one for each byte or a part of it."""
+    while begin < end:
+        width = min(8 - begin % 8, end - begin)
+        yield Field("", 0, SCALARS["u8"], (), width, begin)
+        begin += width
 
 
 def _placed(field: Field, begin: int, most: int) -> tuple[int, int]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -12,7 +11,7 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 
 from boardprof.base.errors import BuildError, UsageError, option
-from boardprof.target.cfunction import CFunction, HiddenFunction
+from boardprof.target.cfunction import LONGEST_NAME, CFunction, HiddenFunction
 from boardprof.target.elf.debug_info import debug_info
 from boardprof.target.elf.object_file import (
     Image,
@@ -31,15 +30,14 @@ from boardprof.target.elf.subprograms import (
     is_elsewhere,
     prototype,
     subprograms,
+    wrapper,
 )
 
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MANGLED = ("_Z", "_R")  # C++ and old Rust; Rust. In C such names are the compiler's own.
 _UNKNOWN = "it has no debug information about its type"
 _ELSEWHERE = "its debug information is in another file: compile it without -gsplit-dwarf"
 _SEVERAL = "several functions have that name, and it is unknown which type belongs to this one"
-_LONGEST_NAME = 63  # bytes, bp.h
-_LONG = f"its name is longer than {_LONGEST_NAME} bytes"
+_LONG = f"its name is longer than {LONGEST_NAME} bytes"
 _INT_HAS_16_BITS = {"EM_AVR", "EM_H8_300", "EM_MSP430", "EM_RL78"}
 _OF_LIBRARIES = {"std", "__gnu_cxx", "__cxxabiv1"}
 _REMEDIES = {
@@ -138,8 +136,9 @@ def _symbols(image: Image, kept: Collection[str], elf: ELFFile) -> list[_Symbol]
     symbols = []
     for name in wanted:
         fn = _function(name, _own(name, known, aliases, name in kept), source)
-        if elsewhere and fn.reason == _UNKNOWN:
-            fn = replace(fn, reason=_ELSEWHERE)
+        if fn.reason == _UNKNOWN and (elsewhere or (is_needed and info is None)):
+            none = f"its object {image.label} has no debug information"
+            fn = replace(fn, reason=_ELSEWHERE if elsewhere else none)
         rank = _IN_LIBRARY if image.in_library else _WEAK if names[name] else _STRONG
         symbols.append(_Symbol(fn, rank, fn.result is not None and fn.result.text == int_type))
     return symbols
@@ -212,7 +211,7 @@ def _with_own_names(found: dict[str, _Symbol]) -> dict[str, _Symbol]:
                 fn = replace(fn, name=_overload(fn))
             if fn.name in named:  # two types with one text
                 fn = replace(fn, name=fn.symbol, linkage="")
-            if len(fn.name) > _LONGEST_NAME and fn.reason is None:
+            if len(fn.name.encode()) > LONGEST_NAME and fn.reason is None:
                 fn = replace(fn, parameters=(), result=None, reason=_LONG, structs=())
             named[fn.name] = replace(symbol, fn=fn)
     return named
@@ -229,13 +228,16 @@ def _prototype(name: str, found: Subprogram | NotCallable) -> Prototype | NotCal
         language = own.language if own else "C++" if name.startswith("_Z") else ""
         remedy = _REMEDIES.get(language, "").format(own.name if own else name)
         return NotCallable(f"its name is not a C name{remedy}")
-    if len(name) > _LONGEST_NAME and not _is_named(own):
-        return NotCallable(_LONG)
-    return prototype(found) if isinstance(found, Subprogram) else found
+    called = prototype(found) if isinstance(found, Subprogram) else found
+    if len(name.encode()) > LONGEST_NAME and not _is_named(own):
+        if own is None or own.language != "C" or isinstance(called, NotCallable):
+            return NotCallable(_LONG, getattr(called, "wrapper", ""))
+        return NotCallable(_LONG, wrapper(name, own.die, frozenset(), result_by_pointer=False))
+    return called
 
 
 def _is_c_name(name: str) -> bool:
-    return bool(_IDENTIFIER.fullmatch(name)) and not name.startswith(_MANGLED)
+    return name.isidentifier() and not name.startswith(_MANGLED)
 
 
 def _hidden(elf: ELFFile) -> list[HiddenFunction]:
@@ -249,7 +251,7 @@ def _hidden(elf: ELFFile) -> list[HiddenFunction]:
         HiddenFunction(each.name, each.source, _why(each, local, linked))
         for each in subprograms(info, {"C", "C++"})
         if each.symbol == each.name
-        and _IDENTIFIER.fullmatch(each.name)
+        and each.name.isidentifier()
         and each.name != "main"
         and not each.name.startswith("bp_")
         and (each.name not in offered or not each.external)

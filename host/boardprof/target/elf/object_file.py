@@ -455,6 +455,13 @@ def check_image(image: Path, spec: BoardSpec, others: Iterable[BoardSpec] = ()) 
         )
     wanted = _board_machine(spec)
     if wanted is None or header.machine == wanted:
+        content = image.read_bytes()
+        if b"\0.symtab\0" in content and b"\0%s\0" % _FIRMWARE.encode() not in content:
+            raise UsageError(
+                f"{image} does not contain boardprof's agent: it has no {_FIRMWARE}.",
+                hint="add the agent to its build (docs/firmware.md), or measure sources: "
+                f"boardprof run -b {spec.name} FILE.c:FUNCTION",
+            )
         return
     fitting = [other.name for other in others if _board_machine(other) == header.machine]
     raise UsageError(

@@ -10,17 +10,18 @@ from dataclasses import dataclass
 from elftools.dwarf.die import DIE
 from elftools.dwarf.dwarfinfo import DWARFInfo
 
-from boardprof.target.cfunction import CType, Parameter, Struct
+from boardprof.target.cfunction import CType, Parameter, Scalar, Struct, wrapper_name
 from boardprof.target.elf.debug_info import (
     declaration,
     dimensions,
+    element_of,
     has,
     number,
     resolved,
     text,
     type_chain,
 )
-from boardprof.target.elf.dwarf_types import Types
+from boardprof.target.elf.dwarf_types import ARENA_ALIGNMENT, Types, scalar, target_alignment
 
 # GCC's flags for the debug level: -g, -g1, -ggdb3, -gdwarf-4; the last one counts.
 _DEBUG_LEVEL = re.compile(r" -g(\d|gdb\d?|dwarf-\d|)(?= |$)")
@@ -234,23 +235,40 @@ _EXTRA = "int value"
 
 def wrapper(name: str, die: DIE, by_pointer: frozenset[int], *, result_by_pointer: bool) -> str:
     """Return the source of ``NAME_wrapper``; "" if a type has no name in C."""
+    children = [child for child in die.iter_children() if child.tag == "DW_TAG_formal_parameter"]
+    if any(number(each, "DW_AT_address_class") for child in children for each in type_chain(child)):
+        return ""  # C has no name for a separate memory, such as flash
     parameters: list[str] = []
     values: list[str] = []
-    is_variadic = False
-    for child in die.iter_children():
-        if child.tag == "DW_TAG_unspecified_parameters":
-            is_variadic = True
-        if child.tag != "DW_TAG_formal_parameter":
-            continue
+    before, after = "", ""
+    for child in children:
         own = text(child, "DW_AT_name")
         own = own if own.isidentifier() else f"arg{len(values)}"
-        if len(values) in by_pointer:
-            kind = declared(child, "")
-            parameters.append(f"const {_numbers(child)} *{own}")
-            values.append(f"*(const {kind} *){own}" if kind else "")
-        else:
+        if len(values) not in by_pointer:
             parameters.append(declared(child, own) or "")
             values.append(own)
+        elif not _is_pointer(child):
+            kind = re.sub(r"^const ", "", declared(child, "") or "")
+            parameters.append(f"const {_numbers(child)} *{own}")
+            values.append(f"*(const {kind} *){own}" if kind else "")
+        else:  # it takes the same array, as bytes
+            target = resolved(child).die
+            assert target is not None
+            is_const = element_of(resolved(target))[0].const
+            parameters.append(f"{'const ' if is_const else ''}void *{own}")
+            values.append(own)
+            if target_alignment(target) > ARENA_ALIGNMENT:
+                copy, size = f"{own}_copy", ""
+                values[-1] = f"&{copy}"
+                if any(_is_integer(each) for each in children):  # which may be the length
+                    parameters.append(f"unsigned {own}_count")
+                    values[-1], size = copy, f"[{own}_count]"
+                kind = re.sub(r"^const ", "", declared(target, f"{copy}{size}") or "")
+                parameters += [] if kind else [""]
+                before += f"{kind}; __builtin_memcpy({values[-1]}, {own}, sizeof {copy}); "
+                if not is_const:
+                    after += f" __builtin_memcpy({own}, {values[-1]}, sizeof {copy});"
+    is_variadic = any(c.tag == "DW_TAG_unspecified_parameters" for c in die.iter_children())
     if is_variadic and parameters and "DW_AT_prototyped" in die.attributes:
         parameters.append(_EXTRA)
         values.append(_EXTRA.split()[-1])
@@ -258,13 +276,25 @@ def wrapper(name: str, die: DIE, by_pointer: frozenset[int], *, result_by_pointe
     call = f"{name}({', '.join(values)})"
     if result_by_pointer:
         parameters.append(f"{_numbers(die)} *result")
-        head, body = f"void {name}_wrapper", f"*({result} *)result = {call};"
+        head, body = f"void {wrapper_name(name)}", f"*({result} *)result = {call};{after}"
     else:
-        head = declared(die, f"{name}_wrapper") or ""
-        body = f"{call};" if result == "void" else f"return {call};"
+        head = declared(die, wrapper_name(name)) or ""
+        body = f"{call};{after}" if result == "void" else f"return {call};"
+        if after and result != "void":
+            body = f"{declared(die, 'returned')} = {call};{after} return returned;"
     if not head or result is None or not all(parameters) or not all(values):
         return ""
-    return f"{head}({', '.join(parameters) or 'void'}) {{ {body} }}"
+    return f"{head}({', '.join(parameters) or 'void'}) {{ {before}{body} }}"
+
+
+def _is_integer(parameter: DIE) -> bool:
+    kind = scalar(resolved(parameter).die)
+    return isinstance(kind, Scalar) and kind.text[0] in "iu"
+
+
+def _is_pointer(die: DIE) -> bool:
+    of = resolved(die).die
+    return of is not None and of.tag == "DW_TAG_pointer_type"
 
 
 def _numbers(die: DIE) -> str:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from boardprof.base.errors import BoardprofError, StorageError
-from boardprof.base.files import make_private, open_file, unwritable
+from boardprof.base.files import home_folder, make_private, open_file, unwritable
 
 _DAY_S = 86400.0
 _LARGEST_BYTES = 1 << 30
@@ -220,7 +220,7 @@ def cache_root() -> Path:
     """Return the default folder of the cache, which may not exist yet."""
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     # The XDG Base Directory Specification: a relative path is invalid and ignored.
-    return (base if base.is_absolute() else Path.home().absolute() / ".cache") / "boardprof"
+    return (base if base.is_absolute() else home_folder().absolute() / ".cache") / "boardprof"
 
 
 def prune(root: Path, largest_bytes: int = _LARGEST_BYTES) -> list[Path]:

@@ -43,6 +43,8 @@ _UNTRACKED_FLAGS = (
     r"|\w+=?\$SYSROOT|I=|isystem=|iquote=|idirafter=|fmodule|fsanitize-\w+list=)|@"
 )
 _SYSTEM = "/"  # label of files below no root
+# Options of the linker that name a file to write, with one dash or two (ld manual, 2.1).
+_WRITTEN = re.compile(r"(^|,)--?(Map|out-implib)\b")
 
 
 @dataclass(frozen=True)
@@ -220,12 +222,13 @@ class Compiler(Driver):
 
         ``key``: digest of all else that the image depends on, such as link scripts. ``watched``:
         the arguments name files that ``key`` may not cover. Such an image is linked again if the
-        linker cannot list the files that it reads.
+        linker cannot list the files that it reads. So is one whose arguments name a file to write,
+        such as a map.
         """
         hashes = [made.sha256 for made in (*objects, *last)]
         place = digest(self._identity, image, hashes, before, after, key)
         known = self._linked(place)
-        if known is not None:
+        if known is not None and not any(map(_WRITTEN.search, after)):
             return known
         with self._cache.scratch() as scratch:
             began_ns = scratch.stat().st_mtime_ns

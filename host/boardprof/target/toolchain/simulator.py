@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from boardprof.base.errors import BuildError, MissingToolError
-from boardprof.base.files import runtime_dir
+from boardprof.base.files import check_runnable, runtime_dir
 from boardprof.base.processes import lock_within
 from boardprof.base.progress import activity
 from boardprof.target.descriptions.board import BoardSpec
@@ -59,7 +59,9 @@ def build_simulator(
         {name: value for name, value in os.environ.items() if name != KEY_VARIABLE} | _ENGLISH,
         timeout_s,
     )
-    return _built(work, on_note or (lambda text: None))
+    built = _built(work, on_note or (lambda text: None))
+    check_runnable(built)
+    return built
 
 
 @dataclass(frozen=True)

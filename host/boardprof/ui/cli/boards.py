@@ -328,6 +328,7 @@ def _answer(port: str, baud: int | None) -> tuple[str, str, str, str]:
     metavar="PORT",
     help="Port, as for `run`. [default: start the board]",
 )
+@image_option
 @click.option("--baud", "bauds", metavar="N[,N...]", help="Baud rates to try on a serial port.")
 @click.option(
     "--seconds",
@@ -354,7 +355,7 @@ def _answer(port: str, baud: int | None) -> tuple[str, str, str, str]:
 @json_option
 @width_option
 def doctor(link: bool, as_json: bool, **options: Any) -> int:
-    """Check this machine; with -b or -p, check a board; with --link, check its cable.
+    """Check this machine; with -b, -p or --image, check a board; with --link, check its cable.
 
     The check of a board runs functions whose cost is known and checks the counters. The clocks must
     agree, and the arena and the stack must be as large as the board says.
@@ -362,13 +363,17 @@ def doctor(link: bool, as_json: bool, **options: Any) -> int:
     Exit codes: 7 if tools for the default board are missing; 6 if a check of a board fails; 4 with
     --link if the link damages or loses frames.
     """
+    if link and options["image"]:
+        raise UsageError(
+            "--image has no effect on the test of a line.", hint="leave out --image, or --link"
+        )
     if link:
         return _doctor_link(as_json, **options)
     if any(options[name] for name in ("bauds", "faults")):
         raise UsageError(
             "--baud and --faults only apply to the test of a line (--link).", hint="--link"
         )
-    if any(options[name] for name in ("port", "board")):
+    if any(options[name] for name in ("port", "board", "image")):
         return _doctor_board(as_json, **options)
     if options["key_file"]:
         raise UsageError(
@@ -453,6 +458,7 @@ def _doctor_board(as_json: bool, **options: Any) -> int:
         findings = connect_and_check(
             options["board"],
             Connection(options["port"], key_file=key_file, on_note=echo_note),
+            image=options["image"],
             on_finding=told,
         )
     if as_json:

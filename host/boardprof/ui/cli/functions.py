@@ -31,7 +31,7 @@ from boardprof.ui.cli.options import (
 )
 from boardprof.ui.cli.output import echo_command, echo_json, echo_lines, echo_note
 
-_COMPILED = {".c", ".C", ".cc", ".cpp", ".cxx", ".S", ".s"}
+_COMPILED = {".c", ".C", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx", ".S", ".s"}
 _MOST_LINES = 40
 _MOST_NAMES = 8
 """Names of an enum that are listed."""
@@ -64,11 +64,17 @@ def functions(
     FILE is a C or C++ source or a folder of them, compiled for a board as in `run`; or an object, a
     static library, a shared library or a program with debug information (-g).
     """
+    from boardprof.target.build.preprocessor import implementation_macros
+
     found = _found([Path(file) for file in files], board, complete, **options)
     if as_json:
         echo_json(_list_facts(found))
     else:
         echo_lines(_list_text(found, complete=complete))
+    for file in files:
+        macros = [] if found.functions or found.hidden else implementation_macros(Path(file))
+        if macros:
+            echo_note(f"{file} has its functions only with -D {' -D '.join(macros)}")
     if any("debug information" in (fn.reason or "") for fn in found.functions):
         echo_note(
             "compile files without debug information with -g, or with -g -gdwarf-4. gcc 5 drops "
@@ -165,9 +171,14 @@ def _function_facts(fn: CFunction) -> dict[str, Any]:
 def _struct_facts(struct: Struct) -> dict[str, Any]:
     fields = [
         {"name": f.name, "offset": f.offset, "type": _element_text(f), "shape": list(f.shape)}
-        for f in struct.fields
+        for f in _shown(struct)
     ]
     return {"name": struct.name, "bytes": struct.size, "fields": fields}
+
+
+def _shown(struct: Struct) -> list[Field]:
+    """Return the fields of a struct without its bit-fields that have no name."""
+    return [field for field in struct.fields if field.name or not field.bits]
 
 
 def _list_text(found: _Functions, *, complete: bool = False) -> str:
@@ -211,14 +222,15 @@ def _layout(struct: Struct) -> list[str]:
     """Return ``fir_state (24 bytes)`` and a line a field: its offset, name and type."""
     if not struct.fields:
         return [f"{struct.name} ({struct.size} bytes): passed as bytes"]
-    names = [field.name or "(anonymous)" for field in struct.fields]
+    fields = _shown(struct)
+    names = [field.name or "(anonymous)" for field in fields]
     width = max(map(len, names))
     return [
         f"{struct.name} ({struct.size} bytes):",
         *(
             f"  {field.offset or field.first_bit // 8:4}  {name:{width}}  {_element_text(field)}"
             + "".join(f"[{n}]" for n in field.shape)
-            for field, name in zip(struct.fields, names, strict=True)
+            for field, name in zip(fields, names, strict=True)
         ),
     ]
 

@@ -294,6 +294,7 @@ def _constraints(texts: Sequence[str]) -> dict[str, float]:
 def _subject(plan: Plan, options: Mapping[str, Any]) -> Subject:
     from boardprof.jobs.run.plan import boards_of
     from boardprof.jobs.tune.tuning import Subject
+    from boardprof.target.build.sources import with_static_of_header
 
     [spec] = boards_of(plan)
     assert plan.path is not None, "_plan has checked it"
@@ -301,9 +302,8 @@ def _subject(plan: Plan, options: Mapping[str, Any]) -> Subject:
     limits: dict[str, Any] = {name: options[name] for name in names}
     limits["verbose"] = echo_command if options["verbose"] else None
     data = plan.read_data([spec.name])
-    subject = Subject(
-        spec, plan.path, plan.function, plan.values, data.arguments, plan.code, limits
-    )
+    code = with_static_of_header(spec, plan.path, plan.function, plan.code)
+    subject = Subject(spec, plan.path, plan.function, plan.values, data.arguments, code, limits)
     if options["fleet"] is None:
         return subject
     from boardprof.jobs.fleet.fleet import FleetRunner

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from boardprof.base.errors import BoardError, BoardTimeoutError, LinkError, MissingToolError
+from boardprof.base.files import check_runnable
 from boardprof.base.processes import comes_from
 from boardprof.wire.transport.base import DescriptorTransport, Transport
 from boardprof.wire.transport.emulator import EmulatorLock, QemuClock
@@ -141,6 +142,7 @@ class ChildProcess:
         """Start ``command``, a program of this Debian package."""
         program = shutil.which(command[0])
         if program is None:
+            check_runnable(command[0])
             raise MissingToolError(command[0], package or command[0])
         self._output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as we do
         self.clock = QemuClock.of(command)  # None if it has none to ask

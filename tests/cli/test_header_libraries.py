@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Libraries that are one header, and what a project's compile_commands.json tells."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import boardprof
+
+FEW = ("-b", "native", "--repeat", "1", "--warmup", "0", "-q")
+SUM = """\
+#pragma once
+#ifdef STB_SUM_STATIC
+#define SUMDEF static
+#else
+#define SUMDEF extern
+#endif
+SUMDEF int stb_sum(const int *x, int n);
+#ifdef STB_SUM_IMPLEMENTATION
+static int helper(int a) { return a + 1; }
+SUMDEF int stb_sum(const int *x, int n) {
+    int s = 0;
+    for (int i = 0; i < n; i++) s += helper(x[i]);
+    return s;
+}
+#endif
+"""
+INLINE = """\
+#ifndef INLINE_H
+#define INLINE_H
+#define API static inline
+API int twice(int x) { return 2 * x; }
+static inline int clamped(int x, int low, int high) { return x < low ? low : x > high ? high : x; }
+#endif
+"""
+
+
+def test_a_header_whose_functions_need_a_macro_names_it_and_is_then_measured(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "stb_sum.h").write_text(SUM)
+    target = ("run", *FEW, f"{tmp_path}/stb_sum.h:stb_sum", "x=[1, 2]", "n=2")
+    done = boardprof(*target)
+    assert (done.code, done.err) == (
+        2,
+        "error: stb_sum in stb_sum.h is compiled only if STB_SUM_IMPLEMENTATION is defined.\n"
+        "Try: -D STB_SUM_IMPLEMENTATION\n",
+    )
+    for static in ((), ("-D", "STB_SUM_STATIC")):
+        done = boardprof(*target, "-D", "STB_SUM_IMPLEMENTATION", *static, "--expect", "return=5")
+        assert done.code == 0, done.err
+    listed = boardprof("functions", tmp_path / "stb_sum.h")
+    assert listed.err.endswith("has its functions only with -D STB_SUM_IMPLEMENTATION\n")
+
+
+def test_static_functions_of_a_header_are_measured_without_an_option(tmp_path: Path) -> None:
+    header = tmp_path / "inline.h"
+    header.write_text(INLINE)
+    for call, wanted in ((("twice", "x=5"), 10), (("clamped", "x=7", "low=1", "high=3"), 3)):
+        function, *values = call
+        done = boardprof("run", *FEW, f"{header}:{function}", *values, "--expect", f"{wanted}")
+        assert done.code == 0, done.err
+    done = boardprof("run", *FEW, f"{header}:all", "x=5")
+    assert done.code == 0, done.err
+    assert re.search(r"(?m)^twice .* native ", done.out)
+
+
+def test_the_headers_of_a_folder_are_not_sources_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "inline.h").write_text(INLINE)
+    (tmp_path / "a.c").write_text('#include "inline.h"\nint a(int x) { return twice(x); }\n')
+    done = boardprof("functions", tmp_path)
+    assert [line for line in done.out.splitlines() if "h" in line.split()[-1]] == []
+    assert "  a(x: i32) -> i32  a.c" in done.out
+
+
+@pytest.mark.parametrize(
+    ("text", "flags"),
+    [
+        ("#if defined(WITH_F) && 1\nint f(int x) { return x; }\n#endif\n", "-D WITH_F"),
+        (
+            "#ifdef A\n# if defined B\nint f(\n    int x) {\n    return x;\n}\n# endif\n#endif\n",
+            "-D A -D B",
+        ),
+        ("/* f(x) { */\n#if FAST\n#else\nint g;\n#endif\n#ifdef F\nint f(int x) { return x; }\n"
+         "#endif\n", "-D F"),
+    ],
+)  # fmt: skip
+def test_a_macro_that_a_function_of_a_source_needs_is_named(
+    tmp_path: Path, text: str, flags: str
+) -> None:
+    (tmp_path / "f.c").write_text(f"{text}int other(int x) {{ return x; }}\n")
+    target = ("run", *FEW, f"{tmp_path}/f.c:f", "x=1")
+    done = boardprof(*target)
+    assert done.err.endswith(f"\nTry: {flags}\n")
+    assert boardprof(*target, *flags.split()).code == 0
+
+
+def project(folder: Path) -> Path:
+    """Write a project whose build has generated a header and a source; return its own source."""
+    for place in ("src", "include", "build/gen"):
+        (folder / place).mkdir(parents=True)
+    (folder / ".git").mkdir()
+    (folder / "src" / "a.c").write_text(
+        '#include "gen/config.h"\n#include "table.h"\nint a(int x) { return table[x] + SIZE; }\n'
+    )
+    (folder / "build" / "gen" / "config.h").write_text("#define SIZE 5\n")
+    (folder / "include" / "table.h").write_text("extern const int table[3];\n")
+    (folder / "build" / "gen" / "table.c").write_text("const int table[3] = {1, 2, 3};\n")
+    commands = [
+        {
+            "directory": str(folder / "build"),
+            "command": "cc -I. -I '../include' -DSIZE=9 -c ../src/a.c",
+            "file": "../src/a.c",
+        },
+        {
+            "directory": str(folder / "build"),
+            "arguments": ["cc", "-c", "gen/table.c"],
+            "file": str(folder / "build" / "gen" / "table.c"),
+        },
+    ]
+    (folder / "build" / "compile_commands.json").write_text(json.dumps(commands))
+    return folder / "src" / "a.c"
+
+
+def test_generated_headers_are_found_and_the_generated_source_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = project(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    done = boardprof("run", *FEW, f"{source}:a", "x=1")
+    assert done.code == 7
+    assert done.err.endswith("\nTry: --source build/gen/table.c\n")
+    values = ("x=1", "--source", "build/gen/table.c", "--expect", "return=7")
+    assert boardprof("run", *FEW, f"{source}:a", *values).code == 0
+
+
+@pytest.mark.parametrize("text", ["[", "[1]"])
+def test_a_damaged_database_is_as_none_and_a_missing_header_names_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    source = project(tmp_path)
+    (tmp_path / "build" / "compile_commands.json").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    done = boardprof("run", *FEW, f"{source}:a", "x=1")
+    assert done.err.endswith("\nTry: -I build\n")
+    done = boardprof("run", *FEW, f"{source}:a", "x=1", "-I", "build")
+    assert done.err.endswith("\nTry: -I include\n")
+
+
+def test_a_header_that_is_nowhere_near_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.c").write_text('#include "missing.h"\nint a;\n')
+    done = boardprof("run", *FEW, f"{tmp_path}/src/a.c:a")
+    assert done.code == 7
+    assert done.err.endswith("\nTry: -I DIR, the folder that has missing.h\n")
