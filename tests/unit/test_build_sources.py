@@ -83,15 +83,6 @@ def test_cpp_on_a_bare_board_has_no_exceptions(tmp_path: Path) -> None:
         build(spec, [tmp_path])
 
 
-def test_static_objects_that_nothing_would_construct_are_refused(tmp_path: Path) -> None:
-    text = 'int now(); struct S { int n; S() : n(now()) {} }; S s; extern "C" int f() {return s.n;}'
-    folder_of(tmp_path, {"f.cpp": text + "int now() { return 1; }"})
-    spec = board_spec("qemu-rv32")
-    requires_compiler(spec.build.cc)
-    with pytest.raises(BuildError, match=r"f\.o has constructors of static objects, but qemu-rv32"):
-        build(spec, [tmp_path], optimize="-O0")
-
-
 def test_assembler_is_linked_with_and_without_a_preprocessor(
     tmp_path: Path, native: BoardSpec
 ) -> None:

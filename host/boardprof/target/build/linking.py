@@ -34,7 +34,14 @@ from boardprof.target.build.build_errors import (
     undefined_symbols,
 )
 from boardprof.target.build.build_options import UserFlags
-from boardprof.target.build.sources import HEAP_FUNCTIONS, Libc, has_heap, libc_units
+from boardprof.target.build.sources import (
+    HEAP_FUNCTIONS,
+    Libc,
+    constructors_unit,
+    has_heap,
+    libc_units,
+    start_script,
+)
 from boardprof.target.cfunction import CFunction
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.elf.object_file import (
@@ -202,6 +209,9 @@ def _options(made: Object, keep: Sequence[str]) -> Iterator[str]:
 
 _T = TypeVar("_T")
 _CONSTRUCTORS = (".preinit_array", ".init_array", ".ctors")  # names of sections
+_GUARDED = ("bp_port_guard", "bp_ret_error")
+_UNGUARDED = ("bp_serve",)
+"""What start/bp_construct.c replaces in an agent with and without a guard."""
 
 
 @dataclass(frozen=True)
@@ -220,6 +230,7 @@ class Linker:
     cplusplus: bool
     fallback: Object | None = None  # the last library: what a compiler calls on its own
     no_libc: str | None = None  # how to get a C library, for a hint
+    constructs: bool = False  # the agent runs static constructors
 
     def link(
         self,
@@ -264,6 +275,10 @@ class Linker:
             before += libc.before
             tie = [self.compiler.compile(unit) for unit in libc_units(self.spec, libc.cflags)]
             objects = [*objects, *with_own_memcpy(self.compiler, tie)]
+        if self.constructs:
+            replaced = _GUARDED if board.config.get("guard") else _UNGUARDED
+            before += [f"-Wl,--wrap={name}" for name in replaced]
+            objects = [*objects, self.compiler.compile(constructors_unit(self.spec))]
         after = [*self.flags.linker, *board.ldflags]
         is_hosted = self.cplusplus and not board.freestanding
         after += ["-lstdc++"] if is_hosted and self.compiler.has_library("stdc++") else []
@@ -274,6 +289,8 @@ class Linker:
         last = () if self.fallback is None or self.libc is not None else (self.fallback,)
         additions = runtime_dir() / "libc" / str(board.libc)
         scripts = () if libc is None else tuple(sorted(additions.glob("*.ld")))
+        if self.constructs:
+            scripts += (start_script(self.spec),)
         arch = () if board.arch is None else (runtime_dir() / "arch" / board.arch,)
         return self.compiler.link(
             f"{self.spec.name}.so" if board.shared else f"{self.spec.name}.elf",
@@ -336,18 +353,34 @@ def _without(fn: CFunction, missing: dict[str, str]) -> CFunction:
     return replace(fn, parameters=(), result=None, setup=None, check=None, reason=reason)
 
 
-def check_constructors(
-    spec: BoardSpec, image: Path, inputs: Sequence[Object], offered: Collection[str]
-) -> None:
-    """Check that an image has no code to be run before main on a board that runs none."""
-    # The objects are read because many link scripts discard such sections.
-    found = _constructing([made.path for made in inputs], offered)
-    if not found and not _constructing([image], ()):
+def has_constructors(
+    spec: BoardSpec, cache: Cache, inputs: Sequence[Object], offered: Collection[str]
+) -> bool:
+    """Return whether the agent must run constructors; avr-libc does it by itself."""
+    if not spec.build.freestanding and not _is_guarded_program(spec):
+        return False
+    linked = [made for made in inputs if ".so" not in made.path.suffixes]
+    place = ("constructors", digest([made.sha256 for made in linked], sorted(offered)))
+
+    def found() -> str:
+        return json.dumps(_constructing([made.path for made in linked], offered))
+
+    return bool(json.loads(cache.recall(found, *place)))
+
+
+def _is_guarded_program(spec: BoardSpec) -> bool:
+    """Tell whether a board is a program or a library of this machine that guards its calls."""
+    return spec.build.arch == "posix" and bool(spec.build.config.get("guard"))
+
+
+def check_constructors(spec: BoardSpec, image: Path) -> None:
+    """Check that no code of an image is to be run before main that start-up does not run."""
+    if not spec.build.freestanding or not _constructing([image], ()):
         return
     raise BuildError(
-        f"{found[0] if found else image.name} has constructors of static objects, "
-        f"but {spec.name} does not run constructors.",
-        hint="make the objects constinit, or construct them in NAME_setup()",
+        f"{image.name} has static constructors that start-up on {spec.name} does not run, such as "
+        "those of a library.",
+        hint="give the library as a source, or construct its objects in NAME_setup()",
     )
 
 

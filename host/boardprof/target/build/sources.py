@@ -220,6 +220,19 @@ def libc_units(spec: BoardSpec, cflags: Sequence[str]) -> list[Unit]:
     return [Unit(runtime, str(path.relative_to(runtime)), flags, includes) for path in paths]
 
 
+def constructors_unit(spec: BoardSpec) -> Unit:
+    """Return the source that runs the user's static constructors."""
+    path, runtime = runtime_dir() / "start" / "bp_construct.c", runtime_dir()
+    flags, includes = agent_flags(spec)(path), agent_includes(spec)
+    return Unit(runtime, str(path.relative_to(runtime)), flags, includes)
+
+
+def start_script(spec: BoardSpec) -> Path:
+    """Return the link script that makes static constructors a table."""
+    kind = "bare" if spec.build.freestanding else "hosted"
+    return runtime_dir() / "start" / f"{kind}.ld"
+
+
 def with_heap(spec: BoardSpec) -> BoardSpec:
     """Return a board whose firmware has malloc and free as probes."""
     config = spec.build.config
@@ -283,7 +296,7 @@ def agent_includes(spec: BoardSpec) -> tuple[tuple[str, Path], ...]:
 
 def link_inputs(spec: BoardSpec) -> dict[str, str | None]:
     """Return digests of the board's files that the linker might read: link scripts, libraries."""
-    folders = {"": spec.folder}
+    folders = {"": spec.folder, "start/": runtime_dir() / "start"}
     if spec.build.arch is not None:
         folders["arch/"] = runtime_dir() / "arch" / spec.build.arch
     if spec.build.libc is not None:
