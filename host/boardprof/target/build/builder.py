@@ -35,11 +35,11 @@ from boardprof.target.build.linking import (
     Linker,
     edited,
     fallback_library,
-    has_constructors,
     link_without_missing,
     names_to_change,
     renamed,
     renamed_libraries,
+    start_needs,
     thin_members,
     with_own_memcpy,
 )
@@ -272,7 +272,7 @@ class Build:
             "c++" in self._compilers,
             fallback,
             self._no_libc(),
-            has_constructors(self._spec, self._cache, [*theirs, *parts], called),
+            *start_needs(self._spec, self._cache, [*theirs, *parts], called),
         )
         before = [*agent, *renamed(self._cc, objects, names)]
         libraries = renamed(self._cc, archives, names)

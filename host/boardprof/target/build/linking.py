@@ -37,10 +37,10 @@ from boardprof.target.build.build_options import UserFlags
 from boardprof.target.build.sources import (
     HEAP_FUNCTIONS,
     Libc,
-    constructors_unit,
     has_heap,
     libc_units,
     start_script,
+    start_unit,
 )
 from boardprof.target.cfunction import CFunction
 from boardprof.target.descriptions.board import BoardSpec
@@ -58,7 +58,7 @@ from boardprof.target.elf.object_file import (
     symbols,
 )
 from boardprof.target.toolchain.cache import Cache, digest
-from boardprof.target.toolchain.compiler import Compiler, LinkFailure, Object
+from boardprof.target.toolchain.compiler import Compiler, LinkFailure, Object, Unit
 
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
@@ -209,9 +209,11 @@ def _options(made: Object, keep: Sequence[str]) -> Iterator[str]:
 
 _T = TypeVar("_T")
 _CONSTRUCTORS = (".preinit_array", ".init_array", ".ctors")  # names of sections
-_GUARDED = ("bp_port_guard", "bp_ret_error")
-_UNGUARDED = ("bp_serve",)
-"""What start/bp_construct.c replaces in an agent with and without a guard."""
+_GUARDED = ("bp_port_guard", "bp_ret_error")  # what start/bp_construct.c replaces
+_UNGUARDED = ("bp_serve",)  # the same in an agent without a guard
+_TLS_NAMES = (b".tdata", b".tbss", b".tcommon")
+_TLS = 0x400  # SHF_TLS
+_WITH_TLS = "picolibc"  # its errno is thread-local
 
 
 @dataclass(frozen=True)
@@ -231,6 +233,7 @@ class Linker:
     fallback: Object | None = None  # the last library: what a compiler calls on its own
     no_libc: str | None = None  # how to get a C library, for a hint
     constructs: bool = False  # the agent runs static constructors
+    has_tls: bool = False  # the user's code has thread-local variables
 
     def link(
         self,
@@ -270,15 +273,24 @@ class Linker:
             before += [f"-Wl,--defsym=bp_heap_bytes={board.libc_heap}"]
         if has_heap(self.spec):
             before += [f"-Wl,--wrap={name}" for name in HEAP_FUNCTIONS]
+        units: list[Unit] = []
         if libc is not None:
             assert board.libc is not None
             before += libc.before
-            tie = [self.compiler.compile(unit) for unit in libc_units(self.spec, libc.cflags)]
-            objects = [*objects, *with_own_memcpy(self.compiler, tie)]
+            units += libc_units(self.spec, libc.cflags)
+        start: list[Path] = []
         if self.constructs:
             replaced = _GUARDED if board.config.get("guard") else _UNGUARDED
             before += [f"-Wl,--wrap={name}" for name in replaced]
-            objects = [*objects, self.compiler.compile(constructors_unit(self.spec))]
+            units.append(start_unit(self.spec, "construct"))
+            hosted = "" if board.freestanding else "_hosted"
+            start.append(start_script(f"constructors{hosted}"))
+        if board.freestanding and (self.has_tls or (libc is not None and board.libc == _WITH_TLS)):
+            before += ["-Wl,--wrap=bp_port_init"]
+            units.append(start_unit(self.spec, "tls"))
+            start.append(start_script("tls"))
+        own = [self.compiler.compile(unit) for unit in units]
+        objects = [*objects, *(with_own_memcpy(self.compiler, own) if board.freestanding else own)]
         after = [*self.flags.linker, *board.ldflags]
         is_hosted = self.cplusplus and not board.freestanding
         after += ["-lstdc++"] if is_hosted and self.compiler.has_library("stdc++") else []
@@ -287,10 +299,6 @@ class Linker:
         elif board.freestanding:
             after += ["-lgcc"]
         last = () if self.fallback is None or self.libc is not None else (self.fallback,)
-        additions = runtime_dir() / "libc" / str(board.libc)
-        scripts = () if libc is None else tuple(sorted(additions.glob("*.ld")))
-        if self.constructs:
-            scripts += (start_script(self.spec),)
         arch = () if board.arch is None else (runtime_dir() / "arch" / board.arch,)
         return self.compiler.link(
             f"{self.spec.name}.so" if board.shared else f"{self.spec.name}.elf",
@@ -299,7 +307,7 @@ class Linker:
             after,
             folder=self.spec.folder,
             key=digest(key, libc and libc.version),
-            scripts=scripts,
+            scripts=start,
             last=last,
             watched=bool(self.flags.linker),
             folders=arch,
@@ -353,19 +361,24 @@ def _without(fn: CFunction, missing: dict[str, str]) -> CFunction:
     return replace(fn, parameters=(), result=None, setup=None, check=None, reason=reason)
 
 
-def has_constructors(
+def start_needs(
     spec: BoardSpec, cache: Cache, inputs: Sequence[Object], offered: Collection[str]
-) -> bool:
-    """Return whether the agent must run constructors; avr-libc does it by itself."""
+) -> tuple[bool, bool]:
+    """Return whether the agent must run constructors, and set up thread-local variables.
+
+    avr-libc runs constructors by itself, and AVR has no thread pointer.
+    """
     if not spec.build.freestanding and not _is_guarded_program(spec):
-        return False
+        return False, False
     linked = [made for made in inputs if ".so" not in made.path.suffixes]
-    place = ("constructors", digest([made.sha256 for made in linked], sorted(offered)))
+    place = ("start", digest([made.sha256 for made in linked], sorted(offered)))
 
     def found() -> str:
-        return json.dumps(_constructing([made.path for made in linked], offered))
+        paths = [made.path for made in linked]
+        return json.dumps([bool(_constructing(paths, offered)), _has_tls(paths)])
 
-    return bool(json.loads(cache.recall(found, *place)))
+    constructs, has_tls = json.loads(cache.recall(found, *place))
+    return constructs, has_tls
 
 
 def _is_guarded_program(spec: BoardSpec) -> bool:
@@ -406,6 +419,17 @@ def _names_and_constructors(named: bool, elf: ELFFile) -> tuple[list[tuple[str, 
         for section in elf.iter_sections()
         for kind in _CONSTRUCTORS
     )
+
+
+def _has_tls(paths: Sequence[Path]) -> bool:
+    """Return whether an object has thread-local variables, or a library has such an object."""
+    every = (image for path in paths for image in images(path))
+    named = (image for image in every if any(kind in image.content for kind in _TLS_NAMES))
+    return any(read_image(image, _has_tls_sections) for image in named)
+
+
+def _has_tls_sections(elf: ELFFile) -> bool:
+    return any(section["sh_flags"] & _TLS for section in elf.iter_sections())
 
 
 # -- functions that need a symbol --------------------------------------------------------------

@@ -220,17 +220,16 @@ def libc_units(spec: BoardSpec, cflags: Sequence[str]) -> list[Unit]:
     return [Unit(runtime, str(path.relative_to(runtime)), flags, includes) for path in paths]
 
 
-def constructors_unit(spec: BoardSpec) -> Unit:
-    """Return the source that runs the user's static constructors."""
-    path, runtime = runtime_dir() / "start" / "bp_construct.c", runtime_dir()
+def start_unit(spec: BoardSpec, name: str) -> Unit:
+    """Return the source of the agent that sets up one thing for the user's code."""
+    path, runtime = runtime_dir() / "start" / f"bp_{name}.c", runtime_dir()
     flags, includes = agent_flags(spec)(path), agent_includes(spec)
     return Unit(runtime, str(path.relative_to(runtime)), flags, includes)
 
 
-def start_script(spec: BoardSpec) -> Path:
-    """Return the link script that makes static constructors a table."""
-    kind = "bare" if spec.build.freestanding else "hosted"
-    return runtime_dir() / "start" / f"{kind}.ld"
+def start_script(name: str) -> Path:
+    """Return the link script that goes with it."""
+    return runtime_dir() / "start" / f"{name}.ld"
 
 
 def with_heap(spec: BoardSpec) -> BoardSpec:
