@@ -293,7 +293,11 @@ class Linker:
         objects = [*objects, *(with_own_memcpy(self.compiler, own) if board.freestanding else own)]
         after = [*self.flags.linker, *board.ldflags]
         is_hosted = self.cplusplus and not board.freestanding
-        after += ["-lstdc++"] if is_hosted and self.compiler.has_library("stdc++") else []
+        if is_hosted and self.compiler.has_library("stdc++"):
+            after += ["-lstdc++"]
+        elif self.cplusplus and (is_hosted or libc is not None):  # it needs malloc
+            new = self.compiler.compile(start_unit(self.spec, "new"))
+            after += [str(self.compiler.library("libbp_new.a", new).path)]
         if libc is not None:
             after += libc.after
         elif board.freestanding:
