@@ -32,6 +32,7 @@ from boardprof.target.build.firmware import BuiltFirmware
 from boardprof.target.build.glue import table_source
 from boardprof.target.build.image_check import check_image
 from boardprof.target.build.linking import (
+    VECTOR,
     Linker,
     edited,
     fallback_library,
@@ -306,6 +307,7 @@ class Build:
             libc,
             missing=missing,
             libc_lacks=lacks,
+            unconnected=tuple(name for name in names if name.startswith(VECTOR)),
         )
 
     def _no_libc(self) -> str | None:

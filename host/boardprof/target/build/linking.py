@@ -64,7 +64,10 @@ if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
 
 
-_FORMAT = 3
+_FORMAT = 4
+
+VECTOR = "__vector_"
+"""How avr-libc's names of handlers of interrupts begin."""
 
 _NAMES = ("memcpy", "memmove", "memset", "memcmp")
 _OBJECT = "bp_mem.o"
@@ -80,6 +83,7 @@ def names_to_change(
 ) -> list[str]:
     """Return the names that the user's code defines and the agent uses but does not define.
 
+    Handlers of interrupts of an AVR that the agent uses count, too: it defines them as well.
     ``lto``: code is compiled at link time, so that nothing can be renamed.
     """
     hashes = ([m.sha256 for m in made] for made in (agent, user))
@@ -88,7 +92,8 @@ def names_to_change(
     def clashes() -> str:
         own, needed = _symbols(cache, agent)
         theirs, _ = _symbols(cache, user)
-        return json.dumps(sorted((needed - own | {*also}) & theirs))
+        vectors = {name for name in own if name.startswith(VECTOR)}
+        return json.dumps(sorted((needed - own | {*also} | vectors) & theirs))
 
     names: list[str] = json.loads(cache.recall(clashes, *place))
     if names and lto:
