@@ -256,6 +256,30 @@ def test_what_cannot_be_kept_is_said(tmp_path: Path, native: BoardSpec) -> None:
         build(native, [tmp_path], optimize="-O2 -flto", keep=["tiny"])
 
 
+def test_a_function_to_keep_may_be_in_an_included_file_or_made_by_a_macro(
+    tmp_path: Path, native: BoardSpec
+) -> None:
+    files = {
+        "a.c": '#include "deep/one.inc"\n',
+        "b.c": "#include <two.h>\nint b(int x) { return quarter(x); }\n",
+        "c.c": "#define M(n) static int n##_fn(int x) { return x + 7; }\nM(add)\n",
+        "deep/one.inc": '#pragma once\n#include "../deep/one.inc.h"\n'
+        "int pub(int x) { return third(x); }\n",
+        "deep/one.inc.h": '#ifndef H\n#define H\n#include "one.inc"\n'
+        "static int third(int x) { return x / 3 + 2; }\n#endif\n",
+        "headers/two.h": "static inline int quarter(int x) { return x / 4 + 3; }\n",
+    }
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "headers").mkdir()
+    folder_of(tmp_path, files)
+    kept = ["third", "b.c:quarter", "add_fn"]
+    made = build(native, [tmp_path], includes=[tmp_path / "headers"], keep=kept)
+    with made.open() as board:
+        assert board.functions.third(12) == 6
+        assert board.functions.quarter(12) == 6
+        assert board.functions.add_fn(12) == 19
+
+
 def test_static_functions_are_listed_as_hidden(tmp_path: Path, native: BoardSpec) -> None:
     folder_of(tmp_path, {"s.c": STATIC})
     assert build(native, [tmp_path]).hidden == {"always": "s.c", "once": "s.c", "tiny": "s.c"}

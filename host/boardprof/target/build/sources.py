@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -151,7 +153,7 @@ def user_unit(spec: BoardSpec, file: Path, flags: UserFlags, libc: Sequence[str]
         # Each file gets another name, so that several programs can be built together. In other
         # languages main is more than a name; there it is renamed in the object.
         words += [f"-Dmain={_USER_MAIN}{hashlib.sha256(content).hexdigest()[:16]}"]
-        words += _KEEP if names_one_of(content, flags.kept_in(file)) else ()
+        words += _KEEP if may_define_one_of(file, flags, flags.kept_in(file)) else ()
     roots = [(f"include{i}", folder) for i, (_, folder) in enumerate(flags.folders)]
     return Unit(
         file.parent,
@@ -170,9 +172,30 @@ def keeps_functions(unit: Unit) -> bool:
     return unit.flags[-len(_KEEP) :] == _KEEP
 
 
-def names_one_of(content: bytes, names: Sequence[str]) -> bool:
-    """Return whether a source mentions one of these names, even in a comment."""
-    return any(re.search(rb"\b%s\b" % re.escape(name.encode()), content) for name in names)
+def may_define_one_of(file: Path, flags: UserFlags, names: Sequence[str]) -> bool:
+    """Return whether a source or a file that it includes mentions a name, even in a comment.
+
+    Macros may also put names together, with ``##``.
+    """
+    wanted = [rb"\b%s\b" % re.escape(name.encode()) for name in names]
+    pattern = re.compile(b"|".join([*wanted, b"##"]))
+    return bool(names) and any(pattern.search(text) for text in _texts(file, flags))
+
+
+def _texts(file: Path, flags: UserFlags) -> Iterator[bytes]:
+    """Yield the content of a source and of the user's files that it may include."""
+    folders = [folder for _, folder in flags.folders]
+    forced = [Path(path) for option, path in pairwise(flags.compiler) if option == "-include"]
+    todo, seen = [file, *forced], set()
+    while todo:
+        path = todo.pop().resolve()
+        if path in seen or not path.is_file():
+            continue
+        seen.add(path)
+        text = path.read_bytes()
+        yield text
+        for name in re.findall(rb'(?m)^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)', text):
+            todo += [folder / os.fsdecode(name) for folder in (path.parent, *folders)]
 
 
 # -- the agent's and the board's ---------------------------------------------------------------
@@ -415,7 +438,7 @@ def discarded_functions(
     files = [
         file
         for file in find_sources([*sources, *options.sources]).files
-        if language(file) == "c" and (name is None or names_one_of(file.read_bytes(), [name]))
+        if language(file) == "c" and (name is None or may_define_one_of(file, flags, [name]))
     ]
     if not files or flags.lto:
         return Discarded()
