@@ -151,8 +151,14 @@ def wrapper_hint(firmware: BuiltFirmware | None, function: str) -> str | None:
     """Return a hint with the source of a function that can be called; None if there is none."""
     known = firmware.functions if firmware is not None else ()
     fn = next((each for each in known if each.name == function), None)
-    if fn is not None and "no debug information" in (fn.reason or ""):
-        return "--cflags -fno-ipa-icf, if the function equals another"
+    reason = "" if fn is None or fn.reason is None else fn.reason
+    if "no debug information" in reason:
+        hints = (
+            [] if "ifunc" in reason else ["--cflags -fno-ipa-icf, if the function equals another"]
+        )
+        if "ifunc" in reason or "alias" in reason:
+            hints.append(f"call {function} from a function of your own, and measure that")
+        return "; or ".join(hints)
     if fn is None or not fn.wrapper:
         return None
     return f"add this to {fn.source} and measure {function}_wrapper:\n{fn.wrapper}"
