@@ -460,3 +460,28 @@ def test_the_simulator_sleeps_while_the_core_sleeps(avr_spec: BoardSpec) -> None
         time.sleep(2.0)
         assert cpu_seconds(simulator) - before < 1.0
         assert connected.functions.sort() is None
+
+
+HANDLERS = """\
+#include <avr/interrupt.h>
+volatile unsigned char ring[16], at;
+ISR(USART0_RX_vect) { ring[at++ & 15]++; }
+ISR(TIMER1_OVF_vect) { at = 0; }
+ISR(TIMER3_OVF_vect) { at = 1; }
+unsigned char take(unsigned char i) { return ring[i & 15] + 3; }
+"""
+
+
+def test_handlers_of_the_agents_interrupts_are_plain_functions(tmp_path: Path) -> None:
+    source = tmp_path / "handlers.c"
+    source.write_text(HANDLERS)
+    notes: list[str] = []
+    made = build(available("arduino-mega"), [source])
+    with made.open(on_note=notes.append) as board:
+        board.functions["__vector_25"]()
+        assert board.functions.take(0) == 4
+    assert made.unconnected == ("__vector_20", "__vector_25")
+    assert [note.partition(",")[0] for note in notes] == [
+        "no interrupt calls __vector_20",
+        "no interrupt calls __vector_25",
+    ]

@@ -83,15 +83,6 @@ def test_cpp_on_a_bare_board_has_no_exceptions(tmp_path: Path) -> None:
         build(spec, [tmp_path])
 
 
-def test_static_objects_that_nothing_would_construct_are_refused(tmp_path: Path) -> None:
-    text = 'int now(); struct S { int n; S() : n(now()) {} }; S s; extern "C" int f() {return s.n;}'
-    folder_of(tmp_path, {"f.cpp": text + "int now() { return 1; }"})
-    spec = board_spec("qemu-rv32")
-    requires_compiler(spec.build.cc)
-    with pytest.raises(BuildError, match=r"f\.o has constructors of static objects, but qemu-rv32"):
-        build(spec, [tmp_path], optimize="-O0")
-
-
 def test_assembler_is_linked_with_and_without_a_preprocessor(
     tmp_path: Path, native: BoardSpec
 ) -> None:
@@ -264,6 +255,30 @@ def test_what_cannot_be_kept_is_said(tmp_path: Path, native: BoardSpec) -> None:
         build(native, [tmp_path], keep=["a b"])
     with pytest.raises(UsageError, match="leave out -flto"):
         build(native, [tmp_path], optimize="-O2 -flto", keep=["tiny"])
+
+
+def test_a_function_to_keep_may_be_in_an_included_file_or_made_by_a_macro(
+    tmp_path: Path, native: BoardSpec
+) -> None:
+    files = {
+        "a.c": '#include "deep/one.inc"\n',
+        "b.c": "#include <two.h>\nint b(int x) { return quarter(x); }\n",
+        "c.c": "#define M(n) static int n##_fn(int x) { return x + 7; }\nM(add)\n",
+        "deep/one.inc": '#pragma once\n#include "../deep/one.inc.h"\n'
+        "int pub(int x) { return third(x); }\n",
+        "deep/one.inc.h": '#ifndef H\n#define H\n#include "one.inc"\n'
+        "static int third(int x) { return x / 3 + 2; }\n#endif\n",
+        "headers/two.h": "static inline int quarter(int x) { return x / 4 + 3; }\n",
+    }
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "headers").mkdir()
+    folder_of(tmp_path, files)
+    kept = ["third", "b.c:quarter", "add_fn"]
+    made = build(native, [tmp_path], includes=[tmp_path / "headers"], keep=kept)
+    with made.open() as board:
+        assert board.functions.third(12) == 6
+        assert board.functions.quarter(12) == 6
+        assert board.functions.add_fn(12) == 19
 
 
 def test_static_functions_are_listed_as_hidden(tmp_path: Path, native: BoardSpec) -> None:

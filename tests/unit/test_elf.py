@@ -125,8 +125,10 @@ def test_a_function_carries_its_parts(tmp_path: Path) -> None:
             "it has no prototype: it is defined in the style used before C89",
         ),
         (
-            "int g(int n) { return n; } int f(int) __attribute__((alias(\"g\")));",
-            "it has no debug information about its type: it is an alias of g",
+            "int g(int n) { return n; } void *h(void) { return g; } "
+            "int f(int) __attribute__((ifunc(\"h\")));",
+            "it has no debug information about its type: it is an ifunc, and its resolver does not "
+            "return that type",
         ),
         ("int f(int n) __asm__(\"f\"); __asm__(\".globl f\\n.type f,@function\\nf: ret\");",
          "its object code.o has no debug information"),
@@ -140,6 +142,26 @@ def test_a_function_of_which_no_call_can_be_made_is_listed_with_the_reason(
     assert fn.parameters == ()
     assert fn.result is None
     assert signature(fn) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'int g(int n) { return n; } int f(int) __attribute__((alias("g")));',
+        'static int g(int n) { return n; } int f(int) __attribute__((weak, alias("g")));',
+        "static int g(int n) { return n; } static int (*h(void))(int) { return g; } "
+        'int f(int) __attribute__((ifunc("h")));',
+        "static int g(int n) { return n; } typedef int type(int); type *h(void) { return g; } "
+        'int f(int) __attribute__((ifunc("h")));',
+        '#ifdef __x86_64__\n__attribute__((target_clones("avx2", "default")))\n#endif\n'
+        "int f(int n) { return n; }",
+    ],
+    ids=["alias", "weak", "ifunc", "typedef", "clones"],
+)
+def test_another_name_of_a_function_has_its_type(tmp_path: Path, text: str) -> None:
+    fns = found(tmp_path, text)
+    assert signature(fns["f"]) == "(n: i32) -> i32"
+    assert "f.resolver" not in fns
 
 
 def test_a_name_that_does_not_fit_the_table_is_a_reason(tmp_path: Path) -> None:

@@ -129,16 +129,6 @@ def test_a_library_with_a_main_does_not_take_the_agent_s_place(tmp_path: Path) -
         assert board.functions.five() == 5
 
 
-@pytest.mark.parametrize("name", ["qemu-rv32", "qemu-cortex-m3"])
-def test_constructors_in_a_library_are_refused_where_nothing_runs_them(
-    tmp_path: Path, name: str
-) -> None:
-    text = "static int table; __attribute__((constructor)) static void init(void) { table = 42; }\n"
-    own = library(tmp_path, text + "int look(void) { return table; }", MACHINE[name])
-    with pytest.raises(BuildError, match=r"libown\.a\(own\.o\) has constructors"):
-        build(board_spec(name), [own])
-
-
 def test_code_that_was_compiled_elsewhere_has_no_flags(tmp_path: Path) -> None:
     made = compiled(tmp_path, GLOBAL, ["gcc"], "-fPIC")
     assert build(board_spec("native"), [made]).flags is None

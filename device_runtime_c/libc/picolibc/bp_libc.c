@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What picolibc needs from a system (its "Operating System Support"): the board's console, a heap
- * of fixed size, and memory for thread-local variables. Linked only into images whose functions
- * need the C library. */
+/* What picolibc needs from a system (its "Operating System Support"): the board's console, and a
+ * heap of fixed size. Linked only into images whose functions need the C library, with bp_tls.c:
+ * errno and others are thread-local. */
 
 #include <stddef.h>
 #include <stdio.h>
@@ -17,34 +17,6 @@ bool bp_port_heap(bp_port_heap_t *out) {
     return true;
 }
 #endif
-
-void __real_bp_port_init(void);
-void __wrap_bp_port_init(void);
-
-/* Kept by tls.ld. Its initial value makes sure that the section has bytes, and so an address. */
-static _Thread_local unsigned char bp_tls_anchor __attribute__((used)) = 1;
-
-/* All thread-local variables, and where their initial values are (tls.ld). */
-extern char bp_tls_start[], bp_tls_end[];
-extern const char bp_tls_load[];
-
-/* errno and others are thread-local: tp + offset. There is one thread, and tp never changes
- * (tls.ld). The linker calls this instead of bp_port_init (--wrap), before any code that could use
- * them. */
-void __wrap_bp_port_init(void) {
-    const char *from = bp_tls_load;
-    for (char *to = bp_tls_start; from != to && to != bp_tls_end;) {
-        *to++ = *from++;
-    }
-#if defined(__riscv)
-    __asm__ volatile("la tp, bp_tls_start");
-#elif defined(__aarch64__)
-    /* They come after two words that belong to an operating system, if there is one (ELF for the
-     * Arm 64-bit Architecture, IHI 0056). */
-    __asm__ volatile("msr tpidr_el0, %0" : : "r"((uintptr_t)bp_tls_start - 16));
-#endif
-    __real_bp_port_init();
-}
 
 /* To the console: the host shows everything that is not a frame. */
 static int bp_libc_put(char byte, FILE *file) {

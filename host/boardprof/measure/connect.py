@@ -201,8 +201,9 @@ def open_firmware(firmware: BuiltFirmware, connection: Connection = _DEFAULT) ->
     board.add_functions(firmware.functions)
     board.libc = "; ".join(filter(None, [firmware.libc, firmware.libc_lacks])) or None
     board.compilers = firmware.compilers
-    if firmware.libc_lacks and connection.on_note is not None:
-        connection.on_note(firmware.libc_lacks)
+    for note in firmware.notes:
+        if connection.on_note is not None:
+            connection.on_note(note)
     board.files = firmware.sources
     return board
 
@@ -414,6 +415,8 @@ class Firmware(BuiltFirmware):
         sources: the user's files that were compiled, and the headers that they include.
         libc_lacks: the conversions in the user's texts that the C library does not know; "" if it
             knows them all.
+        unconnected: the user's handlers of interrupts that the agent uses itself.
+        notes: the last two in words.
     """
 
     @classmethod

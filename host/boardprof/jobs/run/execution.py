@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,7 +22,11 @@ from boardprof.base.errors import (
     WrongOutputError,
 )
 from boardprof.base.progress import show_progress, waiting
-from boardprof.jobs.run.function_choice import check_early, chosen_functions
+from boardprof.jobs.run.function_choice import (
+    check_early,
+    chosen_functions,
+    needed_functions,
+)
 from boardprof.jobs.run.plan import ALL, Plan, WantedMetrics, boards_of, with_each_setting
 from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect_by, open_firmware
@@ -116,7 +120,11 @@ def firmware_of(spec: BoardSpec, plan: Plan, listener: Listener) -> BuiltFirmwar
         with Build(spec, [plan.path], code, listener.on_command).begin() as building:
             functions, finish = building
             check_early(functions, plan)
-            firmware = finish()
+            needed, is_all = needed_functions(functions, plan.function, plan.values)
+            if plan.connection.port is None and is_all:
+                firmware = finish(needed)
+            else:
+                firmware = _whole_or(finish, needed)
         if listener.on_sources is not None:
             listener.on_sources(firmware.sources)
     if plan.flash:
@@ -131,6 +139,18 @@ def firmware_of(spec: BoardSpec, plan: Plan, listener: Listener) -> BuiltFirmwar
             on_command=listener.on_command,
         )
     return firmware
+
+
+def _whole_or(
+    finish: Callable[..., BuiltFirmware], needed: Collection[str] | None
+) -> BuiltFirmware:
+    """Link all functions, as a board at a port keeps them; if they do not link, those needed."""
+    try:
+        return finish()
+    except BuildError:
+        if needed is None:
+            raise
+        return finish(needed)
 
 
 def connected(

@@ -14,7 +14,14 @@ from boardprof.target.arguments.signature import Signature, in_order, parse_sign
 from boardprof.target.build.build_errors import source_hint
 from boardprof.target.build.firmware import BuiltFirmware
 from boardprof.target.build.sources import find_sources, is_header, language, names_one_of
-from boardprof.target.cfunction import CHAR, CFunction, Struct, signature, wrapper_name
+from boardprof.target.cfunction import (
+    CHAR,
+    CFunction,
+    Pointer,
+    Struct,
+    signature,
+    wrapper_name,
+)
 
 Note = Callable[[str], None]
 _MOST_LISTED = 8
@@ -26,6 +33,28 @@ def check_early(functions: Sequence[CFunction], plan: Plan) -> None:
     for function in functions:
         if function.name == plan.function and function.reason is None:
             check_arguments(function.name, signature(function), plan.arguments)
+
+
+def needed_functions(
+    functions: Sequence[CFunction], function: str, values: Sequence[str]
+) -> tuple[list[str] | None, bool]:
+    """Return the functions that a call needs, and whether it needs no others; None: not known."""
+    offered = {fn.name: fn for fn in functions if fn.reason is None}
+    if function not in offered:
+        return None, False
+    kinds = [each.type for each in offered[function].parameters if isinstance(each.type, Pointer)]
+    given = {value.partition("=")[2] for value in values}
+    passed = [name for name in offered if name in given]
+    # A static function can be passed, too: it may be in the image because of any other.
+    is_all = len(passed) == sum(kind.is_function for kind in kinds)
+    return list(dict.fromkeys([function, *passed])), is_all and not any(map(_leads_on, kinds))
+
+
+def _leads_on(kind: Pointer) -> bool:
+    """Tell whether a pointer leads to others that may be those of functions."""
+    return isinstance(kind.element, Struct) and any(
+        inner.is_function or isinstance(inner.element, Struct) for _, inner in kind.element.pointers
+    )
 
 
 def chosen_functions(
@@ -141,7 +170,12 @@ def wrapper_hint(firmware: BuiltFirmware | None, function: str) -> str | None:
     if reason.endswith("has no debug information"):
         return "compile it with -g; call a function in assembler from one in C"
     if "no debug information" in reason:
-        return "--cflags -fno-ipa-icf, if the function equals another"
+        hints = (
+            [] if "ifunc" in reason else ["--cflags -fno-ipa-icf, if the function equals another"]
+        )
+        if "ifunc" in reason or "alias" in reason:
+            hints.append(f"call {function} from a function of your own, and measure that")
+        return "; or ".join(hints)
     if fn is None or not fn.wrapper:
         return None
     return f"add this to {fn.source} and measure {wrapper_name(function)}:\n{fn.wrapper}"

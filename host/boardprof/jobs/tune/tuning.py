@@ -17,6 +17,8 @@ import numpy.typing as npt
 from boardprof.base.connection import Connection
 from boardprof.base.errors import MissingToolError, UsageError
 from boardprof.base.metrics import Count, metric_called
+from boardprof.jobs.run.execution import Listener, firmware_of
+from boardprof.jobs.run.plan import Plan
 from boardprof.jobs.tune.candidate import (
     FLASH,
     RAM,
@@ -37,8 +39,6 @@ from boardprof.show.html import asset, filled_page, isolated, tables_html
 from boardprof.show.layout import Column, Page, Table
 from boardprof.target.arguments.argument_text import ArgumentText
 from boardprof.target.build.build_options import BuildOptions
-from boardprof.target.build.builder import build
-from boardprof.target.build.firmware import flash
 from boardprof.target.build.versions import VersionBuilder
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.toolchain.cache import FileHashes, digest
@@ -158,16 +158,19 @@ class Subject:
         """Build a choice as its command does, and measure it if that is possible here."""
         if not self.can_start or metric in (FLASH, RAM, STACK):
             return Winner(self._command(choice))
-        firmware = build(self.spec, [self.path], self.chosen(choice))
         port, limits = self.limits.get("port"), self.limits
-        if port is not None:
-            flash(self.spec, firmware.image, port)
         connection = Connection(
             port,
             limits.get("baud"),
             timeout_s=limits.get("timeout_s"),
             wall_timeout_s=limits.get("wall_timeout_s"),
         )
+        target, code = f"{self.path}:{self.function}", self.chosen(choice)
+        plan = Plan(
+            target, tuple(self.values), connection=connection, code=code, flash=port is not None
+        )
+        firmware = firmware_of(self.spec, plan, Listener(on_note=lambda text: None))
+        assert firmware is not None
         with open_firmware(firmware, connection) as board:
             pointers = board.functions[self.function].signature.pointers
             named = {name: text.value(pointers.get(name)) for name, text in self.arguments.items()}

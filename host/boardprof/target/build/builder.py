@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from functools import partial
@@ -33,6 +33,7 @@ from boardprof.target.build.firmware import BuiltFirmware
 from boardprof.target.build.glue import table_source
 from boardprof.target.build.image_check import check_image
 from boardprof.target.build.linking import (
+    VECTOR,
     Linker,
     edited,
     fallback_library,
@@ -40,6 +41,7 @@ from boardprof.target.build.linking import (
     names_to_change,
     renamed,
     renamed_libraries,
+    start_needs,
     thin_members,
     with_own_memcpy,
 )
@@ -66,6 +68,11 @@ from boardprof.target.toolchain.compiler import Compiler, Object, Unit, compilin
 from boardprof.wire.transport.keyed import read_key
 
 _DEFAULT = BuildOptions()
+
+_NOT_WANTED = "it is not linked, because only another function was asked for"
+
+Finish = Callable[..., BuiltFirmware]
+"""``finish(wanted)`` links the functions of these names and what they need; without names, all."""
 
 _Waiting = tuple[Callable[[], list[Object]], Callable[[], list[Object]]]
 """Two functions that wait for the user's objects and for the agent's, and return them."""
@@ -187,7 +194,7 @@ class Build:
         return [user_unit(self._spec, file, self._flags, cflags) for file in self._sources.files]
 
     @contextmanager
-    def begin(self) -> Iterator[tuple[list[CFunction], Callable[[], BuiltFirmware]]]:
+    def begin(self) -> Iterator[tuple[list[CFunction], Finish]]:
         """Give the user's functions once compiled, and what finishes the build.
 
         An error in the ``with`` block ends the build.
@@ -206,13 +213,14 @@ class Build:
             functions, unseen = self._functions([*objects, *archives], user, compiled)
             hidden = {name: source for name, source, _ in unseen}
 
-            def finish() -> BuiltFirmware:
+            def finish(wanted: Collection[str] | None = None) -> BuiltFirmware:
                 agent = of_agent()
                 compiling.close()
                 names, elsewhere = [fn.name for fn in functions], [*given.objects, *given.archives]
                 check_kept(self._flags, given.files, names, hidden, elsewhere)
                 units = [*runtime, *user]
-                firmware = self._linked(agent, objects, archives, functions, units, hidden)
+                linked = functions if wanted is None else _only(functions, wanted)
+                firmware = self._linked(agent, objects, archives, linked, units, hidden)
                 return replace(
                     firmware,
                     compilers=compilers_of([each.path for each in (*objects, *archives)]),
@@ -251,12 +259,13 @@ class Build:
         linked = {str(path): hashes.of(path) for path in linker_files(self._flags.linker)}
         inputs = {**link_inputs(self._spec), **linked}
         theirs = [*objects, *archives]
-        build_id = self._build_id(units, [*agent, *theirs], inputs)
+        build_id = self._build_id(units, [*agent, *theirs], inputs, functions)
         taken = linked_libraries(self._flags.linker)
-        parts = (part for path in taken for part in thin_members(path))
+        parts = [part for path in taken for part in thin_members(path)]
         every = [*(theirs if named is None else named), *parts]
         names = names_to_change(self._cache, agent, every, self._flags.lto)
         copies = renamed_libraries(self._cc, self._cache, taken, names)
+        called = [fn.symbol for fn in functions if fn.reason is None]
         linker = Linker(
             self._spec,
             self._cc,
@@ -266,6 +275,7 @@ class Build:
             "c++" in self._compilers,
             fallback,
             self._no_libc(),
+            *start_needs(self._spec, self._cache, [*theirs, *parts], called),
         )
         before = [*agent, *renamed(self._cc, objects, names)]
         libraries = renamed(self._cc, archives, names)
@@ -284,13 +294,11 @@ class Build:
             known = defining_sources(self._sources.files, error.symbols)
             error.hint = source_hint(len(error.symbols), known) if known else error.hint
             raise
-        called = [fn.symbol for fn in offered if fn.reason is None]
         lacks = check_image(
             self._spec,
             self._cache,
             image,
             theirs,
-            called,
             has_c99_formats=self._libc is not None and self._libc.has_c99_formats,
         )
         commands = [tuple(c) for each in self._all_compilers() for c in each.commands]
@@ -306,6 +314,7 @@ class Build:
             libc,
             missing=missing,
             libc_lacks=lacks,
+            unconnected=tuple(name for name in names if name.startswith(VECTOR)),
         )
 
     def _no_libc(self) -> str | None:
@@ -363,7 +372,11 @@ class Build:
         return found, hidden
 
     def _build_id(
-        self, units: Sequence[Unit], objects: Sequence[Object], inputs: Mapping[str, str | None]
+        self,
+        units: Sequence[Unit],
+        objects: Sequence[Object],
+        inputs: Mapping[str, str | None],
+        functions: Sequence[CFunction],
     ) -> bytes:
         """Return 8 bytes that identify everything that the image depends on.
 
@@ -375,8 +388,10 @@ class Build:
         versions = [each.version for each in self._all_compilers()]
         libc = None if self._linked_libc is None else self._linked_libc.version
         board = asdict(self._spec.build)
+        left_out = [fn.name for fn in functions if fn.reason == _NOT_WANTED]
         text = digest(
-            self._spec.name, board, versions, names, made, inputs, self._flags.linker, libc
+            *(self._spec.name, board, versions, names, made, inputs, self._flags.linker, libc),
+            *([left_out] if left_out else []),
         )
         return bytes.fromhex(text)[:8]
 
@@ -393,6 +408,14 @@ class Build:
         path = self._cache.made("bp_table.c", written, "tables", digest(text)).resolve()
         roots = ((RUNTIME, runtime_dir()),)
         return Unit(path.parent, path.name, agent_flags(spec)(path), agent_includes(spec), roots)
+
+
+def _only(functions: Sequence[CFunction], wanted: Collection[str]) -> list[CFunction]:
+    """Return the functions, with a reason for those that the linker may discard."""
+    return [
+        fn if fn.name in wanted or fn.reason is not None else replace(fn, reason=_NOT_WANTED)
+        for fn in functions
+    ]
 
 
 def _sources(compiled: Sequence[Object]) -> tuple[Path, ...]:

@@ -52,6 +52,18 @@ class BuiltFirmware:
     missing: dict[str, str] = field(default_factory=dict, hash=False)
     sources: tuple[Path, ...] = ()
     libc_lacks: str = ""
+    unconnected: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> list[str]:
+        """What users should know of the image."""
+        notes = [self.libc_lacks] if self.libc_lacks else []
+        for name in self.unconnected:
+            notes.append(
+                f"no interrupt calls {name}, because the agent uses this interrupt. It can be "
+                "measured like any function"
+            )
+        return notes
 
 
 def write_image(firmware: BuiltFirmware, output: str | Path | None = None) -> Path:

@@ -8,7 +8,7 @@ values. A small printf skips the numbers that it cannot print.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,7 +33,6 @@ def check_image(
     cache: Cache,
     image: Path,
     inputs: Sequence[Object],
-    offered: Collection[str],
     *,
     has_c99_formats: bool,
 ) -> str:
@@ -42,8 +41,7 @@ def check_image(
     known = cache.read(*place)
     if known is not None:
         return known
-    if spec.build.freestanding:
-        check_constructors(spec, image, inputs, offered)
+    check_constructors(spec, image)
     linked = next(images(image))
     objects = [each for made in inputs for each in images(made.path)]
     for section in read_image(linked, _uninitialised):

@@ -34,7 +34,14 @@ from boardprof.target.build.build_errors import (
     undefined_symbols,
 )
 from boardprof.target.build.build_options import UserFlags
-from boardprof.target.build.sources import HEAP_FUNCTIONS, Libc, has_heap, libc_units
+from boardprof.target.build.sources import (
+    HEAP_FUNCTIONS,
+    Libc,
+    has_heap,
+    libc_units,
+    start_script,
+    start_unit,
+)
 from boardprof.target.cfunction import CFunction
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.elf.object_file import (
@@ -51,13 +58,16 @@ from boardprof.target.elf.object_file import (
     symbols,
 )
 from boardprof.target.toolchain.cache import Cache, digest
-from boardprof.target.toolchain.compiler import Compiler, LinkFailure, Object
+from boardprof.target.toolchain.compiler import Compiler, LinkFailure, Object, Unit
 
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
 
 
-_FORMAT = 3
+_FORMAT = 4
+
+VECTOR = "__vector_"
+"""How avr-libc's names of handlers of interrupts begin."""
 
 _NAMES = ("memcpy", "memmove", "memset", "memcmp")
 _OBJECT = "bp_mem.o"
@@ -73,6 +83,7 @@ def names_to_change(
 ) -> list[str]:
     """Return the names that the user's code defines and the agent uses but does not define.
 
+    Handlers of interrupts of an AVR that the agent uses count, too: it defines them as well.
     ``lto``: code is compiled at link time, so that nothing can be renamed.
     """
     hashes = ([m.sha256 for m in made] for made in (agent, user))
@@ -81,7 +92,8 @@ def names_to_change(
     def clashes() -> str:
         own, needed = _symbols(cache, agent)
         theirs, _ = _symbols(cache, user)
-        return json.dumps(sorted((needed - own | {*also}) & theirs))
+        vectors = {name for name in own if name.startswith(VECTOR)}
+        return json.dumps(sorted((needed - own | {*also} | vectors) & theirs))
 
     names: list[str] = json.loads(cache.recall(clashes, *place))
     if names and lto:
@@ -202,6 +214,11 @@ def _options(made: Object, keep: Sequence[str]) -> Iterator[str]:
 
 _T = TypeVar("_T")
 _CONSTRUCTORS = (".preinit_array", ".init_array", ".ctors")  # names of sections
+_GUARDED = ("bp_port_guard", "bp_ret_error")  # what start/bp_construct.c replaces
+_UNGUARDED = ("bp_serve",)  # the same in an agent without a guard
+_TLS_NAMES = (b".tdata", b".tbss", b".tcommon")
+_TLS = 0x400  # SHF_TLS
+_WITH_TLS = "picolibc"  # its errno is thread-local
 
 
 @dataclass(frozen=True)
@@ -220,6 +237,8 @@ class Linker:
     cplusplus: bool
     fallback: Object | None = None  # the last library: what a compiler calls on its own
     no_libc: str | None = None  # how to get a C library, for a hint
+    constructs: bool = False  # the agent runs static constructors
+    has_tls: bool = False  # the user's code has thread-local variables
 
     def link(
         self,
@@ -259,21 +278,36 @@ class Linker:
             before += [f"-Wl,--defsym=bp_heap_bytes={board.libc_heap}"]
         if has_heap(self.spec):
             before += [f"-Wl,--wrap={name}" for name in HEAP_FUNCTIONS]
+        units: list[Unit] = []
         if libc is not None:
             assert board.libc is not None
             before += libc.before
-            tie = [self.compiler.compile(unit) for unit in libc_units(self.spec, libc.cflags)]
-            objects = [*objects, *with_own_memcpy(self.compiler, tie)]
+            units += libc_units(self.spec, libc.cflags)
+        start: list[Path] = []
+        if self.constructs:
+            replaced = _GUARDED if board.config.get("guard") else _UNGUARDED
+            before += [f"-Wl,--wrap={name}" for name in replaced]
+            units.append(start_unit(self.spec, "construct"))
+            hosted = "" if board.freestanding else "_hosted"
+            start.append(start_script(f"constructors{hosted}"))
+        if board.freestanding and (self.has_tls or (libc is not None and board.libc == _WITH_TLS)):
+            before += ["-Wl,--wrap=bp_port_init"]
+            units.append(start_unit(self.spec, "tls"))
+            start.append(start_script("tls"))
+        own = [self.compiler.compile(unit) for unit in units]
+        objects = [*objects, *(with_own_memcpy(self.compiler, own) if board.freestanding else own)]
         after = [*self.flags.linker, *board.ldflags]
         is_hosted = self.cplusplus and not board.freestanding
-        after += ["-lstdc++"] if is_hosted and self.compiler.has_library("stdc++") else []
+        if is_hosted and self.compiler.has_library("stdc++"):
+            after += ["-lstdc++"]
+        elif self.cplusplus and (is_hosted or libc is not None):  # it needs malloc
+            new = self.compiler.compile(start_unit(self.spec, "new"))
+            after += [str(self.compiler.library("libbp_new.a", new).path)]
         if libc is not None:
             after += libc.after
         elif board.freestanding:
             after += ["-lgcc"]
         last = () if self.fallback is None or self.libc is not None else (self.fallback,)
-        additions = runtime_dir() / "libc" / str(board.libc)
-        scripts = () if libc is None else tuple(sorted(additions.glob("*.ld")))
         arch = () if board.arch is None else (runtime_dir() / "arch" / board.arch,)
         return self.compiler.link(
             f"{self.spec.name}.so" if board.shared else f"{self.spec.name}.elf",
@@ -282,7 +316,7 @@ class Linker:
             after,
             folder=self.spec.folder,
             key=digest(key, libc and libc.version),
-            scripts=scripts,
+            scripts=start,
             last=last,
             watched=bool(self.flags.linker),
             folders=arch,
@@ -336,18 +370,39 @@ def _without(fn: CFunction, missing: dict[str, str]) -> CFunction:
     return replace(fn, parameters=(), result=None, setup=None, check=None, reason=reason)
 
 
-def check_constructors(
-    spec: BoardSpec, image: Path, inputs: Sequence[Object], offered: Collection[str]
-) -> None:
-    """Check that an image has no code to be run before main on a board that runs none."""
-    # The objects are read because many link scripts discard such sections.
-    found = _constructing([made.path for made in inputs], offered)
-    if not found and not _constructing([image], ()):
+def start_needs(
+    spec: BoardSpec, cache: Cache, inputs: Sequence[Object], offered: Collection[str]
+) -> tuple[bool, bool]:
+    """Return whether the agent must run constructors, and set up thread-local variables.
+
+    avr-libc runs constructors by itself, and AVR has no thread pointer.
+    """
+    if not spec.build.freestanding and not _is_guarded_program(spec):
+        return False, False
+    linked = [made for made in inputs if ".so" not in made.path.suffixes]
+    place = ("start", digest([made.sha256 for made in linked], sorted(offered)))
+
+    def found() -> str:
+        paths = [made.path for made in linked]
+        return json.dumps([bool(_constructing(paths, offered)), _has_tls(paths)])
+
+    constructs, has_tls = json.loads(cache.recall(found, *place))
+    return constructs, has_tls
+
+
+def _is_guarded_program(spec: BoardSpec) -> bool:
+    """Tell whether a board is a program or a library of this machine that guards its calls."""
+    return spec.build.arch == "posix" and bool(spec.build.config.get("guard"))
+
+
+def check_constructors(spec: BoardSpec, image: Path) -> None:
+    """Check that no code of an image is to be run before main that start-up does not run."""
+    if not spec.build.freestanding or not _constructing([image], ()):
         return
     raise BuildError(
-        f"{found[0] if found else image.name} has constructors of static objects, "
-        f"but {spec.name} does not run constructors.",
-        hint="make the objects constinit, or construct them in NAME_setup()",
+        f"{image.name} has static constructors that start-up on {spec.name} does not run, such as "
+        "those of a library.",
+        hint="give the library as a source, or construct its objects in NAME_setup()",
     )
 
 
@@ -373,6 +428,17 @@ def _names_and_constructors(named: bool, elf: ELFFile) -> tuple[list[tuple[str, 
         for section in elf.iter_sections()
         for kind in _CONSTRUCTORS
     )
+
+
+def _has_tls(paths: Sequence[Path]) -> bool:
+    """Return whether an object has thread-local variables, or a library has such an object."""
+    every = (image for path in paths for image in images(path))
+    named = (image for image in every if any(kind in image.content for kind in _TLS_NAMES))
+    return any(read_image(image, _has_tls_sections) for image in named)
+
+
+def _has_tls_sections(elf: ELFFile) -> bool:
+    return any(section["sh_flags"] & _TLS for section in elf.iter_sections())
 
 
 # -- functions that need a symbol --------------------------------------------------------------

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -166,7 +168,7 @@ def user_unit(spec: BoardSpec, file: Path, flags: UserFlags, libc: Sequence[str]
         # be built together.
         own = f"{_USER_MAIN}{hashlib.sha256(content).hexdigest()[:16]}"
         words += [f"-Dmain={own}"] if flags.lto else []
-        words += _KEEP if names_one_of(content, flags.kept_in(file)) else ()
+        words += _KEEP if may_define_one_of(file, flags, flags.kept_in(file)) else ()
     # After all others: a build that works without them is the same with them.
     of_project = [("-idirafter", folder) for folder in header_folders(file)]
     folders = (*flags.folders, *of_project)
@@ -195,6 +197,32 @@ def names_one_of(content: bytes, names: Sequence[str]) -> bool:
         re.search(rb"(?<!%s)%s(?!%s)" % (letter, re.escape(name.encode()), letter), content)
         for name in names
     )
+
+
+def may_define_one_of(file: Path, flags: UserFlags, names: Sequence[str]) -> bool:
+    """Return whether a source or a file that it includes mentions a name, even in a comment.
+
+    Macros may also put names together, with ``##``.
+    """
+    return bool(names) and any(
+        b"##" in text or names_one_of(text, names) for text in _texts(file, flags)
+    )
+
+
+def _texts(file: Path, flags: UserFlags) -> Iterator[bytes]:
+    """Yield the content of a source and of the user's files that it may include."""
+    folders = [folder for _, folder in flags.folders]
+    forced = [Path(path) for option, path in pairwise(flags.compiler) if option == "-include"]
+    todo, seen = [file, *forced], set()
+    while todo:
+        path = todo.pop().resolve()
+        if path in seen or not path.is_file():
+            continue
+        seen.add(path)
+        text = path.read_bytes()
+        yield text
+        for name in re.findall(rb'(?m)^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)', text):
+            todo += [folder / os.fsdecode(name) for folder in (path.parent, *folders)]
 
 
 # -- the agent's and the board's ---------------------------------------------------------------
@@ -240,6 +268,18 @@ def libc_units(spec: BoardSpec, cflags: Sequence[str]) -> list[Unit]:
     flags = (*own, *cflags, f"-DBP_LIBC_HEAP={spec.build.libc_heap}")
     includes = agent_includes(spec)
     return [Unit(runtime, str(path.relative_to(runtime)), flags, includes) for path in paths]
+
+
+def start_unit(spec: BoardSpec, name: str) -> Unit:
+    """Return the source of the agent that sets up one thing for the user's code."""
+    path, runtime = runtime_dir() / "start" / f"bp_{name}.c", runtime_dir()
+    flags, includes = agent_flags(spec)(path), agent_includes(spec)
+    return Unit(runtime, str(path.relative_to(runtime)), flags, includes)
+
+
+def start_script(name: str) -> Path:
+    """Return the link script that goes with it."""
+    return runtime_dir() / "start" / f"{name}.ld"
 
 
 def with_heap(spec: BoardSpec) -> BoardSpec:
@@ -305,7 +345,7 @@ def agent_includes(spec: BoardSpec) -> tuple[tuple[str, Path], ...]:
 
 def link_inputs(spec: BoardSpec) -> dict[str, str | None]:
     """Return digests of the board's files that the linker might read: link scripts, libraries."""
-    folders = {"": spec.folder}
+    folders = {"": spec.folder, "start/": runtime_dir() / "start"}
     if spec.build.arch is not None:
         folders["arch/"] = runtime_dir() / "arch" / spec.build.arch
     if spec.build.libc is not None:
@@ -441,7 +481,7 @@ def discarded_functions(
     files = [
         file
         for file in find_sources([*sources, *options.sources]).files
-        if language(file) == "c" and (name is None or names_one_of(file.read_bytes(), [name]))
+        if language(file) == "c" and (name is None or may_define_one_of(file, flags, [name]))
     ]
     if not files or flags.lto:
         return Discarded()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
+from elftools.dwarf.die import DIE
 from elftools.elf.elffile import ELFFile
 
 from boardprof.base.errors import BuildError, UsageError, option
@@ -22,13 +23,16 @@ from boardprof.target.elf.object_file import (
     local_functions,
     main_source,
     read_image,
+    resolvers,
 )
 from boardprof.target.elf.subprograms import (
     NotCallable,
     Prototype,
     Subprogram,
+    drops_equal_functions,
     is_elsewhere,
     prototype,
+    returned_function,
     subprograms,
     wrapper,
 )
@@ -122,7 +126,13 @@ def _symbols(image: Image, kept: Collection[str], elf: ELFFile) -> list[_Symbol]
             f"{image.path} has only intermediate code for -flto, no machine code.",
             hint="compile it without -flto, or with -ffat-lto-objects",
         )
-    wanted = [name for name in names if name != "main" and not name.startswith("bp_")]
+    found_by = resolvers(elf)
+    generated = {f"{name}.resolver" for name in found_by}  # by GCC, for target_clones
+    wanted = [
+        name
+        for name in names
+        if name != "main" and not name.startswith("bp_") and name not in generated
+    ]
     # Reading takes seconds if there is a lot of it, as in Rust's standard library.
     is_needed = any(_is_c_name(name) or name.startswith("_Z") for name in wanted)
     info = debug_info(elf) if is_needed else None
@@ -135,7 +145,10 @@ def _symbols(image: Image, kept: Collection[str], elf: ELFFile) -> list[_Symbol]
     int_type = "i16" if elf["e_machine"] in _INT_HAS_16_BITS else "i32"
     symbols = []
     for name in wanted:
-        fn = _function(name, _own(name, known, aliases, name in kept), source)
+        own = _own(name, known, aliases, name in kept)
+        if name in found_by and isinstance(own, NotCallable):
+            own = _of_ifunc(name, found_by[name], known)
+        fn = _function(name, own, source)
         if fn.reason == _UNKNOWN and (elsewhere or (is_needed and info is None)):
             none = f"its object {image.label} has no debug information"
             fn = replace(fn, reason=_ELSEWHERE if elsewhere else none)
@@ -150,16 +163,44 @@ def _own(
     aliases: Callable[[], Mapping[str, Sequence[str]]],
     kept: bool,
 ) -> Subprogram | NotCallable:
-    """Return the function of a symbol, in Zig also that of an alias; or why it is not known."""
+    """Return the function of a symbol, or of what it is an alias of; or why it is not known."""
     own = _chosen(known[name], kept) if name in known else None
     if isinstance(own, Subprogram) and own.external:
         return own
     others = [known[n][0] for n in aliases().get(name, ()) if n in known and n != name]
     exported = (other for other in others if other.symbol.endswith(f".{name}"))
     if others:
-        alias = NotCallable(f"{_UNKNOWN}: it is an alias of {others[0].name}")
-        return next(exported, alias)
+        found = next(exported, None)
+        if found is None and others[0].language == "C" and not drops_equal_functions(others[0]):
+            found = replace(others[0], external=True)  # its code, so its type
+        return found or NotCallable(f"{_UNKNOWN}: it is an alias of {others[0].name}")
     return own or NotCallable(_UNKNOWN)
+
+
+def _of_ifunc(
+    name: str, resolver: Sequence[str], known: Mapping[str, Sequence[Subprogram]]
+) -> Subprogram | NotCallable:
+    """Return an ifunc with the type that its resolver returns."""
+    for own in (each for n in resolver for each in known.get(n, ())):
+        kind = returned_function(own.die)
+        if kind is not None:
+            found = replace(own, name=name, symbol=name, external=True, die=kind)
+            return replace(found, die=_with_names(found, known))
+    return NotCallable(f"{_UNKNOWN}: it is an ifunc, and its resolver does not return that type")
+
+
+def _with_names(of: Subprogram, known: Mapping[str, Sequence[Subprogram]]) -> DIE:
+    """Return a function of the same type, such as one that the resolver returns, for its names."""
+    wanted = _types(of)
+    every = (each for same in known.values() for each in same if each.source == of.source)
+    return next((each.die for each in every if _types(each) == wanted), of.die)
+
+
+def _types(of: Subprogram) -> object:
+    own = prototype(of)
+    if isinstance(own, NotCallable):
+        return own.reason
+    return [parameter.type for parameter in own.parameters], own.result
 
 
 def _chosen(same: Sequence[Subprogram], kept: bool) -> Subprogram | NotCallable:

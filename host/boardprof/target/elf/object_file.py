@@ -33,7 +33,7 @@ _HEADER = 60
 _TABLES = ("SHT_SYMTAB", "SHT_DYNSYM")  # the latter if the file is stripped
 _SYMBOL = {32: "IIIBBH", 64: "IBBHQQ"}  # ELF, "Symbol Table"
 _UNDEFINED, _RESERVED = 0, 0xFF00  # SHN_UNDEF, SHN_LORESERVE
-_FUNCTION, _FILE = 2, 4  # STT_FUNC, STT_FILE
+_FUNCTION, _FILE, _IFUNC = 2, 4, 10  # STT_FUNC, STT_FILE, STT_GNU_IFUNC
 _INDICES = {"/", "/SYM64/", "__.SYMDEF", "__.SYMDEF SORTED", "__.SYMDEF_64"}
 
 
@@ -127,6 +127,11 @@ class Symbol(NamedTuple):
         """Whether it is a function that is defined here."""
         return self.kind == _FUNCTION and self.is_defined
 
+    @property
+    def is_ifunc(self) -> bool:
+        """Whether the loader finds the function, by calling a resolver that is defined here."""
+        return self.kind == _IFUNC and self.is_defined
+
 
 LOCAL, GLOBAL, WEAK = range(3)
 """Bindings of symbols: STB_LOCAL, STB_GLOBAL, STB_WEAK."""
@@ -153,7 +158,7 @@ def code_address(elf: ELFFile, symbol: Symbol) -> int:
 def global_functions(elf: ELFFile) -> Iterator[tuple[str, bool]]:
     """Yield the name of every global function that is defined here, and whether it is weak."""
     for symbol in _read_symbols(elf, True):
-        if symbol.is_function and symbol.bind in (GLOBAL, WEAK):
+        if (symbol.is_function or symbol.is_ifunc) and symbol.bind in (GLOBAL, WEAK):
             yield symbol.name.partition("@")[0], symbol.bind == WEAK  # name@@version
 
 
@@ -170,6 +175,20 @@ def all_names(elf: ELFFile) -> dict[str, list[str]]:
     for symbol in functions_in(elf):
         at.setdefault((symbol.section, symbol.value), []).append(symbol.name)
     return {name: names for names in at.values() for name in names}
+
+
+def resolvers(elf: ELFFile) -> dict[str, list[str]]:
+    """Return for each ifunc the names of its resolver."""
+    every = symbols(elf)
+    return {
+        each.name: [
+            own.name
+            for own in every
+            if own.is_function and (own.section, own.value) == (each.section, each.value)
+        ]
+        for each in every
+        if each.is_ifunc
+    }
 
 
 def local_functions(elf: ELFFile) -> set[str]:

@@ -38,6 +38,7 @@ _C_PLUS_PLUS = {0x04, 0x1A, 0x21, 0x2A, 0x2B, 0x3A}
 _OWN_CONVENTIONS = 0xB0
 _SAVE_MORE = {0xC9, 0xCA}  # preserve_most and preserve_all take arguments as usual
 _CONVENTIONS = {0xC0: "vectorcall", 0xC1: "ms_abi", 0xC3: 'pcs("aapcs")', 0xCB: "regcall"}
+_OWN_TYPES_SINCE = 6  # GCC's version
 _ASSEMBLERS = {0x8001, 0x0031}  # DW_LANG_Mips_Assembler, DW_LANG_Assembly
 
 
@@ -204,6 +205,22 @@ def _has_no_types(of: Subprogram) -> bool:
         levels = _DEBUG_LEVEL.findall(producer)
         return not levels or levels[-1] in ("1", "gdb1")
     return of.language == "Rust"
+
+
+def drops_equal_functions(of: Subprogram) -> bool:
+    """Tell whether its compiler makes equal functions aliases without their own types: GCC 5."""
+    producer = text(of.die.cu.get_top_DIE(), "DW_AT_producer")
+    version = re.match(r"GNU \S+ (\d+)\.", producer)
+    return version is not None and int(version[1]) < _OWN_TYPES_SINCE
+
+
+def returned_function(die: DIE) -> DIE | None:
+    """Return the type of the function that a function returns a pointer to; None: another."""
+    pointer = resolved(die).die
+    if pointer is None or pointer.tag != "DW_TAG_pointer_type":
+        return None
+    target = resolved(pointer).die
+    return target if target is not None and target.tag == "DW_TAG_subroutine_type" else None
 
 
 def _free_name(name: str, others: list[Parameter]) -> str:

@@ -59,8 +59,8 @@ def build(
     firmware = build_firmware(spec, paths, code, verbose=on_command)
     target = write_image(firmware, output)
     sizes = image_sizes(firmware)
-    if firmware.libc_lacks:
-        echo_note(firmware.libc_lacks)
+    for note in firmware.notes:
+        echo_note(note)
     if as_json:
         facts = {
             "schema_version": 1,

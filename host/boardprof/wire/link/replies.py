@@ -285,6 +285,9 @@ def refusal(name: str, body: bytes, locate: Locate | None = None) -> RpcError | 
     if code in _STOPS:
         pc, address = fields[2:4] if len(fields) >= 4 else (0, 0)
         stop = _Stop(name, code, detail, pc, address, locate(pc) if locate and pc else None)
+        at = fields[4] if len(fields) >= 5 else None
+        if type(at) is int:
+            return stop.of_constructor(at, locate(at) if locate else None)
         return stop.fault() if code == ErrorCode.FAULT else stop.time_out()
     if code == ErrorCode.COUNTER_CHANGED:
         return DeviceCounterError(
@@ -319,21 +322,52 @@ class _Stop:
     address: int
     location: Location | None
 
-    def fault(self) -> DeviceFaultError:
+    @property
+    def cause(self) -> FaultCause:
+        """Why it stopped."""
+        if self.code == ErrorCode.TIMEOUT:
+            return FaultCause.TIME_OUT
         try:
-            cause = FaultCause(self.detail)
+            return FaultCause(self.detail)
         except ValueError:
-            cause = FaultCause.UNKNOWN
-        what = _WHAT_TRAPPED.get(cause, f"cause {self.detail}")
-        touches = cause in _TOUCHES
-        what += f" {self.address:#x}" if touches else ""
+            return FaultCause.UNKNOWN
+
+    @property
+    def touched(self) -> int | None:
+        """The address that it accessed; None if it accessed none."""
+        return self.address if self.cause in _TOUCHES else None
+
+    @property
+    def what(self) -> str:
+        """Why it stopped, for people."""
+        at = "" if self.touched is None else f" {self.touched:#x}"
+        return _WHAT_TRAPPED.get(self.cause, f"cause {self.detail}") + at
+
+    def of_constructor(self, at: int, defined: Location | None) -> DeviceFaultError:
+        """Return the error of a constructor at the address ``at``."""
+        name = f"at {at:#x}" if defined is None else str(defined)
+        how = f"trapped: {self.what}"
+        if self.cause == FaultCause.TIME_OUT:
+            how = f"did not end within {self.detail / 1000:g} s of the board's clock"
+        return DeviceFaultError(
+            f"A static constructor, {name}, {how}{place_text('it', self.pc, self.location)}. It "
+            f"runs before the first call, so {self.name} was not called",
+            code=self.code,
+            cause=self.cause.key,
+            pc=self.pc or None,
+            address=self.touched,
+            location=self.location,
+            hint=f"look for the fault in the constructor{self._how_to_locate()}",
+        )
+
+    def fault(self) -> DeviceFaultError:
         place = place_text(self.name, self.pc, self.location)
         return DeviceFaultError(
-            f"{self.name} trapped on the board: {what}{place}",
+            f"{self.name} trapped on the board: {self.what}{place}",
             code=self.code,
-            cause=cause.key,
+            cause=self.cause.key,
             pc=self.pc or None,
-            address=self.address if touches else None,
+            address=self.touched,
             location=self.location,
             hint=f"look for the fault in {self.name}. The board keeps running, but anything "
             f"{self.name} has already changed stays changed{self._how_to_locate()}",

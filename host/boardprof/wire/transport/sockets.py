@@ -7,6 +7,7 @@ import _ctypes
 import contextlib
 import ctypes
 import math
+import os
 import shlex
 import shutil
 import socket
@@ -200,6 +201,8 @@ def connect_library(library: Path) -> DescriptorTransport:
     """Load ``library`` and let its agent serve one end of a socket pair, on a daemon thread."""
     # A copy for each connection: the loader gives out one image for each file, with the static
     # memory of the connection before. A copy boots afresh.
+    _unload()
+    before = _tasks()
     with tempfile.TemporaryDirectory(prefix="boardprof-") as folder:
         copy = Path(shutil.copy(library, folder))
         try:
@@ -212,21 +215,47 @@ def connect_library(library: Path) -> DescriptorTransport:
             ) from error
     ours, theirs = socket.socketpair()
     thread = threading.Thread(
-        target=_serve, args=(serve, theirs, loaded._handle), name="boardprof agent", daemon=True
+        target=_serve, args=(serve, theirs), name="boardprof agent", daemon=True
     )
     thread.start()
+    _loaded.append((thread, before, loaded._handle))
 
     def close() -> None:
         with contextlib.suppress(OSError):
             ours.shutdown(socket.SHUT_RDWR)
         ours.close()
         thread.join(_JOIN_S)
+        _unload()
 
     return DescriptorTransport(ours.fileno(), f"in-process:{library.name}", close)
 
 
-def _serve(serve: Callable[[int], int], end: socket.socket, handle: int) -> None:
+def _serve(serve: Callable[[int], int], end: socket.socket) -> None:
     serve(end.fileno())
     with contextlib.suppress(OSError):  # a function that it ran may have closed it
         end.close()
-    _ctypes.dlclose(handle)  # ctypes never unloads a library
+
+
+_loaded: list[tuple[threading.Thread, set[int], int]] = []
+"""Each library that is loaded: its agent's thread, the tasks before it, and the loader's handle."""
+
+_unloading = threading.Lock()
+
+
+def _unload() -> None:
+    """Unload the libraries that no thread can be in; ctypes never does.
+
+    The functions that an agent ran may have started threads that outlive it, such as OpenMP's.
+    """
+    with _unloading:
+        ours = {thread.native_id for thread in threading.enumerate()}
+        for each in [*_loaded]:
+            thread, before, handle = each
+            if not thread.is_alive() and not _tasks() - before - ours:
+                _loaded.remove(each)
+                _ctypes.dlclose(handle)
+
+
+def _tasks() -> set[int]:
+    """Return the threads of this process, also those that Python does not know."""
+    return set(map(int, os.listdir("/proc/self/task")))
