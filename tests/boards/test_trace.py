@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import boardprof
 from boardprof.base.errors import CheckFailedError, UnknownNameError, UsageError
 from boardprof.base.metrics import Count
 from boardprof.compat.torch.flops import register_flops, unregister_flops
@@ -30,6 +31,7 @@ from tests.boards.conftest import available
 from tests.cli.command import FIXTURES
 from tests.firmware import build
 from tests.link.peers import running_agent
+from tests.support import requires_tool
 
 SOURCES = [FIXTURES / "kernels.c", FIXTURES / "faulty.c", FIXTURES / "same.c"]
 
@@ -632,6 +634,25 @@ def test_with_stack_a_call_whose_recording_did_other_work_keeps_its_own_count(
     prof.export_stacks(tmp_path / "stacks.txt", "instructions")
     lines = (tmp_path / "stacks.txt").read_text().splitlines()
     assert sum(int(line.rsplit(" ", 1)[1]) for line in lines) == sum(own)
+
+
+def test_with_stack_functions_in_this_process_run_once_more_under_callgrind(tmp_path: Path) -> None:
+    requires_tool("valgrind", "valgrind")
+    source = tmp_path / "halves.c"
+    source.write_text(HALVES.replace("x / 2", "x / BY"))
+    values = np.arange(16, dtype=np.int32)
+    firmware = boardprof.build(source, board="native", define=["BY=2"])
+    with firmware.open() as board, profile(with_stack=True) as prof:
+        board.functions.halve(values, 16)
+    assert values.tolist() == [x // 2 for x in range(16)]  # once
+    rows = {each.key: each for each in prof.key_averages()}
+    assert [(each.board, each.count) for each in rows.values()] == [("native", 1), ("native", 16)]
+    assert (rows["half"].kind, rows["half"].source) == ("function", "halves.c:2")
+    assert rows["halve"].metric("instructions") > 16 * 2  # type: ignore[operator]
+    assert prof.diagnostics == (
+        "the functions within calls on native are those of second calls with the same arguments; "
+        "a function that keeps a state may do other work in them",
+    )
 
 
 def test_with_stack_a_board_that_cannot_record_says_why() -> None:

@@ -419,6 +419,8 @@ class Firmware(BuiltFirmware):
         notes: the last two in words.
     """
 
+    _build_for: Callable[[BoardSpec], BuiltFirmware] | None = None
+
     @classmethod
     def of(cls, built: BuiltFirmware) -> Firmware:
         """Return what was built as firmware that can be opened."""
@@ -473,7 +475,17 @@ class Firmware(BuiltFirmware):
             on_console=on_console,
             on_note=on_note,
         )
-        return open_firmware(self, connection)
+        board = open_firmware(self, connection)
+        if self._build_for is not None and port is None and self.board.launch.kind == "library":
+            board.stand_in = partial(_stand_in, self._build_for)
+        return board
+
+
+def _stand_in(build_for: Callable[[BoardSpec], BuiltFirmware]) -> Board:
+    """Start functions on the board of this machine whose calls something can record."""
+    specs = map(board_spec, find_boards())
+    spec = next(each for each in specs if each.launch.recorder)
+    return open_firmware(build_for(spec))
 
 
 def build(
@@ -531,4 +543,7 @@ def build(
     )
     from boardprof.target.build import builder  # later: it knows all compilers
 
-    return Firmware.of(builder.build(_spec_of(board), sources, options, verbose=verbose))
+    firmware = Firmware.of(builder.build(_spec_of(board), sources, options, verbose=verbose))
+    again = partial(builder.build, sources=sources, options=options)
+    object.__setattr__(firmware, "_build_for", again)  # the class is frozen for everyone else
+    return firmware

@@ -91,8 +91,8 @@ class profile(Results):
                 more, on an emulator of its own, before it is made; calls of one function with equal
                 arguments share a recording. If both calls did other work, by their counts, the call
                 has no functions, and `diagnostics` has the counts. The host's times of ranges
-                around a call include that. Only emulated boards can, and ``linux`` with callgrind;
-                for others `diagnostics` gives the reason. With ``profile_memory``, the memory of
+                around a call include that. Emulated boards can, and this machine by callgrind; for
+                others `diagnostics` gives the reason. With ``profile_memory``, the memory of
                 any board also has file and line where it was taken; see `FunctionEvent.memory`.
             with_flops: count operations by the formulas of `register_flops`.
             with_modules: traces name the ranges around each event.

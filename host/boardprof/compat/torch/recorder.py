@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgpack
 
-from boardprof.base.errors import BoardprofError, MissingToolError, UsageError
+from boardprof.base.errors import BoardprofError, BuildError, UsageError
 from boardprof.base.metrics import metric_called
 from boardprof.compat.torch.board_activity import (
     CallProbes,
@@ -387,7 +387,7 @@ class CallProfiles:
         try:
             with unobserved():
                 return call.board.hotspots(call.function.info.name, named=_values(call, bound))
-        except MissingToolError as error:
+        except BuildError as error:  # also a tool that is missing
             self.lacking[board] = error.message
         except UsageError as error:
             self.lacking[board] = f"{error.message}{f' Hint: {error.hint}' if error.hint else ''}"

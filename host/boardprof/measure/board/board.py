@@ -106,6 +106,8 @@ class Board:
             system's, or not known.
         compilers: of the functions' code; if the image was not built here, all that it names.
         start_again: starts the same image on another board; None for a board at a port.
+        stand_in: starts the same functions on a board whose calls can be recorded, if those of this
+            one cannot because it runs in this process; else None.
         files: source files of the functions' code; empty if not known.
     """
 
@@ -171,6 +173,7 @@ class Board:
         self.libc: str | None = None
         self.compilers: tuple[str, ...] = ()
         self.start_again: Callable[[BoardSpec], Board] | None = None
+        self.stand_in: Callable[[], Board] | None = None
         self.files: tuple[Path, ...] = ()
         self._recorded: HotspotRun | None = None
 
@@ -367,7 +370,8 @@ class Board:
         """Record which functions and lines a call spends its cost in.
 
         The same image is started once more, on an emulator with a recorder. This board is not
-        disturbed, and state that functions keep between calls starts anew.
+        disturbed, and state that functions keep between calls starts anew. The functions of a board
+        in this process, if `build` has built them, are built once more and run under callgrind.
 
         With ``sampled``, this board itself repeats the call while a timer interrupts it at random
         times. That is possible on real boards, too. The figures are numbers of samples, and each
@@ -421,6 +425,9 @@ class Board:
     def _record(self) -> HotspotRun:
         from boardprof.measure.hotspots.hotspot_run import HotspotRun  # later: most runs have none
 
+        if self.stand_in is not None:
+            with self.stand_in() as other:
+                return other._record()
         if self.start_again is None or self.image is None:
             raise UsageError(
                 f"{self.spec.name} at {self.device.port} was not started by boardprof, so nothing "
