@@ -320,7 +320,7 @@ def _repaired(piece: bytes) -> str | None:
         tried = bytearray(piece)
         for at in compress(ends, chosen):
             tried[at] = 0x0D
-        if any(chosen) and _is_frame(tried):
+        if any(chosen) and _is_frame(bytes(tried)):
             return f"byte 0d arrives as 0a: {_NO_LF}"
     for at, byte in product(range(len(piece) + 1), b"\x11\x13"):
         if _is_frame(piece[:at] + bytes([byte]) + piece[at:]):
@@ -329,7 +329,7 @@ def _repaired(piece: bytes) -> str | None:
 
 
 def _is_frame(piece: bytes) -> bool:
-    return bool(FrameDecoder().feed(bytes(piece) + b"\0"))
+    return bool(FrameDecoder().feed(piece + b"\0"))
 
 
 def _hex(data: bytes) -> str:
