@@ -102,7 +102,8 @@ def warnings_of(groups: Sequence[GroupSummary]) -> list[Warning_]:
         ]
         # Samples that are too short look noisy, too, and longer ones help against all of it.
         short = [each for kind in _SHORT for each in of_group if each.kind == kind]
-        found += short[:1] or of_group
+        few = [each for each in of_group if each.kind == "few"]
+        found += [*few, *short[:1]] if short else of_group
     return found
 
 
