@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 from zlib import crc32
@@ -148,6 +149,9 @@ _RESIDUE = 0x2144DF1C
 """CRC-32 of any bytes followed by their own CRC-32, little-endian."""
 
 
+_REFUSED = 8
+
+
 class FrameDecoder:
     """Splits a byte stream into frames and console text.
 
@@ -156,11 +160,13 @@ class FrameDecoder:
 
     Attributes:
         cobs: decodes frames; may be replaced at any time.
+        refused: the last bytes between two delimiters that are not a frame, a few of them.
     """
 
     def __init__(self, cobs: Cobs = _OWN) -> None:
         """Start with nothing received."""
         self.cobs = cobs
+        self.refused: deque[bytes] = deque(maxlen=_REFUSED)
         self._pending = b""  # since the last delimiter
         self._console = bytearray()
 
@@ -175,6 +181,7 @@ class FrameDecoder:
                     frames.append(decode_frame(piece, self.cobs))
                 except BadFrame:
                     self._console += piece
+                    self.refused.append(piece)
         if len(self._pending) > _LONGEST:  # longer than any frame
             self._console += self._pending
             self._pending = b""

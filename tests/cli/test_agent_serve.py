@@ -61,6 +61,11 @@ def test_the_sources_that_the_agent_was_built_of_may_be_named(pty: str) -> None:
     assert (done.code, rows(done.out)) == (0, ["crc32"])
 
 
+def test_without_a_board_the_sources_are_built_for_the_one_at_the_port(pty: str) -> None:
+    done = boardprof("run", "-p", pty, f"{WORKLOADS}:crc32", "--repeat", "2")
+    assert (done.code, rows(done.out)) == (0, ["crc32"])
+
+
 def test_other_flags_than_the_agents_are_another_build(pty: str) -> None:
     done = boardprof("run", "-b", "linux", "-p", pty, f"{WORKLOADS}:crc32", "-O0")
     assert (done.code, done.out) == (4, "")

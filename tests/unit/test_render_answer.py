@@ -10,7 +10,7 @@ from boardprof.results.comparison.compare import compare
 from boardprof.results.report.report import Report
 from boardprof.show.answer import answer_page
 from boardprof.show.layout import fitted, plain
-from tests.unit.reports import EMULATOR
+from tests.unit.reports import EMULATOR, HARDWARE, report_of
 
 SIMULATED = "simulated, 10,000,000 ticks a second of the emulator's own time; there is no Duration"
 ON_RV32 = "10 samples after 10 warm-up calls on qemu-rv32 (simulated clock: no time)"
@@ -50,6 +50,28 @@ def test_noisy_samples_have_the_median_and_half_the_range_of_their_middle_half()
     assert answer(Report(timed(12, 10, 90, 13, 11), {}, {})) == (
         "fir on m4: 12 us ± 1 per call\nMedian of 5 samples on m4.\n"
     )
+
+
+def test_a_call_that_is_shorter_than_measuring_it_has_no_spread_and_one_line_says_why() -> None:
+    measured = {
+        "calibration": {"duration_time": 20},
+        "calibration_samples": [{"raw": {"duration_time": n}} for n in (19, 20, 21)],
+    }
+    report = report_of(
+        {"Duration (us)": [Duration(each) for each in (-0.001, 0.001, 0.0, -0.001, 0.001)]},
+        facts=HARDWARE,
+        clocks={"duration_time": 10**9},
+        measurement=measured,
+    )
+    line = (
+        "Duration (us) of fir is too small to be resolved (net < 0); "
+        "task-clock (us) of fir is too small to be resolved (net < 0); x of fir may have wrapped"
+    )
+    report = Report(report.calls, {}, {"board warning": line}, report.extra)
+    assert answer(report).splitlines()[:2] == [
+        "fir(n=64) on board: 0 us per call, too short to time alone",
+        "board warning: x of fir may have wrapped",
+    ]
 
 
 def test_each_value_has_the_spread_of_its_own_unit() -> None:

@@ -50,7 +50,8 @@ def test_a_call_that_takes_less_than_measuring_it_is_told() -> None:
     [text] = short(0.011, 19, 20, 21)
     assert text == (
         "Duration (us) of fir on board: the measurement overhead is 0.02 per call, more than the "
-        "0.0111 that remain after it is subtracted. Make the samples longer: --number 1000."
+        "0.0111 that remain after it is subtracted. Make the samples longer: --number 1000. "
+        "Or count instructions where you can."
     )
     assert len(short(-0.003, 19, 20, 21)) == 1
     assert short(0.021, 19, 20, 21) == []
@@ -234,3 +235,16 @@ def test_evenly_spread_samples_and_single_ones_apart_are_one_part(values: list[i
 
 def test_the_parts_are_cut_where_they_differ_most() -> None:
     assert two_modes([1, 2, 1, 2, 1, 9, 9, 10]) == (Mode(5, 1.0), Mode(3, 9.0))
+
+
+def test_a_short_call_has_one_warning_and_a_number_above_the_one_it_was_measured_with() -> None:
+    taken = {
+        "calibration": {"duration_time": 20},
+        "calibration_samples": [{"raw": {"duration_time": n}} for n in (19, 20, 21)],
+    }
+    values = [0.9, 0.001, 0.0, 0.002, -0.001, 0.001, 0.0, 0.4, 0.001, 0.0, 0.001, 0.002]
+    [found] = doubts(values, clocks={"duration_time": 10**9}, measurement=taken)
+    assert found.kind == "overhead"
+    assert found.hint.startswith("Make the samples longer: --number 1000. ")
+    [found] = doubts(values, clocks={"duration_time": 10**9}, measurement=taken, number=1000)
+    assert found.hint.startswith("Make the samples longer: --number 10000. ")

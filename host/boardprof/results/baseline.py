@@ -56,10 +56,10 @@ from boardprof.results.comparison.compatibility import (
     is_same_rate,
 )
 from boardprof.results.record_json import SCHEMA_VERSION, read_record
-from boardprof.results.report.calls import DURATION, LABEL, LEVELS, SHARES, Row
+from boardprof.results.report.calls import DURATION, LABEL, Row
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import GroupKey, Origin, RowOrigins, clock_of_column, titled
-from boardprof.results.stats.groups import GroupSummary, summaries
+from boardprof.results.stats.groups import GroupSummary, metrics_of_gates, summaries
 
 _KIND: Final = "boardprof.baseline"
 _VERSION: Final = 1
@@ -269,7 +269,7 @@ def baseline_of(report: Report) -> Content:
     """Return the content of a baseline file."""
     origins = RowOrigins(report)
     groups: dict[GroupKey, list[GroupSummary]] = {}
-    for each in _chosen(summaries(report)):
+    for each in metrics_of_gates(summaries(report)):
         groups.setdefault(each.key, []).append(each)
     values = _values(report)
     entries = []
@@ -291,21 +291,6 @@ def baseline_of(report: Report) -> Content:
         },
         "measurements": entries,
     }
-
-
-def _chosen(groups: Sequence[GroupSummary]) -> list[GroupSummary]:
-    """Return the metrics that gates need; see the top of this module."""
-    exact = {each.board for each in groups if each.is_emulated and _is_exact(each)}
-    return [
-        each
-        for each in groups
-        if each.metric not in SHARES
-        and (each.metric in LEVELS or each.board not in exact or not each.grain)
-    ]
-
-
-def _is_exact(group: GroupSummary) -> bool:
-    return group.metric not in (SHARES | LEVELS) and not group.grain
 
 
 def _board(facts: BoardFacts, counters: Mapping[str, int]) -> dict[str, Any]:

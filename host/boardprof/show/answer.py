@@ -82,6 +82,9 @@ _DOUBTS_OF_BOARDS: Final = (
 )
 """Lines of the configuration to show with the answer; the latter follow a board's name."""
 
+_TOO_SHORT: Final = "too short to time alone"
+_UNRESOLVED: Final = "too small to be resolved"
+
 _MOST: Final = 6
 """Maximum number of metrics to show; the table has all."""
 
@@ -183,7 +186,7 @@ def answer_page(
     return [
         answer,
         *partly(report, f"{option('--csv')} prints"),
-        *doubts(report.configuration),
+        *_without_told(doubts(report.configuration), rows),
         _origin(report, rows, name, "in the --table"),
     ]
 
@@ -233,6 +236,8 @@ def _certainty(group: GroupSummary) -> str:
         return "doubtful"
     if summary.is_exact:
         return "exact"
+    if group.overhead.doubt > float(summary.median) and one_of([group.key.label]) == "call":
+        return _TOO_SHORT
     if summary.n < 2:
         return "one sample"
     half = (summary.percentiles[75] - summary.percentiles[25]) / 2
@@ -344,6 +349,23 @@ def doubts(configuration: Mapping[str, Metric]) -> list[str]:
         for name, text in configuration.items()
         if name in _DOUBTS or name.endswith(_DOUBTS_OF_BOARDS)
     ]
+
+
+def _without_told(lines: Sequence[str], rows: Sequence[_Row]) -> list[str]:
+    """Return lines without counts that are too small, if they are not shown or said to be."""
+    untold = [
+        f"{name} of {row.key.title} is {_UNRESOLVED}"
+        for row in rows
+        for name, group in row.metrics.items()
+        if _certainty(group) != _TOO_SHORT
+    ]
+    kept = []
+    for line in lines:
+        head, _, text = line.partition(": ")
+        parts = text.split("; ")
+        left = [p for p in parts if _UNRESOLVED not in p or p.startswith(tuple(untold))]
+        kept += [f"{head}: {'; '.join(left)}"] if left else []
+    return kept
 
 
 def _origin(report: Report, rows: Sequence[_Row], name: str, others: str) -> str:

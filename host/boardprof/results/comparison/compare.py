@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
@@ -56,7 +56,12 @@ from boardprof.results.row_origins import (
     profiles_of,
     stack_reasons,
 )
-from boardprof.results.stats.groups import GroupSummary, number_of_groups, summaries
+from boardprof.results.stats.groups import (
+    GroupSummary,
+    metrics_of_gates,
+    number_of_groups,
+    summaries,
+)
 from boardprof.results.stats.ranks import Change, change_points
 from boardprof.results.stats.summary import Summary, percentile
 
@@ -119,7 +124,7 @@ def compare(
             *masked_once(old_boards, new_boards),
             *of_one_build(rows, old_boards, new_boards),
             *_not_compared(gaps),
-            *_only_once(rows),
+            *_only_once(rows, _needless(new_groups, pairing)),
             *_now_unknown(rows, unknown),
             *_verdict_notes(rows, sessions),
             *_doubts(old_groups, new_groups),
@@ -313,11 +318,22 @@ def _not_compared(gaps: Iterable[Gap]) -> list[str]:
     return [f"{first_of(names)}: {why}." for why, names in found.items()]
 
 
-def _only_once(rows: Sequence[Difference]) -> list[str]:
-    """List the functions and metrics that only one of the Reports has."""
+def _needless(groups: Sequence[GroupSummary], pairing: Pairing) -> set[tuple[str, ...]]:
+    """Return the places of metrics that a baseline does not have by design."""
+    needed = {(each.key, each.metric) for each in metrics_of_gates(groups)}
+    return {
+        place_in(pairing.shown(pairing.key(each.key, is_old=False)), each.metric)
+        for each in groups
+        if (each.key, each.metric) not in needed
+    }
+
+
+def _only_once(rows: Sequence[Difference], needless: Collection[tuple[str, ...]]) -> list[str]:
+    """List the functions and metrics that only one of the Reports has, except ``needless`` ones."""
     has_several = len({row.device for row in rows}) > 1
+    told = [row for row in rows if row.verdict != "added" or row.place not in needless]
     found = {
-        when: _names((row for row in rows if row.verdict == verdict), with_device=has_several)
+        when: _names((row for row in told if row.verdict == verdict), with_device=has_several)
         for verdict, when in (("removed", "before"), ("added", "after"))
     }
     return [f"Only {when}: {names}." for when, names in found.items() if names]

@@ -260,3 +260,21 @@ def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, origin: Origin
         inputs=origin.inputs,
         doubts=origin.doubts,
     )
+
+
+def metrics_of_gates(groups: Sequence[GroupSummary]) -> list[GroupSummary]:
+    """Return the metrics that gates need, and that baselines have.
+
+    On emulators, those of a clock with steps are left out if the board also has an exact count.
+    """
+    exact = {each.board for each in groups if each.is_emulated and _is_count(each)}
+    return [
+        each
+        for each in groups
+        if each.metric not in SHARES
+        and (each.metric in LEVELS or each.board not in exact or not each.grain)
+    ]
+
+
+def _is_count(group: GroupSummary) -> bool:
+    return group.metric not in (SHARES | LEVELS) and not group.grain

@@ -93,12 +93,18 @@ def warnings(report: Report) -> list[Warning_]:
 
 def warnings_of(groups: Sequence[GroupSummary]) -> list[Warning_]:
     """Return the warnings from a Report's `summaries`."""
-    return [
-        Warning_(kind, group.key, group.metric, text, hint)
-        for group in main_metrics(groups)
-        for kind, judge in _JUDGES.items()
-        for text, hint in _told(kind, group, judge(group))
-    ]
+    found: list[Warning_] = []
+    for group in main_metrics(groups):
+        of_group = [
+            Warning_(kind, group.key, group.metric, text, hint)
+            for kind, judge in _JUDGES.items()
+            for text, hint in _told(kind, group, judge(group))
+        ]
+        # Samples that are too short look noisy, too, and longer ones help against all of it.
+        short = [each for kind in _SHORT for each in of_group if each.kind == kind]
+        few = [each for each in of_group if each.kind == "few"]
+        found += [*few, *short[:1]] if short else of_group
+    return found
 
 
 def _told(kind: Kind, group: GroupSummary, found: _Doubts) -> _Doubts:
@@ -107,7 +113,7 @@ def _told(kind: Kind, group: GroupSummary, found: _Doubts) -> _Doubts:
         yield from found
     elif kind != "warm-up":
         for text, _ in found:
-            yield text, _HINTS_IN_PLACE[kind]
+            yield text.replace(": interrupts?", "."), _HINTS_IN_PLACE[kind]
 
 
 def warnings_by_hint(groups: Sequence[GroupSummary]) -> dict[str, list[Warning_]]:
@@ -240,6 +246,7 @@ def _apart(group: GroupSummary) -> Apart | None:
 def _coarse(group: GroupSummary) -> _Doubts:
     step, median = float(group.grain), abs(group.summary.median)
     if step > 0 and step > _LARGE_GRAIN * median:
+        many = max(100, 10 * _calls(group))
         share = "more than the median"
         if median:
             percent = 100 * step / median
@@ -247,19 +254,25 @@ def _coarse(group: GroupSummary) -> _Doubts:
             share += " % of the median"
         yield (
             f"one step of its clock, {step:.3g}, is {share}.",
-            "Make the samples longer: --number 100.",
+            f"Make the samples longer: --number {many}.",
         )
 
 
 def _slight(group: GroupSummary) -> _Doubts:
     taken, median = float(group.overhead.taken), float(group.summary.median)
+    many = max(1000, 10 * _calls(group))
     if group.overhead.doubt > median:
         yield (
             f"the measurement overhead is {taken:.3g} per {one_of([group.key.label])}, "
             f"more than the {median:.3g} that "
             "remain after it is subtracted.",
-            "Make the samples longer: --number 1000.",
+            f"Make the samples longer: --number {many}. Or count instructions where you can.",
         )
+
+
+def _calls(group: GroupSummary) -> int:
+    """Return the number of calls in a sample, as far as a clock's step tells."""
+    return round(group.cold_grain / group.grain) if group.grain else 1
 
 
 def _noisy(group: GroupSummary) -> _Doubts:
@@ -301,8 +314,8 @@ _HINTS_IN_PLACE: dict[Kind, str] = {
         "that differs from pass to pass."
     ),
     "apart": (
-        "Put BP_ISR_ENTER and BP_ISR_EXIT into interrupt handlers, so that they are left out. "
-        "docs/interrupts.md lists other causes."
+        "See on the timeline what these passes contain: another range, other data, or an interrupt "
+        "whose handler has no BP_ISR_ENTER. docs/interrupts.md lists other causes."
     ),
     "grain": "Put the range around more code, or choose a faster clock with BP_CFG_TRACE_CLOCK.",
     "overhead": "Put the range around more code.",
@@ -312,6 +325,9 @@ _HINTS_IN_PLACE: dict[Kind, str] = {
         "disturbed the passes."
     ),
 }
+
+_SHORT: tuple[Kind, ...] = ("overhead", "grain")
+"""What samples have that are too short, the worst first."""
 
 _JUDGES: dict[Kind, Callable[[GroupSummary], _Doubts]] = {
     "few": _few,

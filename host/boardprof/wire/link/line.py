@@ -19,7 +19,14 @@ from boardprof.base.errors import (
     LinkError,
     UsageError,
 )
-from boardprof.wire.link.no_answer import Overdue, find_hang, lost_board, no_reply, no_welcome
+from boardprof.wire.link.no_answer import (
+    Overdue,
+    find_hang,
+    lost_board,
+    no_reply,
+    no_welcome,
+    with_changes,
+)
 from boardprof.wire.link.replies import Locate, taken_over, unpack_reply
 from boardprof.wire.link.requests import Console, Requests
 from boardprof.wire.link.transfer import Receiver, Upload
@@ -395,10 +402,17 @@ class Line:
         port, naks = self.transport.name, self.requests.naks
         if not self.is_board:
             heard, echoes = self.console.data, self.requests.echoes
-            return no_welcome(port, silence_s, heard, naks=naks, echoes=echoes, printed=printed)
+            error = no_welcome(port, silence_s, heard, naks=naks, echoes=echoes, printed=printed)
+            return self._with_changes(error, naks)
         is_wall = silence_s == self.wall_s
         console = text + printed
-        return no_reply(port, name, silence_s, where, is_wall=is_wall, naks=naks, console=console)
+        lost = no_reply(port, name, silence_s, where, is_wall=is_wall, naks=naks, console=console)
+        return self._with_changes(lost, naks)
+
+    def _with_changes(self, error: BoardprofError, naks: int) -> BoardprofError:
+        """Let an error say what the line does to some bytes, if frames tell."""
+        asked = self.requests
+        return with_changes(error, naks, asked.pending, asked.arrived, asked.decoder.refused)
 
     def _unended(
         self, name: str, wall_s: float | None, overdue: Overdue, *, prints: bool

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from itertools import compress, product
 
 from boardprof.base.errors import (
     BoardprofError,
@@ -19,6 +20,7 @@ from boardprof.wire.link.replies import Locate, place_text
 from boardprof.wire.link.requests import KEPT_BYTES
 from boardprof.wire.transport.base import Emulator
 from boardprof_protocol.codes import ErrorCode
+from boardprof_protocol.frame import FrameDecoder
 
 _LOOKS = 30
 """Samples of the pc; a printing function is in the agent's output nine times out of ten."""
@@ -205,6 +207,9 @@ _MANY_NAKS = 10
 _LEAST = 4
 """Fewer bytes than this are a glitch from opening the port."""
 
+_ENOUGH_BITS = 24
+"""Bytes of frames after which a missing bit 7 is not chance: a CRC has four of any value."""
+
 _SHOWN = 16
 
 
@@ -258,6 +263,12 @@ def no_welcome(
     text = heard.decode(errors="replace")
     strange = sum(not (char.isprintable() or char in "\t\n\r\x1b") for char in text)
     strange += text.count("\ufffd")  # printable, but it replaces bytes that are not text
+    if len(heard) >= _ENOUGH_BITS and strange and max(heard) < 0x80:
+        return LinkError(
+            f"{port} sent {len(heard):,} bytes in {silence_s:g} s that are not text, but no frame, "
+            f"and bit 7 of each is 0: the line carries seven bits. They begin with {_hex(heard)}.",
+            hint="set eight data bits and no parity on each part of the line",
+        )
     if len(heard) >= _LEAST and strange * 3 > len(text):
         count = f"{len(heard):,}" if len(heard) < KEPT_BYTES else f"at least {KEPT_BYTES:,}"
         return LinkError(
@@ -273,6 +284,64 @@ def no_welcome(
         "it. If a host died during a call, the board may still be running it: a board with a guard "
         f"ends it after that host's {option('--timeout')} ({DEFAULT_LIMIT_S:g} s by default)",
     )
+
+
+_NO_FLOW = "turn off software flow control (XON/XOFF; stty -ixon -ixoff)"
+_NO_LF = "have the line pass CR as it is, not as LF (stty -icrnl)"
+_CHANGED: tuple[tuple[Collection[int], str], ...] = (
+    ((0x11, 0x13), f"bytes 11 and 13 do not arrive: {_NO_FLOW}"),
+    ((0x0D,), f"byte 0d does not arrive: {_NO_LF}"),
+    (range(0x80, 0x100), "no byte from 80 arrives: set eight data bits and no parity"),
+)
+_MOST_REPLACED = 8
+_LONGEST_REPAIRED = 300  # bytes
+
+
+def with_changes(
+    error: BoardprofError,
+    naks: int,
+    damaged: bytes,
+    arrived: Collection[int],
+    refused: Iterable[bytes] = (),
+) -> BoardprofError:
+    """Let the error of a silent board say what the line does to some bytes.
+
+    ``damaged``: the frame that never arrived. ``arrived``: values of bytes in frames that did.
+    ``refused``: what came from the board and is not a frame.
+    """
+    certain = next(filter(None, map(_repaired, refused)), None)
+    if certain is not None:
+        error.hint = f"the line changes what the board sends: {certain}"
+    elif naks >= _MANY_NAKS:
+        found = [
+            text
+            for values, text in _CHANGED
+            if any(each in values for each in damaged) and not any(v in arrived for v in values)
+        ]
+        if found:
+            error.hint = f"it seems that {'; or '.join(found)}"
+    return error
+
+
+def _repaired(piece: bytes) -> str | None:
+    """Return which change of the line makes a frame of a piece if it is undone; None if none."""
+    if len(piece) > _LONGEST_REPAIRED:
+        return None
+    ends = [at for at, byte in enumerate(piece) if byte == 0x0A]
+    for chosen in product((False, True), repeat=min(len(ends), _MOST_REPLACED)):
+        tried = bytearray(piece)
+        for at in compress(ends, chosen):
+            tried[at] = 0x0D
+        if any(chosen) and _is_frame(bytes(tried)):
+            return f"byte 0d arrives as 0a: {_NO_LF}"
+    for at, byte in product(range(len(piece) + 1), b"\x11\x13"):
+        if _is_frame(piece[:at] + bytes([byte]) + piece[at:]):
+            return f"byte {byte:02x} does not arrive: {_NO_FLOW}"
+    return None
+
+
+def _is_frame(piece: bytes) -> bool:
+    return bool(FrameDecoder().feed(piece + b"\0"))
 
 
 def _hex(data: bytes) -> str:

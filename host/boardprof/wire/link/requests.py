@@ -73,6 +73,10 @@ class RttEstimate:
         self.timeout_s = max(self.timeout_s, min(2 * self.timeout_s, ceiling_s))
 
 
+_ENOUGH_VALUES = 200
+"""Values of bytes in frames that have arrived, after which no more are noted."""
+
+
 @dataclass
 class _Request:
     """The request under way and its state."""
@@ -110,6 +114,7 @@ class Requests:
     byte_time_s: float = 0.0  # seconds per byte on the wire; 0 if the rate is not a limit
     naks: int = 0  # damaged frames that the board received
     channel: Channel | None = None  # gets the DATA and ACK frames of its number
+    arrived: set[int] = field(default_factory=set)  # values of bytes that the line has passed
     rtt: RttEstimate = field(init=False)
     sent: int = 0
     echoes: bool = False  # a HELLO has come back: the line returns what is sent
@@ -222,7 +227,14 @@ class Requests:
         if not request.cancel:
             request.resend_at_s = now_s + request.alive_resend_s
 
+    @property
+    def pending(self) -> bytes:
+        """The request under way, as it is sent; empty if there is none."""
+        return b"" if self._request is None else self._request.encoded
+
     def _end(self, request: _Request, now_s: float) -> None:
+        if len(self.arrived) < _ENOUGH_VALUES:
+            self.arrived.update(request.encoded)
         if self.sent == 1 and not request.alive:
             self.rtt.measured(now_s - request.begin_s)
         self._request = None
@@ -232,6 +244,8 @@ class Requests:
         if version != PROTOCOL_VERSION:
             return
         if kind == FrameKind.NAK and session in (self.session, 0):
+            if len(self.arrived) < _ENOUGH_VALUES:
+                self.arrived.update(encode_frame(frame))
             self._damaged(now_s)
         elif kind == FrameKind.BUSY and session == 0:
             self.taken_by = body
