@@ -30,6 +30,7 @@ static size_t bp_tables_used = 1; /* the root */
 static const uint64_t bp_attributes[] = {
     [BP_ARCH_MMU_CODE] = BP_SHARED | BP_READ_ONLY,
     [BP_ARCH_MMU_DATA] = BP_SHARED | BP_NEVER_EXECUTE,
+    [BP_ARCH_MMU_STACK] = BP_SHARED,
     [BP_ARCH_MMU_DEVICE] = BP_DEVICE | BP_NEVER_EXECUTE,
 };
 

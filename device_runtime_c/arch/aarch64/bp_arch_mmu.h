@@ -10,6 +10,7 @@
 enum bp_arch_mmu_use {
     BP_ARCH_MMU_CODE,   /* read and executed */
     BP_ARCH_MMU_DATA,   /* read and written */
+    BP_ARCH_MMU_STACK,  /* read, written and executed */
     BP_ARCH_MMU_DEVICE, /* the same as data, without reordering or merging of accesses */
 };
 

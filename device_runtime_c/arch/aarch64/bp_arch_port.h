@@ -25,13 +25,18 @@
 extern const char bp_text_start[], bp_text_end[], bp_stack_guard_start[], bp_stack_guard_end[];
 extern const char bp_stack_top[];
 
+/* Defined by the linker if the functions' code has nested functions, whose addresses are code on
+ * the stack. */
+extern const char bp_stack_executes[] __attribute__((weak));
+
 static uint32_t bp_boots __attribute__((section(".noinit")));
 
 /* Do not map the range below the stack, or NULL. The port has already mapped its devices. */
 static void bp_arch_port_init(void) {
     bp_arch_mmu_map((uintptr_t)bp_text_start, (uintptr_t)bp_text_end, BP_ARCH_MMU_CODE);
     bp_arch_mmu_map((uintptr_t)bp_text_end, (uintptr_t)bp_stack_guard_start, BP_ARCH_MMU_DATA);
-    bp_arch_mmu_map((uintptr_t)bp_stack_guard_end, (uintptr_t)bp_stack_top, BP_ARCH_MMU_DATA);
+    bp_arch_mmu_map((uintptr_t)bp_stack_guard_end, (uintptr_t)bp_stack_top,
+                    bp_stack_executes != NULL ? BP_ARCH_MMU_STACK : BP_ARCH_MMU_DATA);
     bp_arch_mmu_enable();
     bp_boots++;
 }

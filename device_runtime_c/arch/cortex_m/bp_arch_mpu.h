@@ -11,6 +11,7 @@
 #ifndef BP_ARCH_MPU_H
 #define BP_ARCH_MPU_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define BP_MPU_CTRL (*(volatile uint32_t *)0xe000ed94u)
@@ -27,12 +28,17 @@ extern const char bp_stack_guard_start[], bp_stack_guard_end[], bp_stack_top[];
 #if defined(__ARM_ARCH_8M_BASE__) || defined(__ARM_ARCH_8M_MAIN__) || \
     defined(__ARM_ARCH_8_1M_MAIN__)
 
+/* Defined by the linker if the functions' code has nested functions, whose addresses are code on
+ * the stack. */
+extern const char bp_stack_executes[] __attribute__((weak));
+
 #define BP_MPU_RLAR (*(volatile uint32_t *)0xe000eda0u)
 #define BP_MPU_MAIR0 (*(volatile uint32_t *)0xe000edc0u)
 
 /* MPU_RBAR's low bits (D1.2.179): AP and XN. MPU_RLAR's: the index into MAIR, and EN. */
 #define BP_MPU_CODE (6u)      /* AP 3: read-only */
 #define BP_MPU_DATA (2u | 1u) /* AP 1: read and write; XN */
+#define BP_MPU_ANY (2u)       /* the same, but code can be executed */
 #define BP_MPU_MEMORY (0u << 1 | 1u)
 #define BP_MPU_DEVICE (1u << 1 | 1u)
 
@@ -50,8 +56,8 @@ static inline void bp_arch_protect(uintptr_t rom, uint32_t rom_bytes) {
     bp_mpu_allow(0, (uintptr_t)bp_text_start, (uintptr_t)bp_text_end, BP_MPU_CODE, BP_MPU_MEMORY);
     bp_mpu_allow(1, (uintptr_t)bp_data_start, (uintptr_t)bp_stack_guard_start, BP_MPU_DATA,
                  BP_MPU_MEMORY);
-    bp_mpu_allow(2, (uintptr_t)bp_stack_guard_end, (uintptr_t)bp_stack_top, BP_MPU_DATA,
-                 BP_MPU_MEMORY);
+    bp_mpu_allow(2, (uintptr_t)bp_stack_guard_end, (uintptr_t)bp_stack_top,
+                 bp_stack_executes != NULL ? BP_MPU_ANY : BP_MPU_DATA, BP_MPU_MEMORY);
     bp_mpu_allow(3, 0x40000000u, 0x60000000u, BP_MPU_DATA, BP_MPU_DEVICE);
     BP_MPU_CTRL = BP_MPU_CTRL_ENABLE;
     __asm__ volatile("dsb\n isb" ::: "memory");

@@ -61,6 +61,10 @@ enum {
     BP_FENCE_ABOVE = 1 << 20
 };
 
+/* Defined by the linker if the functions' code has nested functions, whose addresses are code on
+ * the stack. */
+extern const char bp_stack_executes[] __attribute__((weak, visibility("hidden")));
+
 static struct {
     bp_extent_t extent; /* between the fences; NULL: use the thread's stack */
     void (*body)(void *context);
@@ -79,7 +83,8 @@ void bp_posix_stack_begin(void) {
     if (all == MAP_FAILED) {
         return;
     }
-    if (size == 0 || mprotect(all + BP_FENCE_BELOW, size, PROT_READ | PROT_WRITE) != 0) {
+    int use = PROT_READ | PROT_WRITE | (bp_stack_executes != NULL ? PROT_EXEC : 0);
+    if (size == 0 || mprotect(all + BP_FENCE_BELOW, size, use) != 0) {
         (void)munmap(all, whole);
         return;
     }

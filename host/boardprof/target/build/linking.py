@@ -18,6 +18,7 @@ others can be measured.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -50,6 +51,7 @@ from boardprof.target.elf.object_file import (
     WEAK,
     Image,
     defining,
+    functions_in,
     global_names,
     images,
     is_library,
@@ -64,7 +66,7 @@ if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
 
 
-_FORMAT = 4
+_FORMAT = 5
 
 VECTOR = "__vector_"
 """How avr-libc's names of handlers of interrupts begin."""
@@ -217,7 +219,8 @@ _CONSTRUCTORS = (".preinit_array", ".init_array", ".ctors")  # names of sections
 _GUARDED = ("bp_port_guard", "bp_ret_error")  # what start/bp_construct.c replaces
 _UNGUARDED = ("bp_serve",)  # the same in an agent without a guard
 _TLS_NAMES = (b".tdata", b".tbss", b".tcommon")
-_TLS = 0x400  # SHF_TLS
+_TLS, _EXECUTABLE = 0x400, 4  # SHF_TLS, SHF_EXECINSTR
+_NESTED = re.compile(r"\w+\.\d+")
 _WITH_TLS = "picolibc"  # its errno is thread-local
 
 
@@ -239,6 +242,7 @@ class Linker:
     no_libc: str | None = None  # how to get a C library, for a hint
     constructs: bool = False  # the agent runs static constructors
     has_tls: bool = False  # the user's code has thread-local variables
+    executes_stack: bool = False  # it has nested functions
 
     def link(
         self,
@@ -294,6 +298,10 @@ class Linker:
             before += ["-Wl,--wrap=bp_port_init"]
             units.append(start_unit(self.spec, "tls"))
             start.append(start_script("tls"))
+        if self.executes_stack:
+            # Any address will do. The loader need not make the stacks of the host executable.
+            before += ["-Wl,--defsym=bp_stack_executes=bp_firmware"]
+            before += ["-Wl,-z,noexecstack"] if board.shared else []
         own = [self.compiler.compile(unit) for unit in units]
         objects = [*objects, *(with_own_memcpy(self.compiler, own) if board.freestanding else own)]
         after = [*self.flags.linker, *board.ldflags]
@@ -372,22 +380,26 @@ def _without(fn: CFunction, missing: dict[str, str]) -> CFunction:
 
 def start_needs(
     spec: BoardSpec, cache: Cache, inputs: Sequence[Object], offered: Collection[str]
-) -> tuple[bool, bool]:
-    """Return whether the agent must run constructors, and set up thread-local variables.
+) -> tuple[bool, bool, bool]:
+    """Return whether the agent must run constructors, set up thread-local variables, and so on.
 
+    The third is whether it must let code on the stack be executed.
     avr-libc runs constructors by itself, and AVR has no thread pointer.
     """
     if not spec.build.freestanding and not _is_guarded_program(spec):
-        return False, False
+        return False, False, False
     linked = [made for made in inputs if ".so" not in made.path.suffixes]
-    place = ("start", digest([made.sha256 for made in linked], sorted(offered)))
+    place = ("start", digest(_FORMAT, [made.sha256 for made in linked], sorted(offered)))
 
     def found() -> str:
         paths = [made.path for made in linked]
-        return json.dumps([bool(_constructing(paths, offered)), _has_tls(paths)])
+        every = [image for path in paths for image in images(path)]
+        sources = (image for image in every if not image.in_library)
+        executes = any(read_image(image, _executes_stack) for image in sources)
+        return json.dumps([bool(_constructing(paths, offered)), _has_tls(every), executes])
 
-    constructs, has_tls = json.loads(cache.recall(found, *place))
-    return constructs, has_tls
+    constructs, has_tls, executes_stack = json.loads(cache.recall(found, *place))
+    return constructs, has_tls, executes_stack
 
 
 def _is_guarded_program(spec: BoardSpec) -> bool:
@@ -430,11 +442,19 @@ def _names_and_constructors(named: bool, elf: ELFFile) -> tuple[list[tuple[str, 
     )
 
 
-def _has_tls(paths: Sequence[Path]) -> bool:
+def _has_tls(every: Sequence[Image]) -> bool:
     """Return whether an object has thread-local variables, or a library has such an object."""
-    every = (image for path in paths for image in images(path))
     named = (image for image in every if any(kind in image.content for kind in _TLS_NAMES))
     return any(read_image(image, _has_tls_sections) for image in named)
+
+
+def _executes_stack(elf: ELFFile) -> bool:
+    """Tell whether code takes the address of a nested function, which GCC writes to the stack."""
+    mark = elf.get_section_by_name(".note.GNU-stack")
+    if mark is not None:
+        return bool(mark["sh_flags"] & _EXECUTABLE)
+    # Bare toolchains have no mark. There a nested function, called NAME.0, may be enough.
+    return any(_NESTED.fullmatch(symbol.name) for symbol in functions_in(elf))
 
 
 def _has_tls_sections(elf: ELFFile) -> bool:
