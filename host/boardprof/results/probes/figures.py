@@ -212,7 +212,8 @@ def report_of_file(file: str) -> Report:
     """Return the Report of a file with a recording."""
     run = read_run(file)
     timelines = [*run.timelines().values()]
-    return _report(replace(run, content=b""), timelines, file)  # what came may be large
+    run = replace(run, content=b"")  # it may be large
+    return _report(run, timelines, file)
 
 
 def _report(run: ProbeRun, timelines: list[Timeline], file: str) -> Report:

@@ -168,12 +168,15 @@ class Timeline:
         count = len(self.events)
         if not self._interrupt_step.any():
             return _same(0, count)
-        found = np.empty(count, np.int32)
+        found: Ints = np.empty(count, np.int16)
         before, since = 0, -1
         for part in _parts(count):
             segment = self._segment[part]
-            found[part] = _depth(self._interrupt_step[part], segment, before, since)
-            before, since = int(found[part][-1]), int(segment[-1])
+            depth = _depth(self._interrupt_step[part], segment, before, since)
+            if depth.max() > np.iinfo(found.dtype).max:
+                found = found.astype(np.int64)
+            found[part] = depth
+            before, since = int(depth[-1]), int(segment[-1])
         return found
 
     @cached_property
@@ -198,30 +201,31 @@ class Timeline:
     @cached_property
     def ranges(self) -> Passes:
         """All complete passes of ranges."""
+        return self._passes(self._pairs_of_ranges(), self.costs.empty)
+
+    def _pairs_of_ranges(self) -> list[tuple[Ints, Ints]]:
+        """Return the indices of begins and ends of ranges, those of one context together."""
         streams: dict[tuple[int, int, int], _Stream] = {}
         for part in _parts(len(self.events)):
             range_of = self._range_of[self.events.number[part]]
             for name in np.flatnonzero(np.bincount(range_of)).tolist():
-                if not name:
-                    continue
                 where = np.flatnonzero(range_of == name) + part.start
-                for at in _groups(where, self.level[where], self.task[where]):
+                for at in _groups(where, self.level[where], self.task[where]) if name else ():
                     key = (name, *self._context(int(at[0])))
                     step = np.where(self.events.number[at] == name, 1, -1).astype(np.int8)
                     streams.setdefault(key, _Stream()).add(at, step, self._segment[at])
-        by_context: dict[tuple[int, int], list[tuple[Ints, Ints]]] = {}
-        for (number, level, task), stream in sorted(streams.items(), key=lambda each: each[0]):
+        pairs: dict[tuple[int, int], list[tuple[Ints, Ints]]] = {}
+        for key in sorted(streams):
+            (number, *context), stream = key, streams.pop(key)
             text = self.names.by_number[number].text
             _count(self._without_begin, text, stream.without_begin)
             _count(self._without_end, text, stream.without_end)
-            by_context.setdefault((level, task), []).append(stream.pairs())
-        del streams
-        pairs = []
-        while by_context:
-            begins, ends = zip(*by_context.pop(next(iter(by_context))), strict=True)
-            if any(map(len, begins)):
-                pairs.append((_joined(begins), _joined(ends)))
-        return self._passes(pairs, self.costs.empty)
+            pairs.setdefault((context[0], context[1]), []).append(stream.pairs())
+        joined = (
+            (_joined([begin for begin, _ in each]), _joined([end for _, end in each]))
+            for each in pairs.values()
+        )
+        return [(begin, end) for begin, end in joined if len(begin)]
 
     @cached_property
     def _range_of(self) -> npt.NDArray[np.uint16]:
@@ -251,11 +255,15 @@ class Timeline:
         # Between its two marks there is what one of them takes.
         return self._passes([(begin[at], end[at]) for at in groups], self.costs.mark)
 
-    def _passes(self, pairs: Sequence[tuple[Ints, Ints]], empty: float) -> Passes:
-        """Return passes from the indices of their begins and ends, those of a context together."""
+    def _passes(self, pairs: list[tuple[Ints, Ints]], empty: float) -> Passes:
+        """Return passes from the indices of their begins and ends, those of a context together.
+
+        The list is used up, since there may be many.
+        """
         columns: list[list[Any]] = [[], [], [], [], [], [], []]
-        for some in pairs:
-            begin, end = _sorted(*some)
+        count = len(pairs)
+        while pairs:
+            begin, end = _sorted(*pairs.pop())
             level, task = self.level[begin[0]], self.task[begin[0]]
             if level > 0:  # an interrupt may come in any task
                 task, level = self.task[begin], _same(int(level), len(begin))
@@ -265,17 +273,28 @@ class Timeline:
             for column, values in zip(columns, found, strict=True):
                 column.append(values)
         joined = [_joined(column) for column in columns]
-        if len(pairs) > 1:
+        if count > 1:
             order = np.argsort(joined[0], kind="stable")
             joined = [column[order] for column in joined]
         begin, end, level, task, own, net, came = joined
-        times, number = self.events.time, self.events.number[begin]
+        number = _taken(self.events.number, begin)
         named: npt.NDArray[np.bool_] = number != TraceId.INTERRUPT_ENTER
         if named.all():
             named = np.broadcast_to(np.True_, named.shape)
         else:
-            number = np.where(named, number, self.events.value[begin]).astype(np.int64)
-        return Passes(number, named, times[begin], times[end], task, level, own, net, came, begin)
+            number = np.where(named, number, _taken(self.events.value, begin)).astype(np.int64)
+        return Passes(
+            number,
+            named,
+            _taken(self.events.time, begin),
+            _taken(self.events.time, end),
+            task,
+            level,
+            own,
+            net,
+            came,
+            begin,
+        )
 
     def _costs_of(self, begin: Ints, end: Ints, empty: float) -> tuple[Ints, Ints, Ints]:
         """Return ticks and net ticks of passes of one context, and the interrupts in each."""
@@ -409,7 +428,7 @@ class _Pairs:
 
 
 class _Stream:
-    """Begins and ends in one context, of which each end belongs to the last open begin."""
+    """Begins and ends in one context. Each end belongs to the last open begin."""
 
     def __init__(self) -> None:
         """Begin without events."""
@@ -460,6 +479,14 @@ def _same(value: int, count: int) -> Ints:
 def _narrow(indices: Ints) -> Ints:
     """Return indices with 32 bits, if these are enough."""
     return indices if len(indices) and indices.max() >= 1 << 31 else indices.astype(np.int32)
+
+
+def _taken(values: Ints, at: Ints) -> Ints:
+    """Return the values at narrow indices, which numpy would widen all at once."""
+    found = np.empty(len(at), values.dtype)
+    for part in _parts(len(at)):
+        found[part] = values[at[part]]
+    return found
 
 
 def _sorted(begin: Ints, end: Ints) -> tuple[Ints, Ints]:

@@ -281,7 +281,7 @@ class Groups(Generic[K]):
         return len(self.keys)
 
     def first(self, most: int) -> Groups[K]:
-        """Return at most so many of the groups, the first ones."""
+        """Return the first groups, ``most`` at most."""
         bounds = self.bounds[: most + 1]
         return replace(self, keys=self.keys[:most], order=self.order[: bounds[-1]], bounds=bounds)
 
