@@ -82,7 +82,7 @@ def test_defines_and_optimization_reach_the_users_files(tmp_path: Path, native: 
 
 @pytest.mark.parametrize("define", ["-DN", "N 4", "", "4=N"])
 def test_a_define_that_is_none_is_refused(native: BoardSpec, define: str) -> None:
-    with pytest.raises(UsageError, match="is not a macro: write NAME or NAME=VALUE"):
+    with pytest.raises(UsageError, match="is not a macro"):
         build(native, defines=[define])
 
 

@@ -29,7 +29,7 @@ SHOWN = {
     "length": "(text: const char*) -> u64",
 }
 OF_NATIVE = ["compilers", "edited", "functions", "images", "linkers", "links", "names", "objects"]
-OF_NATIVE += ["checked", "tables", "undefined", "units"]
+OF_NATIVE += ["checked", "constructors", "start", "tables", "undefined", "units"]
 OF_RV32 = ["headers", "libc", "libraries"]
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {

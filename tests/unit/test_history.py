@@ -679,7 +679,11 @@ def test_without_git_a_run_is_kept_all_the_same(
     assert keep_run(report(3), name="x", command=["boardprof", "run"], on_note=notes.append) == 1
     run = History(here / "h.sqlite").run("x")
     assert (run.git, run.command) == (None, "boardprof run")
-    assert notes == [f"{here}/h.sqlite did not exist: a new history starts with this run"]
+    assert notes == [
+        "the run is kept without a commit: git is not installed. Try: install the package git "
+        "(Debian: apt install git)",
+        f"{here}/h.sqlite did not exist: a new history starts with this run",
+    ]
 
 
 def test_a_git_that_does_not_answer_is_not_waited_for(

@@ -137,9 +137,9 @@ def timed(name: str, values: list[float], **more: str) -> list[dict[str, object]
 
 def test_a_sweep_has_a_row_a_function_and_a_column_a_setting() -> None:
     rows = [
-        *timed("fir", [8.0], Flags="-O2"),
+        *timed("fir", [8.0] * 10, Flags="-O2"),
         *timed("crc", [3.0], Flags="-O2"),
-        *timed("fir", [2.0], Flags="-O3"),
+        *timed("fir", [2.0] * 10, Flags="-O3"),
     ]
     text = render_markdown(Report(rows, {}, {}, EXTRA))
     assert (

@@ -68,7 +68,6 @@ def test_what_the_measuring_takes_is_per_call_and_in_the_columns_own_unit() -> N
         ("ticks", "instructions / ticks", False),
         ("dma", "(1 - dma) / instructions", False),
         ("cycles", "instructions / cycles", True),  # the CPU's own cycles have no steps
-        ("ticks", "stalls /", False),  # not a formula: it may use any clock
     ],
 )
 def test_a_metric_is_of_a_clock_if_its_formula_names_the_clock_and_not_a_part_of_its_name(
