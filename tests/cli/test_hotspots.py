@@ -136,27 +136,6 @@ def test_compare_says_which_function_and_line_changed(slow: Path, tmp_path: Path
     assert "| `__muldf3` | gone, 64 calls before |" in markdown
 
 
-def test_ticks_are_explained_by_instructions_where_the_board_counts_none(
-    slow: Path, tmp_path: Path
-) -> None:
-    requires_tool("qemu-system-arm", "qemu-system-arm")
-    requires_tool("arm-none-eabi-gcc", "gcc-arm-none-eabi")
-    quick = tmp_path / "halve.c"
-    quick.write_text(SLOW.replace("x * 0.5", "x / 2"))
-    before, after = tmp_path / "before.json", tmp_path / "after.json"
-    for source, report in ((slow, before), (quick, after)):
-        done = boardprof(
-            *("run", "-b", "qemu-cortex-m4", f"{source}:halve", "--hotspots", "--repeat", "2"),
-            *("--json", report),
-        )
-        assert done.code == 0, done.err
-    compared = boardprof("compare", before, after)
-    assert compared.code == 0, compared.err
-    assert "of halve on qemu-cortex-m4 changed, in instructions:\n" in compared.out
-    assert compared.out.count("Where ") == 2  # the title, and a column's header
-    assert "gone, 64 calls before" in compared.out
-
-
 @pytest.mark.parametrize(
     ("board", "why"),
     [

@@ -8,6 +8,7 @@ ticks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from boardprof.measure.connect import connect
 from boardprof.results.redecode import decode_again
 from boardprof.results.report.report import Report
 from boardprof.results.stats.warnings import warnings
+from boardprof.target.descriptions.board import BoardSpec, board_spec
 from tests.cli.command import boardprof
 from tests.projects.firmware import EXAMPLE, command, requires_board, shell
 
@@ -33,6 +35,13 @@ KHZ = 25_000
 """Ticks of 25 MHz between two interrupts at 1 kHz."""
 
 Made = Callable[..., Path]
+
+
+def board_of_64_ns() -> BoardSpec:
+    """Return the board with 1.6 ticks for each instruction: 15,625 between two interrupts."""
+    spec = board_spec(BOARD)
+    command = [word.replace("shift=8", "shift=6") for word in spec.launch.command]
+    return replace(spec, launch=replace(spec.launch, command=tuple(command)), instruction_ns=64)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +65,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Made:
 @pytest.fixture
 def masks(make: Made) -> Iterator[Board]:
     """The firmware with an agent that can mask, and handlers without hooks."""
-    with connect(BOARD, image=make("BP_CFG_INTERRUPTS=1")) as board:
+    with connect(board_of_64_ns(), image=make("BP_CFG_INTERRUPTS=1")) as board:
         yield board
 
 
@@ -188,7 +197,9 @@ OTHER_WAYS = [
 
 @pytest.mark.parametrize("ticks", OTHER_WAYS)
 def test_every_way_to_measure_masks(ticks: Callable[[Board, bool], int], make: Made) -> None:
-    with connect(BOARD, image=make(f"BP_CFG_INTERRUPTS=1 {OPEN}"), clock="declared") as board:
+    with connect(
+        board_of_64_ns(), image=make(f"BP_CFG_INTERRUPTS=1 {OPEN}"), clock="declared"
+    ) as board:
         truth = ticks(board, False)
         board.functions.timer(KHZ)
         assert ticks(board, False) > truth + 190
@@ -200,7 +211,7 @@ def test_every_way_to_measure_leaves_hooked_interrupts_out(
     ticks: Callable[[Board, bool], int], make: Made
 ) -> None:
     image = make(f"{HOOKS[0]} {OPEN}", HOOKS[1])
-    with connect(BOARD, image=image, clock="declared") as board:
+    with connect(board_of_64_ns(), image=image, clock="declared") as board:
         truth = ticks(board, True)
         board.functions.timer(KHZ // 5)
         assert abs(ticks(board, False) - truth) <= 9  # eight interrupts at most
@@ -209,7 +220,7 @@ def test_every_way_to_measure_leaves_hooked_interrupts_out(
 def test_a_program_says_that_it_was_masked_and_an_event_how_many_interrupts_were_left_out(
     make: Made,
 ) -> None:
-    with connect(BOARD, image=make(f"{HOOKS[0]} {OPEN}", HOOKS[1])) as board:
+    with connect(board_of_64_ns(), image=make(f"{HOOKS[0]} {OPEN}", HOOKS[1])) as board:
         board.functions.timer(KHZ // 5)
         program = Program(board)
         program.add("crc16", 320)
@@ -226,7 +237,7 @@ def test_no_way_to_measure_masks_where_the_board_cannot(
     ticks: Callable[[Board, bool], int], make: Made
 ) -> None:
     with (
-        connect(BOARD, image=make("BP_CFG_INTERRUPTS=0"), clock="declared") as board,
+        connect(board_of_64_ns(), image=make("BP_CFG_INTERRUPTS=0"), clock="declared") as board,
         pytest.raises(UsageError, match="qemu-cortex-m3 cannot mask interrupts"),
     ):
         ticks(board, True)
@@ -241,7 +252,7 @@ HOOKS = ("BP_CFG_INTERRUPTS=2", "ticks interrupts")
 @pytest.fixture
 def hooks(make: Made) -> Iterator[Board]:
     """The firmware with handlers that the agent leaves out."""
-    with connect(BOARD, image=make(*HOOKS)) as board:
+    with connect(board_of_64_ns(), image=make(*HOOKS)) as board:
         yield board
 
 
@@ -282,7 +293,7 @@ def test_a_report_that_is_decoded_again_has_the_same_net(hooks: Board) -> None:
 def test_a_port_that_cannot_trigger_an_interrupt_gives_a_bound_and_the_net_is_inexact(
     make: Made,
 ) -> None:
-    with connect(BOARD, image=make(*HOOKS, "-DTRIGGERS=false")) as board:
+    with connect(board_of_64_ns(), image=make(*HOOKS, "-DTRIGGERS=false")) as board:
         truth = max(column(measured(board, 320, 0), "ticks"))
         report = measured(board, 320, KHZ)
     assert told(report) == (
@@ -294,7 +305,7 @@ def test_a_port_that_cannot_trigger_an_interrupt_gives_a_bound_and_the_net_is_in
 
 
 def test_another_task_is_left_out_and_what_the_switch_takes_is_told(make: Made) -> None:
-    with connect(BOARD, image=make(*HOOKS, "-DTASKS")) as board:
+    with connect(board_of_64_ns(), image=make(*HOOKS, "-DTASKS")) as board:
         truth = max(column(measured(board, 320, 0), "ticks"))
         report = measured(board, 320, KHZ)
     assert all(count in (1, 2) for count in column(report, "context-switches"))

@@ -60,8 +60,8 @@ def test_interrupts_within_a_pass_are_left_out_of_it(loop: ProbeRun) -> None:
     came, net = line.ranges.interrupts[mine], line.ranges.net[mine]
     assert took.min() > TICKS_OF_A_MILLISECOND
     assert came.min() >= 1
-    assert np.all(took - net > 100 * came)  # the handler takes 102 ticks or more
-    assert net.max() - net.min() < 64
+    assert np.all(took - net > 400 * came)  # the handler takes 63 instructions of 6.4 ticks
+    assert net.max() - net.min() < 256
 
 
 def test_the_speed_comes_as_a_signed_value_and_reaches_its_target(loop: ProbeRun) -> None:

@@ -72,7 +72,7 @@ def test_what_is_left_runs_and_asking_for_the_rest_is_a_build_error(tmp_path: Pa
         assert board.functions.whole(4) == 5
     done = boardprof("run", f"{folder}:far", "n=1")
     assert done.code == 7
-    assert "far needs nowhere (part.c:4), which is not defined." in done.err
+    assert "far needs nowhere (part.c:4), which is not defined" in done.err
     assert "give the file that defines it with --source" in done.err
     every = boardprof("run", f"{folder}:all", "n=1", "--repeat", "2")
     assert every.code == 0

@@ -528,7 +528,7 @@ def _slow_clock(board: Board, function: str, rounds: int) -> Iterator[Finding]:
         counter.name
         for collector in board.offer.fixed
         for counter in collector.counters
-        if counter.coarse_hz and counter.name not in board.device.unsupported
+        if counter.hz and counter.coarse_hz and counter.name not in board.device.unsupported
     ]
     if not fast:
         return

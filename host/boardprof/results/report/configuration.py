@@ -104,8 +104,7 @@ def _device_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
         lines[f"{device.name} CPU"] = device.cpu
     for counter in device.counters:
         if counter.instruction_ns and any(counter.name in m.counters for m in measurements):
-            ticks = counter.hz * counter.instruction_ns / 1e9
-            how = f"from the emulator's virtual time, {ticks:.7g} ticks each"
+            how = "from the emulator's virtual time, " + counter.source.rpartition(", ")[2]
             lines[f"{device.name} {counter.name}"] = how
     fits = [m.clock_fit for m in measurements if m.clock_fit is not None]
     if fits:

@@ -46,8 +46,8 @@ class CounterInfo:
         hz: rate of a clock; 0 if it is not a clock.
         coarse_hz: rate of the slower clock that reveals its wraps; 0 if absent.
         detail: the system's error number when it was refused.
-        instruction_ns: what each instruction takes on this clock, whose differences are counted in
-            instructions; 0 for any other counter.
+        instruction_ns: what each instruction takes on the clock of the same collector, whose ticks
+            are counted in instructions; 0 for any other counter.
     """
 
     name: str

@@ -37,8 +37,8 @@ def _also_counting(collector: CollectorInfo, instruction_ns: int) -> CollectorIn
     ticks = clock.hz * instruction_ns / 1e9
     if clock.status is not CounterStatus.OK or ticks < _LEAST_TICKS:
         return collector
-    source = f"{clock.source}, {ticks:.7g} ticks of QEMU's time each"
-    found = replace(clock, name=INSTRUCTIONS, source=source, instruction_ns=instruction_ns)
+    source = f"{clock.source} in QEMU, {ticks:.7g} ticks each"
+    found = replace(clock, name=INSTRUCTIONS, source=source, hz=0, instruction_ns=instruction_ns)
     return replace(collector, counters=(clock, found))
 
 

@@ -149,6 +149,7 @@ class _SentCounter:
     meaning: Counter
     info: CounterInfo
     bound: _SentCounter | None = None
+    clock: CounterInfo | None = None  # whose ticks are counted in instructions
 
     @property
     def is_clock(self) -> bool:
@@ -168,6 +169,7 @@ class _SentCounter:
         ``bounds``: the fields of the counter that bounds it.
         """
         meaning, info = self.meaning, self.info
+        hz = self.clock.hz if self.clock else info.hz
         period = 1 << info.bits
         value: int = (fields[meaning.stop] - fields[meaning.start]) % period
         wrapped, ambiguous = 0, False
@@ -183,26 +185,26 @@ class _SentCounter:
         if meaning.wraps is not None:
             wrapped = self._counted_wraps(fields, meaning.wraps)
         elif info.bits < 64:
-            if info.coarse_hz and info.hz and meaning.coarse_start and meaning.coarse_stop:
+            if info.coarse_hz and hz and meaning.coarse_start and meaning.coarse_stop:
                 coarse = (fields[meaning.coarse_stop] - fields[meaning.coarse_start]) % (1 << 32)
-                expected = coarse * info.hz / info.coarse_hz
+                expected = coarse * hz / info.coarse_hz
                 wrapped = max(0, round((expected - value) / period))
                 # The slower clock may be off by one of its own ticks.
-                ambiguous = 2 * info.hz >= period * info.coarse_hz
+                ambiguous = 2 * hz >= period * info.coarse_hz
             else:
                 # Without a slower clock, more than the one wrap of the subtraction is not seen.
-                ambiguous = longest_s is None or longest_s * (info.hz or _FASTEST_HZ) >= period
+                ambiguous = longest_s is None or longest_s * (hz or _FASTEST_HZ) >= period
                 ambiguous = ambiguous and not self._is_bounded(bounds, period, longest_s)
         own_return = meaning.own_return
         whole = value + wrapped * period - _interrupts(fields, meaning)
         scale = _scale(fields, meaning)
-        if info.instruction_ns:
-            each = info.hz * info.instruction_ns  # ticks, in 1e-9
+        if self.clock:
+            each = hz * info.instruction_ns  # ticks, in 1e-9
             whole = (2 * 10**9 * whole + each) // (2 * each)
         return Reading(
             whole if scale is None else round(whole * scale),
             meaning.unit,
-            0 if info.instruction_ns else info.hz,
+            info.hz,
             fields[own_return] if isinstance(own_return, str) else own_return,
             wrapped,
             ambiguous,
@@ -235,7 +237,15 @@ def _counters(collectors: Sequence[CollectorInfo], layouts: Layouts) -> list[_Se
         meanings = layouts[collector.schema_id].counters
         pairs = zip(meanings, collector.counters, strict=False)  # `check_layouts` has counted them
         own = {meaning.name: _SentCounter(index, meaning, info) for meaning, info in pairs}
-        found += [replace(each, bound=own.get(each.meaning.bound or "")) for each in own.values()]
+        clock = next((each for each in collector.counters if each.hz), None)
+        found += [
+            replace(
+                each,
+                bound=own.get(each.meaning.bound or ""),
+                clock=clock if each.info.instruction_ns else None,
+            )
+            for each in own.values()
+        ]
     return found
 
 
