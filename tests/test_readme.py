@@ -24,7 +24,7 @@ def row(title: str) -> set[str]:
     return set(names)
 
 
-TITLES = ("this machine", "QEMU, exact", "QEMU, simulated", "exact to the cycle", "an emulator")
+TITLES = ("this machine", "QEMU, exact", "the same, by", "exact to the cycle", "an emulator")
 BUILT = "built, never run"
 
 

@@ -34,7 +34,7 @@ def command(folder: Path, *words: str) -> Outcome:
 
 
 def run(folder: Path, *words: str) -> Outcome:
-    return command(folder, "run", "-q", "sum.c:sum", "n=9", *words)
+    return command(folder, "run", "-q", "sum.c:sum", "n=9", "--number", "1000", *words)
 
 
 def test_the_answer_says_that_the_stack_is_unknown_and_why(folder: Path) -> None:

@@ -71,12 +71,3 @@ def test_a_port_that_does_not_exist_is_named_before_a_tool_is_started(tmp_path: 
             "error: Port /dev/boardprof-none does not exist.\n"
             "Try: plug in the board, and look under /dev/serial/by-id\n",
         )
-
-
-@pytest.mark.slow
-def test_a_board_without_a_counter_of_instructions_says_what_counts_them(tmp_path: Path) -> None:
-    (tmp_path / "f.c").write_text(ADD)
-    target = ("run", f"{tmp_path}/f.c:add", "a=1", "b=2", "--metrics", "instructions")
-    done = boardprof(*target, "-b", "qemu-cortex-m4")
-    assert done.err.endswith("\nTry: --hotspots counts the instructions of a call on this board\n")
-    assert "hotspots" not in boardprof(*target, "-b", "native").err

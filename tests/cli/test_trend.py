@@ -227,7 +227,7 @@ def test_a_line_that_shows_only_the_last_runs_says_so(history: History) -> None:
 
 def test_without_any_run_there_is_no_trend(history: History) -> None:
     done = command(history, "trend", "fir")
-    assert (done.code, "nothing was kept" in done.err) == (2, True)
+    assert (done.code, "has no run of this project" in done.err) == (2, True)
 
 
 # -- limits in spreads ------------------------------------------------------------------------

@@ -218,11 +218,29 @@ def test_a_job_that_may_run_only_once_is_unknown_and_stays_so(folder: Path) -> N
 
 
 MORTAL = """
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
-/* The loader calls it, before the agent. */
+/* The loader calls it, before the agent, and before there is a C library. */
+static long system(long number, long a, const char *b, long c) {{
+#ifdef __x86_64__
+    long result;
+    __asm__ volatile("syscall" : "=a"(result) : "0"(number), "D"(a), "S"(b), "d"(c)
+                     : "rcx", "r11", "memory");
+    return result;
+#else
+    register long x8 __asm__("x8") = number, x0 __asm__("x0") = a;
+    register long x1 __asm__("x1") = (long)b, x2 __asm__("x2") = c;
+    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
+    return x0;
+#endif
+}}
 static unsigned nothing(void) {{ return 0; }}
-static unsigned (*begin(void))(void) {{ if (access("{flag}", 0)) _exit(3); return nothing; }}
+static unsigned (*begin(void))(void) {{
+    if (system(SYS_faccessat, AT_FDCWD, "{flag}", 0)) system(SYS_exit_group, 3, 0, 0);
+    return nothing;
+}}
 unsigned begun(void) __attribute__((ifunc("begin")));
 unsigned last(unsigned n) {{ n += begun(); kill(getpid(), 9); return n; }}
 unsigned square(unsigned n) {{ return n * n; }}

@@ -29,7 +29,7 @@ SHOWN = {
     "length": "(text: const char*) -> u64",
 }
 OF_NATIVE = ["compilers", "edited", "functions", "images", "linkers", "links", "names", "objects"]
-OF_NATIVE += ["checked", "constructors", "start", "tables", "undefined", "units"]
+OF_NATIVE += ["checked", "start", "tables", "undefined", "units"]
 OF_RV32 = ["headers", "libc", "libraries"]
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
@@ -112,7 +112,8 @@ def test_every_folder_that_a_build_writes_is_among_these(
     for board in ("native", "qemu-rv32"):
         built(board, tmp_path)
     folders = {path.name for path in (shared_cache / "boardprof").iterdir() if path.is_dir()}
-    assert folders - {"tmp", "dictionaries"} == {*OF_NATIVE, *OF_RV32}
+    # A process that has read the libraries before writes nothing on their constructors.
+    assert folders - {"tmp", "dictionaries", "constructors"} == {*OF_NATIVE, *OF_RV32}
 
 
 @pytest.mark.slow

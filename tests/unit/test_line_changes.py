@@ -42,18 +42,23 @@ def test_a_frame_that_is_right_once_a_change_is_undone_names_the_change(change: 
 @pytest.mark.parametrize(
     ("naks", "sent", "arrived", "hint"),
     [
-        (10, b"\x41\x0d\x90", b"\x41\x91", "it seems that byte 0d does not arrive: have the line "),
+        (
+            10,
+            b"\x41\x0d\x90",
+            b"\x41\x91",
+            "as before. It seems that byte 0d does not arrive: have the line ",
+        ),
         (
             10,
             b"\x41\x13\x90",
             b"\x41\x91",
-            "it seems that bytes 11 and 13 do not arrive",
+            "as before. It seems that bytes 11 and 13 do not arrive",
         ),
         (
             10,
             b"\x41\x90",
             b"\x41\x0d",
-            "it seems that no byte from 80 arrives: set eight",
+            "as before. It seems that no byte from 80 arrives: set eight",
         ),
         (10, b"\x41\x0d\x90", b"\x91\x0d", "as before"),
         (9, b"\x41\x0d\x90", b"\x41\x91", "as before"),

@@ -10,9 +10,11 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdint.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bp_posix_guard.h"
@@ -27,6 +29,7 @@ static struct {
     mode_t umask;
     struct rlimit limits[BP_LIMITS];
     struct itimerval alarm;
+    struct timespec kept_at;
     sigset_t blocked;
     cpu_set_t cpus;
 } bp_process;
@@ -56,6 +59,7 @@ void bp_posix_process_keep(void) {
         (void)getrlimit(i, &bp_process.limits[i]);
     }
     (void)getitimer(ITIMER_REAL, &bp_process.alarm);
+    (void)clock_gettime(CLOCK_MONOTONIC, &bp_process.kept_at);
     (void)pthread_sigmask(SIG_SETMASK, NULL, &bp_process.blocked);
     (void)sched_getaffinity(0, sizeof bp_process.cpus, &bp_process.cpus);
 }
@@ -76,6 +80,33 @@ static bool bp_restore_limits(void) {
     return restored;
 }
 
+static int64_t bp_left_us(const struct itimerval *timer) {
+    return (int64_t)timer->it_value.tv_sec * 1000000 + timer->it_value.tv_usec;
+}
+
+/* A function's own SIGALRM would end the host, and the host's would be lost. */
+static void bp_restore_alarm(void) {
+    enum { BP_SAME_US = 100000 };
+    struct itimerval now, due = bp_process.alarm;
+    struct timespec time;
+    if (getitimer(ITIMER_REAL, &now) != 0 || clock_gettime(CLOCK_MONOTONIC, &time) != 0) {
+        return;
+    }
+    int64_t left_us = bp_left_us(&due);
+    if (left_us != 0) {
+        left_us -= (int64_t)(time.tv_sec - bp_process.kept_at.tv_sec) * 1000000 +
+                   (time.tv_nsec - bp_process.kept_at.tv_nsec) / 1000;
+        if (left_us <= 0) {
+            return; /* it came meanwhile */
+        }
+        due.it_value = (struct timeval){.tv_sec = left_us / 1000000, .tv_usec = left_us % 1000000};
+    }
+    int64_t off_us = bp_left_us(&now) - left_us;
+    if (left_us == 0 ? off_us != 0 : off_us < -BP_SAME_US || off_us > BP_SAME_US) {
+        (void)setitimer(ITIMER_REAL, &due, NULL);
+    }
+}
+
 bool bp_posix_process_restore(void) {
     bool restored = bp_restore_limits();
     if (bp_process.folder >= 0) { /* also if its name is gone */
@@ -84,12 +115,7 @@ bool bp_posix_process_restore(void) {
     if (bp_process.is_program || bp_process.has_own_folder) {
         (void)umask(bp_process.umask);
     }
-    struct itimerval now;
-    bool was_off = bp_process.alarm.it_value.tv_sec == 0 && bp_process.alarm.it_value.tv_usec == 0;
-    if (was_off && getitimer(ITIMER_REAL, &now) == 0 &&
-        (now.it_value.tv_sec != 0 || now.it_value.tv_usec != 0)) {
-        (void)setitimer(ITIMER_REAL, &bp_process.alarm, NULL); /* SIGALRM would end the host */
-    }
+    bp_restore_alarm();
     (void)pthread_sigmask(SIG_SETMASK, &bp_process.blocked, NULL);
     if (!bp_process.is_program && bp_process.folder >= 0) {
         (void)close(bp_process.folder);

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from boardprof.base.errors import UnknownNameError, UsageError, option
+from boardprof.base.errors import UnknownNameError, UsageError
 from boardprof.base.formula import Formula
 from boardprof.base.metrics import metric_called
 from boardprof.measure.sampling.counted_pass import Selection
@@ -97,7 +97,6 @@ class Offer:
     clock_kind: str
     # counter -> its part of the board, if that is not the CPU
     parts: Mapping[str, str] = field(default_factory=dict)
-    is_recordable: bool = False  # each instruction of a call can be seen
 
     def passes(self, metrics: str | Sequence[str] | None) -> tuple[Pass, ...]:
         """Return the passes that count ``metrics``, None for the defaults."""
@@ -193,8 +192,7 @@ class Offer:
                 f"{self.board} has no {metric}: its clock counts {instead}.", hint=instead
             )
         if found is None:
-            recorded = self._hotspots_hint(metric)
-            raise UnknownNameError("metric", metric, names, owner=self.board, hint=recorded)
+            raise UnknownNameError("metric", metric, names, owner=self.board)
         if found in self.unsupported:
             why = self.unsupported[found]
             raise UsageError(f"{self.board} does not support {metric}: {why}.", hint=hint)
@@ -237,14 +235,7 @@ class Offer:
             told = "; ".join(f"{own}: {why}" for own, why in reasons.items())
             raise UsageError(f"{self.board} does not count {name}: {told}.", hint=self._list_hint)
         known = dict.fromkeys((*self._known(), *close))
-        hint = self._hotspots_hint(name)
-        raise UnknownNameError("metric", name, known, owner=self.board, hint=hint)
-
-    def _hotspots_hint(self, metric: str) -> str | None:
-        """Return what counts instructions on a board that has no counter of them."""
-        if metric != "instructions" or not self.is_recordable:
-            return None
-        return f"{option('--hotspots')} counts the instructions of a call on this board"
+        raise UnknownNameError("metric", name, known, owner=self.board)
 
     def split(self, names: Iterable[str]) -> tuple[tuple[str, ...], dict[str, UsageError]]:
         """Return the ``names`` that the board has, and the errors of the others, by name."""
@@ -314,8 +305,7 @@ def offer_of(
     }
     unsupported = unsupported_counters(fixed, spec.unsupported) | lacking
     clock = spec.clock.kind
-    is_recordable = bool(spec.launch.record or spec.launch.recorder)
-    return Offer(spec.name, fixed, programmable, unsupported, formulas, clock, parts, is_recordable)
+    return Offer(spec.name, fixed, programmable, unsupported, formulas, clock, parts)
 
 
 def lack_text(name: str, error: UsageError) -> str:

@@ -319,7 +319,7 @@ def with_changes(
             if any(each in values for each in damaged) and not any(v in arrived for v in values)
         ]
         if found:
-            error.hint = f"it seems that {'; or '.join(found)}"
+            error.hint = f"{error.hint}. It seems that {'; or '.join(found)}"
     return error
 
 
