@@ -15,8 +15,8 @@ from boardprof_protocol.layout import Layout
 INSTRUCTIONS: Final = "instructions"
 _CLOCK: Final = "ticks"
 _LEAST_TICKS: Final = 2.5
-"""A reading leaves out a part of a tick, so the difference of two is off by less than a tick. That is
-less than half an instruction, so the nearest whole number of instructions is the right one."""
+"""A reading leaves out a part of a tick, so the difference of two is off by less than a tick. That
+is less than half an instruction, so the nearest whole number of instructions is the right one."""
 
 
 def with_instructions(dictionary: Dictionary, instruction_ns: int) -> Dictionary:
