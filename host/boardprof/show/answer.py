@@ -376,8 +376,9 @@ def _origin(report: Report, rows: Sequence[_Row], name: str, others: str) -> str
     place = f" on {boards}" if boards else ""
     one = one_of(row.key.label for row in rows)
     what = "Median" if len(rows) == 1 else f"Medians per {one}"
-    most = max(row.judged.summary.n for row in rows)
-    samples = f" of {plural(most, 'sample')}"
+    numbers = [row.judged.summary.n for row in rows]
+    least, most = min(numbers), max(numbers)
+    samples = f" of {f'{least:,} to ' if least < most else ''}{plural(most, 'sample')}"
     if one == "pass" and most == 1:  # statistics: one sample of all passes
         what, samples = "Means per pass", ""
     warmup = configuration.get("Warm-up")

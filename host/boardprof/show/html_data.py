@@ -302,6 +302,7 @@ def _profile(row: ProfiledRow, before: Profile | None) -> dict[str, Any]:
     return {
         "name": bounded(row.title),
         "device": bounded(row.device),
+        "row": _key(GroupKey(row.name, row.shapes, row.flags, row.device, label=row.label)),
         "metrics": [bounded(name) for name in after.columns],
         "first": after.column(),
         "sampled": not after.exact,

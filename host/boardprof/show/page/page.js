@@ -323,6 +323,7 @@
   function detail() {
     at("detail").hidden = chosen === null;
     if (chosen === null) return;
+    dispatchEvent(new CustomEvent("chosen", { detail: chosen }));
     const one = of(chosen);
     const { name, kind } = metricOf(chosen);
     const where = [chosen.device, chosen.flags, chosen.shapes].filter(Boolean);
@@ -667,10 +668,13 @@
   });
   if (addressed()) follow("center");
   addEventListener("hashchange", () => follow("nearest"));
-  addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((each) => { each.open = true; }));
+  addEventListener("beforeprint", () => { // paper has no buttons
+    document.querySelectorAll("details").forEach((each) => { each.open = true; });
+    document.querySelectorAll("table + .more:not([hidden])").forEach((each) => each.click());
+  });
   let width = innerWidth;
   addEventListener("resize", () => {
     if (innerWidth !== width && chosen) { width = innerWidth; detail(); }
   });
-  window.boardprof = { at, make, draw, isolated, fixed, table, view }; // for profile.js
+  window.boardprof = { at, make, draw, isolated, fixed, table, view, chosen: () => chosen }; // for profile.js
 })();
