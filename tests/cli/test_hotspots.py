@@ -153,6 +153,19 @@ def test_a_board_whose_instructions_nobody_sees_is_refused(
         assert why in done.err
 
 
+def test_a_board_without_profiles_is_measured_beside_one_that_has_them(
+    slow: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "two.json"
+    run = ("run", "-b", "qemu-rv32,native", f"{slow}:halve", "--hotspots", "--repeat", "2")
+    done = boardprof(*run, "--json", file, "--no-warnings")
+    assert done.code == 0, done.err
+    assert "note: native is measured without a profile: native runs in this process" in done.err
+    report = Report.from_json(file.read_text())
+    found = [(each.device, each.hotspots is not None) for each in report.record.measurements]
+    assert found == [("qemu-rv32", True), ("native", False)]
+
+
 def test_a_call_that_does_not_return_is_exit_code_6_with_what_ran(tmp_path: Path) -> None:
     source = tmp_path / "stuck.c"
     source.write_text("volatile int n;\nvoid stuck(void) { for (;;) n++; }\n")

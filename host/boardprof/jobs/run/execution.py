@@ -35,7 +35,12 @@ from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import Profile
 from boardprof.results.report.report import Report
 from boardprof.target.build.firmware import BuiltFirmware
-from boardprof.target.descriptions.board import BoardSpec, check_recordable
+from boardprof.target.descriptions.board import (
+    BoardSpec,
+    board_spec,
+    check_recordable,
+    is_recordable,
+)
 
 _OF_THE_BOARD = (BoardTimeoutError, DeviceEndedError, DeviceResetError)
 """After these errors a board does nothing more, or has forgotten the host."""
@@ -64,7 +69,7 @@ def results(
     # If a board that was started here ends, or is ended in a call that hangs, it is started again
     # for the remaining functions.
     if plan.hotspots and not plan.sampled:
-        check_recordable(spec)
+        plan = _recordable(spec, plan, listener.on_note)
     _check_probe(plan)
     if firmware is None:
         firmware = firmware_of(spec, plan, listener)
@@ -97,6 +102,18 @@ def results(
                             listener.on_note(f"not measured on {board.device.name}: {rest}")
                         raise
                     yield error
+
+
+def _recordable(spec: BoardSpec, plan: Plan, on_note: Note) -> Plan:
+    """Return a plan without profiles for a board that has none beside one that has."""
+    try:
+        check_recordable(spec)
+    except UsageError as error:
+        if not any(is_recordable(board_spec(name)) for name in plan.boards):
+            raise
+        on_note(f"{spec.name} is measured without a profile: {error.message}")
+        return replace(plan, hotspots=False)
+    return plan
 
 
 def _check_probe(plan: Plan) -> None:

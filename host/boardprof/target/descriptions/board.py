@@ -213,6 +213,14 @@ def _check_counts(top: TomlTable, spec: BoardSpec) -> None:
         check_formula(top.table("derived").table(name), derived.formula, known)
 
 
+def metric_names(spec: BoardSpec) -> list[str]:
+    """Return the metrics that a board may have, as far as its description tells."""
+    counts = counted_names(spec.folder, spec.build.collectors, spec.events) or ()
+    by_clock = ["instructions"] if spec.instruction_ns else []
+    have = [name for name in counts if name not in spec.unsupported]
+    return [*by_clock, *have, *spec.derived]
+
+
 def _parsed(folder: Path) -> dict[str, Any]:
     path = folder / BOARD_FILE
     try:
@@ -344,9 +352,14 @@ def with_reported_board(spec: BoardSpec, name: str) -> BoardSpec:
         return replace(spec, name=name)
 
 
+def is_recordable(spec: BoardSpec) -> bool:
+    """Tell whether calls on a board can be recorded."""
+    return bool(spec.launch.record or spec.launch.recorder)
+
+
 def check_recordable(spec: BoardSpec) -> None:
     """Check that calls on a board can be recorded."""
-    if spec.launch.record or spec.launch.recorder:
+    if is_recordable(spec):
         return
     if spec.launch.kind == "serial":
         raise UsageError(
