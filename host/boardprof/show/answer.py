@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -29,12 +30,14 @@ class Relative(NamedTuple):
     """
 
     ratio: float
+    spread: float  # of the ratio, by those of both medians; 0.0 if both are exact
     is_best: bool
 
     @property
     def text(self) -> str:
-        """Such as ``0.42 best``."""
-        return f"{self.ratio:.2f}{' best' if self.is_best else ''}"
+        """Such as ``0.42 ± 0.03 best``."""
+        spread = f" ± {self.spread:.2g}" if self.spread else ""
+        return f"{self.ratio:.2f}{spread}{' best' if self.is_best else ''}"
 
 
 def relatives(settings: Sequence[GroupSummary]) -> list[Relative] | None:
@@ -43,10 +46,14 @@ def relatives(settings: Sequence[GroupSummary]) -> list[Relative] | None:
         return None
     least = min(settings, key=lambda each: each.summary.median)
     verdicts = [difference(least.key, least, each, FALSE_ALARMS).verdict for each in settings]
-    return [
-        Relative(each.summary.median / first, "worse" in verdicts and verdict in _AS_GOOD)
-        for each, verdict in zip(settings, verdicts, strict=True)
-    ]
+    shares = [_half_range(each) / float(each.summary.median or 1) for each in settings]
+    found = []
+    for each, verdict, share in zip(settings, verdicts, shares, strict=True):
+        ratio = each.summary.median / first
+        # Relative errors of independent values add up in quadrature.
+        spread = 0.0 if each is settings[0] else float(ratio) * math.hypot(share, shares[0])
+        found.append(Relative(ratio, spread, "worse" in verdicts and verdict in _AS_GOOD))
+    return found
 
 
 _AS_GOOD: Final = ("same", "noise", "within overhead", "too few samples")
@@ -185,6 +192,7 @@ def answer_page(
     answer = _line(rows[0], before) if len(rows) == 1 else _table(rows, before)
     return [
         answer,
+        *_alike(rows),
         *partly(report, f"{option('--csv')} prints"),
         *_without_told(doubts(report.configuration), rows),
         _origin(report, rows, name, "in the --table"),
@@ -240,8 +248,13 @@ def _certainty(group: GroupSummary) -> str:
         return _TOO_SHORT
     if summary.n < 2:
         return "one sample"
-    half = (summary.percentiles[75] - summary.percentiles[25]) / 2
-    return f"± {number_text(float(f'{half:.2g}'), group.kind)}"
+    return f"± {number_text(float(f'{_half_range(group):.2g}'), group.kind)}"
+
+
+def _half_range(group: GroupSummary) -> float:
+    """Return half the distance between the quartiles."""
+    percentiles = group.summary.percentiles
+    return float(percentiles[75] - percentiles[25]) / 2
 
 
 def _unit(metric: str) -> str:
@@ -330,6 +343,19 @@ def _relative(rows: Sequence[_Row]) -> Column:
 def _since(rows: Sequence[_Row], before: str) -> Column:
     tones = [_TONES.get(row.change.verdict, "") if row.change else "" for row in rows]
     return Column(f"Since {before}", [row.changed for row in rows], tones=tones)
+
+
+def _alike(rows: Sequence[_Row]) -> list[str]:
+    """Say which settings of a function are all best, or that none is."""
+    lines = []
+    for key, numbers in settings_of(row.key for row in rows).items():
+        found = relatives([rows[i].judged for i in numbers]) or []
+        best = [i for i, each in zip(numbers, found, strict=False) if each.is_best]
+        alike = best or (numbers if found else [])
+        if len(alike) > 1 and not all(rows[i].judged.summary.is_exact for i in alike):
+            *names, last = (rows[i].key.flags or "no flags" for i in alike)
+            lines.append(f"{key.title}: {', '.join(names)} and {last} cannot be told apart.")
+    return lines
 
 
 # -- where the numbers come from --------------------------------------------------------------

@@ -153,7 +153,7 @@ def _add_sweep(
             found = [groups[key, metric] for key in swept if metric in rows[key]["metrics"]]
             if found[0].kind in (Count, Duration):
                 for group, each in zip(found, relatives(found) or (), strict=False):
-                    more = {"ratio": each.ratio, "best": each.is_best}
+                    more = {"relative": each.text, "best": each.is_best}
                     rows[group.key]["metrics"][metric] |= more
 
 

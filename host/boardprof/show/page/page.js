@@ -278,10 +278,10 @@
 
   function settingColumns(groups) {
     const cell = (group) => {
-      const { median, ratio, best } = of(group);
+      const { median, relative, best } = of(group);
       const both = new DocumentFragment();
       both.append(chooser(group, shown(kindOf(group), median)));
-      if (ratio !== undefined) both.append(make("span", { class: best ? "ratio better" : "ratio" }, `${fixed(ratio, 2)}${best ? " best" : ""}`));
+      if (relative) both.append(make("span", { class: best ? "ratio better" : "ratio" }, relative));
       return both;
     };
     return [...new Set(groups.map((g) => g.flags))].map((flags) => ({
@@ -338,7 +338,7 @@
     }
     figures.push(["Samples", one.n.toLocaleString("en-US")]);
     const base = view.groups.find((g) => g.function === chosen.function);
-    if (one.ratio !== undefined && base !== chosen) figures.push([`Relative to ${base.flags || "no flags"}`, `${fixed(one.ratio, 2)}${one.best ? " best" : ""}`]);
+    if (one.relative && base !== chosen) figures.push([`Relative to ${base.flags || "no flags"}`, one.relative]);
     if (one.first !== null) figures.push(["First, cold", shown(kind, one.first)]);
     if (one.history) {
       const { runs: [from], medians } = one.history;
