@@ -16,6 +16,7 @@ import msgpack
 from boardprof.base.connection import FORMS, Connection, split_lines
 from boardprof.base.errors import BoardError, BoardTimeoutError, FrameError, UsageError, option
 from boardprof.base.files import check_owner, make_private
+from boardprof.base.processes import needs_posix
 from boardprof.base.progress import activity
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.descriptions.tables import DEFAULT_BAUD, filled
@@ -23,7 +24,6 @@ from boardprof.target.toolchain.cache import cache_root
 from boardprof.wire.decode.dictionary import MOST_BYTES, Dictionary, parse_dictionary
 from boardprof.wire.link.session import Session
 from boardprof.wire.transport.base import Transport, packages_transport
-from boardprof.wire.transport.emulator import EmulatorLock, sweep
 from boardprof_protocol.codes import BuiltIn
 
 
@@ -87,6 +87,9 @@ def start_board(
     spec: BoardSpec, image: Path, timeout_s: float, on_note: Callable[[str], None] | None
 ) -> Transport:
     """Load an image into this process, or start the board's emulator with it."""
+    needs_posix(f"Starting {spec.name}")
+    from boardprof.wire.transport.emulator import EmulatorLock, sweep
+
     launch = spec.launch
     running = cache_root() / "running"
     check_owner(running, "set XDG_CACHE_HOME to a folder of your own")

@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import re
-import resource
 import shlex
 import shutil
 import signal
@@ -22,6 +21,11 @@ from boardprof.base.errors import BuildError, MissingToolError, StorageError
 from boardprof.base.files import no_room
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.toolchain.cache import Cache, digest, file_state
+
+try:
+    import resource
+except ModuleNotFoundError:  # not a POSIX system: what a program takes is not seen
+    resource = None  # type: ignore[assignment]
 
 _TIMEOUT_S = 300.0
 _IDLE_S = 20.0
@@ -165,7 +169,7 @@ def _communicated(
     process: subprocess.Popen[str], timeout_s: float, idle_s: float | None
 ) -> tuple[str, str]:
     """Return what a program prints; raise TimeoutExpired with the limit that it exceeded."""
-    if idle_s is None:
+    if idle_s is None or resource is None:
         return process.communicate(timeout=timeout_s)
     began_s = active_s = time.monotonic()
     taken = 0
@@ -213,7 +217,7 @@ def later_interrupts() -> Iterator[None]:
     came: list[int] = []
     before = {
         number: signal.signal(number, lambda number, _: came.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        for number in {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGINT)}
         if callable(signal.getsignal(number))  # others raise nothing
     }
     try:
@@ -227,6 +231,9 @@ def later_interrupts() -> Iterator[None]:
 
 def end_with_children(process: subprocess.Popen[Any]) -> None:
     """End a program that leads a session, and its children: cc1 would outlive gcc."""
+    if resource is None:
+        process.kill()
+        return
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):

@@ -66,7 +66,7 @@ def stream_of(
         connection.close()
         close()
 
-    return DescriptorTransport(connection.fileno(), name, close_all, **reports)
+    return DescriptorTransport(connection, name, close_all, **reports)
 
 
 def connect_tcp(port: str, timeout_s: float, key: bytes | None = None) -> Transport:
@@ -149,7 +149,7 @@ def connect_ssh(port: str, timeout_s: float) -> DescriptorTransport:
         close()
         raise
     return DescriptorTransport(
-        ours.fileno(),
+        ours,
         port,
         close,
         explain_loss=lambda: _text_of(errors),
@@ -227,7 +227,7 @@ def connect_library(library: Path) -> DescriptorTransport:
         thread.join(_JOIN_S)
         _unload()
 
-    return DescriptorTransport(ours.fileno(), f"in-process:{library.name}", close)
+    return DescriptorTransport(ours, f"in-process:{library.name}", close)
 
 
 def _serve(serve: Callable[[int], int], end: socket.socket) -> None:
