@@ -7,10 +7,13 @@ with 1 if the table is not current.
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
-from boardprof.base.errors import BoardprofError
+from boardprof.base.errors import BoardprofError, UsageError
+from boardprof.measure.doctor.counters import FAILED, OK
+from boardprof.measure.doctor.proof import check_proof
 from boardprof.target.descriptions.board import BoardSpec, load_board
 
 __all__ = ["main", "table"]
@@ -60,8 +63,25 @@ def _row(spec: BoardSpec) -> tuple[str, ...]:
 
 def _state(spec: BoardSpec) -> str:
     state = _STATUS[spec.status]
-    is_both = spec.port is not None and spec.status == "run"
-    return f"emulator {state}; real board never run" if is_both else state
+    proved = _proved(spec.folder)
+    if spec.port is not None and spec.status == "run":
+        return f"emulator {state}; real board {proved or 'never run'}"
+    return f"{state}; {proved}" if proved else state
+
+
+def _proved(folder: Path) -> str:
+    """Say who has proved a real board, and which checks did not pass: ``proofs/WHO.json``."""
+    texts = []
+    for file in sorted(folder.glob("proofs/*.json")):
+        facts = json.loads(file.read_text(encoding="utf-8"))
+        check_proof(facts, str(file))
+        if facts["kind"] != "real" or facts["board"] != folder.name:
+            raise UsageError(f"{file} is not of a real {folder.name}.")
+        verdicts = [each["verdict"] for each in facts["findings"]]
+        failed = verdicts.count(FAILED)
+        passed = f"{verdicts.count(OK)} of {len(verdicts)} checks"
+        texts.append(f"{file.stem}, {passed}{f', {failed} failed' if failed else ''}")
+    return f"proved by {'; '.join(texts)}" if texts else ""
 
 
 def _runs(spec: BoardSpec) -> str:

@@ -312,17 +312,20 @@ class DoctorSpec:
 
     sources: tuple[str, ...] = ()
     work: Mapping[str, KnownWork] = field(default_factory=dict, hash=False)  # by counter or event
+    nowhere: int = 0  # an address that nothing answers at
 
 
 def read_doctor(table: TomlTable) -> DoctorSpec:
     """Read ``[doctor]``."""
     sources = table.texts("sources")
     work = table.table("work", required=False)
+    nowhere = table.take("nowhere", int, 0)
     table.end()
     for path in sources:
         if not (table.file.parent / path).is_file():
             raise table.error("sources", f"there is no file {path!r} in the board's folder")
-    return DoctorSpec(sources, {name: _work(work.table(name)) for name in work.keys})
+    works = {name: _work(work.table(name)) for name in work.keys}
+    return DoctorSpec(sources, works, nowhere)
 
 
 def _work(table: TomlTable) -> KnownWork:
