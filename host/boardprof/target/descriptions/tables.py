@@ -519,16 +519,21 @@ def read_port(table: TomlTable, kind: str) -> PortSpec:
 _IMAGES = {"image", "bin", "hex"}
 
 
+CHOOSE = "{choose}"
+
+
 @dataclass(frozen=True)
 class FlashSpec:
     """How firmware is written to a board: ``[flash]``.
 
     Commands run in the board's folder. ``{image}`` is the path of the ELF file, ``{bin}`` and
-    ``{hex}`` of its converted forms, ``{port}`` the board's port.
+    ``{hex}`` of its converted forms, ``{port}`` the board's port. The word ``{choose}`` stands for
+    the words of ``choose``, in which ``{probe}`` is the serial number of a debug probe.
     """
 
     command: tuple[str, ...]
     package: str | None = None
+    choose: tuple[str, ...] = ()  # nothing, if the user names no probe
     reset: tuple[str, ...] = ()  # restarts the board if the command does not
     settle_s: float = 0.5  # from then until the board answers
     timeout_s: float = 120.0
@@ -539,6 +544,7 @@ def read_flash(table: TomlTable, kind: str, *, has_port: bool) -> FlashSpec:
     spec = FlashSpec(
         command=table.texts("command", None),
         package=table.take("package", str, None),
+        choose=table.texts("choose"),
         reset=table.texts("reset"),
         settle_s=table.positive("settle_s", FlashSpec.settle_s),
         timeout_s=table.positive("timeout_s", FlashSpec.timeout_s),
@@ -549,8 +555,12 @@ def read_flash(table: TomlTable, kind: str, *, has_port: bool) -> FlashSpec:
             "command", f'a board with launch.kind = "{kind}" can only be flashed if it has [port]'
         )
     known = {*_IMAGES, "port"}
-    named = check_placeholders(table, "command", spec.command, known)
-    check_placeholders(table, "reset", spec.reset, known)
+    words = [word for word in spec.command if word != CHOOSE]
+    named = check_placeholders(table, "command", words, known)
+    check_placeholders(table, "reset", [word for word in spec.reset if word != CHOOSE], known)
+    check_placeholders(table, "choose", spec.choose, {"probe"})
+    if bool(spec.choose) != (len(words) < len(spec.command)):
+        raise table.error("choose", f'goes with the word "{CHOOSE}" in command')
     if not named & _IMAGES:
         raise table.error("command", 'must contain "{image}", "{bin}" or "{hex}"')
     return spec

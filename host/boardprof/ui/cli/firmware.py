@@ -89,10 +89,23 @@ def build(
 @board_option
 @port_options
 @build_options
+@click.option(
+    "--probe-serial",
+    "probe",
+    metavar="NUMBER",
+    help="Serial number of the debug probe, if several are plugged in.",
+)
+@click.option("--dry-run", is_flag=True, help="Build, and show the commands; run none of them.")
 @json_option
 @click.option("-v", "--verbose", is_flag=True, help="Show each command.")
 def flash(
-    paths: tuple[str, ...], board: str | None, as_json: bool, verbose: bool, **options: Any
+    paths: tuple[str, ...],
+    board: str | None,
+    probe: str | None,
+    dry_run: bool,
+    as_json: bool,
+    verbose: bool,
+    **options: Any,
 ) -> None:
     """Write firmware to a board with the board's own tool, reset it, and check that it runs.
 
@@ -119,7 +132,10 @@ def flash(
     else:
         firmware = build(spec, paths, parse_build_options(options), verbose=on_command)
         image, build_id = firmware.image, firmware.build_id
-    write(spec, image, port, output=STDERR, on_command=on_command)
+    if dry_run:
+        write(spec, image, port, probe=probe, dry_run=True, on_command=echo)
+        return
+    write(spec, image, port, probe=probe, output=STDERR, on_command=on_command)
     runs = None
     if port is not None:  # it raises if the board does not run what was flashed
         with after_flash(), connect_by(parse_connection(options), spec, image) as connected:
