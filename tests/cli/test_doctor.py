@@ -137,7 +137,7 @@ def test_a_changed_proof_is_found_by_its_hash() -> None:
     check_proof(facts, "x.json")
     with pytest.raises(UsageError, match=r"x\.json was changed after it was made"):
         check_proof({**facts, "board": "y"}, "x.json")
-    with pytest.raises(UsageError, match=r"x\.json is no proof of a board"):
+    with pytest.raises(UsageError, match=r"x\.json is not a proof of a board"):
         check_proof({}, "x.json")
 
 

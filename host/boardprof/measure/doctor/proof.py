@@ -2,7 +2,7 @@
 """What a board has proved, as plain data that its owner can send in.
 
 It names no path, no serial number, no address and no user. Its hash shows that nobody has changed
-it by mistake; it is no signature of a person.
+it by mistake; it does not prove who made it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def content_hash(facts: Mapping[str, Any]) -> str:
 def check_proof(facts: Mapping[str, Any], name: str) -> None:
     """Refuse a file that is not what `proof_of` has made."""
     if facts.get("boardprof_proof") != VERSION:
-        raise UsageError(f"{name} is no proof of a board.", hint="boardprof doctor --report DIR")
+        raise UsageError(f"{name} is not a proof of a board.", hint="boardprof doctor --report DIR")
     if facts.get(_HASH) != content_hash(facts):
         raise UsageError(
             f"{name} was changed after it was made: its hash is another one.",

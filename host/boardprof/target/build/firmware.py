@@ -181,7 +181,7 @@ def _with_probe(spec: BoardSpec, how: FlashSpec, probe: str | None) -> FlashSpec
             hint=f'add "{CHOOSE}" and choose = [...] to [flash] in {spec.folder / "board.toml"}',
         )
     words = filled(how.choose, {"probe": probe}) if probe is not None else []
-    # A serial number is a word; braces in it are no placeholders.
+    # A serial number is a word; braces in it stand for themselves.
     words = [word.replace("{", "{{").replace("}", "}}") for word in words]
 
     def chosen(command: Sequence[str]) -> tuple[str, ...]:
