@@ -159,7 +159,7 @@ class CycleModel:
 
     @property
     def _not_taken(self) -> Cycles:
-        return self._straight["branch"].cycles
+        return self._straight["branch_not_taken"].cycles
 
     def _at(self, address: int) -> ThumbInstruction:
         found = self._decoded.get(address)

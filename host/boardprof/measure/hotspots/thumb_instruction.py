@@ -117,8 +117,7 @@ class ThumbInstruction:
     @property
     def can_go_on(self) -> bool:
         """Whether the next instruction in memory may be the next one to run."""
-        is_choice = self.is_conditional or self.kind == "compare_branch"
-        return self.kind != "" and (self.kind not in BRANCHES or is_choice)
+        return self.kind != "" and (self.kind not in BRANCHES or self.is_conditional)
 
     @property
     def is_odd(self) -> bool:
@@ -158,7 +157,7 @@ def decoded(address: int, size: int, text: str) -> ThumbInstruction:
         size,
         text,
         _kind_by_operands(kind, operands, writes),
-        is_conditional,
+        is_conditional or kind == "compare_branch",
         base=base[0] if base else "",
         address_registers=_registers(memory),
         is_indexed=is_indexed,
