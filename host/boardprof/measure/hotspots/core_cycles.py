@@ -24,6 +24,9 @@ CORES = ("cortex-m0", "cortex-m0plus", "cortex-m3", "cortex-m4")
 
 _LOOK_BACK = 8
 _ODD_RUN = 3
+_WAITING = frozenset({"load", "float_load"})
+"""Their second cycle is not a step of their own: they wait for the memory."""
+
 _FLOAT_RESULTS = frozenset({"float", "float_multiply_add", "float_divide"})
 _LOADS = frozenset(
     {"load", "load_double", "load_exclusive", "load_multiple", "load_multiple_pc", "load_pc"}
@@ -66,8 +69,6 @@ class _Cost:
 
 
 _Costs = Mapping[str, _Cost]
-_Run = list[tuple[ThumbInstruction, Cycles]]
-"""Instructions in the order in which they ran, with their costs wherever they are in memory."""
 
 
 @cache
@@ -123,9 +124,8 @@ class CycleModel:
         costs = []
         for address in addresses:
             instruction = self._at(address)
-            cycles = self._cost(instruction, run)
-            costs.append(cycles + self._place(instruction, run))
-            run.append((instruction, cycles))
+            costs.append(self._cost(instruction, run))
+            run.append(instruction)
         return costs
 
     def leaving(self, last: int, goes_to: int | None) -> Cycles:
@@ -178,19 +178,16 @@ class CycleModel:
         text = instruction.text.replace("\t", " ")
         return UnknownCostError(f"{text!r} at {instruction.address:#x} {why} on {self._core}.")
 
-    def _run_up_to(self, address: int, came_from: int | None) -> _Run:
+    def _run_up_to(self, address: int, came_from: int | None) -> list[ThumbInstruction]:
         """Return the instructions that ran in a straight line right before an address."""
-        before: list[ThumbInstruction] = []
+        run: list[ThumbInstruction] = []
         at = came_from
-        while at is not None and at in self._texts and len(before) < _LOOK_BACK:
+        while at is not None and at in self._texts and len(run) < _LOOK_BACK:
             instruction = self._at(at)
             if not instruction.can_go_on or at + instruction.size != address:
                 break
-            before.insert(0, instruction)
+            run.insert(0, instruction)
             address, at = at, self._before.get(at)
-        run: _Run = []
-        for instruction in before:
-            run.append((instruction, self._cost(instruction, run)))
         return run
 
     def _plain(self, instruction: ThumbInstruction) -> Cycles:
@@ -207,44 +204,46 @@ class CycleModel:
         cost = self._neighbours.get(rule)
         return NO_CYCLES if cost is None else cost.cycles
 
-    def _cost(self, instruction: ThumbInstruction, run: _Run) -> Cycles:
+    def _cost(self, instruction: ThumbInstruction, run: list[ThumbInstruction]) -> Cycles:
         if instruction.is_conditional and instruction.kind in BRANCHES:
             self._plain(instruction)  # it must have a cost when it is taken
             return self._not_taken
         cycles = self._plain(instruction)
-        if self._neighbours and run:
-            cycles += self._after_others(instruction, run)
+        if self._neighbours:
+            cycles += self._place(instruction, run)
+            if run:
+                cycles += self._after_others(instruction, run)
         if instruction.is_conditional:  # the condition may be false
             cycles = Cycles(cycles.point, min(cycles.low, 1), max(cycles.high, 1))
         return cycles
 
-    def _place(self, instruction: ThumbInstruction, run: _Run) -> Cycles:
+    def _place(self, instruction: ThumbInstruction, run: list[ThumbInstruction]) -> Cycles:
         """Return what the place of an instruction in memory costs."""
         if instruction.is_literal and instruction.kind not in BRANCHES:
             return self._beside("literal")
         if not instruction.is_odd:
             return NO_CYCLES
         odd = 1
-        for each, _ in reversed(run):
+        for each in reversed(run):
             if not each.is_odd:
                 break
             odd += 1
         if odd < _ODD_RUN:
             return NO_CYCLES
-        last = [each for each, _ in run[1 - _ODD_RUN :]]
-        if odd % _ODD_RUN == 0 and all(each.kind == "float" for each in (*last, instruction)):
+        if odd % _ODD_RUN == 0 and {each.kind for each in (*run[-2:], instruction)} == {"float"}:
             return self._beside("odd_floats")
-        if len(run) >= _ODD_RUN and run[-_ODD_RUN][1].point > 1:
+        first = run[-_ODD_RUN] if len(run) >= _ODD_RUN else None
+        if first is not None and first.kind not in _WAITING and self._plain(first).point > 1:
             return self._beside("odd_run_after_several")
         return self._beside("odd_run") if odd == _ODD_RUN else NO_CYCLES
 
-    def _after_others(self, instruction: ThumbInstruction, run: _Run) -> Cycles:
+    def _after_others(self, instruction: ThumbInstruction, run: list[ThumbInstruction]) -> Cycles:
         """Return what the instructions right before one cost it, or save."""
-        kind, before = instruction.kind, run[-1][0]
+        kind, before = instruction.kind, run[-1]
         if kind == "it":
             return self._beside("it_folded") if before.size == 2 else NO_CYCLES
         if before.kind == "it" and len(run) > 1:
-            before = run[-2][0]
+            before = run[-2]
         cycles = self._after_access(instruction, before)
         if before.kind != "load" and before.writes & instruction.address_registers:
             cycles += self._beside("address_just_written")
