@@ -21,6 +21,11 @@ Cost = tuple[int, ...]
 
 OTHER_PATHS = "(other paths)"
 
+CORE_CYCLES = "core-cycles"
+MODELLED = (CORE_CYCLES, f"{CORE_CYCLES}-low", f"{CORE_CYCLES}-high")
+"""The cycles that a model of the core computes from what ran: the estimate, and what they may be.
+They are never compared with the `cycles` that a board counts."""
+
 _SLEEPS = ("wfi", "wfe")
 """Instructions in which a core waits, as a disassembly has them."""
 
@@ -176,6 +181,8 @@ class Profile:
     newer: tuple[str, ...] = ()  # sources that have changed since an image was made elsewhere
     # None if every instruction was seen; else all functions are directly below the called one
     sampled: SampledCalls | None = None
+    core: str = ""  # whose cycles are modelled: ``cortex-m4``; "" if none are
+    unmodelled: str = ""  # why they are not, although the core has a model
 
     @property
     def exact(self) -> bool:
@@ -393,11 +400,13 @@ class ProfileTables:
     sources: Mapping[str, str]
     newer: tuple[str, ...] = ()
     sampled: SampledCalls | None = None
+    core: str = ""
+    unmodelled: str = ""
 
 
 _ALIKE = (
     *("function", "board", "columns", "state", "failure", "recorder"),
-    *("total", "counted", "totals", "sources", "newer", "sampled"),
+    *("total", "counted", "totals", "sources", "newer", "sampled", "core", "unmodelled"),
 )
 """What a profile and its tables have alike."""
 
