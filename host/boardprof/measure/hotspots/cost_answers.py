@@ -16,6 +16,15 @@ from boardprof.base.errors import BoardprofError
 from boardprof.measure.hotspots.core_cycles import NO_CYCLES, CycleModel, Cycles
 from boardprof.results.report.profile import MODELLED
 
+_REAL_BOARDS = "-2 to +14 %"
+"""What boards took more than the model of a Cortex-M3 or M4 says (docs/cycles.md)."""
+
+_NAMES = {
+    "cortex-m0": "Cortex-M0",
+    "cortex-m0plus": "Cortex-M0+",
+    "cortex-m3": "Cortex-M3",
+    "cortex-m4": "Cortex-M4",
+}
 _HALF_WORD = 2
 _UNKNOWN = "-"
 _END = "end"
@@ -65,6 +74,14 @@ class CostAnswers:
         except BoardprofError as error:
             self.unknown = self.unknown or error.message.removesuffix(".")
             return NO_CYCLES
+
+
+def model_text(core: str) -> str:
+    """Say what the cycles of a core's model are, after the word ``modelled``."""
+    told = f"for a {_NAMES[core]}: the core only, at zero wait states"
+    return told + (
+        f"; real boards were {_REAL_BOARDS} of it" if core in ("cortex-m3", "cortex-m4") else ""
+    )
 
 
 def pass_costs(model: CycleModel, came_from: str, first: str, lengths: str) -> list[Cycles]:

@@ -33,6 +33,7 @@ from boardprof.measure.hotspots.cost_answers import (
     addresses,
     columns_of,
     exit_cost,
+    model_text,
     pass_costs,
 )
 from boardprof.results.report.measurement import Measurement
@@ -435,12 +436,12 @@ class HotspotRun:
             self._texts,
             self._sources,
         )
-        core = self._spec.build.core if CORE_CYCLES in profile.columns else ""
+        has_cycles = CORE_CYCLES in profile.columns
         return replace(
             profile,
             failure=failure,
             recorder=self._spec.launch.recorder or "",
-            core=core,
+            modelled=model_text(self._spec.build.core) if has_cycles else "",
             unmodelled=self._recorder.unmodelled,
         )
 

@@ -181,8 +181,8 @@ class Profile:
     newer: tuple[str, ...] = ()  # sources that have changed since an image was made elsewhere
     # None if every instruction was seen; else all functions are directly below the called one
     sampled: SampledCalls | None = None
-    core: str = ""  # whose cycles are modelled: ``cortex-m4``; "" if none are
-    unmodelled: str = ""  # why they are not, although the core has a model
+    modelled: str = ""  # what its core cycles are, in a few words; "" if it has none
+    unmodelled: str = ""  # why it has none, although the core has a model
 
     @property
     def exact(self) -> bool:
@@ -215,6 +215,14 @@ class Profile:
         if name is None:
             raise UnknownNameError("metric", f"{metric}", self.columns, owner="The profile")
         return self.columns.index(name)
+
+    @property
+    def core_cycles(self) -> tuple[int, int, int] | None:
+        """The modelled core cycles of the call, estimate, low and high; None if it has none."""
+        if not self.modelled:
+            return None
+        point, low, high = (self.sum(name) for name in MODELLED)
+        return point, low, high
 
     def sum(self, metric: str | None = None) -> int:
         """Return the call's cost."""
@@ -379,6 +387,8 @@ class ProfileTables:
         instructions: address, function, text, frames from the innermost inlined function outwards.
         counts: path, instruction, cost.
         sources: text of each source file, by its name in the frames.
+        modelled: what the columns of core cycles are; "" if there are none.
+        unmodelled: why there are none, if the core has a model.
     """
 
     function: str
@@ -400,13 +410,13 @@ class ProfileTables:
     sources: Mapping[str, str]
     newer: tuple[str, ...] = ()
     sampled: SampledCalls | None = None
-    core: str = ""
+    modelled: str = ""
     unmodelled: str = ""
 
 
 _ALIKE = (
     *("function", "board", "columns", "state", "failure", "recorder"),
-    *("total", "counted", "totals", "sources", "newer", "sampled", "core", "unmodelled"),
+    *("total", "counted", "totals", "sources", "newer", "sampled", "modelled", "unmodelled"),
 )
 """What a profile and its tables have alike."""
 
