@@ -13,16 +13,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import pairwise
 from typing import Any
 
 from boardprof.base.errors import BoardprofError
-from boardprof.measure.hotspots.thumb_instruction import BRANCHES, ThumbInstruction, instructions
+from boardprof.measure.hotspots.thumb_instruction import BRANCHES, ThumbInstruction, decoded
 
 CORES = ("cortex-m0", "cortex-m0plus", "cortex-m3", "cortex-m4")
 """The cores that have a table."""
 
 _LOOK_BACK = 8
-_FLOAT_RESULT_LATE = frozenset({"float", "float_multiply_add", "float_divide"})
+_ODD_RUN = 3
+_WAITING = frozenset({"load", "float_load"})
+"""Their second cycle is not a step of their own: they wait for the memory."""
+
+_FLOAT_RESULTS = frozenset({"float", "float_multiply_add", "float_divide"})
+_LOADS = frozenset(
+    {"load", "load_double", "load_exclusive", "load_multiple", "load_multiple_pc", "load_pc"}
+    | {"float_load", "float_load_double", "float_load_multiple"}
+)
 
 
 class UnknownCostError(BoardprofError):
@@ -93,9 +102,11 @@ class CycleModel:
         self._straight = table["straight"]
         self._leaving = table["leaving"]
         self._neighbours = table.get("neighbours", {})
-        self._code = instructions(texts)
-        addresses = sorted(self._code)
+        self._texts = texts
+        addresses = sorted(texts)
         self._before = dict(zip(addresses[1:], addresses, strict=False))
+        self._after = dict(pairwise(addresses))
+        self._decoded: dict[int, ThumbInstruction] = {}
 
     def straight(self, addresses: Sequence[int], came_from: int | None) -> list[Cycles]:
         """Return the cost of each instruction in one pass through a block.
@@ -134,22 +145,33 @@ class CycleModel:
         if kind not in BRANCHES:
             if goes_to is None:
                 return NO_CYCLES
-            raise self._unknown(instruction, f"goes to {goes_to:#x}: an exception?")
+            raise self._unknown(instruction, f"goes to {goes_to:#x}, so an exception interrupts it")
         cost = self._leaving.get(kind)
         if cost is None:
             raise self._unknown(instruction, "has no cost")
         cycles = cost.cycles
-        if instruction.is_conditional and kind != "branch":  # `straight` has it as not taken
-            cycles += self._plain(instruction) + Cycles(-1, -1, -1)
-        target = self._code.get(goes_to) if goes_to is not None else None
-        if target is not None and target.is_odd:
-            cycles += self._beside("odd_target")
+        if goes_to is not None and goes_to in self._texts and self._at(goes_to).is_odd:
+            more = cycles + self._beside("odd_target")
+            cycles = Cycles(min(more.point, more.high), more.low, more.high)
+        if instruction.is_conditional:  # `straight` has it as not taken
+            cycles = cycles + self._plain(instruction) + self._not_taken * -1
         return cycles
 
+    @property
+    def _not_taken(self) -> Cycles:
+        return self._straight["branch_not_taken"].cycles
+
     def _at(self, address: int) -> ThumbInstruction:
-        found = self._code.get(address)
+        found = self._decoded.get(address)
         if found is None:
-            raise UnknownCostError(f"There is no instruction at {address:#x} of the image.")
+            text = self._texts.get(address)
+            if text is None:
+                raise UnknownCostError(f"The image has no instruction at {address:#x}.")
+            size = self._after.get(address, 0) - address
+            if size not in (2, 4):  # objdump leaves out zeros
+                name = text.partition("\t")[0]
+                size = 4 if name.endswith(".w") or name in ("bl", "tbb", "tbh") else 2
+            found = self._decoded[address] = decoded(address, size, text)
         return found
 
     def _unknown(self, instruction: ThumbInstruction, why: str) -> UnknownCostError:
@@ -159,68 +181,96 @@ class CycleModel:
     def _run_up_to(self, address: int, came_from: int | None) -> list[ThumbInstruction]:
         """Return the instructions that ran in a straight line right before an address."""
         run: list[ThumbInstruction] = []
-        before = self._code.get(came_from) if came_from is not None else None
-        while before is not None and before.can_go_on and len(run) < _LOOK_BACK:
-            if before.address + before.size != address:
+        at = came_from
+        while at is not None and at in self._texts and len(run) < _LOOK_BACK:
+            instruction = self._at(at)
+            if not instruction.can_go_on or at + instruction.size != address:
                 break
-            run.insert(0, before)
-            address = before.address
-            before = self._code.get(self._before.get(address, -1))
+            run.insert(0, instruction)
+            address, at = at, self._before.get(at)
         return run
 
     def _plain(self, instruction: ThumbInstruction) -> Cycles:
-        """Return the cost without neighbours, of an instruction that runs."""
+        """Return the cost of an instruction that runs, without its neighbours."""
         kind = instruction.kind
-        if kind in ("float_load", "float_store") and instruction.is_double:
-            kind += "_double"
-        elif kind == "float_move" and instruction.is_pair_move:
-            kind += "_pair"
-        elif kind == "store" and instruction.has_offset_register:
+        if kind == "store" and instruction.has_offset_register:
             kind = "store_by_register" if "store_by_register" in self._straight else kind
         cost = self._straight.get(kind)
         if cost is None:
             raise self._unknown(instruction, "has no cost")
-        return cost.of(instruction.count if cost.each else 0)
+        return cost.of(instruction.count)
 
     def _beside(self, rule: str) -> Cycles:
         cost = self._neighbours.get(rule)
         return NO_CYCLES if cost is None else cost.cycles
 
-    def _cost(self, instruction: ThumbInstruction, run: Sequence[ThumbInstruction]) -> Cycles:
+    def _cost(self, instruction: ThumbInstruction, run: list[ThumbInstruction]) -> Cycles:
         if instruction.is_conditional and instruction.kind in BRANCHES:
-            return Cycles(1, 1, 1)
+            self._plain(instruction)  # it must have a cost when it is taken
+            return self._not_taken
         cycles = self._plain(instruction)
-        if self._neighbours and run:
-            cycles += self._beside_others(instruction, run)
+        if self._neighbours:
+            cycles += self._place(instruction, run)
+            if run:
+                cycles += self._after_others(instruction, run)
         if instruction.is_conditional:  # the condition may be false
             cycles = Cycles(cycles.point, min(cycles.low, 1), max(cycles.high, 1))
         return cycles
 
-    def _beside_others(
-        self, instruction: ThumbInstruction, run: Sequence[ThumbInstruction]
-    ) -> Cycles:
+    def _place(self, instruction: ThumbInstruction, run: list[ThumbInstruction]) -> Cycles:
+        """Return what the place of an instruction in memory costs."""
+        if instruction.is_literal and instruction.kind not in BRANCHES:
+            return self._beside("literal")
+        if not instruction.is_odd:
+            return NO_CYCLES
+        odd = 1
+        for each in reversed(run):
+            if not each.is_odd:
+                break
+            odd += 1
+        if odd < _ODD_RUN:
+            return NO_CYCLES
+        if odd % _ODD_RUN == 0 and {each.kind for each in (*run[-2:], instruction)} == {"float"}:
+            return self._beside("odd_floats")
+        first = run[-_ODD_RUN] if len(run) >= _ODD_RUN else None
+        if first is not None and first.kind not in _WAITING and self._plain(first).point > 1:
+            return self._beside("odd_run_after_several")
+        return self._beside("odd_run") if odd == _ODD_RUN else NO_CYCLES
+
+    def _after_others(self, instruction: ThumbInstruction, run: list[ThumbInstruction]) -> Cycles:
+        """Return what the instructions right before one cost it, or save."""
         kind, before = instruction.kind, run[-1]
         if kind == "it":
             return self._beside("it_folded") if before.size == 2 else NO_CYCLES
         if before.kind == "it" and len(run) > 1:
             before = run[-2]
-        cycles = NO_CYCLES
-        if kind == "hint" and (
-            before.kind == "load" or (before.kind == "store" and before.has_offset_register)
-        ):
-            cycles += self._beside("hint_after_load")
-        is_pipelined = before.kind == "load" and not before.writes & instruction.address_registers
-        if kind == "load":
-            if is_pipelined and before.is_literal == instruction.is_literal:
-                cycles += self._beside("load_after_load")
-            elif before.kind == "store":
-                cycles += self._beside("load_after_store")
-        elif kind == "store" and is_pipelined:
-            cycles += self._beside("store_after_load")
-        elif kind == "load_multiple" and before.kind == "store":
-            cycles += self._beside("multiple_after_store")
-        if instruction.address_registers & before.writes and before.kind != "load":
+        cycles = self._after_access(instruction, before)
+        if before.kind != "load" and before.writes & instruction.address_registers:
             cycles += self._beside("address_just_written")
-        if before.kind in _FLOAT_RESULT_LATE and instruction.reads & before.writes:
-            cycles += self._beside("float_just_written")
+        if before.kind in _FLOAT_RESULTS:
+            if before.writes & instruction.reads:
+                cycles += self._beside("float_just_written")
+            elif before.writes & instruction.addend:
+                cycles += self._beside("addend_just_written")
         return cycles
+
+    def _after_access(self, instruction: ThumbInstruction, before: ThumbInstruction) -> Cycles:
+        kind = instruction.kind
+        if kind == "hint":
+            is_long = before.kind == "load" or (
+                before.kind == "store" and before.has_offset_register
+            )
+            return self._beside("hint_after_access") if is_long else NO_CYCLES
+        if before.kind == "load" and kind in ("load", "store"):
+            if before.writes & instruction.address_registers:
+                return NO_CYCLES
+            if before.is_literal != instruction.is_literal and kind == "load":
+                return NO_CYCLES
+            indexed = "indexed_" if instruction.is_indexed else ""
+            return self._beside(f"{indexed}{kind}_after_load")
+        if before.kind == "store":
+            if kind in _LOADS:
+                return self._beside("load_after_store")
+            if kind == "store":
+                return self._beside("store_after_store")
+        return NO_CYCLES
