@@ -320,7 +320,7 @@ def _counted(found: Measurement, record: CallTree) -> dict[str, int]:
     return {
         name: net
         for name, (net, *_) in found.nets.items()
-        if not net < recorded.get(name, net) <= net + readings[name].outside_hooks
+        if not 0 < abs(recorded.get(name, net) - net) <= readings[name].outside_hooks
     }
 
 
