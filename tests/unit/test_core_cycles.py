@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tomllib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,56 +26,64 @@ from tests.support import ROOT, requires_tool
 M0, M0PLUS, M3, M4 = "cortex-m0", "cortex-m0plus", "cortex-m3", "cortex-m4"
 V6M, V7M = (M0, M0PLUS), (M3, M4)
 
-START = """
+TARGETS = """
     .syntax unified
     .thumb
-    .fpu {fpu}
+    .org 0x10
 even: movs r0, r0
-    .balign 4
-wide: add.w r0, r1, r2
-    .balign 4
-    nop
-odd: add.w r0, r1, r2
-    .balign 4
 """
-START_V6M = ".syntax unified\n.thumb\neven: movs r0, r0\n.balign 4\n"
+TARGETS_V7M = (
+    TARGETS
+    + """
+    .org 0x20
+wide: add.w r0, r1, r2
+    .org 0x32
+odd: add.w r0, r1, r2
+"""
+)
+EVEN, WIDE, ODD = 0x10, 0x20, 0x32
+BLOCK = 0x80
 
 
 @cache
-def assembled(core: str, code: str) -> dict[int, str]:
-    """Return the disassembly of code that begins at 0x40."""
+def assembled(core: str, *codes: str) -> dict[int, str]:
+    """Return the disassembly of pieces of code, each at the next multiple of ``BLOCK``."""
     assembler = requires_tool("arm-none-eabi-as", "binutils-arm-none-eabi")
-    fpu = "fpv4-sp-d16" if core == M4 else "softvfp"
-    start = START_V6M if core in V6M else START.format(fpu=fpu)
+    fpu = ["-mfpu=fpv4-sp-d16"] if core == M4 else []
+    text = TARGETS_V7M if core in V7M else TARGETS
+    for number, code in enumerate(codes, 1):
+        text += f"    .org {number * BLOCK}\n{code}\nnop\n.pool\n"
     with TemporaryDirectory() as folder:
         source, output = Path(folder, "code.s"), Path(folder, "code.o")
-        source.write_text(f"{start}.org 0x40\n{code}\nnop\n.pool\n.balign 4\nudf #0\n")
-        command = [assembler, f"-mcpu={core}", "-o", str(output), str(source)]
+        source.write_text(f"{text}    .balign 4\nudf #0\n")
+        command = [assembler, f"-mcpu={core}", *fpu, "-o", str(output), str(source)]
         subprocess.run(command, check=True, capture_output=True)
         return disassembly(output, "arm-none-eabi-objdump")
 
 
-def label(texts: dict[int, str], text: str, rest: int) -> int:
-    return next(a for a in texts if texts[a].startswith(text) and a % 4 == rest and a < 0x40)
-
-
-def costs(core: str, code: str) -> str:
-    """Return what each instruction of code costs that runs in a straight line."""
-    texts = assembled(core, code)
-    number = code.count(";") + 1
-    addresses = sorted(address for address in texts if address >= 0x40)[:number]
-    return " ".join(map(shown, CycleModel(core, texts).straight(addresses, None)))
-
-
-def taken(core: str, code: str, target: str = "even") -> str:
-    """Return what the last instruction of code costs if it goes to a target."""
-    texts = assembled(core, code)
-    addresses = sorted(address for address in texts if address >= 0x40)[: code.count(";") + 1]
-    where = {"even": 0}
-    if core in V7M:
-        where |= {"wide": label(texts, "add", 0), "odd": label(texts, "add", 2)}
+def pieces(core: str, *codes: str) -> Iterator[tuple[CycleModel, list[int]]]:
+    """Yield a model and the addresses of the instructions of each piece of code."""
+    texts = assembled(core, *codes)
     model = CycleModel(core, texts)
-    return shown(model.straight(addresses, None)[-1] + model.leaving(addresses[-1], where[target]))
+    for number, code in enumerate(codes, 1):
+        addresses = sorted(address for address in texts if address >= number * BLOCK)
+        yield model, addresses[: code.count(";") + 1]
+
+
+def costs(core: str, *codes: str) -> list[str]:
+    """Return what the instructions of each piece cost that runs in a straight line."""
+    return [
+        " ".join(map(shown, model.straight(addresses, None)))
+        for model, addresses in pieces(core, *codes)
+    ]
+
+
+def taken(core: str, *codes: str, target: int = EVEN) -> list[str]:
+    """Return what the last instruction of each piece costs if it goes to a target."""
+    return [
+        shown(model.straight(addresses, None)[-1] + model.leaving(addresses[-1], target))
+        for model, addresses in pieces(core, *codes)
+    ]
 
 
 def shown(cycles: Cycles) -> str:
@@ -85,12 +94,13 @@ def shown(cycles: Cycles) -> str:
 
 def check(rows: str, cores: tuple[str, ...]) -> None:
     """Check rows of ``code | costs``, or ``code | costs on the first core | on the second``."""
-    found, wanted = [], []
-    for row in filter(None, map(str.strip, rows.splitlines())):
-        code, *expected = map(str.strip, row.split("|"))
-        found.append((code, [costs(core, code) for core in cores]))
-        wanted.append((code, expected * len(cores) if len(expected) == 1 else expected))
-    assert found == wanted
+    lines = [[*map(str.strip, row.split("|"))] for row in rows.splitlines() if row.strip()]
+    codes = [code for code, *_ in lines]
+    for number, core in enumerate(cores):
+        wanted = [expected[number if len(expected) > 1 else 0] for _, *expected in lines]
+        assert dict(zip(codes, costs(core, *codes), strict=True)) == dict(
+            zip(codes, wanted, strict=True)
+        )
 
 
 def test_instructions_of_an_m0_and_m0plus_cost_what_the_manual_says() -> None:
@@ -103,7 +113,7 @@ def test_instructions_of_an_m0_and_m0plus_cost_what_the_manual_says() -> None:
         str r0, [r1]; strh r0, [r1, #2]; strb r0, [r1, r2]; ldr r0, [r1] | 2 2 2 2
         ldmia r0!, {r1, r2, r3}; stmia r0!, {r1}; push {r4, lr}; pop {r4, r5, r6} | 4 2 3 4
         mrs r0, primask; msr primask, r0; dsb; dmb; isb | 4 4 4 4 4 | 3 3 3 3 3
-        bls even; bne even | 1 1
+        bls .+4; bne .+4 | 1 1
         """,
         V6M,
     )
@@ -111,12 +121,12 @@ def test_instructions_of_an_m0_and_m0plus_cost_what_the_manual_says() -> None:
 
 def test_a_branch_of_an_m0_and_m0plus_costs_what_the_manual_says() -> None:
     branches = ["b even", "bls even", "bl even", "bx lr", "blx r3", "mov pc, r0", "add pc, r0"]
-    assert [taken(M0, code) for code in branches] == ["3", "3", "4", "3", "3", "3", "3"]
-    assert [taken(M0PLUS, code) for code in branches] == ["2", "2", "3", "2", "2", "2", "2"]
+    assert taken(M0, *branches) == ["3", "3", "4", "3", "3", "3", "3"]
+    assert taken(M0PLUS, *branches) == ["2", "2", "3", "2", "2", "2", "2"]
     # "Pop and return": 4 + N on the M0, 3 + N on the M0+.
     returns = ["pop {pc}", "pop {r4, r5, pc}"]
-    assert [taken(M0, code) for code in returns] == ["5", "7"]
-    assert [taken(M0PLUS, code) for code in returns] == ["4", "6"]
+    assert taken(M0, *returns) == ["5", "7"]
+    assert taken(M0PLUS, *returns) == ["4", "6"]
 
 
 def test_instructions_of_an_m3_and_m4_cost_what_the_manual_says() -> None:
@@ -147,7 +157,7 @@ def test_instructions_of_an_m3_and_m4_cost_what_the_manual_says() -> None:
 
 def test_a_dsp_instruction_costs_one_cycle_on_an_m4_only() -> None:
     code = "umaal r0, r1, r2, r3; smlad r0, r1, r2, r3; uadd8 r0, r1, r2; sel r0, r1, r2"
-    assert costs(M4, code) == "1 1 1 1"
+    assert costs(M4, code) == ["1 1 1 1"]
 
 
 def test_loads_in_a_row_are_pipelined_unless_an_address_depends_on_the_one_before() -> None:
@@ -224,6 +234,8 @@ def test_three_wide_instructions_at_odd_half_words_may_wait_for_their_fetch() ->
         f"""
         ldmia r0!, {{r1, r2}}; {adds} | 3 1 1 2[1..2] 1
         ldmia.w r0, {{r1, r2}}; {adds} | 3 1 1 1 1
+        push {{r1, r2}}; {adds} | 3 1 1 2[1..2] 1
+        ldr r0, [r1]; {adds} | 2 1 1 1[1..2] 1
         movs r0, #1; {adds} | 1 1 1 1[1..2] 1
         movs r0, #1; movs r1, #1; {adds} | 1 1 1 1 1 1
         """,
@@ -232,32 +244,31 @@ def test_three_wide_instructions_at_odd_half_words_may_wait_for_their_fetch() ->
 
 
 def test_a_taken_branch_refills_the_pipeline_and_is_late_for_a_wide_target_between_words() -> None:
+    branches = {  # 1 + P, where P is 1 to 3; 1 if the target is known early
+        "b.w even": "2[2..4]",
+        "bl even": "2[2..4]",
+        "bls even": "2[2..4]",
+        "cbz r0, .+4": "2[2..4]",
+        "bx lr": "3[2..4]",
+        "blx r3": "3[2..4]",
+        "mov pc, r3": "3[2..4]",
+        "ldr pc, [r1]": "5[3..5]",  # "at least five"
+        "pop {r4, pc}": "5[4..6]",  # 1 + N + P
+        "ldmia.w sp!, {r4-r7, pc}": "8[7..9]",
+        "tbb [pc, r0]": "6[3..6]",  # 2 + P, and "at least six"
+    }
+    to_odd = {"bl odd": "3[2..4]", "bx lr": "4[2..4]", "pop {pc}": "5[3..5]"}
     for core in V7M:
-        # 1 + P, where P is 1 to 3; 1 if the target is known early.
-        assert taken(core, "b.w even") == "2[2..4]"
-        assert taken(core, "bl even") == "2[2..4]"
-        assert taken(core, "bls even") == "2[2..4]"
-        assert taken(core, "cbz r0, .+4") == "2[2..4]"
-        assert [taken(core, "bx lr", at) for at in ("even", "wide", "odd")] == [
-            "3[2..4]",
-            "3[2..4]",
-            "4[2..4]",
-        ]
-        assert taken(core, "bl odd", "odd") == "3[2..4]"
-        assert taken(core, "blx r3") == "3[2..4]"
-        assert taken(core, "mov pc, r3") == "3[2..4]"
-        assert taken(core, "ldr pc, [r1]") == "5[3..5]"  # "at least five"
-        assert taken(core, "pop {r4, pc}") == "5[4..6]"  # 1 + N + P
-        assert taken(core, "ldmia.w sp!, {r4-r7, pc}", "odd") == "9[7..9]"
-        assert taken(core, "tbb [pc, r0]") == "6[3..6]"  # 2 + P, and "at least six"
+        assert dict(zip(branches, taken(core, *branches), strict=True)) == branches
+        assert taken(core, "bx lr", target=WIDE) == ["3[2..4]"]
+        assert dict(zip(to_odd, taken(core, *to_odd, target=ODD), strict=True)) == to_odd
 
 
 def test_a_return_under_a_condition_costs_one_cycle_if_it_is_not_taken() -> None:
+    pop, bx = "cmp r0, #0; it eq; popeq {r4, pc}", "cmp r0, #0; it eq; bxeq lr"
     for core in V7M:
-        code = "cmp r0, #0; it eq; popeq {r4, pc}"
-        assert costs(core, code) == "1 0[0..1] 1[1..2]"
-        assert taken(core, code) == "5[4..6]"
-        assert taken(core, "cmp r0, #0; it eq; bxeq lr") == "3[2..4]"
+        assert costs(core, pop) == ["1 0[0..1] 1[1..2]"]
+        assert taken(core, pop, bx) == ["5[4..6]", "3[2..4]"]
 
 
 def test_float_instructions_wait_for_the_result_right_before_them() -> None:
@@ -280,14 +291,14 @@ def test_float_instructions_wait_for_the_result_right_before_them() -> None:
 
 def test_every_third_float_instruction_at_an_odd_half_word_waits() -> None:
     adds = "; ".join(f"vadd.f32 s{n}, s30, s31" for n in range(7))
-    assert costs(M4, f"nop; {adds}") == "1 1 1 2[1..2] 1 1 2[1..2] 1"
-    assert costs(M4, f"nop; nop; {adds}") == "1 1 1 1 1 1 1 1 1"
+    found = costs(M4, f"nop; {adds}", f"nop; nop; {adds}")
+    assert found == ["1 1 1 2[1..2] 1 1 2[1..2] 1", "1 1 1 1 1 1 1 1 1"]
 
 
 def test_a_block_that_is_fallen_into_goes_on_with_the_line_before_it() -> None:
     texts = assembled(M3, "ldr r0, [r1]; ldr r2, [r3]; bne even; ldr r4, [r5]")
     model = CycleModel(M3, texts)
-    first, second, branch, last = 0x40, 0x42, 0x44, 0x46
+    first, second, branch, last = 0x80, 0x82, 0x84, 0x86
     assert shown(*model.straight([second], first)) == "1[1..2]"
     assert shown(*model.straight([second], branch)) == "2"
     assert shown(*model.straight([second], None)) == "2"
@@ -313,13 +324,13 @@ def test_an_instruction_without_a_cost_is_named_with_its_address(
 ) -> None:
     with pytest.raises(UnknownCostError) as error:
         costs(core, code)
-    assert str(error.value) == f"{named!r} at 0x40 has no cost on {core}."
+    assert str(error.value) == f"{named!r} at 0x80 has no cost on {core}."
 
 
 def test_what_is_no_branch_goes_elsewhere_only_by_an_exception() -> None:
     model = CycleModel(M0, assembled(M0, "ldr r0, [r1]"))
-    with pytest.raises(UnknownCostError, match=r"at 0x40 goes to 0x0, so an exception interrupts"):
-        model.leaving(0x40, 0)
+    with pytest.raises(UnknownCostError, match=r"at 0x80 goes to 0x0, so an exception interrupts"):
+        model.leaving(0x80, 0)
     with pytest.raises(UnknownCostError, match=r"no instruction at 0x666"):
         model.straight([0x666], None)
 

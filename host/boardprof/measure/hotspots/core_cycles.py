@@ -12,8 +12,8 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from boardprof.base.errors import BoardprofError
@@ -22,6 +22,7 @@ from boardprof.measure.hotspots.thumb_instruction import BRANCHES, ThumbInstruct
 CORES = ("cortex-m0", "cortex-m0plus", "cortex-m3", "cortex-m4")
 """The cores that have a table."""
 
+_TABLES = Path(__file__).resolve().parent / "cycle_tables"
 _LOOK_BACK = 8
 _ODD_RUN = 3
 _WAITING = frozenset({"load", "float_load"})
@@ -75,7 +76,7 @@ _Costs = Mapping[str, _Cost]
 def _table(core: str) -> Mapping[str, _Costs]:
     if core not in CORES:
         raise UnknownCostError(f"No table of cycles for {core!r}; there are {', '.join(CORES)}.")
-    text = (files(__package__) / "cycle_tables" / f"{core}.toml").read_text("utf-8")
+    text = (_TABLES / f"{core}.toml").read_text("utf-8")
     return {
         part: {name: _cost(line) for name, line in lines.items()}
         for part, lines in tomllib.loads(text).items()
