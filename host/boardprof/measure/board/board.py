@@ -274,7 +274,8 @@ class Board:
             function: its name.
             args: arguments, unpacked on the board before the measured window; see `array_argument`
                 for the values of pointers.
-            metrics: names of metrics or counters, or one name; None for all of the board.
+            metrics: names of metrics or counters, or one name; None for all of the board. For
+                ``core-cycles``, one more call is recorded on a second emulator.
             warmup: calls before the first sample, >= 0.
             repeat: samples, >= 1.
             number: calls in each sample, >= 1.
