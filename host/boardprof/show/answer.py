@@ -14,6 +14,7 @@ from boardprof.base.metrics import Count, Duration, Metric
 from boardprof.results.comparison.comparison import Comparison, Difference, place_in
 from boardprof.results.comparison.difference import difference
 from boardprof.results.report.calls import DURATION, LEVELS, SHARES, STACK, one_of
+from boardprof.results.report.profile import CORE_CYCLES, MODELLED
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import GroupKey, stack_reasons
 from boardprof.results.stats.groups import GroupSummary, number_of_groups, summaries
@@ -67,19 +68,20 @@ def settings_of(keys: Iterable[GroupKey]) -> dict[GroupKey, list[int]]:
     return found
 
 
-_LEADING: Final = (DURATION, "cycles", "instructions", "ticks")
+_LEADING: Final = (DURATION, "cycles", "instructions", CORE_CYCLES, "ticks")
 """Metrics of a call to show if the board has them; ticks only if there is no other one."""
 
 JUDGED_BY: Final = (DURATION, "instructions", "cycles", "ticks")
 """The metric for certainty and change: the first available one."""
 
-_BESIDE: Final = LEVELS | SHARES
+_BESIDE: Final = LEVELS | SHARES | {*MODELLED}
 _DOUBTS: Final = ("Missing", "Wrong output", "Note", "Results differ")
 _DOUBTS_OF_BOARDS: Final = (
     *(
         " stack unknown",
         " warning",
         " probes",
+        f" {CORE_CYCLES}",
         " estimated",
         " of several runs",
         " interrupts",
@@ -173,7 +175,13 @@ class _Row:
     def value(self, metric: str) -> str:
         """Return the median per call; "" if absent."""
         found = self.all.get(metric)
-        return "" if found is None else number_text(found.summary.median, found.kind)
+        if found is None:
+            return ""
+        texts = [number_text(found.summary.median, found.kind)]
+        if metric == CORE_CYCLES:
+            bounds = (self.value(name) for name in MODELLED[1:])
+            texts.append(f"[{' to '.join(dict.fromkeys(bounds))}]")
+        return " ".join(texts)
 
 
 def answer_page(
@@ -242,6 +250,8 @@ def _certainty(group: GroupSummary) -> str:
     summary = group.summary
     if group.doubts:
         return "doubtful"
+    if group.metric in MODELLED:
+        return "modelled"
     if summary.is_exact:
         return "exact"
     if group.overhead.doubt > float(summary.median) and one_of([group.key.label]) == "call":

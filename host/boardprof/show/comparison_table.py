@@ -25,6 +25,7 @@ from boardprof.results.comparison.profile_difference import (
     ProfileDifference,
 )
 from boardprof.results.comparison.rule import Rule, statistic
+from boardprof.results.report.profile import MODELLED
 from boardprof.results.stats.summary import Summary
 from boardprof.show.cells import number_text, plural
 from boardprof.show.layout import Column, Page, plain, record_table
@@ -82,7 +83,9 @@ def _percent_text(percent: float) -> str:
 
 
 def certainty(row: Difference) -> str:
-    """Return the certainty of a difference: exact, or p of the rank test."""
+    """Return the certainty of a difference: exact, modelled, or p of the rank test."""
+    if row.metric in MODELLED:
+        return "modelled"
     if row.is_exact:
         return "exact"
     if row.p is None:

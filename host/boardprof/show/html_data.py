@@ -18,7 +18,7 @@ from boardprof.results.comparison.compare import compare, trends_of
 from boardprof.results.comparison.comparison import Comparison, Difference, mean_ratios, place_in
 from boardprof.results.comparison.profile_difference import AlignedLine, aligned_lines, plain_name
 from boardprof.results.report.calls import DURATION, PERTURBATION, SHARE, STACK
-from boardprof.results.report.profile import Profile
+from boardprof.results.report.profile import MODELLED, Profile
 from boardprof.results.report.report import Report
 from boardprof.results.row_origins import GroupKey, ProfiledRow, profiles_of
 from boardprof.results.stats.groups import GroupSummary
@@ -201,6 +201,7 @@ def _series(group: GroupSummary) -> dict[str, Any]:
         "outliers": [] if modes else list(one.outliers),
         "first": _number(one.first),
         "exact": one.is_exact,
+        "modelled": group.metric in MODELLED,
     }
     if one.minimum != one.maximum:
         series["values"] = [_number(value) for value in group.values]
@@ -256,6 +257,7 @@ def _change(each: Difference) -> dict[str, Any]:
         "change": _number(each.change),
         "p": _number(each.p),
         "exact": each.is_exact,
+        "modelled": each.metric in MODELLED,
         "verdict": each.verdict,
         "rule": None if each.rule is None else bounded(str(each.rule)),
     }

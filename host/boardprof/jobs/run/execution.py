@@ -30,6 +30,7 @@ from boardprof.jobs.run.function_choice import (
 from boardprof.jobs.run.plan import ALL, Plan, WantedMetrics, boards_of, with_each_setting
 from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect_by, open_firmware
+from boardprof.measure.sampling.available_metrics import asks_core_cycles
 from boardprof.results.report.assemble import assemble
 from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import Profile
@@ -70,6 +71,11 @@ def results(
     # for the remaining functions.
     if plan.hotspots and not plan.sampled:
         plan = _recordable(spec, plan, listener.on_note)
+    if plan.sampled and asks_core_cycles(plan.metrics):
+        raise UsageError(
+            "core-cycles come from an exact profile, and --sampled asks for another one.",
+            hint="leave out --sampled",
+        )
     _check_probe(plan)
     if firmware is None:
         firmware = firmware_of(spec, plan, listener)
@@ -215,7 +221,7 @@ def _measure(board: Board, name: str, plan: Plan, listener: Listener, at: str) -
             on_transfer=lambda way, *of: show(f"{what}, bytes {way}", *of),
             on_note=listener.on_note,
         )
-        if plan.hotspots:
+        if plan.hotspots and measurement.profile is None:  # core-cycles have one already
             named = plan.data.values(board.functions[name], board.memory.size)
             again = replace(plan, warmup=1 if plan.sampled else measurement.warmup)
             profile = _profile(board, name, named, again)

@@ -21,6 +21,7 @@ from boardprof.results.report.measurement import (
     metrics_of,
     missed_interrupts,
 )
+from boardprof.results.report.profile import CORE_CYCLES
 from boardprof.wire.decode.clock import ClockFit
 
 _NO_LIBC = (
@@ -106,6 +107,8 @@ def _device_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
         if counter.instruction_ns and any(counter.name in m.counters for m in measurements):
             how = "from the emulator's virtual time, " + counter.source.rpartition(", ")[2]
             lines[f"{device.name} {counter.name}"] = how
+    if how := _core_cycles_line(measurements):
+        lines[f"{device.name} {CORE_CYCLES}"] = how
     fits = [m.clock_fit for m in measurements if m.clock_fit is not None]
     if fits:
         lines[f"{device.name} clock by the host's"] = _fit_line(fits)
@@ -136,6 +139,14 @@ def _device_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
         shown = (_NO_LIBC if each == "none" else each for each in libc)
         lines[f"{device.name} libc"] = " | ".join(shown)
     return lines
+
+
+def _core_cycles_line(measurements: Sequence[Measurement]) -> str:
+    """Say what modelled cycles are, and why a function has none."""
+    profiles = [(m.function, m.profile) for m in measurements if m.profile is not None]
+    how = dict.fromkeys(f"modelled {each.modelled}" for _, each in profiles if each.modelled)
+    why = (f"unknown for {name}: {each.unmodelled}" for name, each in profiles if each.unmodelled)
+    return "; ".join([*how, *why])
 
 
 def _clock_line(device: Device, measurements: Sequence[Measurement]) -> str:

@@ -258,7 +258,7 @@
     return [
       number("Median", "median"),
       spread || rows.length > 1 ? { title: spread ? "Spread of the samples" : "Size", className: spread ? "spread" : "spread level", cell: (g) => spreadBar(of(g), most(g), kindOf(g)) } : null,
-      { title: "CV", numeric: true, value: (g) => of(g).cv ?? null, cell: (g) => (of(g).exact ? "exact" : share(of(g).cv)) },
+      { title: "CV", numeric: true, value: (g) => of(g).cv ?? null, cell: (g) => (of(g).modelled ? "modelled" : of(g).exact ? "exact" : share(of(g).cv)) },
       ...(spread ? [number("Min", "minimum"), number("Max", "maximum")] : []),
       { title: "Samples", numeric: true, value: (g) => of(g).n, cell: (g) => of(g).n.toLocaleString("en-US") },
       rows.some((g) => of(g).history) ? { title: "Earlier runs", cell: (g) => (of(g).history ? spark(kindOf(g), of(g).history) : "") } : null,
@@ -350,7 +350,7 @@
     at("charts").hidden = !varies(one);
     if (!varies(one)) {
       const all = one.n === 1 ? "there is one sample" : `all ${plural(one.n, "sample")} are alike`;
-      at("alike").textContent = one.exact ? `Exact: ${all}.` : `${all[0].toUpperCase()}${all.slice(1)}.`;
+      at("alike").textContent = one.modelled ? `Modelled, see the configuration: ${all}.` : one.exact ? `Exact: ${all}.` : `${all[0].toUpperCase()}${all.slice(1)}.`;
       return;
     }
     const values = allOf(one);
@@ -593,7 +593,7 @@
       { title: "\u2212 | +", className: "delta key", cell: (d) => deltaBar(d.change, d.verdict, most) },
       { title: "Before", numeric: true, value: (d) => d.before, cell: (d) => shown(d.kind, d.before) },
       { title: "After", numeric: true, value: (d) => d.after, cell: (d) => shown(d.kind, d.after) },
-      { title: "p", numeric: true, value: (d) => d.p, cell: (d) => (d.exact ? "exact" : d.p === null ? "" : d.p < 0.001 ? "<\u20090.001" : d.p.toFixed(3)) },
+      { title: "p", numeric: true, value: (d) => d.p, cell: (d) => (d.modelled ? "modelled" : d.exact ? "exact" : d.p === null ? "" : d.p < 0.001 ? "<\u20090.001" : d.p.toFixed(3)) },
       { title: "Verdict", className: "key", value: (d) => String(9 - WEIGHT[d.verdict]), cell: verdict },
     ];
     table(at("changes-table"), {

@@ -63,6 +63,9 @@ def _compiled(condition: str) -> CodeType:
     return compile(python, "bp_config.h", "eval")
 
 
+_CORE = "-mcpu="
+
+
 @dataclass(frozen=True)
 class BuildSpec:
     """How firmware for a board is compiled and linked: ``[build]``."""
@@ -87,6 +90,12 @@ class BuildSpec:
     libc_cflags: tuple[str, ...] = ()
     libc_ldflags: tuple[str, ...] = ()
     libc_heap: int = 0  # bytes for ``malloc``; with 0, code that calls it does not link
+
+    @property
+    def core(self) -> str:
+        """The core that its code is compiled for, as GCC names it; "" if not known."""
+        named = [flag for flag in self.cflags if flag.startswith(_CORE)]
+        return named[-1].removeprefix(_CORE).partition("+")[0] if named else ""
 
     @property
     def options(self) -> dict[str, int]:
