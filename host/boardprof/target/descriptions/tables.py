@@ -312,17 +312,19 @@ class DoctorSpec:
 
     sources: tuple[str, ...] = ()
     work: Mapping[str, KnownWork] = field(default_factory=dict, hash=False)  # by counter or event
+    varies: tuple[str, ...] = ()  # counters of an emulator that depend on the calls before
 
 
 def read_doctor(table: TomlTable) -> DoctorSpec:
     """Read ``[doctor]``."""
     sources = table.texts("sources")
+    varies = table.texts("varies", ())
     work = table.table("work", required=False)
     table.end()
     for path in sources:
         if not (table.file.parent / path).is_file():
             raise table.error("sources", f"there is no file {path!r} in the board's folder")
-    return DoctorSpec(sources, {name: _work(work.table(name)) for name in work.keys})
+    return DoctorSpec(sources, {name: _work(work.table(name)) for name in work.keys}, varies)
 
 
 def _work(table: TomlTable) -> KnownWork:
