@@ -322,11 +322,13 @@ class DoctorSpec:
     sources: tuple[str, ...] = ()
     work: Mapping[str, KnownWork] = field(default_factory=dict, hash=False)  # by counter or event
     nowhere: int = 0  # an address that nothing answers at
+    varies: tuple[str, ...] = ()  # counters of an emulator that depend on the calls before
 
 
 def read_doctor(table: TomlTable) -> DoctorSpec:
     """Read ``[doctor]``."""
     sources = table.texts("sources")
+    varies = table.texts("varies", ())
     work = table.table("work", required=False)
     nowhere = table.take("nowhere", int, 0)
     table.end()
@@ -334,7 +336,7 @@ def read_doctor(table: TomlTable) -> DoctorSpec:
         if not (table.file.parent / path).is_file():
             raise table.error("sources", f"there is no file {path!r} in the board's folder")
     works = {name: _work(work.table(name)) for name in work.keys}
-    return DoctorSpec(sources, works, nowhere)
+    return DoctorSpec(sources, works, nowhere, varies)
 
 
 def _work(table: TomlTable) -> KnownWork:
