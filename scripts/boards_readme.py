@@ -76,7 +76,11 @@ def _runs(spec: BoardSpec) -> str:
         how = "as its own process"
     else:
         how = f"`{launch.command[0]}`"
-    return how if spec.port is None else f"{how}; real board at a port, {spec.port.baud:,} baud"
+    if spec.port is None:
+        return how
+    if spec.build.arch == "posix":
+        return f"{how}; real board through ssh or at a TCP port"
+    return f"{how}; real board at a port, {spec.port.baud:,} baud"
 
 
 if __name__ == "__main__":

@@ -56,6 +56,9 @@ _WALL_S = 30.0
 """Longest wall time of a call on an emulated board."""
 
 _HELLO_TIMEOUT_S = 10.0
+_BOOT_S = 60.0
+"""Longest time until Linux has started in a virtual machine, in seconds."""
+
 _ASK_S = 2.0
 _LONGEST_S = 1e6
 """Upper limit of timeouts, in seconds; some system calls do not accept longer ones."""
@@ -172,7 +175,7 @@ def open_board(
                 f"{_LONGEST_S:,.0f}."
             )
     if is_started:  # loading an image and booting take time, even if calls must be short
-        hello_s = max(hello_s, _HELLO_TIMEOUT_S)
+        hello_s = max(hello_s, _HELLO_TIMEOUT_S if spec.launch.guest is None else _BOOT_S)
     transport, image = open_line(spec, connection, image=image, timeout_s=hello_s)
     board = attach(
         spec,
@@ -259,7 +262,7 @@ def attach(
         if image is not None:
             board.set_image(
                 Path(image),
-                is_of_this_host=is_started and spec.build.arch == "posix",
+                is_of_this_host=is_started and spec.runs_here,
                 built=built,
                 on_note=connection.on_note,
             )

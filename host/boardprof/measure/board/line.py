@@ -104,16 +104,51 @@ def start_board(
 
         simulator = build_simulator(spec, launch.simulator, on_note=on_note)
         values["simulator"] = os.fspath(simulator)
+    if launch.guest is not None:
+        from boardprof.target.toolchain.guest import guest_values
+
+        values |= guest_values(launch.guest, image)
     command = filled(launch.command, values)
     spawn = spawn_and_accept if launch.listen == "host" else spawn_and_connect
     with activity(f"starting {spec.name}"):
-        return spawn(
+        transport = spawn(
             command,
             launch.package,
             timeout_s,
             lock=EmulatorLock(running, spec.name),
             is_emulator=spec.clock.is_emulated,
         )
+        if launch.guest is not None:
+            _await_guest(transport, timeout_s)
+    return transport
+
+
+_GUEST_LISTENS = b"listening on the console"
+
+
+def _await_guest(transport: Transport, timeout_s: float) -> None:
+    """Read what Linux prints until the agent listens; close the line if that does not come.
+
+    What arrives before the kernel uses the UART may stop QEMU's model of it for good.
+    """
+    deadline, seen = time.monotonic() + timeout_s, b""
+    try:
+        while _GUEST_LISTENS not in seen:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise BoardTimeoutError(
+                    f"Linux did not start in the virtual machine within {timeout_s:g} s.",
+                    hint="raise the timeout if this machine is busy; otherwise run the command of "
+                    "launch.command by hand, without `quiet`",
+                    console=seen.decode(errors="replace"),
+                )
+            seen = (seen + transport.read(left_s))[-_MOST_BOOT_TEXT:]
+    except BaseException:
+        transport.close()
+        raise
+
+
+_MOST_BOOT_TEXT = 1 << 16
 
 
 # -- the dictionary ------------------------------------------------------------------------------

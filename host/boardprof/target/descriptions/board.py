@@ -107,6 +107,11 @@ class BoardSpec:
     doctor: DoctorSpec = field(default_factory=DoctorSpec)
     instruction_ns: int = 0  # what each takes on the clock of a QEMU; 0 if not known
 
+    @property
+    def runs_here(self) -> bool:
+        """Whether its image is a program or a library for this machine's own system."""
+        return self.build.arch == "posix" and not self.clock.is_emulated
+
     def at_port(self) -> BoardSpec:
         """Return the board as it is at a port: the real one if it has ``[port]``."""
         if self.port is None:
