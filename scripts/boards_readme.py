@@ -47,7 +47,11 @@ def table(specs: list[BoardSpec]) -> str:
 def _row(spec: BoardSpec) -> tuple[str, ...]:
     default = " (default)" if spec.default else ""
     collectors = ", ".join(f"`{name}`" for name in spec.build.collectors)
-    missing = "; ".join(f"{what}: {why}" for what, why in spec.unsupported.items())
+    reasons = {
+        why: [n for n, w in spec.unsupported.items() if w == why]
+        for why in spec.unsupported.values()
+    }
+    missing = "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items())
     return (
         f"`{spec.name}`{default}",
         spec.summary,

@@ -14,7 +14,14 @@ from pathlib import Path
 import msgpack
 
 from boardprof.base.connection import FORMS, Connection, split_lines
-from boardprof.base.errors import BoardError, BoardTimeoutError, FrameError, UsageError, option
+from boardprof.base.errors import (
+    BoardError,
+    BoardTimeoutError,
+    FrameError,
+    LinkError,
+    UsageError,
+    option,
+)
 from boardprof.base.files import check_owner, make_private
 from boardprof.base.progress import activity
 from boardprof.target.descriptions.board import BoardSpec
@@ -142,7 +149,15 @@ def _await_guest(transport: Transport, timeout_s: float) -> None:
                     "launch.command by hand, without `quiet`",
                     console=seen.decode(errors="replace"),
                 )
-            seen = (seen + transport.read(left_s))[-_MOST_BOOT_TEXT:]
+            try:
+                seen = (seen + transport.read(left_s))[-_MOST_BOOT_TEXT:]
+            except LinkError as error:
+                text = seen.decode(errors="replace").strip()
+                raise BoardError(
+                    "The virtual machine ended before the agent in it listened."
+                    + (f" It printed:\n{text}" if text else ""),
+                    hint="check that the image is a program for this machine",
+                ) from error
     except BaseException:
         transport.close()
         raise

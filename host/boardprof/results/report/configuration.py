@@ -249,7 +249,9 @@ def _pass_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
         lines[f"{device.name} estimated"] = (
             f"{names}: counted for part of the time, scaled to the whole"
         )
-    if user := dict.fromkeys(name for m in measurements for w in m.passes for name in w.user_only):
+    if user := dict.fromkeys(
+        name for m in measurements for w in m.passes for name in w.user_only if name in m.counters
+    ):
         lines[f"{device.name} user mode only"] = (
             f"{', '.join(user)}: what the kernel does for the function is not counted "
             "(kernel.perf_event_paranoid is above 1)"
