@@ -36,6 +36,7 @@ arduino-ctags:arduino-ctags
 babeltrace2:babeltrace2
 qemu-system-arm:qemu-system-arm
 qemu-system-misc:qemu-system-riscv32
+qemu-user:qemu-aarch64
 clang:clang
 chromium:chromium
 chromium-driver:chromedriver
@@ -48,6 +49,7 @@ verilator:verilator
 ninja-build:ninja
 openocd:openocd
 openssh-client:ssh
+openssh-server:sshd
 postgresql:initdb
 rustc:rustc
 libclang-rt-dev:libfuzzer
@@ -103,6 +105,7 @@ works() {
     initdb) # Debian keeps it off PATH
         command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 ;;
     rustc) runs rustc ;;
+    sshd) command -v sshd >/dev/null || [ -x /usr/sbin/sshd ] ;; # /usr/sbin may not be on PATH
     linux-guest) ls /usr/lib/debian-installer/images/*/arm64/text/debian-installer/arm64/linux \
         >/dev/null 2>&1 ;;
     *) command -v "$1" >/dev/null ;;

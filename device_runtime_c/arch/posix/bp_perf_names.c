@@ -115,9 +115,9 @@ static void bp_preset_at(char *name, char *description, size_t size, unsigned in
     snprintf(description, size, "perf's %s: this agent has no libpapi", bp_presets[index].perf);
 }
 
-/* PAPI's native events of the kernel are `perf::INSTRUCTIONS`, in upper case. */
+/* PAPI also has the kernel's own events, as `perf::INSTRUCTIONS`. */
 bool bp_perf_name_of_papi(char *name, size_t size) {
-    static const char native[] = "perf::";
+    static const char kernels[] = "perf::";
     char plain[48] = "";
     size_t length = strcspn(name, ":");
     for (unsigned i = 0; i < BP_PRESETS; i++) {
@@ -129,10 +129,10 @@ bool bp_perf_name_of_papi(char *name, size_t size) {
             return true;
         }
     }
-    if (strncmp(name, native, sizeof native - 1) != 0) {
+    if (strncmp(name, kernels, sizeof kernels - 1) != 0) {
         return false;
     }
-    snprintf(plain, sizeof plain, "%s", name + sizeof native - 1);
+    snprintf(plain, sizeof plain, "%s", name + sizeof kernels - 1);
     for (char *letter = plain; *letter != 0; letter++) {
         *letter = (char)tolower((unsigned char)*letter);
     }

@@ -67,6 +67,8 @@ static int bp_open_line(int argc, char **argv, bool *stdio) {
     return *stdio ? bp_stdio_open() : bp_posix_open_pty();
 }
 
+#if BP_CFG_HEAP
+
 /* Of the main arena (mallinfo2(3)). The agent itself takes nothing from it. */
 bool bp_posix_heap(bp_port_heap_t *out) {
 #if defined(__GLIBC_PREREQ) && __GLIBC_PREREQ(2, 33)
@@ -77,6 +79,8 @@ bool bp_posix_heap(bp_port_heap_t *out) {
     return false;
 #endif
 }
+
+#endif
 
 int bp_posix_program(int argc, char **argv) {
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {

@@ -11,7 +11,9 @@
 /* Serve hosts as the options say (`--help` prints them). Returns the exit code. */
 int bp_posix_program(int argc, char **argv);
 
+#if BP_CFG_HEAP
 /* What bp_port_heap returns for a program. */
 bool bp_posix_heap(bp_port_heap_t *out);
+#endif
 
 #endif

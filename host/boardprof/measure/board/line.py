@@ -34,8 +34,14 @@ from boardprof.wire.transport.emulator import EmulatorLock, sweep
 from boardprof_protocol.codes import BuiltIn
 
 
-def open_port(spec: BoardSpec, port: str, connection: Connection, timeout_s: float) -> Transport:
-    """Open the line at a port; its form chooses the transport."""
+def open_port(
+    spec: BoardSpec,
+    port: str,
+    connection: Connection,
+    timeout_s: float,
+    image: Path | None = None,
+) -> Transport:
+    """Open the line at a port; its form chooses the transport. Some start the image there."""
     # Transports are imported where they are used, for a quick start: one run needs one.
     port, lines = split_lines(port)
     baud = connection.baud or spec.launch.baud or DEFAULT_BAUD
@@ -67,10 +73,10 @@ def open_port(spec: BoardSpec, port: str, connection: Connection, timeout_s: flo
         without_key()
         return elsewhere(port, timeout_s)
     if port.startswith("ssh://"):
-        from boardprof.wire.transport.sockets import connect_ssh
+        from boardprof.wire.transport.ssh import connect_ssh
 
         without_key("has no key of boardprof: ssh has its own")
-        return connect_ssh(port, timeout_s)
+        return connect_ssh(port, timeout_s, image)
     from boardprof.wire.transport.keyed import read_key
 
     return connect_tcp(port, timeout_s, read_key(connection.key_file))
@@ -126,14 +132,14 @@ def start_board(
             is_emulator=spec.clock.is_emulated,
         )
         if launch.guest is not None:
-            _await_guest(transport, timeout_s)
+            await_guest(transport, timeout_s)
     return transport
 
 
 _GUEST_LISTENS = b"listening on the console"
 
 
-def _await_guest(transport: Transport, timeout_s: float) -> None:
+def await_guest(transport: Transport, timeout_s: float) -> None:
     """Read what Linux prints until the agent listens; close the line if that does not come.
 
     What arrives before the kernel uses the UART may stop QEMU's model of it for good.

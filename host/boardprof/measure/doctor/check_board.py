@@ -31,6 +31,7 @@ from boardprof.measure.doctor.counters import (
     counts,
     listed,
 )
+from boardprof.measure.doctor.linux_checks import READER, linux_findings
 from boardprof.results.record import Stack
 from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import BoardSpec, board_spec, default_board
@@ -60,7 +61,9 @@ def connect_and_check(
 def proof_sources(spec: BoardSpec) -> list[str]:
     """Return the sources of the functions that a board must have for `check_board`."""
     own = [spec.folder / path for path in spec.doctor.sources]
-    return [str(path) for path in (*sorted((runtime_dir() / "proof").glob("*.c")), *own)]
+    proof = runtime_dir() / "proof"
+    system = sorted((proof / spec.build.arch).glob("*.c")) if spec.build.arch else []
+    return [str(path) for path in (*sorted(proof.glob("*.c")), *system, *own)]
 
 
 def check_board(
@@ -117,6 +120,8 @@ def _findings(board: Board) -> Iterator[Finding]:
     yield _host_clock(board)
     yield _arena(board)
     yield from _within_limit(_stack(board, _DEPTH))
+    if READER in board.functions and not board.device.emulated:
+        yield from linux_findings(board)
 
 
 def _within_limit(findings: Iterator[Finding]) -> Iterator[Finding]:

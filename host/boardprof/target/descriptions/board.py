@@ -50,6 +50,7 @@ _EMULATORS = r"(?i)qemu-[\w-]+|renode(-\w+)?|spike|FVP_[\w-]+"
 _ICOUNT = r"--?icount"
 _FIXED = r"(?:(?:.*,)?shift=)?(\d+)(?:,.*)?"
 _COUNTED = ("instructions", "cycles", "ticks")
+_TIMES = ("duration_time", "task-clock", "cpu-clock")
 _TIME_SCALE = 30.0
 """Time scale for an emulator that is found at a port."""
 
@@ -134,6 +135,8 @@ class BoardSpec:
         clock, cycles = self.clock, {"cycles": f"{emulator} has no cycle model"}
         if clock.kind != "simulated":
             clock = ClockSpec("simulated", _TIME_SCALE, reason=f"{emulator} runs at its port")
+        if self.build.arch == "posix":  # its clocks are those of the host
+            cycles |= dict.fromkeys(_TIMES, f"{emulator} is slower than the CPU that it emulates")
         unsupported = {**cycles, **self.unsupported, **_without_meaning(command)}
         return replace(
             self,

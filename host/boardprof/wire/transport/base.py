@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import select
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 from boardprof.base.errors import BoardError, BoardprofError, BoardTimeoutError, LinkError
@@ -89,6 +89,7 @@ class DescriptorTransport:
         has_ended: Callable[[], bool] = bool,
         printed: Callable[[], str] = str,
         board_s: Callable[[], float | None] = unknown_time,
+        commands: Sequence[Sequence[str]] = (),
     ) -> None:
         """Wrap an open descriptor.
 
@@ -102,6 +103,7 @@ class DescriptorTransport:
             has_ended: whether the reason is that the program at the other end has ended.
             printed: see `Transport.printed`.
             board_s: see `Clocked.board_s`.
+            commands: command lines of programs that are known to be at the other end.
         """
         os.set_blocking(descriptor, False)
         self.name = name
@@ -114,6 +116,7 @@ class DescriptorTransport:
         self._has_ended = has_ended
         self.printed = printed
         self.board_s = board_s
+        self.commands = commands
 
     def write(self, data: bytes, timeout_s: float) -> None:
         """Send all of ``data``; see `Transport.write`."""
