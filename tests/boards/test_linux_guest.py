@@ -19,6 +19,8 @@ from boardprof.compat.tvm_profiler.function import profile_function
 from boardprof.compat.tvm_profiler.host_collectors import PAPIMetricCollector
 from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect
+from boardprof.measure.doctor.check_board import proof_sources
+from boardprof.measure.doctor.linux_checks import linux_findings
 from boardprof.results.report.report import Report
 from boardprof_protocol.codes import CounterStatus
 from tests.boards.conftest import WORKLOADS, available
@@ -35,7 +37,9 @@ NO_COUNTER = "this CPU (or virtual machine) has no such counter"
 
 @pytest.fixture(scope="module")
 def guest() -> Iterator[Board]:
-    firmware = build(available("linux-arm64"), [EVENTS_C, GUEST_C, WORKLOADS])
+    spec = available("linux-arm64")
+    proof = [Path(source) for source in proof_sources(spec)]
+    firmware = build(spec, [EVENTS_C, GUEST_C, WORKLOADS, *proof])
     with firmware.open() as connected:
         yield connected
 
@@ -154,6 +158,17 @@ def test_a_user_may_count_what_perf_event_paranoid_says_and_the_remedy_is_told(
     assert found[3].reason == f"kernel.perf_event_paranoid is 3: {remedy}"
     assert (found[2].status, found[2].name) == (OK, "instructions:u")
     assert (found[1].status, found[1].name) == (OK, "instructions")
+
+
+def test_doctor_reads_what_linux_tells_of_itself(guest: Board) -> None:
+    found = {each.subject: (each.verdict, each.text) for each in linux_findings(guest)}
+    assert found["frequency"] == ("not proven", "Linux does not scale it, or does not tell how")
+    assert found["core"] == (
+        "not proven",
+        "always 0, but other programs may run on it. Try: isolcpus=0 in the kernel's command line",
+    )
+    assert found["interrupts"][1].partition(" a second ")[0].replace(",", "").isdigit()
+    assert found["perf"] == ("ok", "may count in user mode (perf_event_paranoid is 2)")
 
 
 def test_papis_presets_count_without_libpapi_and_a_warning_says_so(guest: Board) -> None:

@@ -16,7 +16,9 @@ from boardprof.measure.doctor.counters import OK, SKIPPED, Finding
 READER = "proof_file"
 """The function on the board that reads a file (``device_runtime_c/proof/posix``)."""
 
-_MOST = 65536
+_FEW, _MOST = 2048, 131072
+"""Bytes of a file that are read at first, and at most."""
+
 _WATCHED_S = 0.5
 _QUIET_HZ = 20
 """Interrupts a second of a core without a periodic tick (Linux's NO_HZ_FULL leaves one)."""
@@ -133,6 +135,10 @@ def _line(board: Board, file: str, pattern: str) -> str:
 
 
 def _read(board: Board, file: str) -> str | None:
-    text = np.zeros(_MOST, np.uint8)
-    length: Any = board.functions[READER](file, text, _MOST)
-    return None if length < 0 else bytes(text[:length]).decode(errors="replace").strip()
+    size = _FEW
+    while True:
+        text = np.zeros(size, np.uint8)
+        length: Any = board.functions[READER](file, text, size)
+        if length < size or size >= _MOST:
+            return None if length < 0 else bytes(text[:length]).decode(errors="replace").strip()
+        size *= 8  # the whole array goes over the line
