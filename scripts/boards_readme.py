@@ -50,7 +50,11 @@ def table(specs: list[BoardSpec]) -> str:
 def _row(spec: BoardSpec) -> tuple[str, ...]:
     default = " (default)" if spec.default else ""
     collectors = ", ".join(f"`{name}`" for name in spec.build.collectors)
-    missing = "; ".join(f"{what}: {why}" for what, why in spec.unsupported.items())
+    reasons = {
+        why: [n for n, w in spec.unsupported.items() if w == why]
+        for why in spec.unsupported.values()
+    }
+    missing = "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items())
     return (
         f"`{spec.name}`{default}",
         spec.summary,
@@ -96,7 +100,11 @@ def _runs(spec: BoardSpec) -> str:
         how = "as its own process"
     else:
         how = f"`{launch.command[0]}`"
-    return how if spec.port is None else f"{how}; real board at a port, {spec.port.baud:,} baud"
+    if spec.port is None:
+        return how
+    if spec.build.arch == "posix":
+        return f"{how}; real board through ssh or at a TCP port"
+    return f"{how}; real board at a port, {spec.port.baud:,} baud"
 
 
 if __name__ == "__main__":

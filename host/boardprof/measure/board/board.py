@@ -143,7 +143,6 @@ class Board:
         self.stack_check = StackCheck(spec.name, image)
         self.dtypes = Dtypes(self.sources, self.memory.byte_order, image.read)
         self.offer = offer_of(spec, session, dictionary, layouts)
-        runs_here = spec.build.arch == "posix" and not spec.clock.is_emulated
         self.device = Device(
             name=spec.name,
             clock_kind=spec.clock.kind,
@@ -157,7 +156,7 @@ class Board:
             unsupported=dict(self.offer.unsupported),
             collectors=dictionary.collectors,
             cflags=spec.build.cflags,
-            cpu=cpu_name() if is_started and runs_here else "",
+            cpu=cpu_name() if is_started and spec.runs_here else "",
         )
         self.link = BoardLink(
             session,

@@ -34,6 +34,7 @@ from boardprof.measure.doctor.counters import (
     listed,
 )
 from boardprof.measure.doctor.guards import guards
+from boardprof.measure.doctor.linux_checks import READER, linux_findings
 from boardprof.results.record import Stack
 from boardprof.target.build.builder import build
 from boardprof.target.descriptions.board import BoardSpec, board_spec, default_board
@@ -91,7 +92,9 @@ def _flashed(spec: BoardSpec, image: Path, port: str | None) -> Finding:
 def proof_sources(spec: BoardSpec, *, with_guards: bool = False) -> list[str]:
     """Return the sources of the functions that a board must have for `check_board`."""
     proof = runtime_dir() / "proof"
-    found = [*sorted(proof.glob("*.c")), *(spec.folder / path for path in spec.doctor.sources)]
+    found = sorted(proof.glob("*.c"))
+    found += sorted((proof / spec.build.arch).glob("*.c")) if spec.build.arch else []
+    found += [spec.folder / path for path in spec.doctor.sources]
     if with_guards and spec.guard.catches:
         found.append(proof / "guards" / "faults.c")
         found += [proof / "guards" / "abort.c"] if "abort" in spec.guard.catches else []
@@ -152,6 +155,8 @@ def _findings(board: Board) -> Iterator[Finding]:
     yield _host_clock(board)
     yield _arena(board)
     yield from _within_limit(_stack(board, _DEPTH))
+    if READER in board.functions and not board.device.emulated:
+        yield from linux_findings(board)
 
 
 def _within_limit(findings: Iterator[Finding]) -> Iterator[Finding]:

@@ -23,6 +23,7 @@ from boardprof.results.report.measurement import (
 )
 from boardprof.results.report.profile import CORE_CYCLES
 from boardprof.wire.decode.clock import ClockFit
+from boardprof.wire.decode.samples import Reading
 
 _NO_LIBC = (
     "none; memcpy and similar functions come from the agent and copy byte by byte, unless the "
@@ -244,22 +245,40 @@ def _pass_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
         lines[f"{device.name} of several runs"] = (
             f"{', '.join(mixed)}: computed from counters of different runs"
         )
-    shared = dict.fromkeys(
-        counter
+    shared = [
+        (counter, sample.readings[counter])
         for m in measurements
         for sample in m.samples
         for counter in m.counters
         if sample.readings[counter].estimated
-    )
+    ]
     if shared:
+        names = ", ".join(
+            _shared_text(name, [reading for other, reading in shared if other == name])
+            for name in dict.fromkeys(name for name, _ in shared)
+        )
         lines[f"{device.name} estimated"] = (
-            f"{', '.join(shared)}: counted for part of the time, scaled to the whole"
+            f"{names}: counted for part of the time, scaled to the whole"
+        )
+    if user := dict.fromkeys(
+        name for m in measurements for w in m.passes for name in w.user_only if name in m.counters
+    ):
+        lines[f"{device.name} user mode only"] = (
+            f"{', '.join(user)}: what the kernel does for the function is not counted "
+            "(kernel.perf_event_paranoid is above 1)"
         )
     parts = dict.fromkeys(part for m in measurements for part in m.parts.values())
     idle = [part for part in parts if not any(part in busy_parts(m) for m in measurements)]
     if idle:
         lines[f"{device.name} idle"] = ", ".join(idle)
     return lines
+
+
+def _shared_text(name: str, readings: Sequence[Reading]) -> str:
+    """Return a counter with the time for which it counted, if that is known."""
+    enabled_ns = sum(each.enabled_ns for each in readings)
+    running_ns = sum(each.running_ns for each in readings)
+    return f"{name} ({running_ns:,} of {enabled_ns:,} ns)" if enabled_ns else name
 
 
 def _warnings(measurement: Measurement) -> Iterable[str]:

@@ -50,6 +50,7 @@ _EMULATORS = r"(?i)qemu-[\w-]+|renode(-\w+)?|spike|FVP_[\w-]+"
 _ICOUNT = r"--?icount"
 _FIXED = r"(?:(?:.*,)?shift=)?(\d+)(?:,.*)?"
 _COUNTED = ("instructions", "cycles", "ticks")
+_TIMES = ("duration_time", "task-clock", "cpu-clock")
 _TIME_SCALE = 30.0
 """Time scale for an emulator that is found at a port."""
 
@@ -107,6 +108,11 @@ class BoardSpec:
     doctor: DoctorSpec = field(default_factory=DoctorSpec)
     instruction_ns: int = 0  # what each takes on the clock of a QEMU; 0 if not known
 
+    @property
+    def runs_here(self) -> bool:
+        """Whether its image is a program or a library for this machine's own system."""
+        return self.build.arch == "posix" and not self.clock.is_emulated
+
     def at_port(self) -> BoardSpec:
         """Return the board as it is at a port: the real one if it has ``[port]``."""
         if self.port is None:
@@ -129,6 +135,8 @@ class BoardSpec:
         clock, cycles = self.clock, {"cycles": f"{emulator} has no cycle model"}
         if clock.kind != "simulated":
             clock = ClockSpec("simulated", _TIME_SCALE, reason=f"{emulator} runs at its port")
+        if self.build.arch == "posix":  # its clocks are those of the host
+            cycles |= dict.fromkeys(_TIMES, f"{emulator} is slower than the CPU that it emulates")
         unsupported = {**cycles, **self.unsupported, **_without_meaning(command)}
         return replace(
             self,

@@ -437,14 +437,38 @@ def _files(folder: Path, source: str) -> dict[str, Path]:
 
 
 @dataclass(frozen=True)
+class GuestSpec:
+    """The Linux kernel of a virtual machine whose first process is the image."""
+
+    kernel: str  # path, may have ``*``; the last one in the order of numbers is taken
+    package: str  # the Debian package that has it, may have ``*`` for the release
+
+
+def _read_guest(table: TomlTable) -> GuestSpec:
+    """Read ``[launch.guest]``."""
+    spec = GuestSpec(kernel=table.take("kernel", str), package=table.take("package", str))
+    table.end()
+    return spec
+
+
+def find_kernel(spec: GuestSpec) -> Path | None:
+    """Return the newest installed kernel; None if there is none."""
+    found = Path("/").glob(spec.kernel.lstrip("/"))
+    return max(
+        found, key=lambda path: [int(n) for n in re.findall(r"\d+", str(path))], default=None
+    )
+
+
+@dataclass(frozen=True)
 class LaunchSpec:
     """How the host reaches a running board: ``[launch]``.
 
     ``kind`` is "library" (loaded into the host's process), "process" (a child process: a program or
     an emulator) or "serial" (a line to a board that runs already). In ``command``, ``{image}`` is
-    the firmware's path, ``{port}`` a TCP port, ``{simulator}`` the program that was built for it;
-    in ``record``, ``{plan}`` is the file that says what to record, ``{recorder}`` boardprof's
-    plugin for QEMU. With ``listen`` "host" the child connects to ``{port}``; with "board" it prints
+    the firmware's path, ``{port}`` a TCP port, ``{simulator}`` the program that was built for it,
+    ``{kernel}`` and ``{initramfs}`` the files of a guest whose first process is the firmware. In
+    ``record``, ``{plan}`` is the file that says what to record, ``{recorder}`` boardprof's plugin
+    for QEMU. With ``listen`` "host" the child connects to ``{port}``; with "board" it prints
     ``listening on HOST:PORT``.
     """
 
@@ -454,6 +478,7 @@ class LaunchSpec:
     listen: str | None = None
     baud: int | None = None
     simulator: SimulatorSpec | None = None
+    guest: GuestSpec | None = None
     record: tuple[str, ...] = ()  # options that record a call; empty if it cannot
     recorder: str | None = None  # "callgrind" for a child that is not an emulator
 
@@ -468,6 +493,7 @@ def read_launch(table: TomlTable) -> LaunchSpec:
             package=table.take("package", str, None),
             listen=table.choice("listen", ("host", "board")),
             simulator=_read_simulator(table.table("simulator")) if table.has("simulator") else None,
+            guest=_read_guest(table.table("guest")) if table.has("guest") else None,
             record=table.texts("record", ()),
             recorder=table.choice("recorder", ("callgrind",)) if table.has("recorder") else None,
         )
@@ -493,12 +519,14 @@ def _check_command(table: TomlTable, spec: LaunchSpec) -> None:
     """Check that every name in the command is known, and that none is missing."""
     named = placeholders(table, "command", spec.command)
     built = {"simulator"} if spec.simulator is not None else set()
-    needed = {"image", "port"} if spec.listen == "host" else {"image"}
-    if not needed | built <= named <= {"image", "port"} | built:
+    image = {"image"} if spec.guest is None else {"kernel", "initramfs"}
+    needed = image | ({"port"} if spec.listen == "host" else set())
+    if not needed | built <= named <= image | {"port"} | built:
         simulator = '"{simulator}" with [launch.simulator], '
+        words = '"{image}"' if spec.guest is None else '"{kernel}" and "{initramfs}"'
         raise table.error(
             "command",
-            f'must contain "{{image}}", and "{{port}}" if listen = "host"; {simulator}'
+            f'must contain {words}, and "{{port}}" if listen = "host"; {simulator}'
             "no other placeholder is known",
         )
 

@@ -20,6 +20,7 @@ from typing import Any
 from boardprof.base.errors import BuildError, MissingToolError, StorageError
 from boardprof.base.files import no_room
 from boardprof.target.descriptions.board import BoardSpec
+from boardprof.target.descriptions.tables import find_kernel
 from boardprof.target.toolchain.cache import Cache, digest, file_state
 
 try:
@@ -291,6 +292,8 @@ def missing_tools(spec: BoardSpec) -> list[dict[str, str]]:
         for tool, package in needed.items()
         if shutil.which(tool) is None
     ]
+    if launch.guest is not None and find_kernel(launch.guest) is None:
+        missing.append({"tool": launch.guest.kernel, "package": launch.guest.package})
     sources = launch.simulator.python_package if launch.simulator is not None else None
     if sources is not None and python_package_version(sources) is None:
         missing.append({"tool": sources, "python_package": sources})

@@ -7,7 +7,7 @@ import errno
 import os
 import select
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -95,6 +95,7 @@ class DescriptorTransport:
         has_ended: Callable[[], bool] = bool,
         printed: Callable[[], str] = str,
         board_s: Callable[[], float | None] = unknown_time,
+        commands: Sequence[Sequence[str]] = (),
     ) -> None:
         """Wrap an open descriptor.
 
@@ -108,6 +109,7 @@ class DescriptorTransport:
             has_ended: whether the reason is that the program at the other end has ended.
             printed: see `Transport.printed`.
             board_s: see `Clocked.board_s`.
+            commands: command lines of programs that are known to be at the other end.
         """
         self.name = name
         self.byte_time_s = byte_time_s
@@ -125,6 +127,7 @@ class DescriptorTransport:
         self._has_ended = has_ended
         self.printed = printed
         self.board_s = board_s
+        self.commands = commands
 
     def write(self, data: bytes, timeout_s: float) -> None:
         """Send all of ``data``; see `Transport.write`."""
