@@ -340,6 +340,7 @@ def _work(table: TomlTable) -> KnownWork:
 
 _RUNTIME = "runtime"
 DEFAULT_BAUD = 115200
+_NODE_PACKAGE = r"[a-z0-9][a-z0-9._-]*@\d+\.\d+\.\d+[a-z0-9.-]*"
 
 
 def placeholders(table: TomlTable, key: str, command: Sequence[str]) -> set[str]:
@@ -428,10 +429,11 @@ class LaunchSpec:
 
     ``kind`` is "library" (loaded into the host's process), "process" (a child process: a program or
     an emulator) or "serial" (a line to a board that runs already). In ``command``, ``{image}`` is
-    the firmware's path, ``{port}`` a TCP port, ``{simulator}`` the program that was built for it;
-    in ``record``, ``{plan}`` is the file that says what to record, ``{recorder}`` boardprof's
-    plugin for QEMU. With ``listen`` "host" the child connects to ``{port}``; with "board" it prints
-    ``listening on HOST:PORT``.
+    the firmware's path, ``{port}`` a TCP port, ``{folder}`` the board's folder, ``{simulator}`` the
+    program that was built for it, ``{node_package}`` the folder of that package; in ``record``,
+    ``{plan}`` is the file that says what to record, ``{recorder}`` boardprof's plugin for QEMU,
+    ``{node_recorder}`` its module for Node.js. With ``listen`` "host" the child connects to
+    ``{port}``; with "board" it prints ``listening on HOST:PORT``.
     """
 
     kind: str
@@ -440,6 +442,7 @@ class LaunchSpec:
     listen: str | None = None
     baud: int | None = None
     simulator: SimulatorSpec | None = None
+    node_package: str | None = None  # NAME@VERSION, for an emulator that runs in Node.js
     record: tuple[str, ...] = ()  # options that record a call; empty if it cannot
     recorder: str | None = None  # "callgrind" for a child that is not an emulator
 
@@ -454,10 +457,11 @@ def read_launch(table: TomlTable) -> LaunchSpec:
             package=table.take("package", str, None),
             listen=table.choice("listen", ("host", "board")),
             simulator=_read_simulator(table.table("simulator")) if table.has("simulator") else None,
+            node_package=_read_node_package(table) if table.has("node_package") else None,
             record=table.texts("record", ()),
             recorder=table.choice("recorder", ("callgrind",)) if table.has("recorder") else None,
         )
-        check_placeholders(table, "record", spec.record, {"plan", "recorder"})
+        check_placeholders(table, "record", spec.record, {"plan", "recorder", "node_recorder"})
         _check_command(table, spec)
     elif kind == "serial":
         spec = LaunchSpec(kind, baud=_read_baud(table))
@@ -465,6 +469,13 @@ def read_launch(table: TomlTable) -> LaunchSpec:
         spec = LaunchSpec(kind)
     table.end(f' when kind = "{kind}"')
     return spec
+
+
+def _read_node_package(table: TomlTable) -> str:
+    package: str = table.take("node_package", str)
+    if not re.fullmatch(_NODE_PACKAGE, package):
+        raise table.error("node_package", f'must be "NAME@VERSION", not "{package}"')
+    return package
 
 
 def _read_baud(table: TomlTable) -> int:
@@ -479,9 +490,10 @@ def _check_command(table: TomlTable, spec: LaunchSpec) -> None:
     """Check that every name in the command is known, and that none is missing."""
     named = placeholders(table, "command", spec.command)
     built = {"simulator"} if spec.simulator is not None else set()
+    built |= {"node_package"} if spec.node_package is not None else set()
     needed = {"image", "port"} if spec.listen == "host" else {"image"}
-    if not needed | built <= named <= {"image", "port"} | built:
-        simulator = '"{simulator}" with [launch.simulator], '
+    if not needed | built <= named <= {"image", "port", "folder"} | built:
+        simulator = '"{simulator}" with [launch.simulator], "{node_package}" with that key, '
         raise table.error(
             "command",
             f'must contain "{{image}}", and "{{port}}" if listen = "host"; {simulator}'
