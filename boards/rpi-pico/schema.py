@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The blob of the emulator's counter of instructions.
 
-For boardprof's own layout of SysTick it adds what a return takes on this core. ``make gen`` writes
-the C header of the other layout, ``emulated_instructions_wire.h``.
+For boardprof's own layout of SysTick it adds what a return takes on this core, and that its cycles
+are time: TIMER has only 1 MHz. ``make gen`` writes the C header of the other layout,
+``emulated_instructions_wire.h``.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ _OWN = (
 
 LAYOUTS = (
     *_OWN,
-    replace(systick.LAYOUT, counters=(replace(_CYCLES, own_return=_RETURN_CYCLES),)),
+    replace(
+        systick.LAYOUT, counters=(replace(_CYCLES, unit="ticks", own_return=_RETURN_CYCLES),)
+    ),
 )
 
 
