@@ -3,8 +3,8 @@
  * them: there the counter is absent.
  *
  * Software asks the testbench manager what it runs on (RP2040 data sheet, 2.22). PLATFORM has a bit
- * for a chip. The emulator sets none, and has the counter at offset 0x10; reading its low word keeps
- * the high one. RESETS: 2.14. */
+ * for a chip. The emulator sets none, and has the counter at offset 0x10; reading its low word
+ * keeps the high one. RESETS: 2.14. */
 
 #include "boardprof/bp.h"
 #include "emulated_instructions_wire.h"

@@ -36,9 +36,7 @@ _OWN = (
 
 LAYOUTS = (
     *_OWN,
-    replace(
-        systick.LAYOUT, counters=(replace(_CYCLES, unit="ticks", own_return=_RETURN_CYCLES),)
-    ),
+    replace(systick.LAYOUT, counters=(replace(_CYCLES, unit="ticks", own_return=_RETURN_CYCLES),)),
 )
 
 

@@ -91,11 +91,11 @@ static bp_insn_t decode(uint32_t address) {
     bool sets_pc = (op & 0x87u) == 0x87u;
     bp_insn_t insn = {.address = address, .length = is_long ? 4 : 2, .pops = pops(op)};
     if (is_long && (op & 0xf800u) == 0xf000u && (next & 0xd000u) == 0xd000u) { /* BL, A6.7.13 */
-        uint32_t s = op >> 10 & 1u, i1 = (next >> 13 & 1u) ^ s ^ 1u, i2 = (next >> 11 & 1u) ^ s ^ 1u;
+        uint32_t s = op >> 10 & 1u, i1 = (next >> 13 & 1u) ^ s ^ 1u,
+                 i2 = (next >> 11 & 1u) ^ s ^ 1u;
         insn.flow = BP_FLOW_CALL;
-        insn.target = target(address,
-                             s << 23 | i1 << 22 | i2 << 21 | (op & 0x3ffu) << 11 | (next & 0x7ffu),
-                             24);
+        insn.target = target(
+            address, s << 23 | i1 << 22 | i2 << 21 | (op & 0x3ffu) << 11 | (next & 0x7ffu), 24);
     } else if (is_long) {
         insn.switches = (op & 0xfff0u) == 0xf380u && (next & 0xffu) == 9u; /* MSR PSP, A6.7.42 */
     } else if ((op & 0xf000u) == 0xd000u && (op >> 8 & 15u) < 14) {
@@ -164,9 +164,9 @@ static napi_value open_plan(napi_env env, napi_callback_info info) {
         (void)napi_throw_error(env, NULL, "the recorder cannot use its plan");
         return NULL;
     }
-    bp_recorder_core(bp_recorder, (bp_core_t){.stack = stack_now,
-                                              .pushed = BP_PUSHED_ELSEWHERE,
-                                              .jumped = has_jumped});
+    bp_recorder_core(
+        bp_recorder,
+        (bp_core_t){.stack = stack_now, .pushed = BP_PUSHED_ELSEWHERE, .jumped = has_jumped});
     return NULL;
 }
 

@@ -417,6 +417,7 @@ def _environment(boards: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _environment_text(facts: Mapping[str, Any]) -> str:
     """Return `_environment` as text, with advice on what is missing."""
+    from boardprof.target.toolchain.node_package import install_command
     from boardprof.target.toolchain.tools import missing_text
 
     width = max(len(board["name"]) for board in facts["boards"])
