@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Front end of the recorder for simulators of an ARMv6-M core that run in Node.js: a native module.
  *
- *     open(plan, memory, base)    plan: path; memory: Uint8Array with the code; base: its address
+ *     open(plan, memory, base, charges)    plan: path; memory: Uint8Array with the code; base: its
+ *                                 address; charges: 1 if cycles are a cost, 0 if not
  *     take(entries, count)        entries: Uint32Array, four words for each executed instruction:
  *                                 address, cycles, and as they were before it the stack pointer and
  *                                 the number of the exception, 0 outside of handlers
@@ -48,6 +49,7 @@ static uint32_t bp_base;
 static size_t bp_code_bytes;
 static bp_block_t **bp_blocks; /* of one instruction each, by half-word */
 static const bp_entry_t *bp_now;
+static uint32_t bp_charges;
 
 static uint32_t half_word(uint32_t address) {
     size_t at = address - bp_base;
@@ -137,7 +139,9 @@ static void take_one(const bp_entry_t *entry) {
     }
     bp_now = entry;
     bp_recorder_arrive(bp_recorder, bp_blocks[at], 1);
-    bp_recorder_charge(bp_recorder, 0, entry->cycles);
+    if (bp_charges != 0) {
+        bp_recorder_charge(bp_recorder, 0, entry->cycles);
+    }
 }
 
 /// The module ///
@@ -145,21 +149,23 @@ static void take_one(const bp_entry_t *entry) {
 static napi_value open_plan(napi_env env, napi_callback_info info) {
     static const char *const columns[] = {"cycles", NULL};
     char plan[4096];
-    napi_value argument[3];
-    size_t count = 3, offset;
+    napi_value argument[4];
+    size_t count = 4, offset;
     int type;
     void *memory;
     if (napi_get_cb_info(env, info, &count, argument, NULL, NULL) != 0 ||
         napi_get_value_string_utf8(env, argument[0], plan, sizeof plan, NULL) != 0 ||
         napi_get_typedarray_info(env, argument[1], &type, &bp_code_bytes, &memory, NULL, &offset) !=
             0 ||
-        napi_get_value_uint32(env, argument[2], &bp_base) != 0) {
-        (void)napi_throw_error(env, NULL, "open needs plan, memory and base");
+        napi_get_value_uint32(env, argument[2], &bp_base) != 0 ||
+        napi_get_value_uint32(env, argument[3], &bp_charges) != 0) {
+        (void)napi_throw_error(env, NULL, "open needs plan, memory, base and charges");
         return NULL;
     }
     bp_code = memory;
     bp_blocks = calloc(bp_code_bytes / 2, sizeof *bp_blocks);
-    bp_recorder = bp_blocks == NULL ? NULL : bp_recorder_open(plan, columns);
+    bp_recorder =
+        bp_blocks == NULL ? NULL : bp_recorder_open(plan, bp_charges != 0 ? columns : NULL);
     if (bp_recorder == NULL) {
         (void)napi_throw_error(env, NULL, "the recorder cannot use its plan");
         return NULL;

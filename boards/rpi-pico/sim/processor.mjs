@@ -11,11 +11,11 @@ const ENTRY_CYCLES = 15; // of an exception
 const HARD_FAULT = 3, NMI = 2;
 
 // Opcodes that need more than rp2040js does.
-const PLAIN = 0, PUSH_LR = 1, STM = 2, LDM = 3, SHIFT = 4, ADC = 5, SBC = 6, BLX = 7, SVC = 8;
+const PLAIN = 0, PUSH_POP = 1, STM = 2, LDM = 3, SHIFT = 4, ADC = 5, SBC = 6, BLX = 7, SVC = 8;
 
 function kindOf(op) {
-    if (op >>> 8 === 0xb5) {
-        return PUSH_LR;
+    if (op >>> 8 === 0xb5 || op >>> 8 === 0xbd) { // PUSH with LR, POP with PC
+        return PUSH_POP;
     }
     if (op >>> 11 === 0x18) {
         return STM;
@@ -140,9 +140,9 @@ export class Processor {
         const {core} = this;
         const {registers} = core;
         switch (KINDS[op]) {
-        case PUSH_LR:
+        case PUSH_POP:
             core.executeInstruction();
-            core.cycles++; // 1 + N, and LR is one of them
+            core.cycles++; // 1 + N and 3 + N: LR and PC are among the N
             break;
         case STM: {
             const number = (op >> 8) & 7, base = registers[number];
