@@ -47,6 +47,8 @@ papi-tools:papi_avail
 libsimavr-dev:simavr/sim_avr.h
 verilator:verilator
 ninja-build:ninja
+nodejs:node
+npm:npm
 openocd:openocd
 openssh-client:ssh
 openssh-server:sshd

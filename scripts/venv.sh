@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Makes .venv: the locked Python packages, checked by their hashes, and this checkout, editable.
+# Makes .venv: the locked Python packages, checked by their hashes, and this checkout, editable. For
+# `make test` also the locked Node.js package of rpi-pico's emulator, in .venv/lib/node_modules.
 # usage: PYTHON=... scripts/venv.sh demo|check|test, in the checkout's folder
 #
 # .venv/setup-demo and .venv/setup-test hold the key of what was installed. With another key, such
@@ -30,7 +31,23 @@ pip() {
     exit 1
 }
 
-has $part && exit 0
+# npm writes the hidden lock file last.
+node() {
+    lib=.venv/lib lock=boards/rpi-pico/package-lock.json
+    cmp -s $lock $lib/package-lock.json &&
+        [ $lib/node_modules/.package-lock.json -nt $lib/package-lock.json ] && return
+    echo "Installing Node.js packages into $lib ..."
+    cp boards/rpi-pico/package.json $lock $lib/
+    npm ci --prefix $lib --loglevel=error --no-audit --no-fund >/dev/null && return
+    echo "Installing Node.js packages failed: see above. npm takes them from where it is set up to" \
+        "look for them, so it needs the network or npm's own configuration." >&2
+    exit 1
+}
+
+if has $part; then
+    [ "$1" != test ] || node
+    exit 0
+fi
 if ! has demo; then
     [ ! -d .venv ] || echo "Removing .venv: it is of another Python, another folder or other locked packages."
     rm -rf .venv
@@ -44,3 +61,4 @@ pip check
 for each in demo $part; do
     echo "$key" >".venv/setup-$each"
 done
+[ "$1" != test ] || node

@@ -47,10 +47,25 @@ static void bp_systick_init(void) {
     }
 }
 
+/* Whether a window is as long as the coarse clock says, whatever wrapped. That clock may be off by
+ * two of its ticks and a 32nd. If this is a quarter of a wrap, the window is too long to tell. */
+static bool bp_systick_agrees(const bp_systick_t *s) {
+    uint32_t hz = BP_ROM_GET(bp_port_clock.coarse_hz);
+    uint32_t rate = hz != 0 && BP_CFG_INTERRUPTS < 2 ? BP_SYSTICK_HZ / hz : 0;
+    uint32_t coarse = s->coarse_stop - s->coarse_start;
+    if (rate == 0 || BP_SYSTICK_HZ % hz != 0 || coarse >= UINT32_MAX / rate) {
+        return true;
+    }
+    uint32_t elapsed = coarse * rate;
+    uint32_t tolerance = 2 * rate + elapsed / 32;
+    uint32_t apart = (s->stop - s->start - elapsed + tolerance) & BP_SYST_MASK;
+    return tolerance >= BP_SYST_MASK / 4 || apart <= 2 * tolerance;
+}
+
 static bool bp_systick_intact(const void *state) {
-    (void)state; /* with 24 bits, it may have wrapped */
     bool intact = (bp_arch_reg(BP_SYST_CSR) & 7u) == BP_SYST_CORE_CLOCK &&
-                  bp_arch_reg(BP_SYST_RVR) == BP_SYST_MASK;
+                  bp_arch_reg(BP_SYST_RVR) == BP_SYST_MASK &&
+                  (state == NULL || bp_systick_agrees(state));
     bp_systick_set();
     return intact;
 }

@@ -26,8 +26,8 @@ TURNS = 500
 SYSTICK_CSR, SYSTICK_RVR, SYSTICK_CVR, DWT_CTRL = 0xE000E010, 0xE000E014, 0xE000E018, 0xE0001000
 TCCR1A, TCCR1B, TIMSK1 = 0x80, 0x81, 0x6F
 
-WITH_SYSTICK = ("netduinoplus2", "stm32vldiscovery")
-"""Boards whose clock is SysTick."""
+WITH_SYSTICK = ("netduinoplus2", "rpi-pico", "stm32vldiscovery")
+"""Boards that count with SysTick."""
 
 WITH_CACHES = ("vexriscv-rtl",)
 """Boards whose cycles depend on what ran before."""

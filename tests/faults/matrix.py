@@ -62,7 +62,7 @@ def why_left_out(spec: BoardSpec) -> str:
     """Return why the matrix cannot be tried on a board; "" if it can."""
     if spec.launch.kind == "serial":
         return "it is a real board"
-    if spec.launch.simulator is not None:
+    if spec.launch.simulator is not None or spec.launch.node_package is not None:
         return "its simulator cannot reset it while it runs"
     return ""
 

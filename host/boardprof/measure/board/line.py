@@ -114,7 +114,7 @@ def start_board(
     from boardprof.wire.transport.child import spawn_and_accept, spawn_and_connect
 
     # The transport puts the port in.
-    values = {"image": os.fspath(image), "port": "{port}"}
+    values = {"image": os.fspath(image), "port": "{port}", "folder": os.fspath(spec.folder)}
     if launch.simulator is not None:
         from boardprof.target.toolchain.simulator import build_simulator
 
@@ -124,6 +124,10 @@ def start_board(
         from boardprof.target.toolchain.guest import guest_values
 
         values |= guest_values(launch.guest, image)
+    if launch.node_package is not None:
+        from boardprof.target.toolchain.node_package import node_package_folder
+
+        values["node_package"] = os.fspath(node_package_folder(launch.node_package))
     command = filled(launch.command, values)
     spawn = spawn_and_accept if launch.listen == "host" else spawn_and_connect
     with activity(f"starting {spec.name}"):

@@ -216,17 +216,25 @@ def _check(tree: CallTree) -> None:
         )
 
 
-_PLUGIN = SimulatorSpec(
-    sources=("{runtime}/recorder/*.[ch]",),
-    command=(
-        *("gcc", "-std=c11", "-O2", "-flto", "-shared", "-fPIC"),
-        *("{runtime}/recorder/bp_qemu.c", "{runtime}/recorder/bp_recorder.c"),
-        *("-o", "{output}"),
-    ),
-    program="gcc",
-    package="gcc",
-)
-"""How the recorder for QEMU is built."""
+_RECORDERS = {
+    "recorder": ("bp_qemu.c", "the recorder for QEMU"),
+    "node_recorder": ("bp_node.c", "the recorder for Node.js"),
+}
+"""Its front ends that an emulator loads, by the placeholders of ``launch.record``."""
+
+
+def _recorder(front_end: str) -> SimulatorSpec:
+    """Return how the recorder is built with a front end."""
+    return SimulatorSpec(
+        sources=("{runtime}/recorder/*.[ch]",),
+        command=(
+            *("gcc", "-std=c11", "-O2", "-flto", "-shared", "-fPIC"),
+            *(f"{{runtime}}/recorder/{front_end}", "{runtime}/recorder/bp_recorder.c"),
+            *("-o", "{output}"),
+        ),
+        program="gcc",
+        package="gcc",
+    )
 
 
 class EmulatorRecorder:
@@ -265,10 +273,10 @@ class EmulatorRecorder:
         """Return the board with the options of its emulator that record."""
         values = {"plan": _in_options(self._plan), "image": "{image}", "port": "{port}"}
         options = spec.launch.record
-        if any("{recorder}" in option for option in options):
-            what = "the recorder for QEMU"
-            recorder = build_simulator(spec, _PLUGIN, what=what)
-            values["recorder"] = _in_options(recorder)
+        for name, (front_end, what) in _RECORDERS.items():
+            if any(f"{{{name}}}" in option for option in options):
+                recorder = build_simulator(spec, _recorder(front_end), what=what)
+                values[name] = _in_options(recorder)
         command = (*spec.launch.command, *filled(options, values))
         return replace(spec, launch=replace(spec.launch, command=command))
 

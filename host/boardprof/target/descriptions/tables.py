@@ -354,6 +354,7 @@ def _work(table: TomlTable) -> KnownWork:
 
 _RUNTIME = "runtime"
 DEFAULT_BAUD = 115200
+_NODE_PACKAGE = r"[a-z0-9][a-z0-9._-]*@\d+\.\d+\.\d+[a-z0-9.-]*"
 
 
 def placeholders(table: TomlTable, key: str, command: Sequence[str]) -> set[str]:
@@ -465,11 +466,12 @@ class LaunchSpec:
 
     ``kind`` is "library" (loaded into the host's process), "process" (a child process: a program or
     an emulator) or "serial" (a line to a board that runs already). In ``command``, ``{image}`` is
-    the firmware's path, ``{port}`` a TCP port, ``{simulator}`` the program that was built for it,
-    ``{kernel}`` and ``{initramfs}`` the files of a guest whose first process is the firmware. In
-    ``record``, ``{plan}`` is the file that says what to record, ``{recorder}`` boardprof's plugin
-    for QEMU. With ``listen`` "host" the child connects to ``{port}``; with "board" it prints
-    ``listening on HOST:PORT``.
+    the firmware's path, ``{port}`` a TCP port, ``{folder}`` the board's folder, ``{simulator}`` the
+    program that was built for it, ``{node_package}`` the folder of that package, ``{kernel}`` and
+    ``{initramfs}`` the files of a guest whose first process is the firmware. In ``record``,
+    ``{plan}`` is the file that says what to record, ``{recorder}`` boardprof's plugin for QEMU,
+    ``{node_recorder}`` its module for Node.js. With ``listen`` "host" the child connects to
+    ``{port}``; with "board" it prints ``listening on HOST:PORT``.
     """
 
     kind: str
@@ -479,6 +481,7 @@ class LaunchSpec:
     baud: int | None = None
     simulator: SimulatorSpec | None = None
     guest: GuestSpec | None = None
+    node_package: str | None = None  # NAME@VERSION, for an emulator that runs in Node.js
     record: tuple[str, ...] = ()  # options that record a call; empty if it cannot
     recorder: str | None = None  # "callgrind" for a child that is not an emulator
 
@@ -494,10 +497,11 @@ def read_launch(table: TomlTable) -> LaunchSpec:
             listen=table.choice("listen", ("host", "board")),
             simulator=_read_simulator(table.table("simulator")) if table.has("simulator") else None,
             guest=_read_guest(table.table("guest")) if table.has("guest") else None,
+            node_package=_read_node_package(table) if table.has("node_package") else None,
             record=table.texts("record", ()),
             recorder=table.choice("recorder", ("callgrind",)) if table.has("recorder") else None,
         )
-        check_placeholders(table, "record", spec.record, {"plan", "recorder"})
+        check_placeholders(table, "record", spec.record, {"plan", "recorder", "node_recorder"})
         _check_command(table, spec)
     elif kind == "serial":
         spec = LaunchSpec(kind, baud=_read_baud(table))
@@ -505,6 +509,13 @@ def read_launch(table: TomlTable) -> LaunchSpec:
         spec = LaunchSpec(kind)
     table.end(f' when kind = "{kind}"')
     return spec
+
+
+def _read_node_package(table: TomlTable) -> str:
+    package: str = table.take("node_package", str)
+    if not re.fullmatch(_NODE_PACKAGE, package):
+        raise table.error("node_package", f'must be "NAME@VERSION", not "{package}"')
+    return package
 
 
 def _read_baud(table: TomlTable) -> int:
@@ -520,9 +531,10 @@ def _check_command(table: TomlTable, spec: LaunchSpec) -> None:
     named = placeholders(table, "command", spec.command)
     built = {"simulator"} if spec.simulator is not None else set()
     image = {"image"} if spec.guest is None else {"kernel", "initramfs"}
+    built |= {"node_package"} if spec.node_package is not None else set()
     needed = image | ({"port"} if spec.listen == "host" else set())
-    if not needed | built <= named <= image | {"port"} | built:
-        simulator = '"{simulator}" with [launch.simulator], '
+    if not needed | built <= named <= image | {"port", "folder"} | built:
+        simulator = '"{simulator}" with [launch.simulator], "{node_package}" with that key, '
         words = '"{image}"' if spec.guest is None else '"{kernel}" and "{initramfs}"'
         raise table.error(
             "command",

@@ -22,6 +22,7 @@ from boardprof.base.files import no_room
 from boardprof.target.descriptions.board import BoardSpec
 from boardprof.target.descriptions.tables import find_kernel
 from boardprof.target.toolchain.cache import Cache, digest, file_state
+from boardprof.target.toolchain.node_package import is_installed
 
 try:
     import resource
@@ -280,7 +281,10 @@ def parse_depfile(text: str) -> list[str]:
 
 
 def missing_tools(spec: BoardSpec) -> list[dict[str, str]]:
-    """Return each as ``tool`` and the ``package`` or ``python_package`` that has it."""
+    """Return each as ``tool`` and the package that has it.
+
+    The package is a ``package`` of Debian, a ``python_package`` or a ``node_package``.
+    """
     needed = {spec.build.cc: spec.build.package}
     launch = spec.launch
     if launch.command and "{" not in launch.command[0]:
@@ -297,6 +301,9 @@ def missing_tools(spec: BoardSpec) -> list[dict[str, str]]:
     sources = launch.simulator.python_package if launch.simulator is not None else None
     if sources is not None and python_package_version(sources) is None:
         missing.append({"tool": sources, "python_package": sources})
+    if launch.node_package is not None and not is_installed(launch.node_package):
+        name = launch.node_package.partition("@")[0]
+        missing.append({"tool": name, "node_package": launch.node_package})
     return missing
 
 
@@ -304,6 +311,8 @@ def missing_text(tool: Mapping[str, str]) -> str:
     """Return one of `missing_tools` for people."""
     if "python_package" in tool:
         return f"{tool['tool']} (Python package)"
+    if "node_package" in tool:
+        return f"{tool['node_package']} (Node.js package)"
     return f"{tool['tool']} (Debian package {tool['package']})"
 
 

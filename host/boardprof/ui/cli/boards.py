@@ -438,6 +438,7 @@ def _environment(boards: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _environment_text(facts: Mapping[str, Any]) -> str:
     """Return `_environment` as text, with advice on what is missing."""
+    from boardprof.target.toolchain.node_package import install_command
     from boardprof.target.toolchain.tools import missing_text
 
     width = max(len(board["name"]) for board in facts["boards"])
@@ -454,9 +455,14 @@ def _environment_text(facts: Mapping[str, Any]) -> str:
         default = " (default)" if board["default"] else ""
         lines.append(f"  {board['name']:{width}}  {', '.join(missing) or 'ok'}{default}")
     tools = [tool for board in facts["boards"] for tool in board["missing"]]
-    for key, how in (("package", "apt"), ("python_package", "pip")):
+    installers = (
+        ("package", "apt install"),
+        ("python_package", "pip install"),
+        ("node_package", install_command()),
+    )
+    for key, command in installers:
         if packages := sorted({tool[key] for tool in tools if key in tool}):
-            lines += ["", f"For all boards: {how} install {' '.join(packages)}"]
+            lines += ["", f"For all boards: {command} {' '.join(packages)}"]
     if any(not port["allowed"] for port in ports):
         lines += ["", "For the serial ports: sudo usermod -aG dialout $USER, then log in again"]
     return "\n".join(lines)
