@@ -170,7 +170,7 @@ static void bp_uart_init(void) {
 
 #if BP_CFG_GUARD
 
-static uint64_t bp_limit; /* ticks; UINT64_MAX: none */
+static uint64_t bp_limit; /* ticks; UINT64_MAX if there is no limit */
 
 /* The event comes every 2^32 ticks, and QEMU may repeat it when it is cleared. */
 static bool bp_is_over(void) {
