@@ -124,7 +124,7 @@ def firmware_of(spec: BoardSpec, plan: Plan, listener: Listener) -> BuiltFirmwar
             if plan.connection.port is None and is_all:
                 firmware = finish(needed)
             else:
-                firmware = _whole_or(finish, needed)
+                firmware = whole_or(finish, needed)
         if listener.on_sources is not None:
             listener.on_sources(firmware.sources)
     if plan.flash:
@@ -141,10 +141,8 @@ def firmware_of(spec: BoardSpec, plan: Plan, listener: Listener) -> BuiltFirmwar
     return firmware
 
 
-def _whole_or(
-    finish: Callable[..., BuiltFirmware], needed: Collection[str] | None
-) -> BuiltFirmware:
-    """Link all functions, as a board at a port keeps them; if they do not link, those needed."""
+def whole_or(finish: Callable[..., BuiltFirmware], needed: Collection[str] | None) -> BuiltFirmware:
+    """Link all functions, for a board that keeps them; if they do not link, those needed."""
     try:
         return finish()
     except BuildError:
