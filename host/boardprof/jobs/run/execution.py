@@ -271,6 +271,8 @@ def run_plan(plan: Plan, listener: Listener) -> Outcome:
     try:
         for spec, setting in itertools.product(specs, settings):
             flags = None if plan.sweep is None else setting.code.cflags
+            if len(specs) > 1:
+                setting = _without_profile(spec, setting, listener.on_note)
             _take(results(spec, setting, listener), spec.name, flags, measurements, found)
     except KeyboardInterrupt:
         if not measurements:
@@ -293,6 +295,17 @@ def run_plan(plan: Plan, listener: Listener) -> Outcome:
         swept = plan.sweep is not None
         report = assemble(measurements, swept=swept, missing=missing, wrong=wrong)
     return Outcome(report, tuple(failures), interrupted)
+
+
+def _without_profile(spec: BoardSpec, plan: Plan, on_note: Note) -> Plan:
+    """Return a plan without a profile if nothing can record it on this board; others have one."""
+    try:
+        if plan.hotspots and not plan.sampled:
+            check_recordable(spec)
+        return plan
+    except UsageError as error:
+        on_note(f"no profile on {spec.name}: {error.message}")
+        return replace(plan, hotspots=False)
 
 
 def once(on_note: Note) -> Note:
