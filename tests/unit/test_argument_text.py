@@ -182,9 +182,18 @@ def test_any_file_is_the_text_or_the_bytes_that_it_holds(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("text", ["[0-9]+x*", '{"a": [1, 2]}', "{{name}}"])
-def test_a_text_in_brackets_has_a_hint_that_quotes_it(text: str) -> None:
-    assert refusal(text).endswith(f"""as text for char*, in double quotes: x='"{text}"'""")
-    assert value(f'"{text}"', "char*") == bytearray(text.encode() + b"\0")
+def test_what_can_only_be_a_text_is_one_for_char(text: str) -> None:
+    assert value(text, "char*") == bytearray(text.encode() + b"\0")
+    assert "x=" + text in refusal(text)
+    with pytest.raises(UsageError):
+        read_argument("x", text).value(None)
+
+
+def test_a_text_that_may_be_a_list_has_a_hint_that_quotes_it() -> None:
+    assert refusal("[a-z]", "char*").endswith(
+        """[0]=a-z is not an integer.\nTry: as a text, in double quotes: x='"[a-z]"'"""
+    )
+    assert value('"[a-z]"', "char*") == bytearray(b"[a-z]\0")
 
 
 def test_an_array_larger_than_the_arena_is_refused_before_it_is_made() -> None:

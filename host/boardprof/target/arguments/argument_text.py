@@ -64,10 +64,13 @@ class ArgumentText:
     is_raw: bool = False  # the file is plain bytes of elements of the parameter's type
     made: ArrayText | None = None  # the array to make for the parameter's type
     suffix: str = ""
+    refused: UsageError | None = None  # it is not an array or struct, so it can only be a text
 
     def value(self, pointer: Pointer | None, arena_bytes: int = 0) -> object:
         """Return the value to pass for a parameter; ``arena_bytes``: 0 if unknown."""
         is_array = self.array is not None or self.made is not None
+        if self.refused is not None and (pointer is None or pointer.element != CHAR):
+            raise self.refused
         if pointer is None or pointer.is_function:
             if pointer is not None and not is_array:
                 return None if self.text in _NULL else self.text
@@ -102,7 +105,12 @@ class ArgumentText:
 
     def _array_for(self, pointer: Pointer, arena_bytes: int) -> object:
         if self.made is not None:
-            array = self.made.make(f"{self.name}={self.text}", pointer, arena_bytes)
+            try:
+                array = self.made.make(f"{self.name}={self.text}", pointer, arena_bytes)
+            except UsageError as error:
+                if pointer.element == CHAR and self.made.values is not None:
+                    error.hint = f"as a text, in double quotes: {self.name}='\"{self.text}\"'"
+                raise
             if isinstance(array, StructText):
                 return array
         else:
@@ -218,8 +226,8 @@ def read_argument(name: str, text: str) -> ArgumentText:
     try:
         made = array_text(f"{name}={text}", head, has_suffix=bool(suffix) or text == "out")
     except UsageError as error:
-        if text[:1] in "[{":  # a pattern, or JSON
-            error.hint = f"{error.hint}; as text for char*, in double quotes: {name}='\"{text}\"'"
+        if text[:1] == "{" or (text[:1] == "[" and text[-1] != "]"):  # JSON, or a pattern
+            return ArgumentText(name, text, refused=error)
         raise
     return ArgumentText(name, text, made=made, suffix="out" if text == "out" else suffix)
 
