@@ -58,7 +58,8 @@ typedef struct {
     uint64_t entered; /* unless costs are asked for: then passes have it */
     uint64_t cost[BP_COLUMNS];
     bp_pass_t *pass;    /* the last one, if costs are asked for */
-    bp_exit_t *exit[2]; /* the first ones */
+    bp_exit_t *next[2]; /* the last ones that are plain */
+    bp_exit_t *left;    /* the last one that is not */
 } bp_slot_t;
 
 /* How often a block ran on a path after a certain instruction. */
@@ -472,12 +473,6 @@ static bool same_exit(const void *item, const void *key) {
 /* What leads from instruction `at` of a block to another one. */
 static bp_exit_t *exit_of(bp_recorder_t *r, bp_slot_t *slot, uint32_t at, bp_block_t *to,
                           bool is_plain) {
-    for (size_t i = 0; i < 2; i++) {
-        bp_exit_t *known = slot->exit[i];
-        if (known != NULL && known->to == to && known->at == at && known->is_plain == is_plain) {
-            return known;
-        }
-    }
     bp_exit_t key = {.slot = slot, .at = at, .to = to, .is_plain = is_plain};
     void **place = place_of(&r->exits, exit_hash(&key), same_exit, &key);
     if (*place != NULL) {
@@ -488,9 +483,6 @@ static bp_exit_t *exit_of(bp_recorder_t *r, bp_slot_t *slot, uint32_t at, bp_blo
     *exit = key;
     *place = exit;
     grow_table(&r->exits, exit_hash);
-    if (slot->exit[slot->exit[0] != NULL] == NULL) {
-        slot->exit[slot->exit[0] != NULL] = exit;
-    }
     uint64_t last = slot->block->insn[at].address;
     /* Where the function's caller goes on is not the function's affair. */
     uint64_t goes_to = to->role == BP_ROLE_INSIDE ? to->insn[0].address : BP_UNKNOWN;
@@ -505,7 +497,8 @@ static bp_exit_t *exit_of(bp_recorder_t *r, bp_slot_t *slot, uint32_t at, bp_blo
 }
 
 static void charge(bp_recorder_t *r, const uint64_t *cost, uint64_t times) {
-    for (size_t i = 0; i < r->columns; i++) {
+    size_t columns = r->columns;
+    for (size_t i = 0; i < columns; i++) {
         r->total[i + 1] += cost[i] * times;
     }
 }
@@ -514,7 +507,10 @@ static void charge(bp_recorder_t *r, const uint64_t *cost, uint64_t times) {
  * path. */
 static void leave_path(bp_recorder_t *r, bp_slot_t *slot, uint32_t at, bp_block_t *to) {
     if (r->pipes != NULL) {
-        bp_exit_t *exit = exit_of(r, slot, at, to, false);
+        bp_exit_t *exit = slot->left;
+        if (exit == NULL || exit->to != to || exit->at != at) {
+            exit = slot->left = exit_of(r, slot, at, to, false);
+        }
         exit->times++;
         charge(r, exit->cost, 1);
     }
@@ -541,7 +537,16 @@ static void count(bp_recorder_t *r, bp_block_t *block) {
 
 /* The same, if the last block ran to its end and went on in its function. */
 static void count_next(bp_recorder_t *r, bp_block_t *block) {
-    bp_exit_t *exit = exit_of(r, r->slot, r->slot->block->count - 1, block, true);
+    bp_slot_t *slot = r->slot;
+    bp_exit_t *exit = slot->next[0];
+    if (exit == NULL || exit->to != block) {
+        exit = slot->next[1];
+        if (exit == NULL || exit->to != block) {
+            exit = exit_of(r, slot, slot->block->count - 1, block, true);
+            slot->next[1] = slot->next[0];
+            slot->next[0] = exit;
+        }
+    }
     exit->times++;
     r->pass = exit->pass;
     r->slot = exit->pass->slot;
