@@ -183,7 +183,7 @@ def perform(work: Work, board: FleetBoard) -> AttemptResult:
             listener = Listener(
                 on_note=lambda text: None, on_connected=lambda: connections.append(None)
             )
-            for found in results(spec, plan, listener, firmware=firmware):
+            for found in results(spec, [plan], listener, firmware=firmware):
                 if isinstance(found, Measurement):
                     measured.append(found)
                 else:

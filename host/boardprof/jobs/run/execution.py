@@ -35,6 +35,7 @@ from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import Profile
 from boardprof.results.report.report import Report
 from boardprof.target.build.firmware import BuiltFirmware
+from boardprof.target.cfunction import CFunction
 from boardprof.target.descriptions.board import BoardSpec, check_recordable
 
 _OF_THE_BOARD = (BoardTimeoutError, DeviceEndedError, DeviceResetError)
@@ -58,45 +59,71 @@ class Listener:
 
 
 def results(
-    spec: BoardSpec, plan: Plan, listener: Listener, *, firmware: BuiltFirmware | None = None
+    spec: BoardSpec,
+    plans: Sequence[Plan],
+    listener: Listener,
+    *,
+    firmware: BuiltFirmware | None = None,
+    is_chosen: Callable[[Plan], bool] = lambda plan: True,
 ) -> Generator[Measurement | BoardprofError, None, None]:
-    """Yield the result of each function as it arrives; ``firmware`` is None to build the plan's."""
+    """Yield the result of each function as it arrives; ``firmware`` is None to build the plans'.
+
+    The plans share one firmware, which is the same whichever of them are chosen.
+    """
     # If a board that was started here ends, or is ended in a call that hangs, it is started again
     # for the remaining functions.
-    if plan.hotspots and not plan.sampled:
-        check_recordable(spec)
-    _check_probe(plan)
+    chosen = [*filter(is_chosen, plans)]
+    for plan in chosen:
+        if plan.hotspots and not plan.sampled:
+            check_recordable(spec)
+        _check_probe(plan)
     if firmware is None:
-        firmware = firmware_of(spec, plan, listener)
-    left: list[str] | None = None
+        firmware = firmware_of(spec, plans[0], listener, plans[1:])
+    left: list[tuple[Plan, str]] | None = None
     total = 0
     while left is None or left:
-        with connected(spec, plan, firmware, listener) as board:
+        with connected(spec, plans[0], firmware, listener) as board:
             if listener.on_connected is not None:
                 listener.on_connected()
             if left is None:
-                left = chosen_functions(board, plan, firmware, listener.on_note)
+                left = []
+                for plan in chosen:
+                    try:
+                        names = chosen_functions(board, plan, firmware, listener.on_note)
+                        left += [(plan, name) for name in names]
+                    except (UsageError, BuildError) as error:
+                        if len(chosen) == 1:
+                            raise
+                        yield _of_benchmark(plan, error)
                 total = len(left)
             is_over = False
             while left and not is_over:
-                name = left.pop(0)
+                plan, name = left.pop(0)
                 at = f" ({total - len(left)} of {total})" if total > 1 else ""
                 try:
-                    measurement = _measure(board, name, plan, listener, at)
+                    measurement = measure(board, name, plan, listener, at)
                     folders = plan.output_folders(measurement.device.name, measurement.function)
                     wrong = plan.data.take(measurement, *folders)
                     yield measurement  # its numbers are reported although an output is wrong
                     if wrong is not None:
-                        yield wrong
+                        yield _of_benchmark(plan, wrong)
                 except BoardprofError as error:
                     is_over = isinstance(error, _OF_THE_BOARD) or board.session.is_closed
                     is_of_one_call = isinstance(error, (DeviceError, RpcError, *_OF_THE_BOARD))
+                    is_of_one_call = is_of_one_call or len(chosen) > 1
                     if (is_over and plan.connection.port is not None) or not is_of_one_call:
-                        rest = ", ".join(left)
+                        rest = ", ".join(each.benchmark or name for each, name in left)
                         if rest:
                             listener.on_note(f"not measured on {board.device.name}: {rest}")
                         raise
-                    yield error
+                    yield _of_benchmark(plan, error)
+
+
+def _of_benchmark(plan: Plan, error: BoardprofError) -> BoardprofError:
+    """Return an error with the benchmark's name before its message."""
+    if plan.benchmark and not error.message.startswith(plan.benchmark):
+        error.message = f"{plan.benchmark}: {error.message}"
+    return error
 
 
 def _check_probe(plan: Plan) -> None:
@@ -108,19 +135,27 @@ def _check_probe(plan: Plan) -> None:
             probe.run("version")
 
 
-def firmware_of(spec: BoardSpec, plan: Plan, listener: Listener) -> BuiltFirmware | None:
-    """Build a plan's firmware, and flash what it names; None if the board has its own."""
+def firmware_of(
+    spec: BoardSpec, plan: Plan, listener: Listener, others: Sequence[Plan] = ()
+) -> BuiltFirmware | None:
+    """Build a plan's firmware, and flash what it names; None if the board has its own.
+
+    ``others``: plans with the same files and flags, whose functions are in it, too.
+    """
     firmware = None
     if plan.path is not None:
         from boardprof.target.build.builder import Build  # later: it knows all compilers
         from boardprof.target.build.sources import with_static_of_header
 
-        wanted = None if plan.function == ALL else plan.function
-        code = with_static_of_header(spec, plan.path, wanted, plan.code)
+        code = plan.code
+        for wanted in dict.fromkeys(each.function for each in (plan, *others)):
+            chosen = None if wanted == ALL else wanted
+            code = with_static_of_header(spec, plan.path, chosen, code)
         with Build(spec, [plan.path], code, listener.on_command).begin() as building:
             functions, finish = building
-            check_early(functions, plan)
-            needed, is_all = needed_functions(functions, plan.function, plan.values)
+            if not others:
+                check_early(functions, plan)
+            needed, is_all = _needed(functions, (plan, *others))
             if plan.connection.port is None and is_all:
                 firmware = finish(needed)
             else:
@@ -139,6 +174,14 @@ def firmware_of(spec: BoardSpec, plan: Plan, listener: Listener) -> BuiltFirmwar
             on_command=listener.on_command,
         )
     return firmware
+
+
+def _needed(functions: Sequence[CFunction], plans: Sequence[Plan]) -> tuple[list[str] | None, bool]:
+    """Return the functions that plans need, and whether they need no others; None: not known."""
+    found = [needed_functions(functions, each.function, each.values) for each in plans]
+    names = [name for needed, _ in found for name in needed or ()]
+    is_known = all(needed is not None for needed, _ in found)
+    return [*dict.fromkeys(names)] if is_known else None, all(is_all for _, is_all in found)
 
 
 def _whole_or(
@@ -172,7 +215,7 @@ def _after_flash(plan: Plan) -> AbstractContextManager[None]:
     return after_flash()
 
 
-def _measure(board: Board, name: str, plan: Plan, listener: Listener, at: str) -> Measurement:
+def measure(board: Board, name: str, plan: Plan, listener: Listener, at: str = "") -> Measurement:
     """Measure one function; ``at`` is its position among all, for progress."""
     setting = f", {plan.code.cflags}" if plan.sweep else ""
     what = f"{name} on {board.device.name}{setting}{at}"
@@ -203,7 +246,7 @@ def _measure(board: Board, name: str, plan: Plan, listener: Listener, at: str) -
             again = replace(plan, warmup=1 if plan.sampled else measurement.warmup)
             profile = _profile(board, name, named, again)
             measurement = replace(measurement, profile=profile)
-        return wanted.with_missing(measurement, board)
+        return replace(wanted.with_missing(measurement, board), label=plan.label)
 
 
 def _profile(board: Board, name: str, named: Mapping[str, object], plan: Plan) -> Profile:
@@ -259,28 +302,55 @@ class Outcome:
 
 def run_plan(plan: Plan, listener: Listener) -> Outcome:
     """Build, start and measure on one board after the other, and one setting after the other."""
+    return run_plans([plan], listener)
+
+
+def run_plans(
+    plans: Sequence[Plan], listener: Listener, is_chosen: Callable[[Plan], bool] = lambda plan: True
+) -> Outcome:
+    """Measure several plans for one Report; those with the same files and flags share a start."""
     # If a function, a board or a setting fails, the numbers of all others are kept, in any order.
-    specs = boards_of(plan)
-    # Report a mistake in these before anything is built.
-    names = [spec.name for spec in specs]
-    data = plan.read_data(names)
-    wanted = WantedMetrics(plan.metrics, len(specs))
-    settings = with_each_setting(replace(plan, data=data, wanted=wanted))
     listener = replace(listener, on_note=once(listener.on_note))
     measurements: list[Measurement] = []
     found: list[_Failure] = []
+    groups: dict[tuple[object, ...], tuple[BoardSpec, list[Plan]]] = {}
+    wanted: list[WantedMetrics] = []
+    names: dict[str, None] = {}
+    for plan in plans:
+        try:
+            specs = boards_of(plan)
+            # Report a mistake in these before anything is built.
+            boards = [spec.name for spec in specs]
+            data = plan.read_data(boards) if is_chosen(plan) else plan.data
+            own = WantedMetrics(plan.metrics, len(specs))
+            settings = with_each_setting(replace(plan, data=data, wanted=own))
+        except BoardprofError as error:
+            if len(plans) == 1:
+                raise
+            if is_chosen(plan):
+                found.append(_Failure(_of_benchmark(plan, error), [], None))
+            continue
+        wanted.append(own)
+        names |= dict.fromkeys(boards)
+        for spec, setting in itertools.product(specs, settings):
+            place = (spec.folder, setting.path, setting.code)
+            groups.setdefault(place, (spec, []))[1].append(setting)
     interrupted = False
     try:
-        for spec, setting in itertools.product(specs, settings):
-            flags = None if plan.sweep is None else setting.code.cflags
-            _take(results(spec, setting, listener), spec.name, flags, measurements, found)
+        for spec, group in groups.values():
+            if any(map(is_chosen, group)):
+                flags = None if group[0].sweep is None else group[0].code.cflags
+                told = results(spec, group, listener, is_chosen=is_chosen)
+                _take(told, spec.name, flags, measurements, found)
     except KeyboardInterrupt:
         if not measurements:
             raise
         interrupted = True
-    failures = wanted.failures([each.error for each in found], listener.on_note)
+    failures = [each.error for each in found]
+    for metrics in wanted:
+        failures = metrics.failures(failures, listener.on_note)
     for each in found:
-        each.name_places(names)
+        each.name_places([*names])
     missing, wrong = [], []
     for failure in failures:
         line = failure.message.partition("\n")[0]
@@ -288,11 +358,14 @@ def run_plan(plan: Plan, listener: Listener) -> Outcome:
             wrong.append(line.removesuffix("."))
         else:
             missing.append(line.removesuffix(":"))
-    missing += wanted.left_out()
+    missing += [text for metrics in wanted for text in metrics.left_out()]
     missing += ["the rest, after it was interrupted"] if interrupted else []
     report = None
     if measurements:
-        swept = plan.sweep is not None
+        places = {plan.benchmark: place for place, plan in enumerate(plans)}
+        measurements.sort(key=lambda each: places.get(each.label or each.function, 0))
+        # The flags of a benchmark are its own: its name tells its rows apart.
+        swept = plans[0].sweep is not None or (False if plans[0].benchmark else None)
         report = assemble(measurements, swept=swept, missing=missing, wrong=wrong)
     return Outcome(report, tuple(failures), interrupted)
 

@@ -117,6 +117,12 @@ class Plan:
     save_output: str | None = None
     data: PlanData = field(default_factory=PlanData)
     wanted: WantedMetrics | None = None
+    benchmark: str = ""  # its name, if the plan is one of the project's benchmarks
+
+    @property
+    def label(self) -> str:
+        """The label of the rows: a benchmark's name, unless that is the function's."""
+        return "" if self.benchmark == self.function else self.benchmark
 
     @property
     def path(self) -> Path | None:
@@ -165,6 +171,7 @@ class Plan:
         """Return the folders for one function's outputs, so that no two write the same files."""
         return [
             *([board] if len(set(self.boards)) > 1 else []),
+            *([self.benchmark] if self.benchmark else []),
             *([self.code.cflags.replace(os.sep, "_")] if self.sweep is not None else []),
             *([function] if self.function == ALL else []),
         ]

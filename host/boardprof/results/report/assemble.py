@@ -43,18 +43,19 @@ if TYPE_CHECKING:
 def assemble(
     measurements: Sequence[Measurement],
     *,
-    swept: bool = False,
+    swept: bool | None = None,
     missing: Sequence[str] = (),
     wrong: Sequence[str] = (),
 ) -> Report:
     """Build the Report of at least one measurement, on one or more boards.
 
     ``missing`` could not be measured, e.g. ``iir on m4: it ran too long``; ``wrong`` are outputs
-    that differ from what was expected. Rows name their flags if ``swept`` or if these differ.
+    that differ from what was expected. Rows name their flags if ``swept``; None if these differ.
     """
     measurements = mark_emulators(measurements)
     totals = totals_of(measurements)
-    swept = swept or len({m.flags for m in measurements if m.flags is not None}) > 1
+    if swept is None:
+        swept = len({m.flags for m in measurements if m.flags is not None}) > 1
     rows = (row for m in measurements for row in rows_of(m, totals.get(m.device.name, {}), swept))
     configuration = configuration_of(measurements)
     if missing:

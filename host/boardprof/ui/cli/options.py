@@ -11,6 +11,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from boardprof.base.connection import Connection, with_lines
 from boardprof.base.errors import UsageError
@@ -420,6 +421,22 @@ def parse_build_options(options: Mapping[str, Any]) -> BuildOptions:
     names = ("sources", "includes", "defines", "cflags", "ldflags", "keep", "libc", "heap")
     given = {name: options[name] for name in names if name in options}
     return BuildOptions(optimize=f"-O{options['optimize']}", **given)
+
+
+def listed_boards(given: Sequence[str]) -> list[str]:
+    """Return the names in the values of ``-b A,B``."""
+    names = [name for part in given for name in part.split(",") if name]
+    if given and not names:
+        raise UsageError("-b needs the name of a board.", hint="`boardprof boards` lists them")
+    return names
+
+
+def explicit_options() -> set[str]:
+    """Return the attributes of a plan that flags or variables set, not files or defaults."""
+    context = click.get_current_context()
+    own = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
+    names = {name for name in context.params if context.get_parameter_source(name) in own}
+    return {"boards" if name in ("board", "board_names") else name for name in names}
 
 
 def file_option(form: str, what: str) -> Decorator:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -49,6 +49,8 @@ class Options:
     ab_revision: str | None
     hotspots: bool
     exports: tuple[str, ...]
+    benchmarks: bool  # each benchmark of the project is a test
+    settings: Mapping[str, Any]  # of the project, by key
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -95,6 +97,7 @@ def add_options(parser: pytest.Parser) -> None:
         "Record where each call spends its cost, on emulated boards. A failing comparison then "
         "names functions and lines.",
     )
+    add("benchmarks", "Also run each benchmark of boardprof.toml as a test.")
     add("json", "Write a Report of all measurements.", "FILE")
     add(
         "export",
@@ -184,6 +187,8 @@ def read_options(config: pytest.Config) -> Options:
         ab_revision=revision,
         hotspots=given("hotspots"),
         exports=tuple(given("export") or ()),
+        benchmarks=given("benchmarks"),
+        settings=settings,
     )
 
 

@@ -188,6 +188,19 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     return report
 
 
+@pytest.hookimpl(tryfirst=True)  # before -k and -m
+def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
+    """Add the benchmarks of the project as tests, if that was asked for."""
+    ours = session.config.stash[_SESSION]
+    if ours.options.benchmarks:
+        from boardprof.ui.pytest_plugin.benchmarks import benchmark_items
+
+        try:
+            items += benchmark_items(session, ours)
+        except BoardprofError as error:
+            raise pytest.UsageError(str(error)) from None
+
+
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
     """Record that this run does not include all tests."""
     for item in items[:1]:

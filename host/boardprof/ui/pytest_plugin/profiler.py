@@ -26,6 +26,7 @@ from boardprof.results.stats.groups import summaries
 from boardprof.results.stats.summary import Summary
 from boardprof.target.arguments.passing import copied_arguments
 from boardprof.target.build.build_options import BuildOptions
+from boardprof.target.build.firmware import BuiltFirmware
 from boardprof.target.descriptions.board import BoardSpec, board_spec, default_board
 from boardprof.target.toolchain.cache import cache_root
 from boardprof.ui.pytest_plugin.gate import MeasurementGate, Other, Verdict
@@ -42,6 +43,9 @@ class Wanted:
     # files and folders to build; empty to use the firmware at the port
     sources: tuple[Path, ...] = ()
     options: BuildOptions = field(default_factory=BuildOptions)
+    # builds the firmware of benchmarks, which has their functions only. None to build all functions
+    make: Callable[[], BuiltFirmware | None] | None = field(default=None, compare=False)
+    is_of_benchmarks: bool = False
 
 
 def wanted_board(node: pytest.Item, name: str | None) -> Wanted:
@@ -119,7 +123,8 @@ class OpenBoards:
             return connect_by(self._options.connection, spec)
         from boardprof.target.build.builder import build  # later: it knows all compilers
 
-        firmware = build(spec or default_board(), wanted.sources, wanted.options)
+        made = None if wanted.make is None else wanted.make()
+        firmware = made or build(spec or default_board(), wanted.sources, wanted.options)
         self.compiled[wanted] = firmware.sources
         return open_firmware(firmware, self._options.connection)
 
