@@ -46,7 +46,12 @@ from boardprof.target.descriptions.board import BoardSpec
 
 _NAME: Final = re.compile(r"[^\s:=*?\[\],]+")
 
-_TEXTS_OF_CODE: Final = {"cflags": "cflags", "ldflags": "ldflags", "libc": "libc"}
+_TEXTS_OF_CODE: Final = {
+    "cflags": "cflags",
+    "compile-commands": "compile_commands",
+    "ldflags": "ldflags",
+    "libc": "libc",
+}
 _LISTS_OF_CODE: Final = {
     "source": "sources",
     "include": "includes",
@@ -214,8 +219,6 @@ def _benchmark(table: TomlTable) -> Benchmark:
         settings["tolerance"] = table.positive("tolerance", 0.0)
     expected = table.table("expect", required=False)
     settings["expect"] = tuple(f"{key}={_text(expected, key)}" for key in expected.keys)
-    if "tolerance" in settings and not settings["expect"]:
-        raise table.error("tolerance", "it needs the key expect")
     arguments = table.table("arguments", required=False)
     values = tuple(f"{key}={_text(arguments, key)}" for key in arguments.keys)
     benchmark = Benchmark(

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,11 +23,9 @@ from boardprof.base.errors import (
 )
 from boardprof.base.progress import show_progress, waiting
 from boardprof.jobs.run.function_choice import (
-    check_early,
     chosen_functions,
-    needed_functions,
 )
-from boardprof.jobs.run.plan import ALL, Plan, WantedMetrics, boards_of, with_each_setting
+from boardprof.jobs.run.plan import Plan, WantedMetrics, boards_of, with_each_setting
 from boardprof.measure.board.board import Board
 from boardprof.measure.connect import connect_by, open_firmware
 from boardprof.results.report.assemble import assemble
@@ -35,7 +33,6 @@ from boardprof.results.report.measurement import Measurement
 from boardprof.results.report.profile import Profile
 from boardprof.results.report.report import Report
 from boardprof.target.build.firmware import BuiltFirmware
-from boardprof.target.cfunction import CFunction
 from boardprof.target.descriptions.board import BoardSpec, check_recordable
 
 _OF_THE_BOARD = (BoardTimeoutError, DeviceEndedError, DeviceResetError)
@@ -144,22 +141,10 @@ def firmware_of(
     """
     firmware = None
     if plan.path is not None:
-        from boardprof.target.build.builder import Build  # later: it knows all compilers
-        from boardprof.target.build.sources import with_static_of_header
+        from boardprof.jobs.run.plan_build import build_plans  # later: it knows all compilers
 
-        code = plan.code
-        for wanted in dict.fromkeys(each.function for each in (plan, *others)):
-            chosen = None if wanted == ALL else wanted
-            code = with_static_of_header(spec, plan.path, chosen, code)
-        with Build(spec, [plan.path], code, listener.on_command).begin() as building:
-            functions, finish = building
-            if not others:
-                check_early(functions, plan)
-            needed, is_all = _needed(functions, (plan, *others))
-            if plan.connection.port is None and is_all:
-                firmware = finish(needed)
-            else:
-                firmware = _whole_or(finish, needed)
+        plans = [plan, *others]
+        firmware = build_plans(spec, plans, listener.on_note, listener.on_command)
         if listener.on_sources is not None:
             listener.on_sources(firmware.sources)
     if plan.flash:
@@ -174,26 +159,6 @@ def firmware_of(
             on_command=listener.on_command,
         )
     return firmware
-
-
-def _needed(functions: Sequence[CFunction], plans: Sequence[Plan]) -> tuple[list[str] | None, bool]:
-    """Return the functions that plans need, and whether they need no others; None: not known."""
-    found = [needed_functions(functions, each.function, each.values) for each in plans]
-    names = [name for needed, _ in found for name in needed or ()]
-    is_known = all(needed is not None for needed, _ in found)
-    return [*dict.fromkeys(names)] if is_known else None, all(is_all for _, is_all in found)
-
-
-def _whole_or(
-    finish: Callable[..., BuiltFirmware], needed: Collection[str] | None
-) -> BuiltFirmware:
-    """Link all functions, as a board at a port keeps them; if they do not link, those needed."""
-    try:
-        return finish()
-    except BuildError:
-        if needed is None:
-            raise
-        return finish(needed)
 
 
 def connected(
@@ -246,7 +211,8 @@ def measure(board: Board, name: str, plan: Plan, listener: Listener, at: str = "
             again = replace(plan, warmup=1 if plan.sampled else measurement.warmup)
             profile = _profile(board, name, named, again)
             measurement = replace(measurement, profile=profile)
-        return replace(wanted.with_missing(measurement, board), label=plan.label)
+        measurement = wanted.with_missing(measurement, board)
+        return replace(measurement, label=plan.label, tolerance=plan.tolerance)
 
 
 def _profile(board: Board, name: str, named: Mapping[str, object], plan: Plan) -> Profile:

@@ -78,7 +78,9 @@ def _check_named(board: Board, plan: Plan, firmware: BuiltFirmware | None) -> No
         from boardprof.target.build.compile_commands import defining_sources
 
         symbol = firmware.missing[plan.function]
-        known = defining_sources(find_sources(plan.files[:1]).files, [symbol])
+        known = defining_sources(
+            find_sources(plan.files[:1]).files, [symbol], plan.code.compile_commands
+        )
         raise BuildError(
             f"{plan.function} needs {symbol}, which is not defined.", hint=source_hint(1, known)
         )

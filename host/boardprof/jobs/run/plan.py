@@ -158,8 +158,6 @@ class Plan:
     def read_data(self, boards: Sequence[str] = ()) -> PlanData:
         """Read the arguments and expectations, and the files that they name."""
         expectations = [each for text in self.expect for each in read_expectations(text, boards)]
-        if self.tolerance and not expectations:
-            raise UsageError("--tolerance needs --expect.", hint="--expect @y.npy")
         texts = {name: read_argument(name, text) for name, text in self.arguments.items()}
         folder = self.save_output
         if folder is not None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 import zlib
 from collections import Counter
@@ -200,6 +201,7 @@ def _measurement_record(measurement: Measurement) -> MeasurementRecord:
         stack_unknown=stack if isinstance(stack, str) else "",
         result=_result_json(measurement.result),
         outputs={name: _output(array) for name, array in measurement.outputs.items()},
+        output_call=_output_call(measurement),
         build_id=measurement.device.build_id,
         number=measurement.number,
         warmup=measurement.warmup,
@@ -254,6 +256,27 @@ def _result_json(result: object) -> object:
     return result
 
 
+def _output_call(measurement: Measurement) -> int:
+    """Return how many calls there were before the one for the outputs."""
+    calls = [
+        measurement.warmup + len(each.samples) * measurement.number for each in measurement.passes
+    ]
+    return sum(calls) + (measurement.cold is not None) + (measurement.stack is not None)
+
+
+_MOST_BYTES = 4096
+"""Largest array whose values a Report keeps."""
+
+
 def _output(array: npt.NDArray[Any]) -> Output:
-    """Describe an output without its data; the CRC-32 is of its bytes on this machine."""
-    return Output(str(array.dtype), array.shape, f"{zlib.crc32(array.tobytes()):08x}")
+    """Describe an output; of a small array of numbers with its values."""
+    content = array
+    if array.dtype.names is not None:
+        from numpy.lib.recfunctions import repack_fields
+
+        content = repack_fields(array, recurse=True)  # the padding has no meaning
+    crc32, values = f"{zlib.crc32(content.tobytes()):08x}", ""
+    if 0 < array.nbytes <= _MOST_BYTES and array.dtype.kind in "biuf":
+        little = array.astype(array.dtype.newbyteorder("<"))
+        values = base64.b64encode(zlib.compress(little.tobytes(), 9)).decode()
+    return Output(str(array.dtype), array.shape, crc32, values)

@@ -196,7 +196,7 @@ def time_option(name: str, help_text: str, *, default: str | None = None) -> Dec
 
 def allow_option(help_text: str) -> Decorator:
     """Return the decorator that adds ``--allow``."""
-    kinds = click.Choice(["clock", "board", "compiler", "inputs"])
+    kinds = click.Choice(["clock", "board", "compiler", "inputs", "outputs"])
     return click.option("--allow", multiple=True, type=kinds, help=help_text)
 
 
@@ -357,6 +357,14 @@ compile_options = together(
         "--cflags", metavar="FLAGS", default="", help="More compiler flags for the sources."
     ),
     click.option(
+        "--compile-commands",
+        metavar="FILE",
+        default="",
+        help="The compile_commands.json of the project's own build, whose macros, dialect and "
+        "include folders each source gets; none uses none. [default: the nearest one, also in "
+        "folders such as build]",
+    ),
+    click.option(
         "--no-inline",
         "--keep",
         "keep",
@@ -394,7 +402,7 @@ build_options = together(
 )
 """How a build is made."""
 
-BUILD_SECTION = "optimize sources includes defines cflags ldflags keep libc"
+BUILD_SECTION = "optimize sources includes defines cflags compile_commands ldflags keep libc"
 """Names of `build_options`, for a section of the help."""
 
 
@@ -418,7 +426,17 @@ def parse_build_options(options: Mapping[str, Any]) -> BuildOptions:
     """Return what was given by `build_options` or `compile_options`."""
     from boardprof.target.build.build_options import BuildOptions
 
-    names = ("sources", "includes", "defines", "cflags", "ldflags", "keep", "libc", "heap")
+    names = (
+        "sources",
+        "includes",
+        "defines",
+        "cflags",
+        "ldflags",
+        "keep",
+        "libc",
+        "heap",
+        "compile_commands",
+    )
     given = {name: options[name] for name in names if name in options}
     return BuildOptions(optimize=f"-O{options['optimize']}", **given)
 

@@ -172,7 +172,7 @@ Examples:
 @expect_options(
     "Fail if the output differs: an array of FILE, or a number. NAME may be `return`. In FILE, "
     "{board} stands for the board's name.",
-    "Relative tolerance for floats in --expect. [default: 0]",
+    "Relative tolerance for floats in --expect and in outputs that are compared. [default: 0]",
 )
 @file_option("json", "the Report as JSON")
 @click.option(
@@ -228,6 +228,8 @@ def run(
     from boardprof.show.exporters import read_exports
 
     check_save_name(options["save"])
+    if options["tolerance"] and not (options["expect"] or options["against"]):
+        raise UsageError("--tolerance needs --expect or --against.", hint="--expect @y.npy")
     request = _request(target, values, board_names, options)
     against = parse_against(options, request.target)
     if request.benchmarks and against.has_turns:

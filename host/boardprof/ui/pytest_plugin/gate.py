@@ -87,6 +87,7 @@ class MeasurementGate:
             )
         # Later: most tests compare nothing.
         from boardprof.results.comparison.compare import compare
+        from boardprof.show.comparison_table import output_lines
 
         found = compare(
             common,
@@ -98,6 +99,8 @@ class MeasurementGate:
             sessions=1 if other is None else other.sessions,
             earlier=self._runs(run) if other is None else None,
         )
+        if found.outputs:
+            failures.append("\n".join(f"output changed: {line}" for line in output_lines(found)))
         if found.regressed:
             broken = "; ".join(map(_broken, found.regressions))
             failures.append(f"regression: {broken}\n{found.table(changed_only=True)}")
@@ -110,7 +113,10 @@ class MeasurementGate:
             is_ruled=is_ruled,
             rows=() if is_ruled else found.rows,
             run=None if run is None else int(run.id),
-            is_waiting=is_held and run is not None and found.awaits_runs and not found.regressed,
+            is_waiting=is_held
+            and run is not None
+            and found.awaits_runs
+            and not (found.regressed or found.outputs),
         )
 
     def _runs(self, run: Run | None) -> Sequence[Report] | None:
