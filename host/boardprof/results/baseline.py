@@ -247,7 +247,7 @@ def _arrays(entry: Entry) -> dict[str, Any]:
     for name, text in outputs.items():
         found = re.fullmatch(r"(.+)\[([\d, ]*)\] ([0-9a-f]{8})", _need(text, str, "outputs"))
         if found is None:
-            raise ReportFileError(f"{text!r:.60} is no array.", where="outputs", hint=_WROTE)
+            raise ReportFileError(f"{text!r:.60} is not an array.", where="outputs", hint=_WROTE)
         shape = [int(length) for length in found[2].split(",") if length.strip()]
         facts = {"dtype": found[1], "shape": shape, "crc32": found[3]}
         arrays[name] = {**facts, "values": values.get(name, "")}

@@ -159,6 +159,8 @@ def key_of(job: Job, image: Image) -> str:
         # The key of a job does not depend on job_s, and is that of earlier versions.
         repr(replace(job.limits, job_s=1.0)).replace("job_s=1.0", "job_s=0.0"),
     ]
+    if job.benchmark:
+        facts.append(job.benchmark)
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 

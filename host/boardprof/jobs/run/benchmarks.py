@@ -12,7 +12,8 @@ must have and the limits that it must keep::
     limit = {instructions = 120_000}
     tags = ["dsp"]
 
-Paths are relative to the file.
+``[benchmarks]`` has keys that all of them have, unless their own table has another value. Paths
+are relative to the file.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from boardprof.base.errors import BoardprofError, UnknownNameError, UsageError, option
-from boardprof.base.settings import BENCHMARK, SettingsFile
+from boardprof.base.settings import BENCHMARK, BENCHMARKS, SettingsFile
 from boardprof.base.toml_table import TomlTable
 from boardprof.jobs.run.function_choice import check_arguments
 from boardprof.jobs.run.plan import (
@@ -101,6 +102,11 @@ class Benchmark:
         """File and line of one of its keys."""
         return "" if self.table is None else self.table.place(key)
 
+    @property
+    def plan_alone(self) -> Plan:
+        """The plan without the command's options: its function and its label."""
+        return Plan(self.target, benchmark=self.name)
+
     def plan(self, base: Plan, given: Collection[str] = ()) -> Plan | None:
         """Return the plan; None if the command's boards are not among the benchmark's.
 
@@ -141,7 +147,7 @@ class Benchmark:
         return texts
 
     def _has(self, group: GroupSummary) -> bool:
-        plan = Plan(self.target, benchmark=self.name)
+        plan = self.plan_alone
         is_named = plan.function in (ALL, group.key.name)
         return is_named and group.key.label == plan.label
 
@@ -181,8 +187,9 @@ def read_benchmarks(
 ) -> Benchmarks:
     """Return the benchmarks of a settings file; ``on_error`` gets all mistakes, not the first."""
     known: dict[str, Benchmark] = {}
+    common = _common(file)
     for number, content in enumerate(_tables(file)):
-        table = TomlTable(content, file.file, *file.path, BENCHMARK, number)
+        table = TomlTable({**common, **content}, file.file, *file.path, BENCHMARK, number)
         try:
             benchmark = _benchmark(table)
             if benchmark.name in known:
@@ -206,6 +213,19 @@ def _tables(file: SettingsFile) -> Iterable[Mapping[str, Any]]:
     return tables
 
 
+def _common(file: SettingsFile) -> Mapping[str, Any]:
+    """Return the keys that all benchmarks have."""
+    content = file.content.get(BENCHMARKS, {})
+    if not isinstance(content, dict):
+        raise UsageError(f"{file.file}: {BENCHMARKS} is not a table.", hint="[benchmarks]")
+    table = TomlTable(content, file.file, *file.path, BENCHMARKS)
+    _how(table)
+    for key in ("boards", "tags"):
+        table.texts(key)
+    table.end()
+    return content
+
+
 def _benchmark(table: TomlTable) -> Benchmark:
     name = table.take("name", str)
     if not re.fullmatch(_NAME, name):
@@ -215,8 +235,6 @@ def _benchmark(table: TomlTable) -> Benchmark:
     if not path or not function:
         raise table.error("target", f"{target!r} is not PATH:FUNCTION or PATH:all")
     settings, code = _how(table)
-    if table.has("tolerance"):
-        settings["tolerance"] = table.positive("tolerance", 0.0)
     expected = table.table("expect", required=False)
     settings["expect"] = tuple(f"{key}={_text(expected, key)}" for key in expected.keys)
     arguments = table.table("arguments", required=False)
@@ -252,6 +270,8 @@ def _how(table: TomlTable) -> tuple[dict[str, Any], dict[str, Any]]:
     }
     if table.has("metrics"):
         settings["metrics"] = table.texts("metrics", None)
+    if table.has("tolerance"):
+        settings["tolerance"] = table.positive("tolerance", 0.0)
     return settings, code
 
 

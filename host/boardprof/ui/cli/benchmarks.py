@@ -18,6 +18,7 @@ from boardprof.ui.cli.group import PROJECT_FILES
 from boardprof.ui.cli.options import (
     board_option,
     compile_options,
+    explicit_options,
     listed_boards,
     parse_build_options,
     parse_plan,
@@ -26,6 +27,7 @@ from boardprof.ui.cli.options import (
 from boardprof.ui.cli.output import echo, echo_command, echo_note
 
 if TYPE_CHECKING:
+    from boardprof.jobs.fleet.job import Job
     from boardprof.jobs.run.benchmarks import Benchmark, Benchmarks
     from boardprof.jobs.run.plan import Plan
 
@@ -77,6 +79,46 @@ def chosen_benchmarks(
     return Chosen(found, found.chosen(words, tags))
 
 
+def benchmark_called(name: str) -> Benchmark | None:
+    """Return the benchmark of the project with this name, or None."""
+    from boardprof.jobs.run.benchmarks import read_benchmarks
+
+    file = _project_file()
+    found = () if file is None else read_benchmarks(file).all
+    return next((each for each in found if each.name == name), None)
+
+
+def one_plan(name: str, base: Plan) -> Plan | None:
+    """Return the plan of one benchmark with the options of a command; None if there is none."""
+    benchmark = benchmark_called(name)
+    if benchmark is None:
+        return None
+    plan = benchmark.plan(base, explicit_options())
+    if plan is None or len(plan.boards) > 1:
+        raise UsageError(
+            f"{name} is for {', '.join(benchmark.boards or base.boards)}.",
+            hint="name one of these boards: -b BOARD",
+        )
+    file = _project_file()
+    assert file is not None
+    if file.file.parent.resolve() != Path.cwd().resolve():
+        raise UsageError(
+            f"The paths of {name} begin at {file.file.parent}.", hint="run the command there"
+        )
+    return plan
+
+
+def all_jobs() -> list[Job]:
+    """Return the project's benchmarks as jobs of a fleet."""
+    from boardprof.jobs.fleet.job import benchmark_jobs
+    from boardprof.jobs.run.benchmarks import read_benchmarks
+
+    file = _project_file()
+    if file is None:
+        raise _no_benchmarks()
+    return benchmark_jobs(read_benchmarks(file), _plan_of_settings(None))
+
+
 @click.command(short_help="Check the project's benchmarks without running them.")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only those with this tag.")
@@ -113,8 +155,7 @@ def check(names: tuple[str, ...], tags: tuple[str, ...], board: str | None, verb
 
 def _plan_of_settings(board: str | None) -> Plan:
     """Return the plan of `run` without flags: the settings, and a board."""
-    parent = click.get_current_context().parent
-    assert parent is not None
+    parent = click.get_current_context().find_root()
     assert isinstance(parent.command, click.Group)
     command = parent.command.get_command(parent, "run")
     assert command is not None
