@@ -187,7 +187,13 @@ def read_benchmarks(
 ) -> Benchmarks:
     """Return the benchmarks of a settings file; ``on_error`` gets all mistakes, not the first."""
     known: dict[str, Benchmark] = {}
-    common = _common(file)
+    common: Mapping[str, Any] = {}
+    try:
+        common = _common(file)
+    except UsageError as error:
+        if on_error is None:
+            raise
+        on_error(error)
     for number, content in enumerate(_tables(file)):
         table = TomlTable({**common, **content}, file.file, *file.path, BENCHMARK, number)
         try:

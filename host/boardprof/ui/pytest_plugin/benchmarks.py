@@ -6,12 +6,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from boardprof.base.errors import BoardprofError, BoardTimeoutError, DeviceError
-from boardprof.base.settings import BENCHMARK, find_settings, user_file
+from boardprof.base.errors import BoardprofError, BoardTimeoutError, DeviceError, UsageError
+from boardprof.base.settings import BENCHMARK, find_settings, read_settings, user_file
 from boardprof.jobs.run.benchmarks import (
     Benchmark,
     Benchmarks,
@@ -24,50 +25,47 @@ from boardprof.jobs.run.plan import Plan, boards_of
 from boardprof.results.report.assemble import assemble
 from boardprof.ui.pytest_plugin.gate import MeasurementGate
 from boardprof.ui.pytest_plugin.profiler import Wanted
+from boardprof.ui.pytest_plugin.session import SESSION, Session
 
 if TYPE_CHECKING:
     from boardprof.target.descriptions.board import BoardSpec
-    from boardprof.ui.pytest_plugin.session import Session
 
 
-def benchmark_items(session: pytest.Session, ours: Session) -> Iterator[BenchmarkItem]:
-    """Yield a test for each benchmark of the project on each of its boards.
+class BenchmarkFile(pytest.File):
+    """The project's settings file, with a test for each benchmark on each of its boards."""
 
-    Raises a UsageError if the file is wrong or has no benchmark.
-    """
-    files = find_settings(session.config.rootpath, lambda text: None)
+    def collect(self) -> Iterator[BenchmarkItem]:
+        """Yield the tests; raises a UsageError if the file is wrong."""
+        ours: Session = self.session.config.stash[SESSION]
+        options = ours.options
+        benchmarks = read_benchmarks(read_settings(self.path))
+        base = plan_of_settings(benchmarks.file, options.settings, options.boards)
+        base = replace(base, connection=options.connection)
+        given = {"boards"} if self.config.getoption("--bp-board") else set()
+        pairs = [(each, each.plan(base, given)) for each in benchmarks.all]
+        plans = [plan for _, plan in pairs if plan is not None]
+        for benchmark, plan in pairs:
+            for spec in boards_of(plan) if plan is not None else ():
+                assert plan is not None
+                yield BenchmarkItem.from_parent(
+                    self,
+                    name=f"{benchmark.name}[{spec.name}]",
+                    ours=ours,
+                    of=benchmarks,
+                    benchmark=benchmark,
+                    plan=plan,
+                    spec=spec,
+                    plans=plans,
+                )
+
+
+def benchmark_path(config: pytest.Config) -> Path:
+    """Return the project's file; raises a UsageError if it has no benchmark."""
+    files = find_settings(config.rootpath, lambda text: None)
     own = [each for each in files if each.file != user_file() and BENCHMARK in each.content]
     if not own:
-        raise pytest.UsageError("--bp-benchmarks needs a boardprof.toml with [[benchmark]]")
-    benchmarks = read_benchmarks(own[0])
-    options = ours.options
-    base = plan_of_settings(benchmarks.file, options.settings, options.boards)
-    base = replace(base, connection=options.connection)
-    given = {"boards"} if session.config.getoption("--bp-board") else set()
-    pairs = [(each, each.plan(base, given)) for each in benchmarks.all]
-    plans = [plan for _, plan in pairs if plan is not None]
-    file = _File.from_parent(session, path=benchmarks.file)
-    for benchmark, plan in pairs:
-        for spec in boards_of(plan) if plan is not None else ():
-            assert plan is not None
-            yield BenchmarkItem.from_parent(
-                file,
-                name=f"{benchmark.name}[{spec.name}]",
-                ours=ours,
-                of=benchmarks,
-                benchmark=benchmark,
-                plan=plan,
-                spec=spec,
-                plans=plans,
-            )
-
-
-class _File(pytest.File):
-    """The settings file."""
-
-    def collect(self) -> Sequence[pytest.Item]:
-        """Return nothing: `benchmark_items` makes the items."""
-        return []
+        raise UsageError("--bp-benchmarks needs a boardprof.toml with [[benchmark]].")
+    return own[0].file
 
 
 class BenchmarkItem(pytest.Item):

@@ -37,6 +37,10 @@ _SENT = (
 """What a worker sends to the controller."""
 
 
+SESSION = pytest.StashKey["Session"]()
+"""Where pytest's configuration keeps it."""
+
+
 class Session:
     """Boards and baseline, loaded when the first test needs them, and the tests' measurements."""
 
