@@ -88,7 +88,7 @@ def add_options(parser: pytest.Parser) -> None:
     )
     add(
         "allow",
-        "Compare even if the clock, the board, the compiler or the inputs differ.",
+        "Compare even if the clock, the board, the compiler, the inputs or the outputs differ.",
         "WHAT",
         action="append",
     )
