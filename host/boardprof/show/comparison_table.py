@@ -211,17 +211,22 @@ def comparison_page(comparison: Comparison, *, changed_only: bool = False) -> Pa
         *(f"OUTPUT CHANGED: {line}." for line in output_lines(comparison)),
         *([""] if comparison.outputs else []),
         *table,
-        *(
-            line
-            for place, difference in comparison.reasons.items()
-            for line in _difference_page(place, difference)
-        ),
+        *reason_page(comparison),
         *([means] if means else []),
         f"Before: {comparison.before_name}{_only(comparison.before_facts, comparison.after_facts)}",
         f"After:  {comparison.after_name}{_only(comparison.after_facts, comparison.before_facts)}",
         *(f"Note: {note}" for note in comparison.notes),
         *unjudged_lines(comparison),
         f"Result: {headline(comparison)}",
+    ]
+
+
+def reason_page(comparison: Comparison) -> Page:
+    """Return where functions changed, if both sides have a profile."""
+    return [
+        line
+        for place, difference in comparison.reasons.items()
+        for line in _difference_page(place, difference)
     ]
 
 

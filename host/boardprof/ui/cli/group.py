@@ -156,7 +156,7 @@ class Commands(click.Group):
 PROJECT_FILES = "boardprof.files"
 """Key of the settings files in a context's ``meta``."""
 
-_NOT_A_SETTING = {"help", "version", "json", "bisect", "tag"}
+_NOT_A_SETTING = {"help", "version", "json", "bisect", "tag", "watch"}
 """Options that only make sense for one call of a command."""
 
 _BESIDE_OPTIONS = {"project"}

@@ -81,8 +81,8 @@ if TYPE_CHECKING:
 
 
 _SECTIONS = {
-    "What to measure": "tags metrics warmup repeat number cold mask_interrupts hotspots sampled "
-    "probe sweep",
+    "What to measure": "tags watch metrics warmup repeat number cold mask_interrupts hotspots "
+    "sampled probe sweep",
     "The board": BOARD_SECTION,
     "The build": BUILD_SECTION,
     "The output of the function": "save_output expect tolerance",
@@ -114,6 +114,12 @@ Examples:
     multiple=True,
     metavar="TAG",
     help="Only the project's benchmarks with this tag.",
+)
+@click.option(
+    "--watch",
+    is_flag=True,
+    help="Measure again whenever a source or header was saved, and show the change, until Ctrl-C. "
+    "The runs are not kept.",
 )
 @click.option(
     "-b",
@@ -236,6 +242,8 @@ def run(
         raise UsageError(
             "--ab and --ab-rev measure one target, not benchmarks.", hint="give PATH:FUNCTION"
         )
+    if options["watch"]:
+        return _watch(request, against, options)
     exports = read_exports(options["exports"], comparisons=None)
     against.check_exports(exports)
     json_file = options["json_file"]
@@ -341,6 +349,32 @@ def _request(
     is_whole = len(found) == len(chosen.of.all) and "boards" not in given
     name = chosen.of.file.name
     return _Request(plans, f"{name}:all" if is_whole else name, found, chosen.of.folder)
+
+
+_NOT_WATCHED = ("against", "ab", "ab_rev", "baseline_file", "exports", "json_file", "save")
+
+
+def _watch(request: _Request, against: Against, options: Mapping[str, Any]) -> int:
+    """Measure after each save until Ctrl-C."""
+    from boardprof.ui.cli.watch import echo_reasons, watch
+
+    if any(options[name] for name in _NOT_WATCHED):
+        raise UsageError(
+            "--watch only prints: it writes, keeps and gates nothing.",
+            hint="leave out --against, --ab, --baseline, --export, --json and --save",
+        )
+    if not request.files:
+        raise UsageError("--watch compiles the functions, so it needs a PATH.")
+
+    def show(report: Report, since: Comparison | None) -> None:
+        _echo_report(report, options, since, None)
+        echo_reasons(since)
+        for benchmark in request.benchmarks:
+            for text in benchmark.over(report):
+                echo(f"ABOVE ITS LIMIT: {text}")
+
+    watch(lambda sources: _measured(request, against, options, sources), show, request.files)
+    return 0
 
 
 def _absolute(options: Mapping[str, Any]) -> dict[str, Any]:
