@@ -112,6 +112,14 @@ def test_names_patterns_tags_and_boards_choose(project: Path) -> None:
         assert (done.code, text in done.err) == (2, True), done.err
 
 
+def test_names_are_completed_and_values_with_a_name_are_another_target(project: Path) -> None:
+    words = {"_BOARDPROF_COMPLETE": "bash_complete", "COMP_WORDS": "boardprof run su"}
+    done = boardprof(environment={**words, "COMP_CWORD": "2"}, folder=project)
+    assert [line.partition(",")[2] for line in done.out.splitlines()] == ["sum-long", "sum"]
+    done = boardprof("run", "sum", "n=4", folder=project)
+    assert (done.code, "give PATH:FUNCTION" in done.err) == (2, True), done.err
+
+
 def test_a_median_above_its_limit_is_told_and_the_run_is_no_baseline(project: Path) -> None:
     done = boardprof("run", "fill", "--baseline", "base.json", folder=project)
     assert done.code == 1

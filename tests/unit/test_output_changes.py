@@ -128,3 +128,13 @@ def test_a_baseline_without_outputs_is_read_and_compared_and_that_is_told() -> N
     found = compare(report_of_baseline(content), returning(4))
     assert not found.failed
     assert "Outputs are not compared, because the older side has none: fir." in found.notes
+
+
+def test_checksums_of_structs_in_early_reports_are_not_compared() -> None:
+    def writing_struct(crc32: str, **facts: Any) -> Report:
+        output = {"dtype": "[('a', 'u1'), ('b', '<i4')]", "shape": [1], "crc32": crc32}
+        return report_of({"instructions": [1]}, measurement={"outputs": {"s": output}, **facts})
+
+    assert not compare(writing_struct("00000001"), writing_struct("00000002")).outputs
+    both = [writing_struct(crc32, output_call=21) for crc32 in ("00000001", "00000002")]
+    assert texts(compare(*both)) == ["output s: its checksum is 00000001 before, 00000002 after"]

@@ -143,7 +143,10 @@ def complete_run(
 def complete_target(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[str] | list[CompletionItem]:
-    """Complete FILE.c:FUNCTION after the colon, and files before it."""
+    """Complete FILE.c:FUNCTION after the colon; before it benchmarks of the project, and files."""
+    names = [] if ":" in incomplete else _benchmark_names(incomplete)
+    if names:
+        return names
     file, start = "", incomplete
     if ":" in incomplete:
         from boardprof.jobs.run.plan import split_target
@@ -164,6 +167,22 @@ def complete_value(
     if words[1:] != [":"]:
         return complete_file(ctx, parameter, incomplete)
     return _function_names(words[0], incomplete)
+
+
+def _benchmark_names(start: str) -> list[str]:
+    """Return the benchmarks of the project with this prefix; none if its file is wrong."""
+    from pathlib import Path
+
+    from boardprof.base.errors import BoardprofError
+    from boardprof.base.settings import BENCHMARK, find_settings
+
+    with contextlib.suppress(BoardprofError):
+        for file in find_settings(Path.cwd(), lambda text: None):
+            tables = file.content.get(BENCHMARK)
+            if isinstance(tables, list):
+                names = [each.get("name") for each in tables if isinstance(each, dict)]
+                return [name for name in names if isinstance(name, str) and name.startswith(start)]
+    return []
 
 
 def _function_names(file: str, start: str) -> list[str]:

@@ -156,6 +156,8 @@ def read_options(config: pytest.Config) -> Options:
                 f"--bp-{name} needs something to compare with: add --bp-baseline FILE or "
                 "--bp-compare RUN"
             )
+    if given("benchmarks") and (flags is not None or revision is not None):
+        raise pytest.UsageError("--bp-benchmarks excludes --bp-ab and --bp-ab-rev")
     may_lack_baseline = given("compare-if-present")
     if may_lack_baseline and (baseline is None or is_required):
         raise pytest.UsageError(
