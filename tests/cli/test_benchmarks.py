@@ -22,6 +22,8 @@ int32_t sum(const int16_t *x, int32_t n)
     return all / 8;
 }
 void fill(int16_t *y, int32_t n) { for (int32_t i = 0; i < n; i++) y[i] = (int16_t)(i * STEP); }
+struct gain { int by; float not_used; };
+int gained(const struct gain *g, int x) { return g->by * x; }
 int hang(int x) { while (*(volatile int *)&x) { } return x; }
 """
 
@@ -54,6 +56,13 @@ arguments.n = 4
 boards = ["qemu-rv32", "qemu-rv64"]
 limit.qemu-rv32 = {instructions = 20}
 tags = ["slow", "memory"]
+"""
+
+STRUCT = """
+[[benchmark]]
+name = "gained"
+target = "src/a.c:gained"
+arguments = {g = "{by=3}", x = 4}
 """
 
 
@@ -196,14 +205,17 @@ def test_check_tells_each_mistake_with_file_and_line(
 
 
 def test_a_first_file_has_every_function_and_passes_the_check(project: Path) -> None:
+    (project / "boardprof.toml").write_text(FILE + STRUCT)
+    checked = boardprof("check", folder=project)
+    assert (checked.code, "4 benchmarks on" in checked.out) == (0, True), checked.err
     refused = boardprof("new", "benchmarks", "src/a.c", "-D", "STEP=1", folder=project)
     assert (refused.code, "already has benchmarks" in refused.err) == (2, True)
     (project / "boardprof.toml").write_text('define = ["STEP=1"]\n')
     made = boardprof("new", "benchmarks", "src/a.c", folder=project)
     assert made.code == 0, made.err
-    assert "boardprof.toml: 3 benchmarks, 5 values to change\n" in made.out
+    assert "boardprof.toml: 4 benchmarks, 7 values to change\n" in made.out
     checked = boardprof("check", folder=project)
-    assert (checked.code, checked.out) == (0, "3 benchmarks: nothing is wrong\n"), checked.err
+    assert (checked.code, checked.out) == (0, "4 benchmarks: nothing is wrong\n"), checked.err
 
 
 def ended_well(done: Outcome) -> str:

@@ -40,9 +40,8 @@ from boardprof.jobs.run.plan import (
 )
 from boardprof.results.report.report import Report
 from boardprof.results.stats.groups import GroupSummary, over_limits, summaries
-from boardprof.target.arguments.signature import parse_signature
 from boardprof.target.build.build_options import BuildOptions
-from boardprof.target.cfunction import CFunction, signature
+from boardprof.target.cfunction import CFunction, Pointer, signature
 from boardprof.target.descriptions.board import BoardSpec
 
 _NAME: Final = re.compile(r"[^\s:=*?\[\],]+")
@@ -133,7 +132,7 @@ class Benchmark:
 
     def over(self, report: Report) -> list[str]:
         """Return a text for each limit that the benchmark's rows in a Report are above."""
-        own = [each for each in summaries(report) if self._has(each)]
+        own = [each for each in summaries(report) if self._has(each)] if self.limits else []
         boards = dict.fromkeys(each.board for each in own)
         texts: list[str] = []
         for board in boards:
@@ -412,8 +411,9 @@ def _mistakes(
     text = signature(function)
     try:
         check_arguments(plan.function, text, plan.arguments)
-        parsed = parse_signature(text)
-        for name in dict(parsed.parameters).keys() & data.arguments.keys():
-            data.arguments[name].value(parsed.pointers.get(name))
+        for parameter in function.parameters:
+            if parameter.name in data.arguments:
+                kind = parameter.type if isinstance(parameter.type, Pointer) else None
+                data.arguments[parameter.name].value(kind)
     except UsageError as error:
         yield "arguments", f"{error}"

@@ -132,6 +132,7 @@ def check(names: tuple[str, ...], tags: tuple[str, ...], board: str | None, verb
     if something is wrong.
     """
     from boardprof.jobs.run.benchmarks import check_benchmarks, read_benchmarks
+    from boardprof.show.cells import plural
 
     file = _project_file()
     if file is None:
@@ -149,7 +150,7 @@ def check(names: tuple[str, ...], tags: tuple[str, ...], board: str | None, verb
     boards = dict.fromkeys(name for _, plan in pairs for name in plan.boards)
     where = f" on {', '.join(boards)}" if boards else ""
     result = f"{len(mistakes)} wrong" if mistakes else "nothing is wrong"
-    echo(f"{len(pairs)} benchmarks{where}: {result}")
+    echo(f"{plural(len(pairs), 'benchmark')}{where}: {result}")
     return UsageError.exit_code if mistakes else 0
 
 
@@ -177,6 +178,7 @@ def new_benchmarks(files: tuple[str, ...], board: str | None, **options: Any) ->
     type. A comment with CHANGE marks those to replace by real data.
     """
     from boardprof.jobs.run.new_benchmarks import MARK, first_benchmarks
+    from boardprof.show.cells import plural
 
     path = Path(PROJECT_FILE)
     if path.exists() and f"[[{BENCHMARK}]]" in path.read_text(encoding="utf-8"):
@@ -186,6 +188,7 @@ def new_benchmarks(files: tuple[str, ...], board: str | None, **options: Any) ->
         echo_note(f"{name} is left out: {why}")
     with path.open("a", encoding="utf-8") as file:
         file.write(made.text if not file.tell() else f"\n{made.text}")
-    echo(f"{path}: {made.count} benchmarks, {made.text.count(MARK)} values to change")
+    changes = plural(made.text.count(MARK), "value")
+    echo(f"{path}: {plural(made.count, 'benchmark')}, {changes} to change")
     echo(f"See them: grep -n {MARK} {path}")
     echo("Then: boardprof check, and boardprof run")
